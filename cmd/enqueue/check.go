@@ -19,7 +19,7 @@ import (
 )
 
 type checkCommand struct {
-	File string `arg:"" optional:"" help:"CSV file with a header, or JSON Lines, with verification_host and verification_txt; may be gzipped. -: read standard input."`
+	File string `arg:"" optional:"" help:"A domain's name; or a CSV file with a header, or JSON Lines, with verification_host and verification_txt, which may be gzipped. -: read standard input."`
 	Host string `noenv:"true" placeholder:"NAME" help:"Full name of the TXT record."`
 	TXT  string `name:"txt" noenv:"true" placeholder:"VALUE" help:"Expected value of the TXT record."`
 	oneDomain
@@ -41,11 +41,12 @@ func (*checkCommand) Help() string {
 	return `Check the record now, as a worker does before it sets a domain to verified, and change nothing.
 If the token is missing, names are queried where such records often end up by mistake.
 
-With --org and --domain the record is the one that a worker has read for an open row; this requires
-Redis. Otherwise Redis is optional: it has the DNS settings of the tenant's workers.
+The record of a domain that is given by its name or id is the one that a worker has read last; this
+requires Redis. Otherwise Redis is optional: it has the DNS settings of the tenant's workers.
 
-Example:
+Examples:
 
+    enqueue domains check acme.example
     enqueue domains check --host _v.example.com --txt 4c9e01d2
 
 Exit status: 0 if every token is there, 3 if one is not.`
@@ -126,9 +127,10 @@ func (c *checkCommand) checker() (*dnscheck.Checker, error) {
 
 // records returns the records that the arguments name, to be read once.
 func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[status.TXTRecord, error], err error) {
+	c.take(&c.File)
 	byHost, byDomain, byFile := c.Host != "" || c.TXT != "", c.oneDomain != oneDomain{}, c.File != ""
 	if named := slices.DeleteFunc([]bool{byHost, byDomain, byFile}, func(is bool) bool { return !is }); len(named) != 1 {
-		return nil, cli.Usage(errors.New("name one: --host and --txt, or --org and --domain, or a file (-: stdin)"))
+		return nil, cli.Usage(errors.New("name one: a domain, or --host and --txt, or a file (-: stdin)"))
 	}
 	if byFile {
 		return c.rows(ctx, t)
@@ -148,21 +150,26 @@ func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[
 
 // stored returns the record that a worker has read for an open row.
 func (c *checkCommand) stored(ctx context.Context, t *tool) (status.TXTRecord, error) {
-	if err := c.check(); err != nil {
+	name, err := c.named(ctx, t, c.Tenant)
+	if err != nil {
 		return status.TXTRecord{}, err
 	}
-	found, err := t.readDomain(ctx, status.DomainName{Tenant: c.Tenant, Organization: c.Org, ID: c.Domain}, math.MaxInt)
-	switch {
+	found, err := t.readDomain(ctx, name, math.MaxInt)
+	record := status.TXTRecord{Organization: name.Organization, ID: name.ID}
+	switch k, r := found.Known, found.Record; {
 	case err != nil:
-		return status.TXTRecord{}, err
-	case found.Record == nil:
-		return status.TXTRecord{}, cli.Fixed(
-			fmt.Errorf("the TXT record of domain %s of organization %s is not known here: no open row of tenant %s names it",
-				c.Domain, c.Org, c.Tenant),
+		return record, err
+	case r != nil:
+		record.Host, record.TXT, record.Domain = r.Host, r.TXT, r.Domain
+	case k != nil && k.TXT != "":
+		record.Host, record.TXT, record.Domain = k.Host, k.TXT, k.Name
+	default:
+		return record, cli.Fixed(
+			fmt.Errorf("the TXT record of domain %s of organization %s is not known here: no row of tenant %s about it was executed",
+				name.ID, name.Organization, c.Tenant),
 			"submit the domain again (enqueue domains verify), or name the record by --host and --txt")
 	}
-	return status.TXTRecord{Organization: c.Org, ID: c.Domain, Host: found.Record.Host, TXT: found.Record.TXT,
-		Domain: found.Record.Domain}, nil
+	return record, nil
 }
 
 // rows returns the records of the file: any rows of domains verify that have host and value.

@@ -5,10 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
 	"time"
 
+	"orgops/apiclient"
+	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
+	"orgops/internal/status"
 	"orgops/tasks"
 )
 
@@ -45,26 +52,93 @@ func nameTenant(err error) error {
 
 // oneDomain is a single domain instead of a file.
 type oneDomain struct {
-	Org    string `noenv:"true" placeholder:"ORG" help:"Organization id of a single domain, instead of a file."`
-	Domain string `noenv:"true" placeholder:"ID" help:"Discovery domain id in that organization."`
+	Org    string `noenv:"true" placeholder:"ORG" help:"Organization id of a single domain, if several have it or no row about it was executed yet."`
+	Domain string `noenv:"true" placeholder:"NAME|ID" help:"A single domain instead of a file: its name or its discovery domain id."`
 }
 
-func (o oneDomain) check() error {
-	if o.Org == "" || o.Domain == "" {
-		return cli.Usage(errors.New("--org and --domain go together: a domain is named by both"))
+// take takes a domain's name in the place of a file.
+func (o *oneDomain) take(file *string) {
+	name := *file
+	switch path.Ext(name) {
+	case ".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".gz":
+		return
 	}
-	return nil
+	if _, err := dnscheck.CheckDomain(name); err != nil || o.Domain != "" {
+		return
+	}
+	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+		o.Domain, *file = name, ""
+	}
 }
 
 // row is the single row, or nil where a file is meant.
-func (o oneDomain) row() ([]byte, error) {
+func (o oneDomain) row(ctx context.Context, t *tool, tenant string) ([]byte, error) {
 	if o == (oneDomain{}) {
 		return nil, nil
 	}
-	if err := o.check(); err != nil {
+	name, err := o.named(ctx, t, tenant)
+	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(map[string]string{"organization_id": o.Org, "discovery_domain_id": o.Domain})
+	return json.Marshal(map[string]string{"organization_id": name.Organization, "discovery_domain_id": name.ID})
+}
+
+// named returns the domain's ids. Unless they are given, they are those of the index of names.
+func (o oneDomain) named(ctx context.Context, t *tool, tenant string) (status.DomainName, error) {
+	name, isName := status.DomainName{Tenant: tenant, Organization: o.Org, ID: o.Domain}, strings.Contains(o.Domain, ".")
+	err := errors.Join(tasks.CheckTenant(tenant), ifGiven(o.Org, tasks.CheckOrganization))
+	if o.Domain == "" {
+		err = errors.New("--org names the organization of a domain: name the domain by --domain")
+	} else if !isName {
+		err = errors.Join(err, apiclient.CheckID("domain", o.Domain))
+	}
+	if err != nil {
+		return name, cli.Usage(err)
+	}
+	if !isName && o.Org != "" {
+		return name, nil
+	}
+	if err := t.connectToRead(ctx); err != nil {
+		return name, err
+	}
+	found, err := status.Find(ctx, t.ledger.Core(), tenant, o.Domain, mostCandidates,
+		func(k status.KnownDomain) bool { return o.Org == "" || o.Org == k.Organization })
+	switch all := found.Domains; {
+	case err != nil:
+		return name, err
+	case found.Prefix:
+		return name, unknownDomain(name, all)
+	case len(all) > 1:
+		return name, cli.Usage(cli.Fixed(fmt.Errorf("several organizations of tenant %s have domain %s: %s", tenant,
+			status.Shown(o.Domain), listed(all)), "name one of them by --org"))
+	default:
+		return all[0].DomainName, nil
+	}
+}
+
+// mostCandidates is how many domains an error lists.
+const mostCandidates = 10
+
+// unknownDomain is the error of a domain that is not in the index of names, and those whose names begin so.
+func unknownDomain(asked status.DomainName, similar []status.KnownDomain) error {
+	where := "tenant " + asked.Tenant
+	if asked.Organization != "" {
+		where = "organization " + asked.Organization + " of " + where
+	}
+	err := fmt.Errorf("no domain %s of %s is known here", status.Shown(asked.ID), where)
+	if len(similar) > 0 {
+		err = fmt.Errorf("%w; there is %s", err, listed(similar))
+	}
+	return cli.Fixed(err, "%s, or name it by --org and its id", status.LearnNames(asked.Tenant))
+}
+
+// listed lists domains in an error.
+func listed(all []status.KnownDomain) string {
+	var texts []string
+	for _, k := range all {
+		texts = append(texts, fmt.Sprintf("%s of %s (%s, %s)", status.Shown(k.Name), k.Organization, k.ID, k.Status))
+	}
+	return strings.Join(texts, ", ")
 }
 
 // ifGiven checks a flag that may be empty.

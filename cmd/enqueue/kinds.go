@@ -58,7 +58,8 @@ func (c *verifyCommand) Run(ctx context.Context, t *tool) error {
 		return t.submitPending(ctx, o, c.Org)
 	}
 	var err error
-	if o.one, err = c.row(); err != nil {
+	c.take(&o.File)
+	if o.one, err = c.row(ctx, t, c.Tenant); err != nil {
 		return err
 	}
 	return t.submit(ctx, o)
@@ -74,7 +75,8 @@ type updateCommand struct {
 func (*updateCommand) Help() string { return submitHelp(tasks.TypeUpdate) }
 
 func (c *updateCommand) Run(ctx context.Context, t *tool) error {
-	one, err := c.row()
+	c.take(&c.File)
+	one, err := c.row(ctx, t, c.Tenant)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 
 // submitFlags are the flags of every command that submits rows.
 type submitFlags struct {
-	File          string   `arg:"" optional:"" help:"CSV file with a header, or JSON Lines; may be gzipped. - or no file: read standard input."`
+	File          string   `arg:"" optional:"" help:"CSV file with a header, or JSON Lines; may be gzipped. - or no file: read standard input. Of a command for domains, also a domain's name."`
 	Tenant        string   `default:"default" placeholder:"NAME" help:"Tenant of the rows."`
 	ID            string   `name:"run" noenv:"true" placeholder:"ID" help:"Run id (default: a new one). Submitting the same rows again under the same id is harmless."`
 	Priority      string   `noenv:"true" placeholder:"high|normal" help:"Priority of the run (default: high for up to 500 rows, else normal)."`
@@ -49,7 +49,7 @@ func (o order) run() (ledger.NewRun, error) {
 	switch {
 	case err != nil:
 	case o.one != nil && o.File != "":
-		err = errors.New("name either a file, or a single domain by --org and --domain")
+		err = errors.New("name either a file or a single domain")
 	case o.DryRun && o.Follow:
 		err = errors.New("--dry-run and --follow do not go together: a dry run submits nothing to follow")
 	case o.Rejected != "" && !o.SkipInvalid:

@@ -14,29 +14,26 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/status"
 	"orgops/internal/web"
+	"orgops/tasks/handlers"
 )
 
 const (
 	// mostCandidates is how many domains are offered to choose from.
-	mostCandidates = 20
-	// lookUpWait bounds a search in Redis, which reads the stored rows: about a second for a
-	// million. The connections of Config.Redis bound how many run at a time.
+	mostCandidates = 50
+	// lookUpWait bounds a search in Redis for rows about an id, which reads the stored rows: about a
+	// second for a million. The connections of Config.Redis bound how many run at a time.
 	lookUpWait = 20 * time.Second
 )
 
-// leastAsked is the least length of an id or name: none is shorter, and a text that is in
-// every row would have every row decoded.
-const leastAsked = 4
-
-// meant finds the domain that a request names by its id or name. It returns several if it does
-// not name the organization and several have one.
-func (s *site) meant(ctx context.Context, asked status.DomainName) ([]status.DomainName, error) {
+// meant finds the domain that a request names by its id, its name, or the beginning of its name. It
+// returns several if these are those of several.
+func (s *site) meant(ctx context.Context, asked status.DomainName) ([]status.KnownDomain, error) {
 	if err := checkAsked(ctx, asked); err != nil {
 		return nil, err
 	}
 	byName := strings.Contains(asked.ID, ".")
 	if !byName && asked.Organization != "" {
-		return []status.DomainName{asked}, nil
+		return []status.KnownDomain{{DomainName: asked}}, nil
 	}
 	found, err := s.candidates(ctx, asked, byName)
 	if err == nil && len(found) == 0 {
@@ -62,13 +59,12 @@ func checkAsked(ctx context.Context, asked status.DomainName) error {
 		}
 	case asked.ID == "":
 		err = errors.Join(err, errors.New("domain: want its id or its name"))
-	case len(asked.ID) < leastAsked:
-		err = errors.Join(err, fmt.Errorf("domain: too short, too many rows would match: want %d characters or more",
-			leastAsked))
 	case strings.Contains(asked.ID, "."):
-		err = errors.Join(err, dnscheck.CheckHost(asked.ID))
-	default:
+		err = errors.Join(err, dnscheck.CheckHost(handlers.NameKey(asked.ID)))
+	case asked.Organization != "":
 		err = errors.Join(err, apiclient.CheckID("domain", asked.ID))
+	case len(asked.ID) > longestAsked:
+		err = errors.Join(err, fmt.Errorf("domain: %d bytes: want an id, a name, or the beginning of a name", len(asked.ID)))
 	}
 	if err != nil {
 		return &web.Refusal{Status: http.StatusBadRequest, Text: err.Error()}
@@ -76,56 +72,77 @@ func checkAsked(ctx context.Context, asked status.DomainName) error {
 	return nil
 }
 
+// longestAsked is the longest name, in bytes of UTF-8.
+const longestAsked = 4 * 253
+
 func notFound(asked status.DomainName, byName bool) string {
 	switch {
 	case byName && asked.Organization != "":
 		return fmt.Sprintf("organization %s has no domain of that name among those read; try the id of the domain",
 			asked.Organization)
 	case byName:
-		return "no stored row has a host below that domain: name the organization too, or use the id of the domain"
+		return fmt.Sprintf("no domain of that name is known of tenant %s: name the organization too, or %s", asked.Tenant,
+			status.LearnNames(asked.Tenant))
 	}
-	return fmt.Sprintf(
-		"no run of tenant %s has a row for that domain, and no sweep has checked it: name the organization too", asked.Tenant)
+	return fmt.Sprintf("no domain of tenant %s has that id, or a name that begins so, by the rows that were executed: "+
+		"name the organization too, or %s", asked.Tenant, status.LearnNames(asked.Tenant))
 }
 
 // candidates returns the domains that may be meant, each once.
-func (s *site) candidates(ctx context.Context, asked status.DomainName, byName bool) ([]status.DomainName, error) {
+func (s *site) candidates(ctx context.Context, asked status.DomainName, byName bool) ([]status.KnownDomain, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpWait)
 	defer cancel()
-	if t, served := s.tenant(asked.Tenant); byName && asked.Organization != "" && served && t.API != nil {
-		if id, err := s.listedAs(ctx, t, asked.Organization, asked.ID); err != nil || id != "" {
-			return []status.DomainName{{Tenant: asked.Tenant, Organization: asked.Organization, ID: id}}, err
+	mine := func(k status.KnownDomain) bool {
+		return (asked.Organization == "" || asked.Organization == k.Organization) &&
+			web.Of(ctx).User.MayOrganization(k.Organization) &&
+			apiclient.CheckID("organization", k.Organization) == nil && apiclient.CheckID("domain", k.ID) == nil
+	}
+	known, err := status.Find(ctx, s.Ledger.Core(), asked.Tenant, asked.ID, mostCandidates, mine)
+	if err != nil {
+		return nil, errors.New(unread(err))
+	}
+	found := known.Domains
+	add := func(k status.KnownDomain) {
+		same := func(other status.KnownDomain) bool { return other.DomainName == k.DomainName }
+		if mine(k) && !slices.ContainsFunc(found, same) {
+			found = append(found, k)
 		}
+	}
+	if len(found) > 0 && !(byName && known.Prefix && asked.Organization != "") {
+		return found, nil
+	}
+	if byName {
+		if t, served := s.tenant(asked.Tenant); asked.Organization != "" && served && t.API != nil {
+			id, err := s.listedAs(ctx, t, asked.Organization, asked.ID)
+			if err != nil || id == "" {
+				return found, err
+			}
+			asked.ID = id
+			return []status.KnownDomain{{DomainName: asked}}, nil
+		}
+		return found, nil
+	}
+	if apiclient.CheckID("domain", asked.ID) != nil {
 		return nil, nil
 	}
-	var found []status.DomainName
-	add := func(organization, id string) {
-		d := status.DomainName{Tenant: asked.Tenant, Organization: organization, ID: id}
-		fits := (asked.Organization == "" || asked.Organization == organization) &&
-			web.Of(ctx).User.MayOrganization(organization)
-		if fits && apiclient.CheckID("organization", organization) == nil && apiclient.CheckID("domain", id) == nil &&
-			!slices.Contains(found, d) {
-			found = append(found, d)
-		}
+	// An id of which no row was executed, or which a newer name has replaced in the index.
+	r, ok, err := status.SweptDomainOf(ctx, s.Redis, asked.Tenant, asked.ID)
+	if err != nil {
+		return nil, errors.New(unread(err))
 	}
-	if !byName {
-		r, ok, err := status.SweptDomainOf(ctx, s.Redis, asked.Tenant, asked.ID)
+	if ok {
+		add(status.KnownDomain{
+			DomainName: status.DomainName{Tenant: asked.Tenant, Organization: r.Organization, ID: asked.ID},
+		})
+	}
+	for row, err := range intake.DomainRows(ctx, s.Ledger, asked.Tenant, asked.ID) {
 		if err != nil {
 			return nil, errors.New(unread(err))
 		}
-		if ok {
-			add(r.Organization, asked.ID)
-		}
-	}
-	rows := intake.DomainRows
-	if byName {
-		rows = intake.NameRows
-	}
-	for row, err := range rows(ctx, s.Ledger, asked.Tenant, asked.ID) {
-		if err != nil {
-			return nil, errors.New(unread(err))
-		}
-		if add(row.Organization, row.Domain); len(found) == mostCandidates {
+		add(status.KnownDomain{
+			DomainName: status.DomainName{Tenant: asked.Tenant, Organization: row.Organization, ID: row.Domain},
+		})
+		if len(found) == mostCandidates {
 			break
 		}
 	}

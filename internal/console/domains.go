@@ -25,8 +25,8 @@ type domainPage struct {
 	status.DomainName // of the request: its ID may be the domain's name
 
 	Tenants    []string
-	Problem    string              // why there is no answer; empty: there is one, or no request
-	Candidates []status.DomainName // that may be meant
+	Problem    string               // why there is no answer; empty: there is one, or no request
+	Candidates []status.KnownDomain // that may be meant
 	Answer     *domainAnswer
 }
 
@@ -113,7 +113,7 @@ func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 		p.Candidates = found
 		return http.StatusOK
 	}
-	name := found[0]
+	name := found[0].DomainName
 	p.DomainName = name
 	tenant, served := s.tenant(name.Tenant)
 	record, recordErr := s.readRecord(ctx, tenant, served, name)

@@ -212,11 +212,29 @@ func TestDomainPageShowsTheRecordWhole(t *testing.T) {
 		"<dt>Expected value then</dt><dd><code>"+html.EscapeString(d.TXT)+"</code></dd>")
 }
 
+// knows has the index of names store a domain.
+func (s lookSite) knows(t *testing.T, run ledger.RunID, organization, id, name string) {
+	t.Helper()
+	r, err := s.ledger.Core().Get(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seg := ledger.Segment{Tenant: r.Tenant, Run: r.ID, Incarnation: r.Incarnation}
+	k := handlers.Known{OrganizationID: organization, ID: id, Domain: name, Host: "_v." + name, TXT: "t", At: time.Now()}
+	if _, err := s.ledger.Core().End(t.Context(), seg, ledger.NewNonce(),
+		ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: k.Subject()}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestDomainIsFoundByIdOrName(t *testing.T) {
 	s := newLookSite(t)
 	s.row(t, "run-1", "acme", s.org, s.domain.ID, "_v.northwind.example", "not_yet: no")
-	s.row(t, "run-2", "acme", "org_other", "ord_2", "_v.shop.southwind.example", "not_yet: no")
-	s.row(t, "run-3", "acme", "org_third", "ord_3", "_v.southwind.example", "not_yet: no")
+	s.row(t, "run-2", "acme", "org_new", "ord_new", "", "not_yet: no")
+	s.knows(t, "run-1", s.org, s.domain.ID, "northwind.example")
+	s.knows(t, "run-1", "org_other", "ord_2", "southwind.example")
+	s.knows(t, "run-1", "org_third", "ord_3", "southwind.example")
+	s.knows(t, "run-1", "org_third", "ord_4", "southwind2.example")
 	for _, c := range []struct {
 		name   string
 		asked  url.Values
@@ -227,15 +245,22 @@ func TestDomainIsFoundByIdOrName(t *testing.T) {
 		{"the id alone", asked("acme", "", s.domain.ID), http.StatusOK, []string{`id="summary"`, "northwind.example"}},
 		{"its name, by the API", asked("acme", s.org, "NORTHWIND.example"), http.StatusOK,
 			[]string{`id="summary"`, s.domain.ID}},
-		{"its name, by a row", asked("acme", "", "northwind.example"), http.StatusOK, []string{`id="summary"`, s.domain.ID}},
+		{"its name", asked("acme", "", "northwind.example"), http.StatusOK, []string{`id="summary"`, s.domain.ID}},
+		{"the beginning of its name", asked("acme", "", "north"), http.StatusOK, []string{`id="summary"`, s.domain.ID}},
+		{"the beginning of several", asked("acme", "", "south"), http.StatusOK,
+			[]string{`id="candidates"`, "ord_2", "ord_3", "ord_4", "southwind2.example"}},
+		{"the beginning of several, of one organization", asked("acme", "org_other", "southwind.example"), http.StatusOK,
+			[]string{`id="summary"`, "ord_2"}},
+		{"the id of a row that was not executed", asked("acme", "", "ord_new"), http.StatusOK,
+			[]string{`id="summary"`, "org_new"}},
 		{"a name of two", asked("acme", "", "southwind.example"), http.StatusOK,
 			[]string{`id="candidates"`, "ord_2", "ord_3"}},
 		{"a name of nobody", asked("acme", "", "elsewhere.example"), http.StatusBadRequest,
 			[]string{"name the organization too"}},
 		{"an id of nobody", asked("acme", "", "ord_none"), http.StatusBadRequest, []string{"name the organization too"}},
 		{"no such record", asked("acme", s.org, "ord_none"), http.StatusOK, []string{"The API has no such domain"}},
-		{"a letter", asked("acme", "", "o"), http.StatusBadRequest, []string{"want 4 characters or more"}},
-		{"its name, by a row, in capitals", asked("acme", "", "NorthWind.example"), http.StatusOK,
+		{"a letter of none", asked("acme", "", "q"), http.StatusBadRequest, []string{"no domain of tenant acme has that id"}},
+		{"its name in capitals", asked("acme", "", "NorthWind.example"), http.StatusOK,
 			[]string{`id="summary"`, s.domain.ID}},
 		{"not an id", asked("acme", s.org, script), http.StatusBadRequest, []string{`id="problem"`}},
 		{"not a tenant", asked("A/../b", s.org, "ord_1"), http.StatusBadRequest, []string{`id="problem"`}},

@@ -128,7 +128,7 @@ func (e *Engine) write(ctx context.Context, x *Execution, all []ending) {
 			all[i].err = ErrSuperseded
 			continue
 		}
-		ends = append(ends, ledger.RowEnd{Row: one.row.Number, Ending: one.form})
+		ends = append(ends, ledger.RowEnd{Row: one.row.Number, Ending: one.form, Subject: one.row.Subject})
 	}
 	if len(ends) == 0 {
 		return

@@ -63,6 +63,9 @@ type Row struct {
 	Intent *ledger.Intent
 	// Intended reports whether the row has an intent in the ledger.
 	Intended bool
+	// Subject is what the row is about, as the handler has read it; nil: not known. It is stored with
+	// the end of the execution.
+	Subject *ledger.Subject
 
 	fresh  bool  // see Progressed
 	damage error // why the row's stored values cannot be read; nil if they can

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"orgops/dnscheck"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
 	"orgops/tasks"
@@ -23,28 +22,11 @@ type DomainRow struct {
 	Organization, Domain string
 }
 
-// DomainRows returns the rows about a discovery domain in all runs of the tenant
-// that are about domains, those of the newest run first, whatever organization
-// they name. There is no index: every stored row of these runs is read, but only
-// those that contain the domain's id are parsed. Rows that were submitted as single rows are
-// among them until they are settled.
+// DomainRows returns the rows about a discovery domain in all runs of the tenant that are about
+// domains, those of the newest run first, whatever organization they name. There is no index: every
+// stored row of these runs is read, but only those that contain the domain's id, in any case, are parsed.
+// Rows that were submitted as single rows are among them until they are settled.
 func DomainRows(ctx context.Context, l *runs.Ledger, tenant, domain string) iter.Seq2[DomainRow, error] {
-	return rowsAbout(ctx, l, tenant, domain, func(row rowMembers) bool { return row.Domain == domain })
-}
-
-// NameRows returns the rows whose verification host is the domain's name or a name below it,
-// as DomainRows returns those about an id. Rows without a host are not among them: they do not
-// contain the name.
-func NameRows(ctx context.Context, l *runs.Ledger, tenant, name string) iter.Seq2[DomainRow, error] {
-	name = strings.ToLower(strings.TrimSuffix(name, "."))
-	return rowsAbout(ctx, l, tenant, name, func(row rowMembers) bool {
-		return strings.EqualFold(strings.TrimSuffix(row.Host, "."), name) || dnscheck.Within(row.Host, name)
-	})
-}
-
-// rowsAbout returns the wanted rows among those that contain the text, in any case.
-func rowsAbout(ctx context.Context, l *runs.Ledger, tenant, text string,
-	wanted func(rowMembers) bool) iter.Seq2[DomainRow, error] {
 	return func(yield func(DomainRow, error) bool) {
 		all, err := listedOrOpen(ctx, l)
 		if err != nil {
@@ -55,7 +37,7 @@ func rowsAbout(ctx context.Context, l *runs.Ledger, tenant, text string,
 			if kind, _ := tasks.KindOf(string(r.Kind)); string(r.Tenant) != tenant || !kind.Has("discovery_domain_id") {
 				continue
 			}
-			for row, err := range rowsOfRun(ctx, l, r, text, wanted) {
+			for row, err := range rowsOfRun(ctx, l, r, domain) {
 				if !yield(row, err) || err != nil {
 					return
 				}
@@ -81,16 +63,15 @@ func listedOrOpen(ctx context.Context, l *runs.Ledger) ([]ledger.Run, error) {
 	return all, err
 }
 
-// rowsOfRun returns the wanted rows of one run. A run that is deleted meanwhile has none.
-func rowsOfRun(ctx context.Context, l *runs.Ledger, r ledger.Run, text string,
-	wanted func(rowMembers) bool) iter.Seq2[DomainRow, error] {
+// rowsOfRun returns the rows of one run about a domain. A run that is deleted meanwhile has none.
+func rowsOfRun(ctx context.Context, l *runs.Ledger, r ledger.Run, domain string) iter.Seq2[DomainRow, error] {
 	return func(yield func(DomainRow, error) bool) {
 		stored, err := newStoredRows(l, r)
 		if err = cmp.Or(ctx.Err(), err); err != nil {
 			yield(DomainRow{}, err)
 			return
 		}
-		needles := [][]byte{[]byte(strings.ToLower(text))}
+		needles := [][]byte{[]byte(strings.ToLower(domain))}
 		if r.Format != FormatCSV {
 			needles = append(needles, []byte(`\u`)) // a row of JSON may contain the text in escapes
 		}
@@ -99,7 +80,7 @@ func rowsOfRun(ctx context.Context, l *runs.Ledger, r ledger.Run, text string,
 			switch {
 			case errors.Is(err, ledger.ErrNotFound):
 				return
-			case err == nil && !wanted(m):
+			case err == nil && m.Domain != domain:
 				continue
 			case !yield(DomainRow{Run: r, Item: row.Item, Organization: m.Organization, Domain: m.Domain}, err):
 				return
@@ -112,7 +93,6 @@ func rowsOfRun(ctx context.Context, l *runs.Ledger, r ledger.Run, text string,
 type rowMembers struct {
 	Organization string `json:"organization_id"`
 	Domain       string `json:"discovery_domain_id"`
-	Host         string `json:"verification_host"`
 }
 
 // rowMembers reads a row, which may be a bad one.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/intake"
@@ -15,36 +14,6 @@ import (
 	"orgops/internal/runs"
 	"orgops/internal/runstest"
 )
-
-// TestNameRows: a name is found in the hosts of rows by whole labels, in capitals or not, and
-// nowhere else.
-func TestNameRows(t *testing.T) {
-	l := runs.New(redistest.New(t))
-	for i, host := range []string{"_v.shop.example", "shop.example.", "_v.workshop.example", "_v.shop.example.org",
-		"", "_V.Shop.EXAMPLE"} {
-		id := fmt.Sprintf("r%d", i)
-		row := fmt.Sprintf(
-			`{"organization_id":"org_%d","discovery_domain_id":"ord_%d","verification_host":%q,"verification_txt":"x"}`,
-			i, i, host)
-		runstest.Submit(t, l, ledger.NewRun{ID: ledger.RunID(id), Tenant: "acme",
-			Description: ledger.Description{Format: "jsonl"}}, row)
-	}
-	for tenant, want := range map[string]map[string]string{"acme": {"ord_0": "org_0", "ord_1": "org_1", "ord_5": "org_5"},
-		"other": {}} {
-		for _, name := range []string{"shop.example", "SHOP.example."} {
-			got := map[string]string{}
-			for row, err := range intake.NameRows(t.Context(), l, tenant, name) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				got[row.Domain] = row.Organization
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("tenant %s, %s (-want +got):\n%s", tenant, name, diff)
-			}
-		}
-	}
-}
 
 // TestLookUpsEnd: a look-up whose caller has gone reads no further, even by a client
 // whose commands outlive their context.

@@ -105,6 +105,8 @@
 //	                           :due    sorted set: <run>/<incarnation>/<number> of segments by when they are
 //	                                   to be inspected, in ms, in a day at the latest; or, if that is at once,
 //	                                   by since when, less 2^42 ms
+//	                           :names  sorted set, all with the score 0: <name>\1<id>\1<time><about> of subjects
+//	                           :ids    hash: four digits of the SHA-1 of an id -> \1<id>\2<name> of each such id
 //	                           :clock  hash: Redis' time of the last sweep, and the time by which runs are
 //	                                   deleted, in ms
 //	...:run:<id>:header                hash: see Run; results with which rows were staged apart from those of the run
@@ -135,6 +137,12 @@
 // simply cancelled, and in the results otherwise. Rows that a cancel has settled may remain
 // in values, released and executions until the segment is closed. The keys named scratch and
 // mask exist only while a script runs.
+//
+// # Names
+//
+// An execution that has read what its row is about, such as a domain, ends with that [Subject]: the script
+// of the end stores it in the tenant's index of names, where people find it by its name or the
+// beginning of it ([Ledger.Subjects]), and by its id ([Ledger.Subject]).
 //
 // # Guarantees
 //
@@ -170,6 +178,7 @@
 //	children.go           runs that repeat rows of another
 //	session.go            living and dead workers
 //	execution.go          the writes of an execution
+//	names.go              what rows are about, by name
 //	rows.go               rows and results, for readers
 //	begin.go, release.go  the begin of an execution; the release of rows
 //	segment.go            the state of segments

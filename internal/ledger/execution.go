@@ -22,6 +22,8 @@ type Ending interface {
 type RowEnd struct {
 	Row    Row
 	Ending Ending
+	// Subject is what the row is about, as the execution has read it; nil: not known.
+	Subject *Subject
 }
 
 // Ends returns the same ending for each of the rows.
@@ -72,7 +74,7 @@ func (l *Ledger) End(ctx context.Context, seg Segment, n Nonce, ends ...RowEnd) 
 	for _, e := range ends {
 		err = cmp.Or(err, e.validate())
 	}
-	return l.write(ctx, seg, rowWrite{"end", endScript, err, []any{string(n)}, endParts(ends)})
+	return l.write(ctx, seg, rowWrite{"end", endScript, err, []any{string(n), l.mostSubjects}, endParts(ends)})
 }
 
 func (e RowEnd) validate() error {
@@ -82,6 +84,9 @@ func (e RowEnd) validate() error {
 	}
 	if err == nil {
 		err = e.Ending.validate()
+	}
+	if err == nil && e.Subject != nil {
+		err = e.Subject.validate()
 	}
 	if err != nil {
 		return fmt.Errorf("row %d: %w", e.Row, err)
@@ -94,7 +99,13 @@ func endParts(ends []RowEnd) iter.Seq[[]any] {
 	return func(yield func([]any) bool) {
 		size := func(e RowEnd) int { return argSize(e.Ending.args()) }
 		for part := range pages(ends, scriptRows, scriptBytes, size) {
-			var args []any
+			args := []any{0}
+			for _, e := range part {
+				if e.Subject != nil {
+					args = append(args, e.Subject.args()...)
+				}
+			}
+			args[0] = len(args) / 3
 			for _, e := range part {
 				ending := e.Ending.args()
 				args = append(append(args, int(e.Row)), ending[:]...)

@@ -171,3 +171,6 @@ func (l *Ledger) Counts(ctx context.Context, run Run) (Counts, error) {
 	now, err := l.same(ctx, run)
 	return now.Counts, err
 }
+
+// KeepSubjects sets the most subjects of a tenant.
+func (l *Ledger) KeepSubjects(n int) { l.mostSubjects = n }

@@ -63,10 +63,12 @@ const parallel = 8
 // processes.
 type Ledger struct {
 	rdb redis.UniversalClient
+	// mostSubjects is how many subjects a tenant has: see [Subject].
+	mostSubjects int
 }
 
 // New returns the ledger in rdb.
-func New(rdb redis.UniversalClient) *Ledger { return &Ledger{rdb: rdb} }
+func New(rdb redis.UniversalClient) *Ledger { return &Ledger{rdb: rdb, mostSubjects: 1_000_000} }
 
 // Now returns Redis' time, to the millisecond.
 func (l *Ledger) Now(ctx context.Context) (time.Time, error) {

@@ -79,7 +79,7 @@ var (
 	stateScript    = segmentScript("state", "report")
 	releaseScript  = segmentScript("release", "report")
 	beginScript    = segmentScript("begin")
-	endScript      = segmentScript("end")
+	endScript      = segmentScript("end", "named")
 	giveBackScript = segmentScript("give_back")
 	dismissScript  = segmentScript("dismiss")
 	reclaimScript  = segmentScript("reclaim")
@@ -98,10 +98,10 @@ var (
 )
 
 // The keys of the scripts of a header are its own and those of its tenant's lists, and the scripts
-// of a segment have four keys of its run and tenant behind its own.
+// of a segment have six keys of its run and tenant behind its own.
 var (
 	runParts  = slices.Concat(headerParts, tenantParts[:len(tenantParts)-1])
-	rowsParts = slices.Concat(segmentParts, []string{"header", "sums", "due", "finishing"})
+	rowsParts = slices.Concat(segmentParts, []string{"header", "sums", "due", "finishing", "names", "ids"})
 )
 
 // named gives a script's keys the names of their last parts.
@@ -224,7 +224,8 @@ func (l *Ledger) onSegment(ctx context.Context, s *redis.Script, seg Segment, ar
 // rowsKeys returns the keys of a script of a segment: see rowsParts.
 func rowsKeys(seg Segment) []string {
 	return append(segmentKeys(seg), headerKey(seg.Tenant, seg.Run, "header"), headerKey(seg.Tenant, seg.Run, "sums"),
-		tenantKey(seg.Tenant, "due"), tenantKey(seg.Tenant, "finishing"))
+		tenantKey(seg.Tenant, "due"), tenantKey(seg.Tenant, "finishing"),
+		tenantKey(seg.Tenant, "names"), tenantKey(seg.Tenant, "ids"))
 }
 
 func (l *Ledger) onTenant(ctx context.Context, s *redis.Script, t Tenant, args ...any) (answer, error) {

@@ -11,6 +11,7 @@
 //	acts.go      who did what to a run or a tenant
 //	estimate.go  rate, time left and obstacles of runs
 //	domain.go    a domain's rows and its recorded state
+//	find.go      domains by name or id
 //	swept.go     the state of a domain recorded by sweeps
 //	sweep.go     rules, schedule and results of a tenant's sweeps
 //	check.go     a check of a TXT record now

@@ -3,6 +3,7 @@ package status
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -15,19 +16,13 @@ import (
 	"orgops/tasks/handlers"
 )
 
-// DomainName names a discovery domain.
-type DomainName struct {
-	Organization string `json:"organization_id"`
-	ID           string `json:"discovery_domain_id"`
-	Tenant       string `json:"tenant"`
-}
-
 // Domain has the rows of a discovery domain, and the state that sweeps have stored. It is for
 // those who may see the domain's organization: readers, operators, and support with that
 // organization.
 type Domain struct {
 	DomainName
 
+	Known  *KnownDomain           `json:"known,omitempty"`        // nil: it is not in the index of names
 	Record *handlers.VerifyRecord `json:"record,omitempty"`       // as a worker has read it for an open row
 	Rows   []DomainRow            `json:"rows,omitempty"`         // the newest first
 	More   int                    `json:"more_rows,omitempty"`    // how many further rows there are
@@ -52,6 +47,18 @@ type DomainRow struct {
 func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, name DomainName,
 	rows int) (Domain, error) {
 	found := Domain{DomainName: name}
+	subject, err := l.Core().Subject(ctx, ledger.Tenant(name.Tenant), name.ID)
+	if err == nil {
+		var known KnownDomain
+		if known, err = knownDomain(name.Tenant, subject); known.Organization == name.Organization {
+			found.Known = &known
+		} else {
+			found.Other = known.Organization
+		}
+	}
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return found, err
+	}
 	for row, err := range intake.DomainRows(ctx, l, name.Tenant, name.ID) {
 		switch {
 		case err != nil:
@@ -107,15 +114,34 @@ func (d DomainRow) Text() string {
 	return d.Row.Text()
 }
 
+// txtRecord says what to publish.
+func txtRecord(host, value string) string {
+	if value == "" {
+		return "at " + Whole(host) + "; its value is too long to be kept here"
+	}
+	return "at " + Whole(host) + ", with the value " + Whole(value)
+}
+
 // Write writes the domain as text.
 func (d Domain) Write(out io.Writer) error {
 	w := NewTable(out)
 	w.Line("organization", d.Organization)
 	w.Line("domain", d.ID)
 	w.Line("tenant", d.Tenant)
-	if r := d.Record; r != nil {
-		fmt.Fprintf(w, "name\t%s\n", Shown(r.Domain))
-		fmt.Fprintf(w, "TXT record\tat %s, with the value %s\n", Whole(r.Host), Whole(r.TXT))
+	switch k, r := d.Known, d.Record; {
+	case k != nil:
+		w.Line("name", Shown(k.Name))
+		w.Line("status", k.Status+", read at "+Stamp(k.Read))
+		w.Line("TXT record", txtRecord(k.Host, k.TXT))
+		if k.State != "" {
+			w.Line("last check", k.State+" at "+Stamp(k.At))
+		}
+		if !k.Next.IsZero() {
+			w.Line("next check", Stamp(k.Next))
+		}
+	case r != nil:
+		w.Line("name", Shown(r.Domain))
+		w.Line("TXT record", txtRecord(r.Host, r.TXT))
 	}
 	fmt.Fprintln(w)
 	if err := w.Flush(); err != nil {

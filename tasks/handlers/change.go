@@ -80,7 +80,11 @@ func (c *change) isFresh(at time.Time) bool {
 
 // read reads the record.
 func (c *change) read(ctx context.Context) (apiclient.DiscoveryDomain, error) {
-	return c.api.DiscoveryDomain(ctx, c.organization, c.domain)
+	d, err := c.api.DiscoveryDomain(ctx, c.organization, c.domain)
+	if err == nil {
+		learn(c.x, c.row, knownOf(c.x, c.organization, d))
+	}
+	return d, err
 }
 
 // readYoung is read for a row that has sent no PATCH.
@@ -116,6 +120,9 @@ func (c *change) send(ctx context.Context, u apiclient.DiscoveryDomainUpdate, st
 	answer, err := c.api.UpdateDiscoveryDomain(sending, c.organization, c.domain, u)
 	if err != nil && stored && engine.NoEffect(err) {
 		err = undo(ctx, err)
+	}
+	if err == nil {
+		learn(c.x, c.row, knownOf(c.x, c.organization, answer))
 	}
 	return answer, err
 }

@@ -162,6 +162,7 @@ func (r *recheck) read(ctx context.Context) error {
 	if isNotFound(err) {
 		s, _, err := r.cfg.States.Read(ctx, id)
 		if err == nil && s.Revoked == nil {
+			r.row.Subject = &ledger.Subject{ID: id}
 			err = r.cfg.States.Forget(ctx, id)
 		}
 		if err != nil {
@@ -183,10 +184,22 @@ func (r *recheck) read(ctx context.Context) error {
 // mayVerify reports whether a pending domain is verified if its token is there.
 func (r *recheck) mayVerify() bool { return r.record.Prove || r.state.IsPending() }
 
+// learn has the index of names store the record, with the result of a check; "": there was none.
+func (r *recheck) learn(state string) {
+	learn(r.x, r.row, Known{
+		OrganizationID: r.record.OrganizationID, ID: r.record.DiscoveryDomainID, Domain: r.record.Domain,
+		Host: r.record.VerificationHost, TXT: r.record.VerificationTXT, Status: r.record.Status,
+		Read: r.x.Now(), State: state,
+	})
+}
+
 // foreign settles the row of a domain that another client has set to pending. The checks
 // made while it was verified count no more.
 func (r *recheck) foreign(ctx context.Context) (ledger.Result, error) {
 	now := r.x.Now()
+	if r.row.Subject == nil {
+		r.learn("")
+	}
 	_, err := r.cfg.States.Change(ctx, r.record.DiscoveryDomainID, func(s *sweep.DomainState) {
 		if s.Absence != nil && s.Revoked == nil {
 			s.Absence = nil
@@ -209,6 +222,7 @@ func (r *recheck) check(ctx context.Context) (ledger.Result, error) {
 	if err != nil {
 		return ledger.Result{}, err
 	}
+	r.learn(v.State.String())
 	described := v.State.String()
 	if v.State != dnscheck.Present {
 		described += ": " + v.Sentence()

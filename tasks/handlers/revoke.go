@@ -184,6 +184,7 @@ func (r *revocation) gone(ctx context.Context) (ledger.Result, error) {
 	if r.state.Revoked != nil {
 		return unchanged("the domain was not found"), nil
 	}
+	r.row.Subject = &ledger.Subject{ID: r.domain}
 	return unchanged("the domain is gone"), r.cfg.States.Forget(ctx, r.domain)
 }
 

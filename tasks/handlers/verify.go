@@ -137,6 +137,7 @@ func (v *verification) isListed() bool { return v.want.Listed != nil && v.isFres
 func (v *verification) fresh(ctx context.Context) error {
 	if v.isListed() {
 		v.record, v.readAt = v.want.Listed.DiscoveryDomain, v.want.Listed.At
+		learn(v.x, v.row, knownOf(v.x, v.organization, v.record))
 	} else {
 		var err error
 		if v.record, err = v.readYoung(v.x.Beginning(ctx, v.stamp)); err != nil {
@@ -220,6 +221,11 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 	}
 	e := checkEvidence(verdict, now)
 	s.Evidence = &e
+	known := Known{
+		OrganizationID: v.organization, ID: v.domain, Domain: s.Record.Domain, Host: s.Record.Host, TXT: s.Record.TXT,
+		Status: apiclient.StatusPending, Read: cmp.Or(v.readAt, v.row.FirstBegun, now), State: state.String(),
+	}
+	learn(v.x, v.row, known)
 	if !now.Before(end) {
 		packed, err := e.pack()
 		if err != nil {
@@ -251,6 +257,8 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 	if state == dnscheck.Absent { // the last check may expire the row
 		after = max(min(after, end.Sub(now)), min(verdict.NegativeTTL, maxNegativeTTL))
 	}
+	known.Next = now.Add(after)
+	learn(v.x, v.row, known)
 	return v.keep(engine.NotYet(e.Sentence, after))
 }
 

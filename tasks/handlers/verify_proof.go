@@ -306,6 +306,10 @@ func (p *proof) settle(ctx context.Context, in *verifyIntent) (ledger.Result, er
 		"proven_at", e.At, "basis", e.Basis, "quorum", e.Quorum, "resolvers", e.Resolvers,
 		"operators", e.seenBy(func(o dnscheck.ObservationRecord) string { return o.Operator }),
 		"perspectives", e.seenBy(func(o dnscheck.ObservationRecord) string { return o.Perspective }))
+	learn(p.x, p.row, Known{
+		OrganizationID: p.organization, ID: p.domain, Domain: e.Compared.Domain, Host: e.Compared.Host, TXT: e.Compared.TXT,
+		Status: apiclient.StatusVerified, Read: p.x.Now(), State: dnscheck.Present.String(),
+	})
 	verified := events.Event{Type: events.DomainVerified, At: e.At, Data: events.Data{Domain: e.Compared.Domain}}
 	return ledger.Result{Outcome: ledger.Done, Evidence: in.Proof}, p.notify(ctx, verified, in.Proof)
 }

@@ -1,4 +1,5 @@
--- ARGV: nonce, then for each row: row, an ending and its four arguments. The endings are
+-- ARGV: nonce, the most subjects of a tenant, the number of subjects to store, for each its id, name and
+-- what is about it, then for each row: row, an ending and its four arguments. The endings are
 -- 's': outcome, result; 'w': stage, ms until it is due, 1 to count an attempt, plus 2 to forget the
 -- earlier ones, memo; 'g': ms until it is due, note. Ends the execution of each row. Answers with the statuses of the rows.
 local flags, before, entry, name = control()
@@ -46,7 +47,9 @@ local function finish(row, ending, a, b, c, d)
   return leave(row, execution, flags, v, due)
 end
 
+local rows = 4 + 3 * tonumber(ARGV[3])
+for i = 4, rows - 1, 3 do learn(ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[2])) end
 allowWrites()
 local statuses = {}
-for i = 2, #ARGV, 6 do statuses[#statuses + 1] = finish(unpack(ARGV, i, i + 5)) end
+for i = rows, #ARGV, 6 do statuses[#statuses + 1] = finish(unpack(ARGV, i, i + 5)) end
 return receipt(t, flags, before, entry, name, statuses)

@@ -1,0 +1,121 @@
+package ledger
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Subject is what a row is about and people look for by its name: a domain. The scripts that end
+// executions store those that executions have read, so that the index costs no command of its own. A
+// tenant has a million at most: a new one then replaces one of those that were read the longest ago. At
+// maxmemory the index stays as it is. It never keeps a row from ending.
+type Subject struct {
+	// Name is 1 to 253 bytes, without control characters. Several subjects may have one.
+	Name string
+	// ID distinguishes the subjects of a tenant: 1 to 128 bytes, without control characters.
+	ID string
+	// At is when About was true, to the second. An older one does not replace a newer one.
+	At time.Time
+	// About is for the owner of the rows: at most 1,024 bytes. nil: the subject is gone, and is removed.
+	About []byte
+}
+
+const (
+	maxName      = 253
+	maxSubjectID = 128
+	maxAbout     = 1024
+)
+
+// The separators in stored names.
+const (
+	sep  = "\x01"
+	past = "\x02"
+)
+
+func (s Subject) validate() error {
+	switch {
+	case s.ID == "" || len(s.ID) > maxSubjectID || hasControl(s.ID):
+		return fmt.Errorf("id of a subject %s: want 1 to %d bytes without control characters", quoted(s.ID), maxSubjectID)
+	case s.About != nil && (s.Name == "" || len(s.Name) > maxName || hasControl(s.Name)):
+		return fmt.Errorf("name of a subject %s: want 1 to %d bytes without control characters", quoted(s.Name), maxName)
+	case len(s.About) > maxAbout:
+		return fmt.Errorf("%d bytes about a subject: want at most %d", len(s.About), maxAbout)
+	}
+	return nil
+}
+
+func hasControl(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
+
+// args returns the subject's arguments, as lua/segment_end.lua reads them.
+func (s Subject) args() []any {
+	if s.About == nil {
+		return []any{s.ID, "", ""}
+	}
+	return []any{s.ID, s.Name, append(binary.BigEndian.AppendUint32(nil, uint32(s.At.Unix())), s.About...)}
+}
+
+// Subjects returns at most n of the tenant's subjects whose names begin with a prefix, in the order of
+// their names and ids, behind the first ones that are skipped.
+func (l *Ledger) Subjects(ctx context.Context, t Tenant, prefix string, skip, n int) ([]Subject, error) {
+	by := &redis.ZRangeBy{Min: "[" + prefix, Max: "(" + prefix + "\xff", Offset: int64(skip), Count: int64(n)}
+	return l.subjects(ctx, t, by)
+}
+
+// SubjectsNamed returns the tenant's subjects of a name as Subjects does.
+func (l *Ledger) SubjectsNamed(ctx context.Context, t Tenant, name string, skip, n int) ([]Subject, error) {
+	return l.Subjects(ctx, t, name+sep, skip, n)
+}
+
+// Subject returns the tenant's subject of an id, or [ErrNotFound].
+func (l *Ledger) Subject(ctx context.Context, t Tenant, id string) (Subject, error) {
+	all, err := l.rdb.HGet(ctx, tenantKey(t, "ids"), idField(id)).Result()
+	if err != nil && !absent(err) {
+		return Subject{}, fmt.Errorf("tenant %s: read subjects: %w", t, err)
+	}
+	_, behind, ok := strings.Cut(all, sep+id+past)
+	name, _, _ := strings.Cut(behind, sep)
+	if !ok {
+		return Subject{}, ErrNotFound
+	}
+	first := name + sep + id
+	found, err := l.subjects(ctx, t, &redis.ZRangeBy{Min: "[" + first + sep, Max: "(" + first + past, Count: 1})
+	if err == nil && len(found) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Subject{}, err
+	}
+	return found[0], nil
+}
+
+// idField is the field of ids that has an id, as lua/named.lua computes it.
+func idField(id string) string {
+	sum := sha1.Sum([]byte(id))
+	return fmt.Sprintf("%x", sum[:2])
+}
+
+func (l *Ledger) subjects(ctx context.Context, t Tenant, by *redis.ZRangeBy) ([]Subject, error) {
+	members, err := l.rdb.ZRangeByLex(ctx, tenantKey(t, "names"), by).Result()
+	if err != nil {
+		return nil, fmt.Errorf("tenant %s: read subjects: %w", t, err)
+	}
+	all := make([]Subject, 0, len(members))
+	for _, member := range members {
+		name, rest, _ := strings.Cut(member, sep)
+		id, about, _ := strings.Cut(rest, sep)
+		if len(about) < 4 {
+			return nil, fmt.Errorf("tenant %s: the subject %s is damaged", t, quoted(name))
+		}
+		at := time.Unix(int64(binary.BigEndian.Uint32([]byte(about))), 0).UTC()
+		all = append(all, Subject{Name: name, ID: id, At: at, About: []byte(about[4:])})
+	}
+	return all, nil
+}

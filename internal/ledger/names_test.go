@@ -1,0 +1,207 @@
+package ledger_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+)
+
+// learner stores subjects.
+type learner struct {
+	*worker
+	seg ledger.Segment
+}
+
+func newLearner(w *worker) *learner { return &learner{w, segment(w.submit("learns", 1), 0)} }
+
+// learn ends an execution that the ledger does not know: what it has read is stored all the same.
+func (l *learner) learn(subjects ...ledger.Subject) {
+	l.t.Helper()
+	var ends []ledger.RowEnd
+	for _, s := range subjects {
+		ends = append(ends, ledger.RowEnd{Row: 0, Ending: ledger.GiveBack{}, Subject: &s})
+	}
+	if _, err := l.End(l.t.Context(), l.seg, ledger.NewNonce(), ends...); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// known returns the subjects with a prefix.
+func (l *learner) known(prefix string) []ledger.Subject {
+	l.t.Helper()
+	all, err := l.Subjects(l.t.Context(), tenant, prefix, 0, 1000)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return all
+}
+
+// consistent fails unless each subject is found by its id, and nothing else is.
+func (l *learner) consistent(all []ledger.Subject) {
+	l.t.Helper()
+	for _, s := range all {
+		if found, err := l.Subject(l.t.Context(), tenant, s.ID); err != nil || !reflect.DeepEqual(found, s) {
+			l.t.Fatalf("by id %q: %+v, %v, want %+v", s.ID, found, err, s)
+		}
+	}
+	fields, err := l.rdb.HVals(l.t.Context(), strings.Replace(ledger.DueKey(tenant), ":due", ":ids", 1)).Result()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if n := strings.Count(strings.Join(fields, ""), "\x02"); n != len(all) {
+		l.t.Fatalf("%d ids, want %d: %q", n, len(all), fields)
+	}
+}
+
+func TestSubjectOfAnExecution(t *testing.T) {
+	w := newWorker(t)
+	run := w.submit("a", 3)
+	seg := segment(run, 0)
+	at := time.Unix(1_800_000_000, 0).UTC()
+	e, first := w.take(seg)
+	s := ledger.Subject{Name: "acme.example", ID: "ord_1", At: at, About: []byte("pending")}
+	r, err := w.End(t.Context(), seg, e.nonce, ledger.RowEnd{Row: first, Ending: ledger.Waiting{Stage: ledger.StageCheck,
+		After: time.Hour}, Subject: &s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, r, ledger.RowWritten)
+	l := &learner{w, seg}
+	if all := l.known("acme"); len(all) != 1 || !reflect.DeepEqual(all[0], s) {
+		t.Errorf("subjects %+v, want %+v", all, s)
+	}
+	if other, err := w.Subjects(t.Context(), "other", "", 0, 10); err != nil || len(other) > 0 {
+		t.Errorf("another tenant has %+v, %v", other, err)
+	}
+	for _, bad := range []ledger.Subject{
+		{ID: "", Name: "a", About: []byte{1}}, {ID: "a\x01b", Name: "a", About: []byte{1}},
+		{ID: "a", Name: "", About: []byte{1}},
+		{ID: "a", Name: "b\x02", About: []byte{1}}, {ID: "a", Name: strings.Repeat("n", 254), About: []byte{1}},
+		{ID: "a", Name: "n", About: make([]byte, 1025)},
+	} {
+		if _, err := w.End(t.Context(), seg, e.nonce, ledger.RowEnd{Row: first, Ending: ledger.GiveBack{},
+			Subject: &bad}); err == nil {
+			t.Errorf("subject %+v is accepted", bad)
+		}
+	}
+}
+
+// TestSubjects stores subjects at random, and compares the index with a map.
+func TestSubjects(t *testing.T) {
+	l := newLearner(newWorker(t))
+	for i := range 8 {
+		r := rand.New(rand.NewPCG(1, uint64(i)))
+		model := map[string]ledger.Subject{}
+		for _, s := range l.known("") {
+			model[s.ID] = s
+		}
+		for range 150 {
+			batch := make([]ledger.Subject, 1+r.IntN(4))
+			for j := range batch {
+				id := fmt.Sprint("ord_", r.IntN(25))
+				s := ledger.Subject{
+					ID: id, Name: []string{"a.example", "aa.example", "b.example", id + ".example"}[r.IntN(4)],
+					At: time.Unix(int64(1_800_000_000+r.IntN(1000)), 0).UTC(), About: []byte{byte(r.IntN(256)), 1, 0, byte(r.IntN(3))},
+				}
+				if r.IntN(8) == 0 {
+					s = ledger.Subject{ID: id}
+				}
+				batch[j] = s
+				before, known := model[id]
+				switch {
+				case s.About == nil:
+					delete(model, id)
+				case !known || cmp.Or(s.At.Compare(before.At), slices.Compare(s.About, before.About)) >= 0:
+					model[id] = s
+				}
+			}
+			l.learn(batch...)
+		}
+		byName := func(a, b ledger.Subject) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) }
+		all := l.known("")
+		if want := slices.SortedFunc(maps.Values(model), byName); !reflect.DeepEqual(all, want) {
+			t.Fatalf("round %d:\n%+v\nwant\n%+v", i, all, want)
+		}
+		l.consistent(all)
+		for _, name := range []string{"a.example", "aa.example", "ord_3.example", "none.example"} {
+			named := slices.DeleteFunc(slices.Clone(all), func(s ledger.Subject) bool { return s.Name != name })
+			if found, err := l.SubjectsNamed(t.Context(), tenant, name, 0, 1000); err != nil || !slices.EqualFunc(found, named,
+				func(a, b ledger.Subject) bool { return reflect.DeepEqual(a, b) }) {
+				t.Fatalf("round %d: named %s: %+v, %v, want %+v", i, name, found, err, named)
+			}
+		}
+		if got, want := len(l.known("a")), len(slices.DeleteFunc(slices.Clone(all), func(s ledger.Subject) bool {
+			return !strings.HasPrefix(s.Name, "a")
+		})); got != want {
+			t.Fatalf("round %d: %d subjects begin with a, want %d", i, got, want)
+		}
+	}
+	if _, err := l.Subject(t.Context(), tenant, "ord_99"); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("%v, want %v", err, ledger.ErrNotFound)
+	}
+}
+
+// TestSubjectsAreBounded: beyond the most, the ones that were read the longest ago leave first.
+func TestSubjectsAreBounded(t *testing.T) {
+	l := newLearner(newWorker(t))
+	l.KeepSubjects(40)
+	for i := range 300 {
+		l.learn(ledger.Subject{ID: fmt.Sprint("ord_", i), Name: fmt.Sprintf("%d.example", i%70),
+			At: time.Unix(int64(1_800_000_000+i), 0).UTC(), About: []byte{1}})
+		all := l.known("")
+		if len(all) != min(i+1, 40) {
+			t.Fatalf("%d subjects after %d, want %d", len(all), i+1, min(i+1, 40))
+		}
+		for j := max(0, i-6); j <= i; j++ { // of eight, one is older than these
+			if !slices.ContainsFunc(all, func(s ledger.Subject) bool { return s.ID == fmt.Sprint("ord_", j) }) {
+				t.Fatalf("subject %d was forgotten after %d", j, i+1)
+			}
+		}
+	}
+	l.consistent(l.known(""))
+}
+
+// TestSubjectsAtMaxmemory: rows end, and the index stays as it is.
+func TestSubjectsAtMaxmemory(t *testing.T) {
+	w := on(t, redistest.Start(t).Client())
+	l := newLearner(w)
+	at := time.Unix(1_800_000_000, 0).UTC()
+	l.learn(ledger.Subject{ID: "ord_1", Name: "a.example", At: at, About: []byte("old")},
+		ledger.Subject{ID: "ord_3", Name: "c.example", At: at, About: []byte("old")})
+	seg := segment(w.submit("a", 2), 0)
+	e, row := w.take(seg)
+	set := func(maxmemory string) {
+		if err := w.rdb.ConfigSet(t.Context(), "maxmemory", maxmemory).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("1")
+	for i, s := range []ledger.Subject{
+		{ID: "ord_1", Name: "renamed.example", At: at.Add(time.Hour), About: []byte("new")},
+		{ID: "ord_2", Name: "b.example", At: at, About: []byte("new")},
+	} {
+		r, err := w.End(t.Context(), seg, e.nonce, ledger.RowEnd{Row: row,
+			Ending: ledger.Result{Outcome: ledger.Done}, Subject: &s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, r, []ledger.Status{ledger.RowWritten, ledger.RowEnded}[i])
+	}
+	l.learn(ledger.Subject{ID: "ord_3"}) // needs no memory
+	set("0")
+	all := l.known("")
+	if len(all) != 1 || string(all[0].About) != "old" {
+		t.Errorf("subjects %+v, want the first as it was", all)
+	}
+	l.consistent(all)
+}

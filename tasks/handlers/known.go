@@ -1,0 +1,153 @@
+package handlers
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/idna"
+
+	"orgops/apiclient"
+	"orgops/dnscheck"
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
+)
+
+// Known is what the index of names has of a discovery domain: what an execution of a row about it has
+// read last, from the tenant's record and from DNS.
+type Known struct {
+	OrganizationID, ID, Domain string
+	// Host and TXT are the record to publish. An empty TXT is too long to be kept.
+	Host, TXT string
+	Status    apiclient.DomainStatus
+	// Read is when the record was read.
+	Read time.Time
+	// State is the result of the last check: present, absent or unknown; "": there was none. At is
+	// the end of the last execution.
+	State string
+	At    time.Time
+	// Next is when an open row is checked next; zero: no row is open, or it is not known.
+	Next time.Time
+}
+
+// NameKey returns the form in which a domain's name is looked up: in lower case, with
+// internationalized labels in their xn-- form, without a final dot.
+func NameKey(domain string) string {
+	domain = strings.TrimSuffix(domain, ".")
+	if ascii, err := idna.Lookup.ToASCII(domain); err == nil {
+		return ascii
+	}
+	return strings.ToLower(domain)
+}
+
+// learn has the ledger store what is known of the row's domain, when the execution of the row ends.
+func learn(x *engine.Execution, row *engine.Row, k Known) {
+	k.At = x.Now()
+	if s := k.Subject(); s != nil {
+		row.Subject = s
+	}
+}
+
+// Subject returns the form in which the index of names has the domain; nil: its name is none that
+// somebody can look for.
+func (k Known) Subject() *ledger.Subject {
+	name := NameKey(k.Domain)
+	if name == "" || len(name) > maxDomain ||
+		strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return nil
+	}
+	return &ledger.Subject{Name: name, ID: k.ID, At: k.At, About: k.pack(name)}
+}
+
+// maxDomain is the longest name that is stored, in bytes (RFC 1035, section 3.1, as text).
+const maxDomain = 253
+
+// knownOf returns what a record says that was read now.
+func knownOf(x *engine.Execution, organization string, d apiclient.DiscoveryDomain) Known {
+	return Known{OrganizationID: organization, ID: d.ID, Domain: d.Domain,
+		Host: d.VerificationHost, TXT: d.VerificationTXT,
+		Status: d.Status, Read: x.Now()}
+}
+
+// knownStates are the results of a check, by the number with which they are stored.
+var knownStates = []string{"", dnscheck.Present.String(), dnscheck.Absent.String(), dnscheck.Unknown.String()}
+
+// The form of a stored Known, a byte each for: the form, the flags, the state, the length of
+// the organization's id and of the host; two numbers of 4 bytes for Read and Next, in Unix seconds;
+// then organization, host and token. In the host, knownOrganization and knownName stand for what is stored
+// already, and knownPrefix for how the service begins hosts, since a million may be stored.
+const (
+	knownForm         = 1
+	knownVerified     = 1 << 0
+	knownHex          = 1 << 1 // the token is lower-case hexadecimal, and stored as bytes
+	knownOrganization = "\x03"
+	knownName         = "\x04"
+	knownPrefix       = "\x05"
+	maxKnownTXT       = 128
+)
+
+// hostPrefix is how the service begins the name of each TXT record.
+const hostPrefix = "_ss-verification."
+
+func (k Known) pack(name string) []byte {
+	host := k.Host
+	if len(host) > maxDomain || strings.ContainsFunc(host, func(r rune) bool { return r < ' ' }) {
+		host = ""
+	}
+	host = strings.NewReplacer(hostPrefix, knownPrefix, k.OrganizationID, knownOrganization, name, knownName).Replace(host)
+	txt, flags := []byte(k.TXT), byte(0)
+	if plain, err := hex.DecodeString(k.TXT); err == nil && k.TXT == strings.ToLower(k.TXT) {
+		txt, flags = plain, knownHex
+	}
+	if len(txt) > maxKnownTXT {
+		txt = nil
+	}
+	if k.Status == apiclient.StatusVerified {
+		flags |= knownVerified
+	}
+	b := []byte{knownForm, flags, byte(max(slices.Index(knownStates, k.State), 0)),
+		byte(len(k.OrganizationID)), byte(len(host))}
+	b = binary.BigEndian.AppendUint32(b, unixOf(k.Read))
+	b = binary.BigEndian.AppendUint32(b, unixOf(k.Next))
+	return append(append(append(b, k.OrganizationID...), host...), txt...)
+}
+
+func unixOf(t time.Time) uint32 {
+	if t.IsZero() {
+		return 0
+	}
+	return uint32(t.Unix())
+}
+
+func timeOf(seconds uint32) time.Time {
+	if seconds == 0 {
+		return time.Time{}
+	}
+	return time.Unix(int64(seconds), 0).UTC()
+}
+
+// ReadKnown reads a subject of the index of names.
+func ReadKnown(s ledger.Subject) (Known, error) {
+	b := s.About
+	if len(b) < 13 || b[0] != knownForm || int(b[2]) >= len(knownStates) || len(b) < 13+int(b[3])+int(b[4]) {
+		return Known{}, fmt.Errorf("what is stored of domain %s cannot be read: it is damaged, or of a newer version", s.Name)
+	}
+	organization, rest := string(b[13:13+int(b[3])]), b[13+int(b[3]):]
+	host, txt := string(rest[:b[4]]), string(rest[b[4]:])
+	k := Known{
+		OrganizationID: organization, ID: s.ID, Domain: s.Name, TXT: txt, Status: apiclient.StatusPending,
+		Host: strings.NewReplacer(knownPrefix, hostPrefix, knownOrganization, organization, knownName, s.Name).Replace(host),
+		Read: timeOf(binary.BigEndian.Uint32(b[5:])), Next: timeOf(binary.BigEndian.Uint32(b[9:])),
+		State: knownStates[b[2]], At: s.At,
+	}
+	if b[1]&knownHex != 0 {
+		k.TXT = hex.EncodeToString([]byte(txt))
+	}
+	if b[1]&knownVerified != 0 {
+		k.Status = apiclient.StatusVerified
+	}
+	return k, nil
+}

@@ -1,0 +1,142 @@
+package handlers_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+	"orgops/tasks/handlers"
+)
+
+func TestKnown(t *testing.T) {
+	at := time.Unix(1_800_000_000, 0).UTC()
+	whole := handlers.Known{
+		OrganizationID: "org_2iEQW5K6I4KggeE5", ID: "ord_1", Domain: "acme.example",
+		Host: "_ss-verification.org_2iEQW5K6I4KggeE5.acme.example", TXT: "4df023cd7bbe09c0e2f95901123024fe",
+		Status: apiclient.StatusPending, Read: at.Add(-time.Hour), State: "absent", At: at, Next: at.Add(time.Minute),
+	}
+	for name, change := range map[string]func(*handlers.Known){
+		"as the service has them": func(*handlers.Known) {},
+		"verified": func(k *handlers.Known) {
+			k.Status, k.State, k.Next = apiclient.StatusVerified, "present", time.Time{}
+		},
+		"without a check":        func(k *handlers.Known) { k.State = "" },
+		"unknown":                func(k *handlers.Known) { k.State = "unknown" },
+		"a token as text":        func(k *handlers.Known) { k.TXT = `name=Value "x"` },
+		"a token in capitals":    func(k *handlers.Known) { k.TXT = strings.ToUpper(k.TXT) },
+		"a token of odd length":  func(k *handlers.Known) { k.TXT = "abc" },
+		"a host in capitals":     func(k *handlers.Known) { k.Host = "_SS.Acme.Example" },
+		"a host of another name": func(k *handlers.Known) { k.Host = "_v.other.example." },
+		"the longest token":      func(k *handlers.Known) { k.TXT = strings.Repeat("x", 128) },
+		"the longest of each": func(k *handlers.Known) {
+			k.OrganizationID, k.TXT = strings.Repeat("o", 128), strings.Repeat("x", 128)
+			k.Domain = strings.Repeat(strings.Repeat("a", 63)+".", 3) + strings.Repeat("b", 61)
+			k.Host = "_v." + k.Domain[3:]
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := whole
+			change(&want)
+			s := want.Subject()
+			if s == nil || s.Name != want.Domain || s.ID != want.ID {
+				t.Fatalf("subject %+v of %+v", s, want)
+			}
+			if got, err := handlers.ReadKnown(*s); err != nil || got != want || len(s.About) > 1024 {
+				t.Errorf("%+v, %v, want %+v", got, err, want)
+			}
+		})
+	}
+	t.Run("a token that is too long is left out", func(t *testing.T) {
+		k := whole
+		k.TXT = strings.Repeat("x", 129)
+		got, err := handlers.ReadKnown(*k.Subject())
+		if k.TXT = ""; err != nil || got != k {
+			t.Errorf("%+v, %v, want %+v", got, err, k)
+		}
+	})
+	t.Run("names", func(t *testing.T) {
+		for name, key := range map[string]string{
+			"ACME.Example.": "acme.example", "Bücher.example": "xn--bcher-kva.example",
+			"XN--BCHER-KVA.example": "xn--bcher-kva.example",
+			"faß.example":           "xn--fa-hia.example", "a_b.example": "a_b.example", "acme-": "acme-",
+		} {
+			if got := handlers.NameKey(name); got != key {
+				t.Errorf("NameKey(%q) is %q, want %q", name, got, key)
+			}
+		}
+		for _, none := range []string{"", ".", "a b.example", "a\x01.example", strings.Repeat("a", 254)} {
+			k := whole
+			if k.Domain = none; k.Subject() != nil {
+				t.Errorf("%q is indexed", none)
+			}
+		}
+	})
+	t.Run("damaged", func(t *testing.T) {
+		s := whole.Subject()
+		for n := range 13 + len(whole.OrganizationID) {
+			damaged := *s
+			damaged.About = s.About[:n]
+			if got, err := handlers.ReadKnown(damaged); err == nil {
+				t.Errorf("%d bytes are read as %+v", n, got)
+			}
+		}
+		newer := *s
+		newer.About = append([]byte{9}, s.About[1:]...)
+		if _, err := handlers.ReadKnown(newer); err == nil || !strings.Contains(err.Error(), "newer version") {
+			t.Errorf("a newer form: %v", err)
+		}
+	})
+}
+
+// TestSizeOfNames measures the memory of the index of names, and compares it with docs/operations/sizing.md.
+func TestSizeOfNames(t *testing.T) {
+	if os.Getenv(redistest.EnvURL) == "" {
+		t.Skip("needs a real Redis: set " + redistest.EnvURL)
+	}
+	const names = 50_000 // of a million each takes 40 bytes less: a field of the ids has 15 of them then
+	rdb := redistest.New(t)
+	l := ledger.New(rdb)
+	run, _, err := l.Create(t.Context(), ledger.NewRun{ID: "a", Tenant: "acme", Kind: handlers.Verify})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stager, err := l.NewStager(t.Context(), run)
+	if err == nil {
+		err = stager.Add(t.Context(), []byte("row"))
+	}
+	if err == nil {
+		run, err = stager.Commit(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	seg := ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation}
+	var ends []ledger.RowEnd
+	for i := range names {
+		organization, name := "org_"+random(16), fmt.Sprintf("customer-%d.example", i)
+		ends = append(ends, ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: handlers.Known{
+			OrganizationID: organization, ID: "ord_" + random(22), Domain: name,
+			Host: "_ss-verification." + organization + "." + name, TXT: "4df023cd7bbe09c0e2f95901123024fe",
+			Status: apiclient.StatusVerified, Read: now, State: "present", At: now,
+		}.Subject()})
+	}
+	if _, err := l.End(t.Context(), seg, ledger.NewNonce(), ends...); err != nil {
+		t.Fatal(err)
+	}
+	var total int64
+	for _, key := range append(redistest.Keys(t, "*:names"), redistest.Keys(t, "*:ids")...) {
+		used := rdb.MemoryUsage(t.Context(), key, 0).Val()
+		t.Logf("%s: %d bytes a name", key, used/names)
+		total += used
+	}
+	const want = 300 + 40
+	if got := total / names; got > want || got < want*4/5 {
+		t.Errorf("%d bytes a name, and %d are documented for so many: want at most these, and four fifths at least",
+			got, want)
+	}
+}
