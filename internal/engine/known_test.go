@@ -1,0 +1,114 @@
+package engine_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/internal/ledger"
+	"orgops/internal/sandbox"
+	"orgops/internal/sweep"
+	"orgops/tasks/handlers"
+)
+
+// known returns what the index of names has of the row's domain.
+func (s *site) knownDomain() (handlers.Known, bool) {
+	s.t.Helper()
+	subject, err := s.Subject(s.t.Context(), s.run.Tenant, dom)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return handlers.Known{}, false
+	}
+	k, bad := handlers.ReadKnown(subject)
+	if err != nil || bad != nil {
+		s.t.Fatal(err, bad)
+	}
+	return k, true
+}
+
+// wantKnown compares what the index has of a domain, apart from times.
+func (s *site) wantKnown(d sandbox.Domain, status apiclient.DomainStatus, state string) (k handlers.Known) {
+	s.t.Helper()
+	k, _ = s.knownDomain()
+	want := handlers.Known{OrganizationID: org, ID: dom, Domain: d.Domain, Host: d.Host, TXT: d.TXT, Status: status, State: state,
+		Read: k.Read, At: k.At, Next: k.Next}
+	if k != want {
+		s.t.Errorf("known is %+v, want %+v", k, want)
+	}
+	return k
+}
+
+// TestKnownOfVerify has a row wait, and verify its domain.
+func TestKnownOfVerify(t *testing.T) {
+	s := newVerifySite(t)
+	d := s.domain(sandbox.Domain{Domain: "known.example"}, false)
+	s.verify()
+	s.step()
+	first := s.wantKnown(d, apiclient.StatusPending, "absent")
+	if wait := first.Next.Sub(first.At); wait < 5*time.Second || wait > time.Minute || first.Read.IsZero() {
+		t.Errorf("known is %+v, want the next check within a minute", first)
+	}
+	s.step() // by the stored record: the record is not read
+	if k := s.wantKnown(d, apiclient.StatusPending, "absent"); !k.At.After(first.At) || k.Read.After(k.At.Add(-time.Second)) {
+		t.Errorf("after another check known is %+v, after the first it was %+v", k, first)
+	}
+	s.sandbox.SetTXT(d.Host, d.TXT)
+	for s.step() {
+	}
+	if k := s.wantKnown(d, apiclient.StatusVerified, "present"); !k.Next.IsZero() {
+		t.Errorf("a row that is done is checked next at %s", k.Next)
+	}
+}
+
+// TestKnownOfVerified has a row for a domain that was verified before.
+func TestKnownOfVerified(t *testing.T) {
+	s := newVerifySite(t)
+	d := s.domain(sandbox.Domain{Domain: "known.example", Status: "verified"}, true)
+	s.verify()
+	s.step()
+	s.wantKnown(d, apiclient.StatusVerified, "")
+}
+
+// TestKnownOfExpired has a row give up.
+func TestKnownOfExpired(t *testing.T) {
+	s := newVerifySite(t)
+	s.giveUp = time.Minute
+	d := s.domain(sandbox.Domain{Domain: "known.example"}, false)
+	s.verify()
+	for s.step() {
+	}
+	if k := s.wantKnown(d, apiclient.StatusPending, "absent"); !k.Next.IsZero() {
+		t.Errorf("an expired row is checked next at %s", k.Next)
+	}
+}
+
+// TestKnownOfSweeps has sweeps find a domain absent, then present.
+func TestKnownOfSweeps(t *testing.T) {
+	s := newSweepSite(t, sweep.SetPending)
+	d := s.verified(new(true))
+	s.days(1)
+	s.wantKnown(d, apiclient.StatusVerified, "absent")
+	s.publish()
+	s.days(1)
+	s.wantKnown(d, apiclient.StatusVerified, "present")
+}
+
+// TestKnownOfDeleted has a sweep find that a domain was deleted.
+func TestKnownOfDeleted(t *testing.T) {
+	s := newSweepSite(t, sweep.SetPending)
+	s.verified(new(true))
+	s.days(1)
+	s.scan()
+	s.sandbox.RemoveDomain(org, dom)
+	s.finish()
+	if k, ok := s.knownDomain(); ok {
+		t.Errorf("a domain that was deleted is known: %+v", k)
+	}
+}
+
+// TestKnownOfRevocation has a lost domain set to pending.
+func TestKnownOfRevocation(t *testing.T) {
+	s := newSweepSite(t, sweep.SetPending)
+	d := s.revoked(new(true))
+	s.wantKnown(d, apiclient.StatusPending, "")
+}
