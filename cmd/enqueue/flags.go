@@ -119,7 +119,8 @@ func (o oneDomain) named(ctx context.Context, t *tool, tenant string) (status.Do
 // mostCandidates is how many domains an error lists.
 const mostCandidates = 10
 
-// unknownDomain is the error of a domain that is not in the index of names, and those whose names begin so.
+// unknownDomain is the error of a domain that is not in the index of names, and those whose names
+// begin so.
 func unknownDomain(asked status.DomainName, similar []status.KnownDomain) error {
 	where := "tenant " + asked.Tenant
 	if asked.Organization != "" {

@@ -20,8 +20,8 @@ import (
 const (
 	// mostCandidates is how many domains are offered to choose from.
 	mostCandidates = 50
-	// lookUpWait bounds a search in Redis for rows about an id, which reads the stored rows: about a
-	// second for a million. The connections of Config.Redis bound how many run at a time.
+	// lookUpWait bounds a search in Redis for rows about an id, which reads the stored rows: about
+	// a second for a million. The connections of Config.Redis bound how many run at a time.
 	lookUpWait = 20 * time.Second
 )
 
@@ -108,7 +108,7 @@ func (s *site) candidates(ctx context.Context, asked status.DomainName, byName b
 			found = append(found, k)
 		}
 	}
-	if len(found) > 0 && !(byName && known.Prefix && asked.Organization != "") {
+	if len(found) > 0 && (!byName || !known.Prefix || asked.Organization == "") {
 		return found, nil
 	}
 	if byName {

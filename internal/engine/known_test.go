@@ -30,7 +30,8 @@ func (s *site) knownDomain() (handlers.Known, bool) {
 func (s *site) wantKnown(d sandbox.Domain, status apiclient.DomainStatus, state string) (k handlers.Known) {
 	s.t.Helper()
 	k, _ = s.knownDomain()
-	want := handlers.Known{OrganizationID: org, ID: dom, Domain: d.Domain, Host: d.Host, TXT: d.TXT, Status: status, State: state,
+	want := handlers.Known{OrganizationID: org, ID: dom, Domain: d.Domain, Host: d.Host, TXT: d.TXT,
+		Status: status, State: state,
 		Read: k.Read, At: k.At, Next: k.Next}
 	if k != want {
 		s.t.Errorf("known is %+v, want %+v", k, want)
@@ -49,7 +50,8 @@ func TestKnownOfVerify(t *testing.T) {
 		t.Errorf("known is %+v, want the next check within a minute", first)
 	}
 	s.step() // by the stored record: the record is not read
-	if k := s.wantKnown(d, apiclient.StatusPending, "absent"); !k.At.After(first.At) || k.Read.After(k.At.Add(-time.Second)) {
+	if k := s.wantKnown(d, apiclient.StatusPending, "absent"); !k.At.After(first.At) ||
+		k.Read.After(k.At.Add(-time.Second)) {
 		t.Errorf("after another check known is %+v, after the first it was %+v", k, first)
 	}
 	s.sandbox.SetTXT(d.Host, d.TXT)

@@ -24,8 +24,8 @@ type DomainRow struct {
 
 // DomainRows returns the rows about a discovery domain in all runs of the tenant that are about
 // domains, those of the newest run first, whatever organization they name. There is no index: every
-// stored row of these runs is read, but only those that contain the domain's id, in any case, are parsed.
-// Rows that were submitted as single rows are among them until they are settled.
+// stored row of these runs is read, but only those that contain the domain's id, in any case, are
+// parsed. Rows that were submitted as single rows are among them until they are settled.
 func DomainRows(ctx context.Context, l *runs.Ledger, tenant, domain string) iter.Seq2[DomainRow, error] {
 	return func(yield func(DomainRow, error) bool) {
 		all, err := listedOrOpen(ctx, l)

@@ -18,13 +18,13 @@
 //
 // # Submitting
 //
-// A producer creates a run, stages its rows with a [Stager], and commits. Staged
-// rows are not released. A row whose result is known by then, such as an invalid one, is
-// settled when it is staged ([Stager.AddSettled]). Two seconds after the commit it calls
-// [Stager.Verify], since Redis may lose the writes of its last second; then it submits the rows again.
-// One stager at a time stages the rows of a run: the one that began last, from the first row on. So
-// the producer that repeats one which was killed, or lost its Redis, needs to know nothing of it. An
-// abandoned staged run is deleted by [Ledger.Sweep] after a day.
+// A producer creates a run, stages its rows with a [Stager], and commits. Staged rows are not
+// released. A row whose result is known by then, such as an invalid one, is settled when it is
+// staged ([Stager.AddSettled]). Two seconds after the commit it calls [Stager.Verify], since Redis
+// may lose the writes of its last second; then it submits the rows again. One stager at a time
+// stages the rows of a run: the one that began last, from the first row on. So the producer that
+// repeats one which was killed, or lost its Redis, needs to know nothing of it. An abandoned staged
+// run is deleted by [Ledger.Sweep] after a day.
 //
 // [Ledger.SubmitRow] does all of this for a single row, by one script. Lists of runs leave it out.
 //
@@ -140,9 +140,9 @@
 //
 // # Names
 //
-// An execution that has read what its row is about, such as a domain, ends with that [Subject]: the script
-// of the end stores it in the tenant's index of names, where people find it by its name or the
-// beginning of it ([Ledger.Subjects]), and by its id ([Ledger.Subject]).
+// An execution that has read what its row is about, such as a domain, ends with that [Subject]: the
+// script of the end stores it in the tenant's index of names, where people find it by its name or
+// the beginning of it ([Ledger.Subjects]), and by its id ([Ledger.Subject]).
 //
 // # Guarantees
 //

@@ -16,8 +16,8 @@ const (
 	SegmentRows = 8192
 	// MaxSegments bounds a run to 100 million rows in segments that are full.
 	MaxSegments = 12_208
-	// ScanSegment is the number of the segment that has the row of a run's scan, and no other. It is
-	// none of the run's own segments: neither its row nor its result counts.
+	// ScanSegment is the number of the segment that has the row of a run's scan, and no other. It
+	// is none of the run's own segments: neither its row nor its result counts.
 	ScanSegment = MaxSegments
 	// MaxRow is the largest size of a row in bytes.
 	MaxRow = 1 << 20

@@ -12,9 +12,9 @@ import (
 )
 
 // Subject is what a row is about and people look for by its name: a domain. The scripts that end
-// executions store those that executions have read, so that the index costs no command of its own. A
-// tenant has a million at most: a new one then replaces one of those that were read the longest ago. At
-// maxmemory the index stays as it is. It never keeps a row from ending.
+// executions store those that executions have read, so that the index costs no command of its own.
+// A tenant has a million at most: a new one then replaces one of those that were read the longest
+// ago. At maxmemory the index stays as it is. It never keeps a row from ending.
 type Subject struct {
 	// Name is 1 to 253 bytes, without control characters. Several subjects may have one.
 	Name string
@@ -22,7 +22,8 @@ type Subject struct {
 	ID string
 	// At is when About was true, to the second. An older one does not replace a newer one.
 	At time.Time
-	// About is for the owner of the rows: at most 1,024 bytes. nil: the subject is gone, and is removed.
+	// About is for the owner of the rows: at most 1,024 bytes. nil: the subject is gone, and is
+	// removed.
 	About []byte
 }
 
@@ -62,8 +63,8 @@ func (s Subject) args() []any {
 	return []any{s.ID, s.Name, append(binary.BigEndian.AppendUint32(nil, uint32(s.At.Unix())), s.About...)}
 }
 
-// Subjects returns at most n of the tenant's subjects whose names begin with a prefix, in the order of
-// their names and ids, behind the first ones that are skipped.
+// Subjects returns at most n of the tenant's subjects whose names begin with a prefix, in the order
+// of their names and ids, behind the first ones that are skipped.
 func (l *Ledger) Subjects(ctx context.Context, t Tenant, prefix string, skip, n int) ([]Subject, error) {
 	by := &redis.ZRangeBy{Min: "[" + prefix, Max: "(" + prefix + "\xff", Offset: int64(skip), Count: int64(n)}
 	return l.subjects(ctx, t, by)

@@ -13,8 +13,8 @@ import (
 type Stager struct {
 	ledger *Ledger
 	run    Run
-	// writer is the nonce by which the scripts know the stager. compares says that it has none, since
-	// it compares the rows with stored ones, whose sums these are.
+	// writer is the nonce by which the scripts know the stager. compares says that it has none,
+	// since it compares the rows with stored ones, whose sums these are.
 	writer   string
 	compares bool
 	stored   []string
@@ -34,9 +34,10 @@ type Stager struct {
 	closed int
 }
 
-// NewStager returns a stager for a run that [Ledger.Create] returned. From then on it is the only one
-// of the run: the error of any former one is [ErrReplaced]. A run that was staged in part is staged
-// again, from its first row. That of a run which is committed or cancelled is a [MismatchError].
+// NewStager returns a stager for a run that [Ledger.Create] returned. From then on it is the only
+// one of the run: the error of any former one is [ErrReplaced]. A run that was staged in part is
+// staged again, from its first row. That of a run which is committed or cancelled is a
+// [MismatchError].
 func (l *Ledger) NewStager(ctx context.Context, run Run) (_ *Stager, err error) {
 	defer wrap(&err, "run %s: stage", run.ID)
 	if run.Scan != nil {
@@ -120,8 +121,9 @@ func (s *Stager) Group(most int, key func(row []byte) string) {
 	s.grouping = grouping{most: most, key: key}
 }
 
-// Commit stages the last segment and makes the rows available to dispatchers. Repeating it is harmless. A
-// run without rows ends at once. The error is [ErrLost] if Redis has lost segments meanwhile.
+// Commit stages the last segment and makes the rows available to dispatchers. Repeating it is
+// harmless. A run without rows ends at once. The error is [ErrLost] if Redis has lost segments
+// meanwhile.
 func (s *Stager) Commit(ctx context.Context) (committed Run, err error) {
 	if len(s.rows) > 0 {
 		if err := s.Flush(ctx); err != nil {
@@ -166,8 +168,9 @@ func (s *Stager) Discard(ctx context.Context) (deleted bool, err error) {
 	return s.ledger.deleteIf(ctx, s.run, "writer", s.writer)
 }
 
-// Verify reads back the committed run. Call it two seconds after Commit. The error is [ErrLost] if Redis
-// has lost the commit, and [ErrNotFound] if it has lost the run: the rows have to be submitted again.
+// Verify reads back the committed run. Call it two seconds after Commit. The error is [ErrLost] if
+// Redis has lost the commit, and [ErrNotFound] if it has lost the run: the rows have to be
+// submitted again.
 func (s *Stager) Verify(ctx context.Context) (err error) {
 	defer wrap(&err, "run %s: read it back", s.run.ID)
 	now, err := s.ledger.same(ctx, s.run)
@@ -177,8 +180,8 @@ func (s *Stager) Verify(ctx context.Context) (err error) {
 	return err
 }
 
-// Flush stages the rows that were added since the last one, at least one, as a segment. Add and Commit
-// call it.
+// Flush stages the rows that were added since the last one, at least one, as a segment. Add and
+// Commit call it.
 func (s *Stager) Flush(ctx context.Context) error {
 	number := len(s.sums)
 	p, err := pack(s.rows)

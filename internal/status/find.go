@@ -27,7 +27,8 @@ type KnownDomain struct {
 	TXT    string    `json:"verification_txt"` // "": too long to be kept
 	Status string    `json:"status"`
 	Read   time.Time `json:"read_at"` // the record
-	// State is the result of the last check: present, absent or unknown; "": the last row made none.
+	// State is the result of the last check: present, absent or unknown; "": the last row made
+	// none.
 	State string    `json:"state,omitempty"`
 	At    time.Time `json:"checked_at"`
 	Next  time.Time `json:"next_check,omitzero"`
@@ -46,48 +47,53 @@ const (
 	findMost = 10_000
 )
 
-// Find returns at most n domains of the tenant whose id or name is the text, in any case and in Unicode
-// or punycode, or, if there is none, whose names begin with it; of these it keeps those for which keep
-// is true. It reads the index of names, which has the domains of executed rows.
+// Find returns at most n domains of the tenant whose id or name is the text, in any case and in
+// Unicode or punycode, or, if there is none, whose names begin with it; of these it keeps those for
+// which keep is true. It reads the index of names, which has the domains of executed rows.
 func Find(ctx context.Context, l *ledger.Ledger, tenant, text string, n int,
 	keep func(KnownDomain) bool) (found Found, err error) {
 	t, key := ledger.Tenant(tenant), handlers.NameKey(text)
-	for _, read := range []func(skip int) ([]ledger.Subject, error){
-		func(skip int) ([]ledger.Subject, error) {
-			s, err := l.Subject(ctx, t, text)
-			if skip > 0 || errors.Is(err, ledger.ErrNotFound) {
-				return nil, nil
-			}
-			return []ledger.Subject{s}, err
-		},
-		func(skip int) ([]ledger.Subject, error) { return l.SubjectsNamed(ctx, t, key, skip, findPage) },
-		func(skip int) ([]ledger.Subject, error) {
-			found.Prefix = true
-			return l.Subjects(ctx, t, key, skip, findPage)
-		},
-	} {
-		for skip := 0; skip < findMost; skip += findPage {
-			subjects, err := read(skip)
+	byID := func(skip int) ([]ledger.Subject, error) {
+		s, err := l.Subject(ctx, t, text)
+		if skip > 0 || errors.Is(err, ledger.ErrNotFound) {
+			return nil, nil
+		}
+		return []ledger.Subject{s}, err
+	}
+	byName := func(skip int) ([]ledger.Subject, error) { return l.SubjectsNamed(ctx, t, key, skip, findPage) }
+	byPrefix := func(skip int) ([]ledger.Subject, error) { return l.Subjects(ctx, t, key, skip, findPage) }
+	found.Domains, err = kept(tenant, byID, n, keep)
+	if err == nil && len(found.Domains) == 0 {
+		found.Domains, err = kept(tenant, byName, n, keep)
+	}
+	if err == nil && len(found.Domains) == 0 {
+		found.Prefix = true
+		found.Domains, err = kept(tenant, byPrefix, n, keep)
+	}
+	return found, err
+}
+
+// kept returns the first n of the domains that are read, page by page, for which keep is true.
+func kept(tenant string, read func(skip int) ([]ledger.Subject, error), n int,
+	keep func(KnownDomain) bool) (found []KnownDomain, err error) {
+	for skip := 0; skip < findMost; skip += findPage {
+		subjects, err := read(skip)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range subjects {
+			k, err := knownDomain(tenant, s)
 			if err != nil {
-				return found, err
+				return nil, err
 			}
-			for _, s := range subjects {
-				k, err := knownDomain(tenant, s)
-				if err != nil {
-					return found, err
-				}
-				if keep(k) {
-					found.Domains = append(found.Domains, k)
-				}
-				if len(found.Domains) == n {
-					return found, nil
-				}
+			if keep(k) {
+				found = append(found, k)
 			}
-			if len(subjects) < findPage {
-				break
+			if len(found) == n {
+				return found, nil
 			}
 		}
-		if len(found.Domains) > 0 {
+		if len(subjects) < findPage {
 			break
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"orgops/internal/ledger"
 )
 
-// Known is what the index of names has of a discovery domain: what an execution of a row about it has
-// read last, from the tenant's record and from DNS.
+// Known is what the index of names has of a discovery domain: what an execution of a row about it
+// has read last, from the tenant's record and from DNS.
 type Known struct {
 	OrganizationID, ID, Domain string
 	// Host and TXT are the record to publish. An empty TXT is too long to be kept.
@@ -75,10 +75,10 @@ func knownOf(x *engine.Execution, organization string, d apiclient.DiscoveryDoma
 // knownStates are the results of a check, by the number with which they are stored.
 var knownStates = []string{"", dnscheck.Present.String(), dnscheck.Absent.String(), dnscheck.Unknown.String()}
 
-// The form of a stored Known, a byte each for: the form, the flags, the state, the length of
-// the organization's id and of the host; two numbers of 4 bytes for Read and Next, in Unix seconds;
-// then organization, host and token. In the host, knownOrganization and knownName stand for what is stored
-// already, and knownPrefix for how the service begins hosts, since a million may be stored.
+// The form of a stored Known, a byte each for: the form, the flags, the state, the length of the
+// organization's id and of the host; two numbers of 4 bytes for Read and Next, in Unix seconds;
+// then organization, host and token. In the host, knownOrganization and knownName stand for what is
+// stored already, and knownPrefix for how the service begins hosts, since a million may be stored.
 const (
 	knownForm         = 1
 	knownVerified     = 1 << 0

@@ -93,7 +93,8 @@ func TestKnown(t *testing.T) {
 	})
 }
 
-// TestSizeOfNames measures the memory of the index of names, and compares it with docs/operations/sizing.md.
+// TestSizeOfNames measures the memory of the index of names, and compares it with
+// docs/operations/sizing.md.
 func TestSizeOfNames(t *testing.T) {
 	if os.Getenv(redistest.EnvURL) == "" {
 		t.Skip("needs a real Redis: set " + redistest.EnvURL)
