@@ -73,7 +73,9 @@ func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Ve
 	d.addOthers(others)
 	d.addAliases()
 	d.addServers(mismatch)
-	slices.SortStableFunc(d.Findings, func(a, b Finding) int { return cmp.Compare(a.Mistake.likeness(), b.Mistake.likeness()) })
+	slices.SortStableFunc(d.Findings, func(a, b Finding) int {
+		return cmp.Compare(a.Mistake.likeness(), b.Mistake.likeness())
+	})
 	for i, f := range d.Findings {
 		d.Findings[i].Sentence = f.Advice(host)
 	}

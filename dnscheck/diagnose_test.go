@@ -111,13 +111,14 @@ func TestDiagnosis(t *testing.T) {
 		{"a blank", []dns.RR{txt(host, " \u200b")}, []dnscheck.Mistake{dnscheck.MistakeEmpty}, ""},
 		{"a letter for a digit", []dns.RR{txt(host, "O"+token[1:])}, []dnscheck.Mistake{dnscheck.MistakeTyped},
 			`differs from the expected one in a few characters ("O123456789abcdef0123456789abcdef"): copy it again.`},
-		{"two characters swapped", []dns.RR{txt(host, token[:8]+"98"+token[10:])}, []dnscheck.Mistake{dnscheck.MistakeTyped}, ""},
+		{"two characters swapped", []dns.RR{txt(host, token[:8]+"98"+token[10:])},
+			[]dnscheck.Mistake{dnscheck.MistakeTyped}, ""},
 		{"a character missing", []dns.RR{txt(host, token[:8]+token[9:])}, []dnscheck.Mistake{dnscheck.MistakeTyped}, ""},
 		{"a character twice", []dns.RR{txt(host, token[:9]+token[8:])}, []dnscheck.Mistake{dnscheck.MistakeTyped}, ""},
 		{"five differ", []dns.RR{txt(host, token[:8]+"00000"+token[13:])}, []dnscheck.Mistake{dnscheck.MistakeOther}, ""},
 		{"an older token behind others", []dns.RR{txt(host, "v=spf1 -all"), txt(host, older), txt(host, "x")},
-			[]dnscheck.Mistake{dnscheck.MistakeOther}, "The value at _Verify.Org-1.Example.com is one that was given before, " +
-				`or for another organization ("` + older + `"): add a TXT record with the expected value there.`},
+			[]dnscheck.Mistake{dnscheck.MistakeOther}, "The value at _Verify.Org-1.Example.com looks like one that was given before, " +
+				`or to another organization ("` + older + `"): add a TXT record with the expected value there.`},
 		{"an older token, and the token at the domain", []dns.RR{txt(host, older), txt(domain, token)},
 			[]dnscheck.Mistake{dnscheck.MistakeApex, dnscheck.MistakeOther}, "The record is at example.com; it must be at"},
 		{"a value of that form at the domain", []dns.RR{txt(domain, older)}, nil, ""},

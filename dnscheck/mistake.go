@@ -49,8 +49,8 @@ type Finding struct {
 	Sentence string `json:"sentence"` // that of Advice
 }
 
-// advice has the sentences of mistakes: %[1]s is the host of the record, %[2]s and %[3]s are Host and
-// Found, and %[4]s is the record's name relative to its zone.
+// advice has the sentences of mistakes: %[1]s is the host of the record, %[2]s and %[3]s are Host
+// and Found, and %[4]s is the record's name relative to its zone.
 var advice = map[Mistake]string{
 	MistakeQuoted:  "The value at %[1]s has quotation marks or backslashes in it (%[3]s): enter it without.",
 	MistakePadded:  "The value at %[1]s has blanks or invisible characters in it (%[3]s): enter it without.",
@@ -59,7 +59,7 @@ var advice = map[Mistake]string{
 	MistakeAlong:   "The value at %[1]s has the expected one and more in it (%[3]s): enter the expected value alone.",
 	MistakeTyped:   "The value at %[1]s differs from the expected one in a few characters (%[3]s): copy it again.",
 	MistakeEmpty:   "The TXT record at %[1]s is empty: enter the expected value.",
-	MistakeOther: "The value at %[1]s is one that was given before, or for another organization (%[3]s): " +
+	MistakeOther: "The value at %[1]s looks like one that was given before, or to another organization (%[3]s): " +
 		"add a TXT record with the expected value there.",
 	MistakeSplit: "The value is cut in two at %[1]s, a part in each of two TXT records (%[3]s): put it into one record, as one value.",
 	MistakeDoubled: "The record is at %[2]s; it must be at %[1]s. The DNS provider appends the domain itself: " +

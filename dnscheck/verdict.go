@@ -357,7 +357,7 @@ type ObservationRecord struct {
 	Transport     string   `json:"transport"`
 	State         string   `json:"state"`
 	Reason        string   `json:"reason"`
-	Values        []string `json:"values,omitempty"` // each quoted as in Go, as printable ASCII without links; at most 100 bytes, then …
+	Values        []string `json:"values,omitempty"` // quoted as printable ASCII without links, at most 100 bytes, then …
 	MoreValues    int      `json:"more_values,omitempty"`
 	Aliases       []string `json:"aliases,omitempty"`
 	RCode         string   `json:"rcode,omitempty"`

@@ -302,7 +302,7 @@ func TestCheckNow(t *testing.T) {
 	if status != http.StatusOK {
 		t.Errorf("status %d", status)
 	}
-	wantIn(t, page, `id="checked"`, "current record", "absent", "resolver 127.0.0.1:", "&lt;script&gt;", "What to do")
+	wantIn(t, page, `id="checked"`, "current record", "absent", "resolver 127.0.0.1:", `\x3cscript\x3e`, "What to do")
 	wantNotIn(t, page, script)
 
 	s.box.SetTXT(s.domain.Host, s.domain.TXT)

@@ -90,8 +90,8 @@ func TestVerifyWrongRecord(t *testing.T) {
 			`"` + strings.ToUpper(token) + `"`},
 		{"letters changed", "", []string{"O" + token[1:]}, "",
 			"The value at HOST differs from the expected one in a few characters (FOUND): copy it again.", `"O` + token[1:] + `"`},
-		{"another organization's, or an old token", "", []string{"v=spf1 -all", older}, "", "The value at HOST is one that was given before, " +
-			"or for another organization (FOUND): add a TXT record with the expected value there.", `"` + older + `"`},
+		{"another organization's, or an old token", "", []string{"v=spf1 -all", older}, "", "The value at HOST looks like one that was given before, " +
+			"or to another organization (FOUND): add a TXT record with the expected value there.", `"` + older + `"`},
 		{"empty", "", []string{""}, "", "The TXT record at HOST is empty: enter the expected value.", `""`},
 		{"several, the third is quoted", "", []string{"a", "b", `"` + token + `"`, "c"}, "",
 			"The value at HOST has quotation marks or backslashes in it (FOUND): enter it without.", `"\"` + token + `\""`},
@@ -133,7 +133,8 @@ func TestVerifyWrongRecord(t *testing.T) {
 			}
 			s.wantEvents(events.DomainExpired)
 			e, err := handlers.ReadEvidence(r.Evidence)
-			if diff := cmp.Diff(&handlers.VerifyRecord{Domain: d.Domain, Host: host, TXT: token}, e.Record); diff != "" || err != nil {
+			record := &handlers.VerifyRecord{Domain: d.Domain, Host: host, TXT: token}
+			if diff := cmp.Diff(record, e.Record); diff != "" || err != nil {
 				t.Errorf("record of the expired row, %v (-want +got):\n%s", err, diff)
 			}
 			if found := ""; e.Finding != nil {

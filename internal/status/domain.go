@@ -29,7 +29,7 @@ type DomainName struct {
 type Domain struct {
 	DomainName
 
-	Record *handlers.VerifyRecord `json:"record,omitempty"`       // as a worker has read it for a row that waits or has expired
+	Record *handlers.VerifyRecord `json:"record,omitempty"`       // as a worker has read it for a row
 	Rows   []DomainRow            `json:"rows,omitempty"`         // the newest first
 	More   int                    `json:"more_rows,omitempty"`    // how many further rows there are
 	Swept  *SweptDomain           `json:"domain_state,omitempty"` // by sweeps; nil: none is stored
@@ -94,12 +94,10 @@ func (d *Domain) add(ctx context.Context, l *runs.Ledger, found intake.DomainRow
 		if err != nil {
 			return fmt.Errorf("row %d of run %s: %w", found.Item, r.ID, err)
 		}
-		d.Record = cmp.Or(d.Record, e.Record)
-		row.Evidence = &Findings{Evidence: e, Next: row.NextCheck}
+		d.Record, row.Evidence = cmp.Or(d.Record, e.Record), &Findings{Evidence: e, Next: row.NextCheck}
 		if e.Finding != nil {
-			nearest := *e.Finding
-			nearest.Sentence = e.Advice()
-			row.Evidence.Findings = []dnscheck.Finding{nearest}
+			e.Finding.Sentence = e.Advice()
+			row.Evidence.Findings = []dnscheck.Finding{*e.Finding}
 		}
 	}
 	d.Rows = append(d.Rows, row)

@@ -255,8 +255,9 @@ func (p packed) unpacked() Evidence {
 func (e Evidence) pack() ([]byte, error) {
 	stored, err := compress(maxEvidence, func(cut int) any { return e.packed(cut) })
 	if err == nil && len(stored) > maxEvidence && e.Record != nil {
-		e.Record = nil
-		return e.pack()
+		without := e
+		without.Record = nil
+		return without.pack()
 	}
 	return stored, err
 }
