@@ -61,7 +61,7 @@ var rooms = map[string]room{
 	"internal/reference":  {250, "cli"},
 	"internal/runs":       {870, "engine ledger redisconn untrusted tasks/handlers"},
 	"internal/runstest":   {150, "ledger runs"},
-	"internal/sandbox":    {3750, "untrusted"},
+	"internal/sandbox":    {3850, "untrusted"},
 	"internal/scan":       {690, "apiclient engine ledger sweep tasks tasks/handlers"},
 	"internal/simulation": {50, ""},
 	"internal/spelling":   {100, ""},
