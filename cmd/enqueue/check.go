@@ -41,7 +41,7 @@ func (*checkCommand) Help() string {
 	return `Check the record now, as a worker does before it sets a domain to verified, and change nothing.
 If the token is missing, names are queried where such records often end up by mistake.
 
-With --org and --domain the record is the one that a worker has read for an open row; this requires
+With --org and --domain the record is the one that a worker has read for a row; this requires
 Redis. Otherwise Redis is optional: it has the DNS settings of the tenant's workers.
 
 Example:
@@ -157,7 +157,7 @@ func (c *checkCommand) stored(ctx context.Context, t *tool) (status.TXTRecord, e
 		return status.TXTRecord{}, err
 	case found.Record == nil:
 		return status.TXTRecord{}, cli.Fixed(
-			fmt.Errorf("the TXT record of domain %s of organization %s is not known here: no open row of tenant %s names it",
+			fmt.Errorf("the TXT record of domain %s of organization %s is not known here: no row of tenant %s that waits or has expired has it",
 				c.Domain, c.Org, c.Tenant),
 			"submit the domain again (enqueue domains verify), or name the record by --host and --txt")
 	}
