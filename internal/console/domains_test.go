@@ -214,8 +214,8 @@ func TestDomainPageShowsTheRecordWhole(t *testing.T) {
 		"<dt>Expected value then</dt><dd><code>"+html.EscapeString(d.TXT)+"</code></dd>")
 }
 
-// TestDomainPageShowsTheMistake checks that pages have the mistake and its remedy as the reason of a
-// row, and that what was found is neither markup nor a link.
+// TestDomainPageShowsTheMistake checks that pages have the mistake and its remedy as the reason of
+// a row, and that what was found is neither markup nor a link.
 func TestDomainPageShowsTheMistake(t *testing.T) {
 	s := newLookSite(t)
 	s.box.SetTXT(s.domain.Host, `<a href="https://evil.example">`+s.domain.TXT+"</a>")
