@@ -33,7 +33,7 @@ var rooms = map[string]room{
 	"apiclient":    {3500, "untrusted"},
 	"cmd/enqueue":  {2940, "*"},
 	"cmd/worker":   {2150, "*"},
-	"dnscheck":     {5400, "untrusted"},
+	"dnscheck":     {5500, "untrusted"},
 	"internal/cli": {900, "apiclient spelling"},
 	"internal/console": {
 		2280,
@@ -47,7 +47,7 @@ var rooms = map[string]room{
 	"internal/health":     {1350, "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks"},
 	"internal/httpapi":    {1430, "intake ledger runs status tenant untrusted web tasks"},
 	"internal/intake": {
-		3100, "engine ledger redisconn runs scan spelling sweep untrusted tasks tasks/handlers",
+		3100, "dnscheck engine ledger redisconn runs scan spelling sweep untrusted tasks tasks/handlers",
 	},
 	"internal/ledger":     {4610, "untrusted"},
 	"internal/logtest":    {50, ""},
@@ -61,12 +61,12 @@ var rooms = map[string]room{
 	"internal/reference":  {250, "cli"},
 	"internal/runs":       {870, "engine ledger redisconn untrusted tasks/handlers"},
 	"internal/runstest":   {150, "ledger runs"},
-	"internal/sandbox":    {3750, "untrusted"},
+	"internal/sandbox":    {3850, "untrusted"},
 	"internal/scan":       {690, "apiclient engine ledger sweep tasks tasks/handlers"},
 	"internal/simulation": {50, ""},
 	"internal/spelling":   {100, ""},
 	"internal/status": {
-		2590,
+		2760,
 		"dnscheck cli dispatch engine intake ledger pace provider redisconn runs sweep sweep/schedule tenant untrusted tasks tasks/handlers",
 	},
 	"internal/sweep":          {1450, "dnscheck events untrusted"},
@@ -78,7 +78,7 @@ var rooms = map[string]room{
 	"internal/workers":        {200, "ledger"},
 	"producer":                {200, "intake ledger runs tasks"},
 	"tasks":                   {650, "apiclient dnscheck"},
-	"tasks/handlers":          {2930, "apiclient dnscheck dispatch engine events ledger sweep tasks"},
+	"tasks/handlers":          {3050, "apiclient dnscheck dispatch engine events ledger sweep tasks"},
 }
 
 // TestRooms compares the packages with rooms, in both directions: an import that is not used any

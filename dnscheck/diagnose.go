@@ -3,7 +3,6 @@ package dnscheck
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -12,8 +11,6 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-
-	"orgops/internal/untrusted"
 )
 
 const (
@@ -27,15 +24,9 @@ const (
 	maxAbove = 6
 )
 
-// Finding is one mistake with the record.
-type Finding struct {
-	Mistake  Mistake `json:"mistake"`
-	Sentence string  `json:"sentence"` // for the customer, with a remedy; foreign text in it is capped and quoted
-}
-
 // Diagnosis is advice on a missing record. It proves nothing, and is no part of a verdict.
 type Diagnosis struct {
-	Findings   []Finding `json:"findings,omitempty"`   // first those by the verdict's own observations
+	Findings   []Finding `json:"findings,omitempty"`   // the nearest to the right record first
 	Unanswered []string  `json:"unanswered,omitempty"` // names without an answer in time
 }
 
@@ -82,6 +73,12 @@ func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Ve
 	d.addOthers(others)
 	d.addAliases()
 	d.addServers(mismatch)
+	slices.SortStableFunc(d.Findings, func(a, b Finding) int {
+		return cmp.Compare(a.Mistake.likeness(), b.Mistake.likeness())
+	})
+	for i, f := range d.Findings {
+		d.Findings[i].Sentence = f.Advice(host)
+	}
 	return d.Diagnosis, nil
 }
 
@@ -93,61 +90,49 @@ type diagnosis struct {
 	wildcard            bool // the host's value comes from one
 }
 
-func (d *diagnosis) add(m Mistake, format string, a ...any) {
+// add adds a mistake with what was found at a name, unless there is one of the kind.
+func (d *diagnosis) add(m Mistake, at, found string) {
 	if !slices.ContainsFunc(d.Findings, func(f Finding) bool { return f.Mistake == m }) {
-		d.Findings = append(d.Findings, Finding{m, fmt.Sprintf(format, a...)})
+		d.Findings = append(d.Findings, Finding{Mistake: m, Host: shownHost(at), Found: found})
 	}
 }
 
 func (d *diagnosis) compare() {
-	at := shownHost(d.host)
 	for _, o := range d.verdict.Observations {
 		if o.State != Absent {
 			continue
 		}
-		split := d.isJoined(o.Values)
+		first, second, split := d.joined(o.Values)
 		if split {
-			d.add(MistakeSplit,
-				"The value is cut in two at %s, a part in each of two TXT records: put it into one record, as one value.", at)
+			d.add(MistakeSplit, d.host, shownFound(first)+" "+shownFound(second))
 		}
 		for _, value := range o.Values {
 			if split && strings.Contains(normal(d.token), normal(value)) {
-				continue // one of the parts
+				continue // one of the parts, or empty
 			}
-			m := similarity(value, d.token)
-			if sentence, is := similarities[m]; is {
-				d.add(m, sentence, at, untrusted.QuoteASCII(value, shownValue))
+			if m := similarity(value, d.token); m != "" {
+				d.add(m, d.host, shownFound(value))
 			}
 		}
 	}
 }
 
-var similarities = map[Mistake]string{
-	MistakeQuoted:  "The value at %s has quotation marks or backslashes in it (%s): enter it without.",
-	MistakePadded:  "The value at %s has blanks or invisible characters in it (%s): enter it without.",
-	MistakeLetters: "The value at %s has letters in other case than the expected one (%s): enter it exactly as it was given.",
-	MistakeCut:     "The value at %s is only a part of the expected one (%s): enter all of it.",
-	MistakeAlong:   "The value at %s has the expected one and more in it (%s): enter the expected value alone.",
-}
-
-// isJoined reports whether the token is two of the values, joined.
-func (d *diagnosis) isJoined(values []string) bool {
+// joined returns two of the values that are the token when joined.
+func (d *diagnosis) joined(values []string) (first, second string, ok bool) {
 	token := normal(d.token)
 	for i, first := range values {
 		for j, second := range values {
-			first, second := normal(first), normal(second)
-			if i != j && first != "" && second != "" && first+second == token {
-				return true
+			if a, b := normal(first), normal(second); i != j && a != "" && b != "" && a+b == token {
+				return first, second, true
 			}
 		}
 	}
-	return false
+	return "", "", false
 }
 
 type otherName struct {
 	mistake Mistake
 	name    string
-	short   string   // of a doubled one: the name to enter instead
 	verdict *Verdict // nil: not known
 }
 
@@ -168,7 +153,7 @@ func (d *diagnosis) otherNames() []otherName {
 	for _, zone := range zones {
 		short := labels[:len(labels)-len(strings.Split(zone, "."))]
 		names = append(names,
-			otherName{mistake: MistakeDoubled, name: d.host + "." + zone, short: strings.Join(short, ".")},
+			otherName{mistake: MistakeDoubled, name: d.host + "." + zone},
 			otherName{mistake: MistakeWWW, name: "www." + zone},
 			otherName{mistake: MistakeWWW, name: strings.Join(short, ".") + ".www." + zone})
 	}
@@ -239,7 +224,6 @@ func (c *Checker) checkOther(ctx context.Context, q question, basis Basis) *Verd
 }
 
 func (d *diagnosis) addOthers(others []otherName) {
-	at := shownHost(d.host)
 	atWildcard := slices.ContainsFunc(others, func(a otherName) bool {
 		return a.mistake == MistakeWildcard && a.verdict != nil && a.verdict.State == Present
 	})
@@ -250,19 +234,12 @@ func (d *diagnosis) addOthers(others []otherName) {
 			d.Unanswered = append(d.Unanswered, a.name)
 		case a.verdict.State == Absent && a.mistake == MistakeWildcard && d.resembles(*a.verdict):
 			d.wildcard = true
-			d.add(a.mistake,
-				"The value at %s comes from a wildcard record (*), which answers for every name that has no record of its own: "+
-					"add the TXT record at exactly %s.", at, at)
+			d.add(a.mistake, d.host, "")
 		case a.verdict.State != Present, a.mistake == MistakeUnderscore && atWildcard: // which covers that name, too
 		case a.mistake == MistakeWildcard:
-			d.add(MistakeAtWildcard,
-				"The record is at a wildcard (*), which does not answer for %s; it must be at exactly %s.", at, at)
-		case a.mistake == MistakeDoubled:
-			d.add(a.mistake, "The record is at %s; it must be at %s. The DNS provider appends the domain itself: "+
-				"enter %s as the record's name there, or the full name with a final dot.",
-				shownHost(a.name), at, shownHost(a.short))
+			d.add(MistakeAtWildcard, d.host, "")
 		default:
-			d.add(a.mistake, "The record is at %s; it must be at %s.", shownHost(a.name), at)
+			d.add(a.mistake, a.name, "")
 		}
 		if a.verdict != nil && a.verdict.State == Absent && a.mistake != MistakeWildcard {
 			d.compareOther(a)
@@ -274,12 +251,11 @@ func (d *diagnosis) addOthers(others []otherName) {
 func (d *diagnosis) compareOther(a otherName) {
 	for _, o := range a.verdict.Observations {
 		for _, value := range o.Values {
-			if o.State != Absent || similarity(value, d.token) == "" || slices.ContainsFunc(d.verdict.Observations,
+			if o.State != Absent || likeness(value, d.token) != near || slices.ContainsFunc(d.verdict.Observations,
 				func(own Observation) bool { return slices.Contains(own.Values, value) }) { // by a wildcard
 				continue
 			}
-			d.add(a.mistake, "There is a record at %s with a value like the expected one (%s): it must be at %s, with the "+
-				"value exactly as it was given.", shownHost(a.name), untrusted.QuoteASCII(value, shownValue), shownHost(d.host))
+			d.add(a.mistake, a.name, shownFound(value))
 		}
 	}
 }
@@ -303,17 +279,13 @@ func (d *diagnosis) addAliases() {
 	if o == nil {
 		return
 	}
-	at, target := shownHost(d.host), o.Aliases[0]
-	name := plainName(target)
+	name := plainName(o.Aliases[0])
 	switch {
 	case strings.EqualFold(name, d.token) ||
 		len(name) > len(d.token) && strings.EqualFold(name[:len(d.token)+1], d.token+"."):
-		d.add(MistakeAsAlias,
-			"The expected value is in a CNAME record at %s: delete that, and add a TXT record with the value.", at)
+		d.add(MistakeAsAlias, d.host, shownFound(name))
 	case !d.wildcard:
-		d.add(MistakeAlias, "There is a CNAME record at %s, which leads to %s, and next to a CNAME no other record counts: "+
-			"delete it and add the TXT record, or add the TXT record at %s.",
-			at, shownHost(target), shownHost(o.Aliases[len(o.Aliases)-1]))
+		d.add(MistakeAlias, d.host, shownFound(o.Aliases[len(o.Aliases)-1]))
 	}
 }
 
@@ -322,14 +294,9 @@ func (d *diagnosis) addServers(m *serverMismatch) {
 	switch {
 	case m == nil:
 	case len(m.holding) > 0:
-		d.add(MistakeOtherServers,
-			"%s is delegated to the name servers %s; the record was found at %s, which the delegation does not name: "+
-				"add the record at %s, or change the delegation at the registrar to %s.",
-			m.zone, someNames(m.delegated), someNames(m.holding), someNames(m.delegated), someNames(m.own))
+		d.add(MistakeOtherServers, m.zone, shownFound(someNames(m.holding)))
 	case len(d.Findings) == 0:
-		d.add(MistakeServersDiffer, "%s is delegated to the name servers %s, while the zone itself names %s: "+
-			"make sure to add the record at %s, or change the delegation at the registrar.",
-			m.zone, someNames(m.delegated), someNames(m.own), someNames(m.delegated))
+		d.add(MistakeServersDiffer, m.zone, shownFound(someNames(m.own)))
 	}
 }
 
@@ -368,7 +335,7 @@ func (a *authority) findMismatch(ctx context.Context, host, token string) *serve
 	if len(own) == 0 {
 		return nil
 	}
-	m := &serverMismatch{zone: shownHost(unrooted(p.zone.name)), delegated: namesOf(p.zone.servers), own: namesOf(own)}
+	m := &serverMismatch{zone: unrooted(p.zone.name), delegated: namesOf(p.zone.servers), own: namesOf(own)}
 	if slices.Equal(m.delegated, m.own) {
 		return nil
 	}

@@ -590,7 +590,7 @@ func (r *reply) errorText() string {
 	for _, ede := range r.errors[:min(len(r.errors), most)] {
 		text := fmt.Sprintf("%s (%d)", cmp.Or(dns.ExtendedErrorCodeToString[ede.InfoCode], "extended error"), ede.InfoCode)
 		if ede.ExtraText != "" {
-			text += " " + untrusted.QuoteASCII(ede.ExtraText, 100)
+			text += " " + untrusted.QuoteFound(ede.ExtraText, 100)
 		}
 		texts = append(texts, text)
 	}

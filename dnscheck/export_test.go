@@ -22,6 +22,7 @@ const (
 	MaxShown      = maxServerObservations
 	AuthorityTime = authorityTime
 	DiagnosisTime = diagnosisTime
+	MaxFound      = maxFound
 	LookupTime    = lookupTime
 	Grace         = gracePeriod
 	ClosedFor     = closedFor

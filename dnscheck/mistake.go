@@ -2,8 +2,11 @@ package dnscheck
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
+
+	"orgops/internal/untrusted"
 )
 
 // Mistake is a possible mistake of a customer with a record. Its text is stable, for machines.
@@ -24,6 +27,9 @@ const (
 	MistakeSplit      Mistake = "split"           // its parts are in two records
 	MistakeLetters    Mistake = "letter_case"     // letters in another case
 	MistakeAlong      Mistake = "more_along"      // the value has more than the token
+	MistakeTyped      Mistake = "mistyped"        // a few characters in one place differ
+	MistakeEmpty      Mistake = "empty"           // the value is empty
+	MistakeOther      Mistake = "other_token"     // a value of the token's form: an older one, or another organization's
 	MistakeAsAlias    Mistake = "token_as_cname"  // the token is in a CNAME record
 	MistakeWildcard   Mistake = "wildcard"        // the value comes from a wildcard, the host has no record
 	MistakeAlias      Mistake = "cname"           // a CNAME leads to a name without the token
@@ -33,6 +39,78 @@ const (
 	MistakeServersDiffer Mistake = "name_servers_differ"
 )
 
+// Finding is one mistake with the record. Its texts are safe to show.
+type Finding struct {
+	Mistake Mistake `json:"mistake"`
+	Host    string  `json:"host"` // where it was found; of name servers, their zone
+	// Found is what was found there, quoted as printable ASCII without links, at most 64 characters
+	// of each value; empty: the token itself, or nothing that the mistake does not say.
+	Found    string `json:"found,omitempty"`
+	Sentence string `json:"sentence"` // that of Advice
+}
+
+// advice has the sentences of mistakes: %[1]s is the host of the record, %[2]s and %[3]s are Host
+// and Found, and %[4]s is the record's name relative to its zone.
+var advice = map[Mistake]string{
+	MistakeQuoted:  "The value at %[1]s has quotation marks or backslashes in it (%[3]s): enter it without.",
+	MistakePadded:  "The value at %[1]s has blanks or invisible characters in it (%[3]s): enter it without.",
+	MistakeLetters: "The value at %[1]s has letters in other case than the expected one (%[3]s): enter it exactly as it was given.",
+	MistakeCut:     "The value at %[1]s is only a part of the expected one (%[3]s): enter all of it.",
+	MistakeAlong:   "The value at %[1]s has the expected one and more in it (%[3]s): enter the expected value alone.",
+	MistakeTyped:   "The value at %[1]s differs from the expected one in a few characters (%[3]s): copy it again.",
+	MistakeEmpty:   "The TXT record at %[1]s is empty: enter the expected value.",
+	MistakeOther: "The value at %[1]s looks like one that was given before, or to another organization (%[3]s): " +
+		"add a TXT record with the expected value there.",
+	MistakeSplit: "The value is cut in two at %[1]s, a part in each of two TXT records (%[3]s): put it into one record, as one value.",
+	MistakeDoubled: "The record is at %[2]s; it must be at %[1]s. The DNS provider appends the domain itself: " +
+		"enter %[4]s as the record's name there, or the full name with a final dot.",
+	MistakeWildcard: "The value at %[1]s comes from a wildcard record (*), which answers for every name that has no record of its own: " +
+		"add the TXT record at exactly %[1]s.",
+	MistakeAtWildcard: "The record is at a wildcard (*), which does not answer for %[1]s; it must be at exactly %[1]s.",
+	MistakeAsAlias:    "The expected value is in a CNAME record at %[1]s: delete that, and add a TXT record with the value.",
+	MistakeAlias: "There is a CNAME record at %[1]s, which leads to %[3]s, and next to a CNAME no other record counts: " +
+		"delete it and add the TXT record, or add the TXT record at the name to which it leads.",
+	MistakeOtherServers: "The record was found at name servers (%[3]s) to which %[2]s is not delegated: " +
+		"add it at those to which the registrar delegates the domain, or change the delegation there.",
+	MistakeServersDiffer: "The zone %[2]s names other name servers (%[3]s) than its delegation: " +
+		"make sure to add the record at those to which the registrar delegates the domain, or change the delegation there.",
+}
+
+// Advice returns what is wrong with the record that must be at a host, and the remedy, for the
+// customer. The mistake may be that of another version.
+func (f Finding) Advice(host string) string {
+	host = shownHost(unrooted(host))
+	sentence := advice[f.Mistake]
+	switch {
+	case f.Found != "" && !sameName(f.Host, host) && (sentence == "" || f.Mistake == MistakeDoubled):
+		sentence = "There is a record at %[2]s with a value like the expected one (%[3]s): it must be at %[1]s, " +
+			"with the value exactly as it was given."
+	case sentence == "":
+		sentence = "The record is at %[2]s; it must be at %[1]s."
+	}
+	short := host
+	if zone := len(f.Host) - len(host) - len("."); 0 < zone && zone < len(host) {
+		short = host[:len(host)-zone-len(".")]
+	}
+	return fmt.Sprintf(sentence, host, f.Host, f.Found, short)
+}
+
+// maxFound is how many characters of a value are kept, quoted.
+const maxFound = 64
+
+func shownFound(text string) string {
+	for n := min(len(text), maxFound); ; n-- {
+		quoted := untrusted.QuoteFound(text[:n], n)
+		switch {
+		case len(quoted) > maxFound+len(`""`):
+		case n < len(text):
+			return quoted + "..."
+		default:
+			return quoted
+		}
+	}
+}
+
 const (
 	// invisible are characters that copied text may have: blanks, no-break space, zero-width
 	// ones, byte order mark, NUL.
@@ -40,6 +118,10 @@ const (
 	quotes    = "\"'`\\\u201c\u201d\u201e\u2018\u2019\u00ab\u00bb"
 	// minPart is the length from which a part of a token is recognized.
 	minPart = 6
+	// minWhole is the length from which a value may have the form of a token, and maxTyped the most
+	// characters that differ in one that was mistyped.
+	minWhole = 16
+	maxTyped = 4
 )
 
 // normal returns a value as far as panels and copying leave it alone: without blanks, invisible
@@ -57,7 +139,9 @@ func normal(value string) string {
 func similarity(value, token string) Mistake {
 	given, wanted := normal(value), normal(token)
 	switch {
-	case given == "" || wanted == "":
+	case wanted == "":
+	case given == "":
+		return MistakeEmpty
 	case given == wanted && strings.ContainsAny(value, quotes) && !strings.ContainsAny(token, quotes):
 		return MistakeQuoted
 	case given == wanted && !strings.EqualFold(value, token):
@@ -68,9 +152,62 @@ func similarity(value, token string) Mistake {
 		return MistakeCut
 	case len(wanted) >= minPart && strings.Contains(given, wanted):
 		return MistakeAlong
+	case len(wanted) >= minWhole && len(value) < maxValueBytes && differing(given, wanted) <= maxTyped:
+		return MistakeTyped
+	case len(wanted) >= minWhole && form(value) == form(token):
+		return MistakeOther
 	}
 	return ""
 }
+
+// differing returns the length of the part in which two texts differ.
+func differing(a, b string) int {
+	shorter, longer := min(len(a), len(b)), max(len(a), len(b))
+	begin, end := 0, 0
+	for begin < shorter && a[begin] == b[begin] {
+		begin++
+	}
+	for end < shorter-begin && a[len(a)-1-end] == b[len(b)-1-end] {
+		end++
+	}
+	return longer - begin - end
+}
+
+// form returns the length of a value, and the kinds of its characters.
+func form(value string) string {
+	kinds := []byte(strings.Map(func(r rune) rune {
+		switch {
+		case '0' <= r && r <= '9':
+			return '0'
+		case 'a' <= r && r <= 'z':
+			return 'a'
+		case 'A' <= r && r <= 'Z':
+			return 'A'
+		}
+		return r
+	}, value))
+	slices.Sort(kinds)
+	return fmt.Sprint(len(value), string(slices.Compact(kinds)))
+}
+
+// The classes of values and mistakes, the nearest to the token first.
+const (
+	near = 1 + iota // a copy of the token, or its record elsewhere
+	far             // perhaps neither
+	none
+)
+
+func (m Mistake) likeness() int {
+	switch m {
+	case "":
+		return none
+	case MistakeOther, MistakeEmpty:
+		return far
+	}
+	return near
+}
+
+func likeness(value, token string) int { return similarity(value, token).likeness() }
 
 // isCut reports whether a value is the token's beginning or end, or both with dots between. (A
 // value that may have been capped as evidence is not.)
@@ -90,9 +227,7 @@ func isCut(given, wanted string) bool {
 func nearestFirst(values []string, token string) {
 	distance := make(map[string]int, len(values))
 	for _, value := range values {
-		if distance[value] = 1; similarity(value, token) == "" {
-			distance[value] = 2
-		}
+		distance[value] = likeness(value, token)
 	}
 	distance[token] = 0
 	slices.SortStableFunc(values, func(a, b string) int { return cmp.Compare(distance[a], distance[b]) })

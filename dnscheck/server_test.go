@@ -23,6 +23,7 @@ const (
 	host  = "_Verify.Org-1.Example.com" // mixed case must be preserved
 	token = "0123456789abcdef0123456789abcdef"
 	other = "another-value"
+	older = "fedcba9876543210fedcba9876543210" // of the form of token
 
 	// long is a timeout that no test waits for: a test that does hangs.
 	long = time.Hour

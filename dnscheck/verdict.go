@@ -187,7 +187,7 @@ func (v Verdict) Sentence() string {
 	case v.Reason == ReasonOtherValue && len(o.Values) > 0:
 		more := andMore(len(o.Values) - 1 + o.MoreValues)
 		return fmt.Sprintf("%s: %s%s.", strings.TrimSuffix(v.Plain(), "."),
-			untrusted.QuoteASCII(o.Values[0], shownValue), more)
+			untrusted.QuoteFound(o.Values[0], shownValue), more)
 	case (v.Reason == ReasonNoName || v.Reason == ReasonNoRecord) && len(o.Aliases) > 0:
 		lacks := "does not exist"
 		if v.Reason == ReasonNoRecord {
@@ -357,7 +357,7 @@ type ObservationRecord struct {
 	Transport     string   `json:"transport"`
 	State         string   `json:"state"`
 	Reason        string   `json:"reason"`
-	Values        []string `json:"values,omitempty"` // each quoted as in Go, as printable ASCII; at most 100 bytes, then …
+	Values        []string `json:"values,omitempty"` // quoted as printable ASCII without links, at most 100 bytes, then …
 	MoreValues    int      `json:"more_values,omitempty"`
 	Aliases       []string `json:"aliases,omitempty"`
 	RCode         string   `json:"rcode,omitempty"`
@@ -388,7 +388,7 @@ func (o Observation) record() ObservationRecord {
 		NegativeTTL: o.NegativeTTL.Seconds(), Milliseconds: float64(o.Took.Microseconds()) / 1000, Err: o.Err,
 	}
 	for _, value := range o.Values {
-		r.Values = append(r.Values, untrusted.QuoteASCII(value, shownValue))
+		r.Values = append(r.Values, untrusted.QuoteFound(value, shownValue))
 	}
 	for _, name := range o.Aliases {
 		r.Aliases = append(r.Aliases, shownHost(name))

@@ -124,11 +124,16 @@ func (c *retryCommand) explain(ctx context.Context, child string, err error) err
 	return explained
 }
 
-type failedCommand struct{ oneRun }
+type failedCommand struct {
+	oneRun
+
+	Raw bool `noenv:"true" help:"Write cells of CSV as they are, also those that a spreadsheet takes for formulas."`
+}
 
 func (*failedCommand) Help() string {
 	return `The rows keep the form in which they were submitted, with orgops_outcome and orgops_error added: CSV as CSV, safe to open in a
-spreadsheet, JSON Lines as JSON Lines (with --json always JSON Lines). The file can be submitted as it is: columns that begin with orgops_ are ignored.
+spreadsheet, JSON Lines as JSON Lines (with --json always JSON Lines). For letters to customers, rows of domains verify also get domain,
+host and value of the TXT record to publish, found (what was found instead) and advice. The file can be submitted as it is: these columns are ignored.
 
 Example:
 
@@ -140,7 +145,7 @@ func (c *failedCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	rows, err := intake.ExportFailed(ctx, t.ledger, r, t.JSON, t.Stdout)
+	rows, err := intake.ExportFailed(ctx, t.ledger, r, intake.Export{JSON: t.JSON, Raw: c.Raw}, t.Stdout)
 	if err != nil {
 		return err
 	}

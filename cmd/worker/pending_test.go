@@ -66,7 +66,7 @@ func TestPendingBesideABadRecord(t *testing.T) {
 		t.Errorf("run %+v, want 2 done and 1 refused", r)
 	}
 	var out bytes.Buffer
-	if _, err := intake.ExportFailed(t.Context(), d.ledger, d.run("job"), false, &out); err != nil {
+	if _, err := intake.ExportFailed(t.Context(), d.ledger, d.run("job"), intake.Export{}, &out); err != nil {
 		t.Fatal(err)
 	}
 	const want = `{"organization_id":"org_1","discovery_domain_id":"ord_1","orgops_outcome":"refused",` +

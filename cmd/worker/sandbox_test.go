@@ -90,7 +90,8 @@ func expiredReport(t *testing.T, box *sandbox.Sandbox, sample sandbox.Sample) st
 		}
 		domain, _ := box.Domain(row.Organization, row.Domain)
 		reason := sentence(t, row.Case, domain)
-		shared := strings.ReplaceAll(reason, domain.Host, "…")
+		shared := values.ReplaceAllString(strings.NewReplacer(domain.Host+"."+domain.Domain, "…", domain.Host, "…",
+			strings.TrimSuffix(domain.Host, "."+domain.Domain), "…").Replace(reason), `"…"`)
 		at := slices.IndexFunc(groups, func(g *group) bool { return g.shared == shared })
 		if at < 0 {
 			at, groups = len(groups), append(groups, &group{reason: reason, shared: shared})
@@ -116,12 +117,17 @@ func expiredReport(t *testing.T, box *sandbox.Sandbox, sample sandbox.Sample) st
 // sentence returns the explanation of an expired domain for the customer.
 func sentence(t *testing.T, story string, d sandbox.Domain) string {
 	switch story {
-	case "never", "doubled_host":
+	case "never":
 		return "There is no TXT record at " + d.Host + ": the name does not exist."
+	case "doubled_host":
+		return "The record is at " + d.Host + "." + d.Domain + "; it must be at " + d.Host +
+			". The DNS provider appends the domain itself: enter " + strings.TrimSuffix(d.Host, "."+d.Domain) +
+			" as the record's name there, or the full name with a final dot."
 	case "other_value":
-		return "The TXT record at " + d.Host + ` holds another value than the expected one: "v=spf1 -all" (and 1 more).`
+		return "The value at " + d.Host + ` looks like one that was given before, or to another organization ("…"): ` +
+			"add a TXT record with the expected value there."
 	case "quoted":
-		return "The TXT record at " + d.Host + ` holds another value than the expected one: "\"` + d.TXT + `\"".`
+		return "The value at " + d.Host + ` has quotation marks or backslashes in it ("\"` + d.TXT + `\""): enter it without.`
 	}
 	t.Fatalf("story %q is not known to expire", story)
 	return ""
@@ -130,6 +136,8 @@ func sentence(t *testing.T, story string, d sandbox.Domain) string {
 var (
 	took = regexp.MustCompile(`ended after \S+`)
 	gaps = regexp.MustCompile(`(\S) {2,}`)
+	// values are those of TXT records, quoted.
+	values = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 )
 
 // evened returns the table without times of day and durations.

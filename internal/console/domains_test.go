@@ -49,6 +49,7 @@ type lookSite struct {
 	ledger *runs.Ledger
 	pace   *pace.Limiter
 	log    *bytes.Buffer
+	dns    *dnscheck.Checker
 	org    string
 	domain sandbox.Domain
 }
@@ -87,6 +88,7 @@ func newLookSite(t *testing.T) lookSite {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.dns = checker
 	reach := new(atomic.Pointer[console.Reach])
 	reach.Store(&console.Reach{Why: "port 53 is closed"})
 	receivers := endpoints(t)
@@ -227,6 +229,21 @@ func (s lookSite) knows(t *testing.T, run ledger.RunID, organization, id, name s
 	}
 }
 
+// TestDomainPageShowsTheMistake checks that pages have the mistake and its remedy as the reason of
+// a row, and that what was found is neither markup nor a link.
+func TestDomainPageShowsTheMistake(t *testing.T) {
+	s := newLookSite(t)
+	s.box.SetTXT(s.domain.Host, `<a href="https://evil.example">`+s.domain.TXT+"</a>")
+	s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "")
+	s.execute(t, "run-1", handlers.VerifyConfig{DNS: s.dns})
+	for _, path := range []string{"/runs/run-1", "/domains?" + asked("acme", s.org, s.domain.ID).Encode()} {
+		_, page := s.do(t, http.MethodGet, path, nil)
+		wantIn(t, page, "The value at "+s.domain.Host+" has the expected one and more in it (", `\x3ca href=`,
+			"enter the expected value alone.")
+		wantNotIn(t, page, "<a href=\"https://evil", "https://evil", "&lt;a href")
+	}
+}
+
 func TestDomainIsFoundByIdOrName(t *testing.T) {
 	s := newLookSite(t)
 	s.row(t, "run-1", "acme", s.org, s.domain.ID, "_v.northwind.example", "not_yet: no")
@@ -327,7 +344,7 @@ func TestCheckNow(t *testing.T) {
 	if status != http.StatusOK {
 		t.Errorf("status %d", status)
 	}
-	wantIn(t, page, `id="checked"`, "current record", "absent", "resolver 127.0.0.1:", "&lt;script&gt;", "What to do")
+	wantIn(t, page, `id="checked"`, "current record", "absent", "resolver 127.0.0.1:", `\x3cscript\x3e`, "What to do")
 	wantNotIn(t, page, script)
 
 	s.box.SetTXT(s.domain.Host, s.domain.TXT)

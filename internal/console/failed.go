@@ -32,7 +32,7 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request) {
 		name, mediaType = string(run.ID)+"-failed.csv", "text/csv; charset=utf-8"
 	}
 	err = web.SendFile(w, r, name, mediaType, s.Logger, func(out io.Writer) error {
-		_, err := intake.ExportFailed(r.Context(), s.Ledger, run, form != intake.FormatCSV, out)
+		_, err := intake.ExportFailed(r.Context(), s.Ledger, run, intake.Export{JSON: form != intake.FormatCSV}, out)
 		return err
 	})
 	if err != nil {

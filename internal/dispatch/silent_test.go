@@ -33,6 +33,10 @@ func (d silentDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verd
 	return d.Check(ctx, host, token)
 }
 
+func (silentDNS) Diagnose(context.Context, string, string, string, dnscheck.Verdict) (d dnscheck.Diagnosis, err error) {
+	return d, nil
+}
+
 // pendingDomains is an API whose domains are all pending.
 type pendingDomains struct{}
 

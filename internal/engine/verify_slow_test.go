@@ -25,6 +25,10 @@ func (d looking) Check(_ context.Context, host, _ string) (dnscheck.Verdict, err
 	return d.look(host), nil
 }
 
+func (looking) Diagnose(context.Context, string, string, string, dnscheck.Verdict) (d dnscheck.Diagnosis, err error) {
+	return d, nil
+}
+
 // dueAtOnce has rows that wait be due at once.
 type dueAtOnce struct{ engine.Ledger }
 
@@ -146,7 +150,7 @@ func TestVerifyPlaces(t *testing.T) {
 	_ = worker.ProcessTask(t.Context(), s.task(engine.NewTask(s.run, s.segment(), r.Token, r.Rows[1])))
 	state := s.row(1)
 	note := engine.ParseNote(state.Checkpoint.Memo)
-	open, err := handlers.ReadOpenVerify(note.Memo)
+	open, err := handlers.ReadOpenVerify(note.Memo, nil)
 	if err != nil || state.Phase != ledger.PhaseWaiting || state.Checkpoint.Attempts != 0 ||
 		note.Outcome != engine.Paced || open.Record == nil || open.Record.Host != "_ss.d1.example" {
 		t.Errorf("%+v, note %+v, record %+v, %v", state, note, open.Record, err)

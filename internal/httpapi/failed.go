@@ -35,7 +35,7 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, run ledger.Run) 
 		name = string(run.ID) + "-failed.csv"
 	}
 	return web.SendFile(w, r, name, form, s.log, func(out io.Writer) error {
-		_, err := intake.ExportFailed(r.Context(), s.cfg.Ledger, run, form != csvType, out)
+		_, err := intake.ExportFailed(r.Context(), s.cfg.Ledger, run, intake.Export{JSON: form != csvType}, out)
 		return err
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"orgops/internal/httpapi"
 	"orgops/internal/ledger"
 	"orgops/internal/runstest"
+	"orgops/tasks"
 )
 
 func TestList(t *testing.T) {
@@ -102,8 +103,12 @@ func testFailed(t *testing.T, kind string) {
 		w.sealed(id)
 		w.settle(id, "expired", `=cmd|' /C calc'!A0`, 0)
 	}
-	csvRows := w.body("organization_id,discovery_domain_id,orgops_outcome,orgops_error\n" +
-		"org_0000000000000000,ord_0000000000000000000000,expired,'=cmd|' /C calc'!A0\n")
+	names, empty := "", ""
+	if kind == tasks.TypeVerify {
+		names, empty = ",domain,host,value,found,advice", ",,,,,"
+	}
+	csvRows := w.body("organization_id,discovery_domain_id,orgops_outcome,orgops_error" + names + "\n" +
+		"org_0000000000000000,ord_0000000000000000000000,expired,'=cmd|' /C calc'!A0" + empty + "\n")
 	jsonRows := w.body(`{"organization_id":"org_0000000000000000","discovery_domain_id":"ord_0000000000000000000000",` +
 		`"orgops_outcome":"expired","orgops_error":"=cmd|' /C calc'!A0"}` + "\n")
 	tests := []struct {

@@ -47,9 +47,13 @@ func openCSV(name string, in io.Reader, line int, s Schema) (*csvReader, error) 
 	c.header = cells
 	c.exported = slices.ContainsFunc(cells, ignored)
 	for i, cell := range cells {
+		if c.exported {
+			cell = lively(cell)
+			cells[i] = cell
+		}
 		place := s.place(cell)
 		switch {
-		case s.leftOut(cell), ignored(cell):
+		case s.leftOut(cell), s.added(cell, c.exported):
 			place = -1
 		case place < 0:
 			refusal.Unknown = append(refusal.Unknown, cell)

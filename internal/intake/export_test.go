@@ -65,7 +65,7 @@ func settleAs(t *testing.T, run ledger.Run, outcome, detail string, items ...int
 func export(t *testing.T, run ledger.Run, asJSON bool) (text string, rows int64) {
 	t.Helper()
 	var out strings.Builder
-	rows, err := intake.ExportFailed(t.Context(), runs.New(redistest.New(t)), run, asJSON, &out)
+	rows, err := intake.ExportFailed(t.Context(), runs.New(redistest.New(t)), run, intake.Export{JSON: asJSON}, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,8 @@ func TestExportOfHostileCells(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"verification_txt", "organization_id", "discovery_domain_id", "orgops_outcome", "orgops_error"}
+	want := []string{"verification_txt", "organization_id", "discovery_domain_id", "orgops_outcome", "orgops_error",
+		"domain", "host", "value", "found", "advice"}
 	if diff := cmp.Diff(want, records[0]); diff != "" {
 		t.Errorf("header (-want +got):\n%s", diff)
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -86,8 +87,9 @@ func whole(text []byte, members []member, s Schema) json.RawMessage {
 
 // withoutOurs returns the members without those that an export added and those to ignore.
 func withoutOurs(members []member, s Schema) (others []member) {
+	exported := slices.ContainsFunc(members, func(m member) bool { return ignored(m.name) })
 	for _, m := range members {
-		if !ignored(m.name) && !s.leftOut(m.name) {
+		if !s.added(m.name, exported) && !s.leftOut(m.name) {
 			others = append(others, m)
 		}
 	}

@@ -32,6 +32,16 @@ const ignoredPrefix = "orgops_"
 
 func ignored(name string) bool { return strings.HasPrefix(name, ignoredPrefix) }
 
+// adviceNames are columns of an export about records that were not found, as letters to customers
+// need them: the record to publish, what was found instead, and what to do. Rows may have columns
+// of these names themselves, so they are ignored only in an exported file.
+var adviceNames = []string{"domain", "host", "value", "found", "advice"}
+
+// added reports whether an export added the column or member of that name, if exported with others.
+func (s Schema) added(name string, exported bool) bool {
+	return ignored(name) || exported && !s.Object && s.place(name) < 0 && slices.Contains(adviceNames, name)
+}
+
 // names returns the names of the columns.
 func (s Schema) names() (all []string) {
 	for _, c := range s.Columns {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/csv"
 	"io"
+	"slices"
 )
 
 // The columns and members that are added to rows.
@@ -21,6 +22,7 @@ const (
 type rowWriter struct {
 	out     *bufio.Writer
 	csv     *csv.Writer // nil: JSON Lines
+	raw     bool        // cells are written as they are
 	columns []int       // of the header, without those that were added before
 	added   []string    // the names of the columns or members
 }
@@ -34,9 +36,9 @@ func newRowWriter(out io.Writer, header []string, added ...string) (*rowWriter, 
 	w.csv = csv.NewWriter(w.out)
 	var record []string
 	for i, column := range header {
-		if !ignored(column) {
+		if !ignored(column) && !slices.Contains(added, column) {
 			w.columns = append(w.columns, i)
-			record = append(record, column)
+			record = append(record, inert(column))
 		}
 	}
 	return w, w.csv.Write(append(record, added...))
@@ -47,11 +49,14 @@ func (w *rowWriter) cells(cells []string, added ...string) error {
 	record := make([]string, len(w.columns), len(w.columns)+len(added))
 	for i, from := range w.columns {
 		if cells != nil {
-			record[i] = inert(cells[from]) // the reader undoes it
+			record[i] = cells[from]
 		}
 	}
-	for _, cell := range added {
-		record = append(record, inert(cell))
+	record = append(record, added...)
+	for i, cell := range record {
+		if !w.raw {
+			record[i] = inert(cell) // the reader undoes it
+		}
 	}
 	return w.csv.Write(record)
 }

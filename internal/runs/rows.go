@@ -261,7 +261,7 @@ func (c numbered) verification(row ledger.RowState) handlers.OpenVerify {
 	if c.run.Kind != handlers.Verify || len(memo) == 0 {
 		return handlers.OpenVerify{}
 	}
-	open, err := handlers.ReadOpenVerify(memo)
+	open, err := handlers.ReadOpenVerify(memo, row.Content)
 	if err != nil {
 		return handlers.OpenVerify{}
 	}

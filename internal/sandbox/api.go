@@ -183,7 +183,7 @@ func (s *Sandbox) answer(c *call) answer {
 			return refuse(http.StatusTooManyRequests, "", "").with(limits)
 		}
 	}
-	if !claims.may(c.op.scope) {
+	if !claims.may(c.op.scope) || s.tokens.withholds(c.op.scope) {
 		return insufficientScope(c.op.scope).with(limits)
 	}
 	if refused := c.check(); refused != nil {

@@ -82,9 +82,10 @@ func (s *Sandbox) grant(c *call) answer {
 	if set := s.tokens.granted.Load(); set != nil {
 		scopes = *set
 	}
+	scopes = slices.DeleteFunc(slices.Clone(scopes), s.tokens.withholds)
 	if form.Has("scope") {
 		requested := strings.Fields(form.Get("scope"))
-		scopes = slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool {
+		scopes = slices.DeleteFunc(scopes, func(scope string) bool {
 			return !slices.Contains(requested, scope)
 		})
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/miekg/dns"
+
 	"orgops/internal/untrusted"
 )
 
@@ -33,6 +35,21 @@ func (s *Sandbox) serveControl(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodDelete && path == "faults":
 		s.faults.remove(func(f *activeFault) bool { return f.posted })
 		w.WriteHeader(http.StatusNoContent)
+	case r.Method == http.MethodPut && path == "txt":
+		if body, ok := readBody(w, r, TXTRequest.check); ok {
+			s.SetTXT(body.Host, body.Values...)
+			w.WriteHeader(http.StatusNoContent)
+		}
+	case r.Method == http.MethodDelete && path == "txt":
+		s.Remove(r.URL.Query().Get("host"))
+		w.WriteHeader(http.StatusNoContent)
+	case r.Method == http.MethodPut && path == "domains":
+		s.putDomain(w, r)
+	case r.Method == http.MethodPut && path == "scopes":
+		if body, ok := readBody(w, r, ScopesRequest.check); ok {
+			s.tokens.withheld.Store(&body.Withheld)
+			w.WriteHeader(http.StatusNoContent)
+		}
 	case r.Method == http.MethodGet && path == "requests":
 		s.getRequests(w, r)
 	case r.Method == http.MethodGet && path == "counts":
@@ -130,6 +147,70 @@ func (s *Sandbox) getRows(w http.ResponseWriter, r *http.Request, file string) {
 	_, _ = w.Write(seed(n)) // the client may have disconnected
 }
 
+// TXTRequest is the body of PUT /_sandbox/txt: a host and the values of its TXT records.
+type TXTRequest struct {
+	Host   string   `json:"host"`
+	Values []string `json:"values"`
+}
+
+func (t TXTRequest) check() error {
+	if labels, ok := dns.IsDomainName(t.Host); !ok || labels == 0 {
+		return fmt.Errorf("host %s: want a name", capped(t.Host))
+	}
+	return nil
+}
+
+// ScopesRequest is the body of PUT /_sandbox/scopes: the scopes that no token has, also if it was
+// granted before.
+type ScopesRequest struct {
+	Withheld []string `json:"withheld"`
+}
+
+func (s ScopesRequest) check() error {
+	for _, scope := range s.Withheld {
+		if !slices.Contains(AllScopes(), scope) {
+			return fmt.Errorf("scope %s: want of %s", capped(scope), strings.Join(AllScopes(), ", "))
+		}
+	}
+	return nil
+}
+
+// DomainRequest is the body of PUT /_sandbox/domains: an organization, and a discovery domain of
+// it unless the domain's name is missing. Missing members are made, as by [Sandbox.AddDomain].
+type DomainRequest struct {
+	Organization string `json:"organization_id"`
+	Name         string `json:"organization_name"` // empty: the id
+	Domain
+}
+
+func (d DomainRequest) check() error {
+	switch {
+	case d.Organization != "" && !organizationIDPattern.MatchString(d.Organization):
+		return fmt.Errorf("organization_id %s: want the form org_…", capped(d.Organization))
+	case d.ID != "" && !domainIDPattern.MatchString(d.ID):
+		return fmt.Errorf("id %s: want the form ord_…", capped(d.ID))
+	case d.Domain.Domain != "" && !domainNamePattern.MatchString(d.Domain.Domain):
+		return fmt.Errorf("domain %s: want a name", capped(d.Domain.Domain))
+	case d.Status != "" && d.Status != statusPending && d.Status != statusVerified:
+		return fmt.Errorf("status %s: want pending or verified", capped(d.Status))
+	}
+	return nil
+}
+
+// putDomain names organization and domain, and returns them as they are.
+func (s *Sandbox) putDomain(w http.ResponseWriter, r *http.Request) {
+	body, ok := readBody(w, r, DomainRequest.check)
+	if !ok {
+		return
+	}
+	body.Organization = s.AddOrganization(body.Organization, body.Name)
+	if body.Domain.Domain != "" {
+		body.Domain = s.AddDomain(body.Organization, body.Domain)
+	}
+	w.Header().Set("Content-Type", jsonType)
+	_ = json.NewEncoder(w).Encode(body) // the client may have disconnected
+}
+
 // FaultRequest is the body of POST /_sandbox/faults: the members of a [Fault] with a name in
 // JSON, and these, all optional. Times are milliseconds.
 type FaultRequest struct {
@@ -175,26 +256,30 @@ func (f FaultRequest) fault() Fault {
 	return fault
 }
 
-// postFault requires application/json: a foreign page in a browser needs a preflight
-// request to send it, which is refused.
 func (s *Sandbox) postFault(w http.ResponseWriter, r *http.Request) {
+	if f, ok := readBody(w, r, FaultRequest.check); ok {
+		s.faults.add(f.fault(), true)
+		w.WriteHeader(http.StatusCreated)
+	}
+}
+
+// readBody returns a request's body, or refuses the request. It requires application/json: a
+// foreign page in a browser needs a preflight request to send it, which is refused.
+func readBody[T any](w http.ResponseWriter, r *http.Request, check func(T) error) (body T, ok bool) {
 	if mediaType(r.Header) != jsonType {
 		http.Error(w, "want a body of "+jsonType, http.StatusUnsupportedMediaType)
-		return
+		return body, false
 	}
 	dec := json.NewDecoder(io.LimitReader(r.Body, bodyLimit))
 	dec.DisallowUnknownFields()
-	var f FaultRequest
-	err := dec.Decode(&f)
+	err := dec.Decode(&body)
 	if err == nil {
-		err = f.check()
+		err = check(body)
 	}
 	if err != nil {
-		http.Error(w, "fault refused: "+err.Error(), http.StatusBadRequest)
-		return
+		http.Error(w, "refused: "+err.Error(), http.StatusBadRequest)
 	}
-	s.faults.add(f.fault(), true)
-	w.WriteHeader(http.StatusCreated)
+	return body, err == nil
 }
 
 func (s *Sandbox) serveHTTP(w http.ResponseWriter, r *http.Request) {

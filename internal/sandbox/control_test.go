@@ -237,3 +237,104 @@ func TestControlIsForThisMachine(t *testing.T) {
 		}
 	}
 }
+
+// TestControlDomain names an organization and its domain, and publishes, changes and removes TXT
+// records.
+func TestControlDomain(t *testing.T) {
+	s := start(t, sandbox.Options{})
+	put := func(path, body string, status int) string {
+		t.Helper()
+		got := control(t, s, "PUT", path, body)
+		if got.status != status {
+			t.Errorf("PUT %s %s: %d %s, want %d", path, body, got.status, got.raw, status)
+		}
+		return got.raw
+	}
+	raw := put("domains", `{"organization_id":"org_acme","organization_name":"Acme","id":"ord_acme","domain":"acme.com"}`, 200)
+	d, ok := s.Domain("org_acme", "ord_acme")
+	if !ok || d.Domain != "acme.com" || d.Status != "pending" || d.Host != "_ss-verification.org_acme.acme.com" {
+		t.Errorf("%+v", d)
+	}
+	var answer sandbox.DomainRequest
+	if err := json.Unmarshal([]byte(raw), &answer); err != nil || answer.Organization != "org_acme" || answer.Domain != d {
+		t.Errorf("answer %s, %v, want %+v", raw, err, d)
+	}
+	record := do(t, s, ask{method: "GET", path: s.BaseURL() + "/organizations/org_acme"})
+	if record.status != 200 || !strings.Contains(record.raw, `"Acme"`) {
+		t.Errorf("organization %d %s", record.status, record.raw)
+	}
+	put("domains", `{"organization_id":"org_empty"}`, 200)
+	if all := s.Domains("org_empty"); len(all) != 0 || !slices.Contains(s.Organizations(), "org_empty") {
+		t.Errorf("%v of %v", all, s.Organizations())
+	}
+	put("domains", `{"organization_id":"org_acme","id":"ord_acme","domain":"acme.net","status":"verified","verification_txt":"t"}`, 200)
+	if d, _ := s.Domain("org_acme", "ord_acme"); d.Domain != "acme.net" || d.Status != "verified" || d.TXT != "t" {
+		t.Errorf("replaced: %+v", d)
+	}
+
+	published := func(want ...string) {
+		t.Helper()
+		m := lookUp(t, s, "udp", d.Host, dns.TypeTXT)
+		var have []string
+		for _, rr := range m.Answer {
+			have = append(have, strings.Join(rr.(*dns.TXT).Txt, ""))
+		}
+		if diff := cmp.Diff(want, have); diff != "" || (want == nil) != (m.Rcode == dns.RcodeNameError) {
+			t.Errorf("rcode %d (-want +got):\n%s", m.Rcode, diff)
+		}
+	}
+	published()
+	put("txt", fmt.Sprintf(`{"host":%q,"values":["one","two"]}`, d.Host), 204)
+	published("one", "two")
+	put("txt", fmt.Sprintf(`{"host":%q,"values":["three"]}`, d.Host), 204)
+	published("three")
+	if got := control(t, s, "DELETE", "txt?host="+d.Host, ""); got.status != 204 {
+		t.Error(got.status)
+	}
+	published()
+
+	for body, path := range map[string]string{
+		`{"organization_id":"acme"}`: "domains", `{"organization_id":"org_a","id":"acme"}`: "domains",
+		`{"organization_id":"org_a","domain":"a b"}`: "domains", `{"organization_id":"org_a","status":"lost"}`: "domains",
+		`{"colour":"red"}`: "domains", `{"values":["x"]}`: "txt", `{"host":"a..b"}`: "txt", `[]`: "txt",
+		`{"withheld":["all"]}`: "scopes",
+	} {
+		put(path, body, 400)
+	}
+	for _, path := range []string{"domains", "txt", "scopes"} {
+		got := do(t, s, ask{method: "PUT", path: s.AuthURL() + "/_sandbox/" + path, token: "none",
+			contentType: "text/plain", body: `{}`})
+		if got.status != 415 {
+			t.Errorf("PUT %s of text: %d, want 415", path, got.status)
+		}
+	}
+}
+
+// TestControlScopes takes a scope away, also from a token that has it, and gives it back.
+func TestControlScopes(t *testing.T) {
+	s := start(t, sandbox.Options{})
+	old := s.Token()
+	status := func(token string) int {
+		return do(t, s, ask{method: "GET", path: s.BaseURL() + "/organizations", token: token}).status
+	}
+	withhold := func(body string) {
+		t.Helper()
+		if got := control(t, s, "PUT", "scopes", body); got.status != 204 {
+			t.Fatal(got.status, got.raw)
+		}
+	}
+	withhold(`{"withheld":["read:organizations"]}`)
+	if got := status(old); got != 403 {
+		t.Errorf("with the scope withheld: %d", got)
+	}
+	got := do(t, s, ask{method: "POST", path: s.AuthURL() + "/oauth/token/", token: "none", contentType: asForm,
+		body: credentials(s).Encode()})
+	want := slices.DeleteFunc(sandbox.AllScopes(), func(scope string) bool { return scope == "read:organizations" })
+	if diff := cmp.Diff(strings.Join(want, " "), got.json["scope"]); diff != "" {
+		t.Errorf("granted meanwhile (-want +got):\n%s", diff)
+	}
+	withhold(`{}`)
+	if got := status(old); got != 200 {
+		t.Errorf("after it was given back: %d", got)
+	}
+}

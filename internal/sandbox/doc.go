@@ -24,6 +24,12 @@
 //	GET    /_sandbox/rows/domains.csv    adds ?n= records and returns their input file;
 //	                                     unpublished.csv without TXT records;
 //	                                     clients.csv, updates.csv and templates.jsonl likewise
+//	PUT    /_sandbox/domains             adds or replaces an organization and its domain, a
+//	                                     [DomainRequest] in JSON, and returns them
+//	PUT    /_sandbox/txt                 sets a host's TXT records, a [TXTRequest] in JSON
+//	DELETE /_sandbox/txt?host=HOST       removes the host
+//	PUT    /_sandbox/scopes              takes scopes away, a [ScopesRequest] in JSON; {} gives
+//	                                     them back
 //	POST   /_sandbox/faults              adds a fault, a [FaultRequest] in JSON
 //	DELETE /_sandbox/faults              removes the faults that were posted
 //

@@ -17,6 +17,13 @@ type tokens struct {
 	key     []byte
 	minted  atomic.Int64
 	granted atomic.Pointer[[]string] // scopes; nil: all
+	// withheld are scopes that no token has, also if it was granted before; nil: none.
+	withheld atomic.Pointer[[]string]
+}
+
+func (t *tokens) withholds(scope string) bool {
+	scopes := t.withheld.Load()
+	return scopes != nil && slices.Contains(*scopes, scope)
 }
 
 type claims struct {

@@ -473,6 +473,10 @@ func (d fleetDNS) Prove(_ context.Context, host, token string) (dnscheck.Verdict
 	return d.ask(host, token, true)
 }
 
+func (d fleetDNS) Diagnose(context.Context, string, string, string, dnscheck.Verdict) (dnscheck.Diagnosis, error) {
+	return dnscheck.Diagnosis{}, d.w.point()
+}
+
 func (d fleetDNS) Disprove(_ context.Context, host, token string) (dnscheck.Verdict, error) {
 	return d.ask(host, token, false)
 }

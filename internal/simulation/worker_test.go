@@ -369,6 +369,14 @@ func (d killedDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verd
 	return d.ask(func() (dnscheck.Verdict, error) { return d.w.s.dns.Prove(ctx, host, token) })
 }
 
+func (d killedDNS) Diagnose(ctx context.Context, host, domain, token string,
+	v dnscheck.Verdict) (found dnscheck.Diagnosis, err error) {
+	return around(d.w, func() dnscheck.Diagnosis {
+		found, err = d.w.s.dns.Diagnose(ctx, host, domain, token, v)
+		return found
+	}), err
+}
+
 func (d killedDNS) Disprove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
 	return d.ask(func() (dnscheck.Verdict, error) { return d.w.s.dns.Disprove(ctx, host, token) })
 }

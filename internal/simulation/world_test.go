@@ -160,6 +160,14 @@ func (d *simulatedDNS) quorum(p *place, token string) saw {
 	return saw{dnscheck.Unknown, dnscheck.ReasonTimeout}
 }
 
+// Diagnose implements [handlers.DNS]: it finds a mistake with each absent record.
+func (d *simulatedDNS) Diagnose(_ context.Context, host, _, _ string, v dnscheck.Verdict) (dnscheck.Diagnosis, error) {
+	if v.State != dnscheck.Absent {
+		return dnscheck.Diagnosis{}, nil
+	}
+	return dnscheck.Diagnosis{Findings: []dnscheck.Finding{{Mistake: dnscheck.MistakeOther, Host: host}}}, nil
+}
+
 // Prove implements [handlers.DNS]: name servers and a quorum must have the token.
 func (d *simulatedDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
 	return d.ask(ctx, host, func(p *place) (saw, dnscheck.Basis) {

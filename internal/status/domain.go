@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/dnscheck"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
@@ -23,7 +24,7 @@ type Domain struct {
 	DomainName
 
 	Known  *KnownDomain           `json:"known,omitempty"`        // nil: it is not in the index of names
-	Record *handlers.VerifyRecord `json:"record,omitempty"`       // as a worker has read it for an open row
+	Record *handlers.VerifyRecord `json:"record,omitempty"`       // as a worker has read it for a row
 	Rows   []DomainRow            `json:"rows,omitempty"`         // the newest first
 	More   int                    `json:"more_rows,omitempty"`    // how many further rows there are
 	Swept  *SweptDomain           `json:"domain_state,omitempty"` // by sweeps; nil: none is stored
@@ -100,7 +101,11 @@ func (d *Domain) add(ctx context.Context, l *runs.Ledger, found intake.DomainRow
 		if err != nil {
 			return fmt.Errorf("row %d of run %s: %w", found.Item, r.ID, err)
 		}
-		row.Evidence = &Findings{Evidence: e, Next: row.NextCheck}
+		d.Record, row.Evidence = cmp.Or(d.Record, e.Record), &Findings{Evidence: e, Next: row.NextCheck}
+		if e.Finding != nil {
+			e.Finding.Sentence = e.Advice()
+			row.Evidence.Findings = []dnscheck.Finding{*e.Finding}
+		}
 	}
 	d.Rows = append(d.Rows, row)
 	return nil

@@ -193,10 +193,10 @@ func WriteFailedByReason(ctx context.Context, out io.Writer, l *runs.Ledger, r l
 	return nil
 }
 
-// plainReason is the row's text without the words that contain its identifiers, such as a
-// verification host.
+// plainReason is the row's text without quoted parts, such as the value of a TXT record, and the
+// words that contain its identifiers, such as a verification host.
 func (row Row) plainReason() string {
-	return mask(row.Text(), ".:,", func(word string) bool {
+	return mask(quotedPart.ReplaceAllString(row.Text(), `"…"`), ".:,;", func(word string) bool {
 		return row.Organization != "" && strings.Contains(word, row.Organization) ||
 			row.Domain != "" && strings.Contains(word, row.Domain)
 	})

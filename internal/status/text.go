@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -96,6 +97,8 @@ func nextAt(what string, at time.Time) string {
 	}
 	return fmt.Sprintf(" (next %s %s)", what, Stamp(at))
 }
+
+var quotedPart = regexp.MustCompile(`"(?:[^"\\]|\\.)*"?`)
 
 // mask replaces those words of a text by an ellipsis, without the marks at their ends.
 func mask(text, marks string, those func(word string) bool) string {

@@ -82,7 +82,6 @@ func WaitingOf(ctx context.Context, ledger *runs.Ledger, r ledger.Run, sample in
 }
 
 var (
-	quotedPart = regexp.MustCompile(`"(?:[^"\\]|\\.)*"?`)
 	andMore    = regexp.MustCompile(`: "…"…?(?: \(and \d+ more\))?`)
 	httpStatus = regexp.MustCompile(`^[45]\d\d$`)
 )

@@ -125,7 +125,7 @@ func (s *DomainState) describe(v dnscheck.Verdict) {
 	s.Sentence = untrusted.Cut(v.Sentence(), maxSentence)
 	for _, o := range v.Observations {
 		for _, value := range o.Values {
-			if quoted := untrusted.QuoteASCII(value, maxValue); len(s.Values) < maxValues && !slices.Contains(s.Values, quoted) {
+			if quoted := untrusted.QuoteFound(value, maxValue); len(s.Values) < maxValues && !slices.Contains(s.Values, quoted) {
 				s.Values = append(s.Values, quoted)
 			}
 		}

@@ -6,6 +6,7 @@ package untrusted
 import (
 	"fmt"
 	"net/netip"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -55,6 +56,19 @@ func QuoteASCII(s string, most int) string {
 		return strconv.QuoteToASCII(s[:most]) + "…"
 	}
 	return strconv.QuoteToASCII(s)
+}
+
+// active are parts of text that terminals, mail programs, HTML or Markdown may take for links,
+// addresses or markup.
+var active = regexp.MustCompile("(?i)//|www\\.|\\]\\(|[<>@`]")
+
+// QuoteFound is QuoteASCII for what was found in a stranger's zone: it also escapes a character of
+// each link, address or mark of markup.
+func QuoteFound(s string, most int) string {
+	return active.ReplaceAllStringFunc(QuoteASCII(s, most), func(part string) string {
+		last := len(part) - 1
+		return fmt.Sprintf(`%s\x%02x`, part[:last], part[last])
+	})
 }
 
 // Cut returns a text that has most code points at most, the last of them an ellipsis if it was

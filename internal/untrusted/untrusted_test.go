@@ -1,6 +1,7 @@
 package untrusted_test
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,6 +29,29 @@ func TestTexts(t *testing.T) {
 		got := all{untrusted.Plain(s, 4), untrusted.Quote(s, 4), untrusted.QuoteASCII(s, 4), untrusted.Cut(s, 4)}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", s, diff)
+		}
+	}
+}
+
+// TestQuoteFound checks that nothing of a stranger's text is a link or markup, and that it can be
+// read back.
+func TestQuoteFound(t *testing.T) {
+	for s, want := range map[string]string{
+		"v=spf1 include:a.example -all": `"v=spf1 include:a.example -all"`,
+		"https://evil.example/x//y":     `"https:/\x2fevil.example/x/\x2fy"`,
+		"see WWW.evil.example":          `"see WWW\x2eevil.example"`,
+		"a@evil.example":                `"a\x40evil.example"`,
+		"<img src=x>":                   `"\x3cimg src=x\x3e"`,
+		"[x](javascript:a) `b`":         `"[x]\x28javascript:a) \x60b\x60"`,
+		"\x1b]8;;https://e\x07\u202ex":  `"\x1b]8;;https:/\x2fe\a\u202ex"`,
+		"\xff\x00é\"":                   `"\xff\x00\u00e9\""`,
+	} {
+		got := untrusted.QuoteFound(s, 100)
+		if got != want {
+			t.Errorf("%q: %s, want %s", s, got, want)
+		}
+		if back, err := strconv.Unquote(got); err != nil || back != s {
+			t.Errorf("%s is read back as %q, %v", got, back, err)
 		}
 	}
 }

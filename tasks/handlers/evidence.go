@@ -18,6 +18,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/events"
+	"orgops/tasks"
 )
 
 // Evidence is a verdict that is stored with a row: why it waits or has expired, by the last
@@ -29,6 +30,23 @@ type Evidence struct {
 
 	// Compared is the record that was verified by the proof; nil for a check.
 	Compared *Compared `json:"compared,omitempty"`
+	// Record is the record that a check did not find; nil: not known.
+	Record *VerifyRecord `json:"-"`
+	// Finding is the nearest mistake with it, by the last diagnosis; nil: none is known. It says
+	// nothing unless the check found the record absent.
+	Finding *dnscheck.Finding `json:"-"`
+}
+
+// Advice returns what is wrong with the record, and the remedy as far as there is one.
+func (e Evidence) Advice() string {
+	if e.hasAdvice() {
+		return e.Finding.Advice(e.Record.Host)
+	}
+	return e.Sentence
+}
+
+func (e Evidence) hasAdvice() bool {
+	return e.Finding != nil && e.Record != nil && e.State == dnscheck.Absent.String()
 }
 
 // Compared is a discovery domain's record, as far as a proof depends on it.
@@ -120,6 +138,8 @@ type packed struct {
 	At       int64               `json:"t,omitempty"` // a Unix second
 	Said     []packedObservation `json:"o,omitempty"`
 	Compared []string            `json:"c,omitempty"` // the members of the record, in order
+	Record   []string            `json:"d,omitempty"` // likewise
+	Finding  []string            `json:"f,omitempty"` // mistake, host, found
 }
 
 type packedVerdict struct {
@@ -161,8 +181,8 @@ func (o packedObservation) overHTTPS() bool {
 }
 
 // cuts are how evidence is shortened, one after the other, until it fits: the number of values
-// of an observation, and the length of texts. Each observation stays, with its state, as does
-// the record.
+// of an observation, and the length of texts. Each observation stays, with its state, as do
+// the record and the finding.
 var cuts = []struct{ values, text int }{{3, 120}, {1, 120}, {1, 60}, {0, 60}, {0, 30}, {0, 10}, {0, 2}}
 
 // packed returns the evidence without its sentence, shortened by the cut of that number.
@@ -173,6 +193,12 @@ func (e Evidence) packed(cut int) *packed {
 		for _, member := range e.Compared.members() {
 			p.Compared = append(p.Compared, *member)
 		}
+	}
+	if r := e.Record; r != nil {
+		p.Record = []string{r.Domain, r.Host, r.TXT}
+	}
+	if f := e.Finding; f != nil {
+		p.Finding = []string{string(f.Mistake), f.Host, f.Found}
 	}
 	p.Sentence, p.Note = "", events.Cut(p.Note, c.text)
 	for _, record := range e.Said {
@@ -209,6 +235,12 @@ func (p packed) unpacked() Evidence {
 			*members[i] = text
 		}
 	}
+	if r := p.Record; len(r) == 3 {
+		e.Record = &VerifyRecord{r[0], r[1], r[2]}
+	}
+	if f := p.Finding; len(f) == 3 {
+		e.Finding = &dnscheck.Finding{Mistake: dnscheck.Mistake(f[0]), Host: f[1], Found: f[2]}
+	}
 	for _, o := range p.Said {
 		if o.overHTTPS() {
 			o.Transport = "https"
@@ -219,8 +251,15 @@ func (p packed) unpacked() Evidence {
 }
 
 // pack compresses the evidence, without its sentence, to at most maxEvidence bytes.
+// It leaves out the record of a check if that is too long.
 func (e Evidence) pack() ([]byte, error) {
-	return compress(maxEvidence, func(cut int) any { return e.packed(cut) })
+	stored, err := compress(maxEvidence, func(cut int) any { return e.packed(cut) })
+	if err == nil && len(stored) > maxEvidence && e.Record != nil {
+		without := e
+		without.Record = nil
+		return without.pack()
+	}
+	return stored, err
 }
 
 // ReadEvidence reads the evidence of a settled row's result: of a check if the row has
@@ -239,7 +278,11 @@ type VerifyState struct {
 	Found []byte `json:"w,omitempty"`
 	// Since is when the zone's answer changed, if checks have become frequent again by that.
 	Since time.Time `json:"s,omitzero"`
-	// Evidence is that of the last check, with its sentence; nil: the token was there.
+	// Diagnosed is when the record was diagnosed, a Unix second; 0: not since the zone's answer
+	// changed.
+	Diagnosed int64 `json:"d,omitempty"`
+	// Evidence is that of the last check, with its sentence unless the finding says more; nil: the
+	// token was there.
 	Evidence *Evidence `json:"-"`
 }
 
@@ -277,7 +320,9 @@ func (s VerifyState) pack() ([]byte, error) {
 		}
 		if s.Evidence != nil {
 			p.Evidence = s.Evidence.packed(cut)
-			p.Evidence.Sentence = events.Cut(s.Evidence.Sentence, maxSentence)
+			if p.Evidence.Record = nil; !s.Evidence.hasAdvice() || s.Record == nil {
+				p.Evidence.Sentence = events.Cut(s.Evidence.Sentence, maxSentence)
+			}
 		}
 		return p
 	})
@@ -304,6 +349,7 @@ func ReadVerifyState(memo []byte) (s VerifyState, err error) {
 	}
 	if p.Evidence != nil {
 		e := p.Evidence.unpacked()
+		e.Record = s.Record
 		s.Evidence = &e
 	}
 	return s, nil
@@ -313,22 +359,27 @@ func ReadVerifyState(memo []byte) (s VerifyState, err error) {
 type OpenVerify struct {
 	// Record is the discovery domain as it was read; nil: it was not.
 	Record *VerifyRecord
-	// Sentence is the result of the last check; "": there was none, or the token was there.
+	// Sentence is the result of the last check, with advice; "": there was none, or the token was
+	// there.
 	Sentence string
 	// Evidence is that of the last check, for [ReadEvidence]; nil: as Sentence.
 	Evidence []byte
 }
 
-// ReadOpenVerify reads the memo of an open row's note.
-func ReadOpenVerify(memo []byte) (o OpenVerify, err error) {
+// ReadOpenVerify reads the memo of an open row's note. The record may be in the row's content.
+func ReadOpenVerify(memo, content []byte) (o OpenVerify, err error) {
 	state, err := ReadVerifyState(memo)
 	if err != nil {
 		return o, err
 	}
-	o.Record = state.Record
-	if state.Evidence != nil {
-		o.Sentence = state.Evidence.Sentence
-		o.Evidence, err = state.Evidence.pack()
+	var row tasks.VerifyRow
+	if o.Record = state.Record; o.Record == nil && json.Unmarshal(content, &row) == nil && row.Listed != nil {
+		o.Record = recordOf(row.Listed.DiscoveryDomain)
+	}
+	if e := state.Evidence; e != nil {
+		e.Record = o.Record
+		o.Sentence = e.Advice()
+		o.Evidence, err = e.pack()
 	}
 	return o, err
 }

@@ -28,7 +28,8 @@ func (e Evidence) Pack() ([]byte, error) { return e.pack() }
 // Waiting returns the state of a row after its first check.
 func Waiting(d apiclient.DiscoveryDomain, v dnscheck.Verdict, at time.Time) VerifyState {
 	e := checkEvidence(v, at)
-	return VerifyState{Record: recordOf(d), Found: digest(v), Evidence: &e}
+	e.Record = recordOf(d)
+	return VerifyState{Record: recordOf(d), Found: digest(v), Diagnosed: at.Unix(), Evidence: &e}
 }
 
 // Is reports whether the record is the one compared.

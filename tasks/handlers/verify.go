@@ -162,8 +162,8 @@ func (v *verification) query(ctx context.Context) (dnscheck.Verdict, error) {
 	last := cmp.Or(v.state.Evidence, new(Evidence))
 	free, err := v.cfg.Places.take(last.Reason)
 	if err != nil {
-		if last.Sentence != "" {
-			err = engine.NotYet(last.Sentence, untilPlace())
+		if reason := last.Advice(); reason != "" {
+			err = engine.NotYet(reason, untilPlace())
 		}
 		return dnscheck.Verdict{}, v.keep(err)
 	}
@@ -219,25 +219,6 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 	if state != dnscheck.Absent {
 		end = end.Add(moreForUnknown)
 	}
-	e := checkEvidence(verdict, now)
-	s.Evidence = &e
-	known := Known{
-		OrganizationID: v.organization, ID: v.domain, Domain: s.Record.Domain, Host: s.Record.Host, TXT: s.Record.TXT,
-		Status: apiclient.StatusPending, Read: cmp.Or(v.readAt, v.row.FirstBegun, now), State: state.String(),
-	}
-	learn(v.x, v.row, known)
-	if !now.Before(end) {
-		packed, err := e.pack()
-		if err != nil {
-			return err
-		}
-		expired := events.Event{Type: events.DomainExpired, At: e.At,
-			Data: events.Data{Domain: s.Record.Domain, Reason: e.Sentence}}
-		if err := v.notify(ctx, expired, packed); err != nil {
-			return err
-		}
-		return engine.Expire(e.Sentence, packed)
-	}
 	// If the zone's answer has changed, someone is working on the zone and the token is likely
 	// to come soon: the age begins anew. No answer is no change. That happens only once checks
 	// have become hourly, so that a zone which always answers differently is not checked all the
@@ -246,12 +227,38 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 	if !seen && s.Since.After(since) {
 		since = s.Since
 	}
+	e := checkEvidence(verdict, now)
+	if e.Record = s.Record; s.Evidence != nil {
+		e.Finding = s.Evidence.Finding
+	}
+	last := !now.Before(end)
 	if state == dnscheck.Absent {
-		found := digest(verdict)
-		if s.Found != nil && !bytes.Equal(s.Found, found) && now.Sub(since) > checksDouble+hourly {
-			s.Since, since = now, now
+		if found := digest(verdict); !bytes.Equal(s.Found, found) {
+			if s.Found != nil && now.Sub(since) > checksDouble+hourly {
+				s.Since, since = now, now
+			}
+			s.Found, s.Diagnosed, e.Finding = found, 0, nil
 		}
-		s.Found = found
+		if (last || !now.Before(nextDiagnosis(start, s.Diagnosed))) && !v.x.Stopping() {
+			v.diagnose(ctx, verdict, &e)
+		}
+	}
+	known := Known{
+		OrganizationID: v.organization, ID: v.domain, Domain: s.Record.Domain, Host: s.Record.Host, TXT: s.Record.TXT,
+		Status: apiclient.StatusPending, Read: cmp.Or(v.readAt, v.row.FirstBegun, now), State: state.String(),
+	}
+	learn(v.x, v.row, known)
+	if s.Evidence = &e; last {
+		packed, err := e.pack()
+		if err != nil {
+			return err
+		}
+		expired := events.Event{Type: events.DomainExpired, At: e.At,
+			Data: events.Data{Domain: s.Record.Domain, Reason: e.Advice()}}
+		if err := v.notify(ctx, expired, packed); err != nil {
+			return err
+		}
+		return engine.Expire(e.Advice(), packed)
 	}
 	after := nextCheck(now.Sub(since), verdict.NegativeTTL)
 	if state == dnscheck.Absent { // the last check may expire the row
@@ -259,7 +266,38 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 	}
 	known.Next = now.Add(after)
 	learn(v.x, v.row, known)
-	return v.keep(engine.NotYet(e.Sentence, after))
+	return v.keep(engine.NotYet(e.Advice(), after))
+}
+
+// nextDiagnosis returns when an absence is diagnosed again: a record that is mislaid later
+// changes nothing at the host. Each diagnosis queries some twenty names, so they become rare.
+func nextDiagnosis(start time.Time, diagnosed int64) time.Time {
+	if diagnosed == 0 {
+		return time.Time{}
+	}
+	return start.Add(max(checksDouble, 2*time.Unix(diagnosed, 0).Sub(start)))
+}
+
+// diagnose stores the nearest mistake with the absent record in its evidence. The verdict stands
+// whatever it finds. It takes a place of those for slow zones, so that it delays no check, and is
+// left out if there is none.
+func (v *verification) diagnose(ctx context.Context, verdict dnscheck.Verdict, e *Evidence) {
+	free, err := v.cfg.Places.take(string(dnscheck.ReasonTimeout))
+	if err != nil {
+		return
+	}
+	defer free()
+	r := v.state.Record
+	d, err := v.cfg.DNS.Diagnose(ctx, r.Host, r.Domain, r.TXT, verdict)
+	switch {
+	case err != nil:
+		return
+	case len(d.Findings) > 0:
+		e.Finding = &d.Findings[0]
+	case len(d.Unanswered) == 0:
+		e.Finding = nil
+	}
+	v.state.Diagnosed = e.At.Unix()
 }
 
 // digest distinguishes two answers of a zone. Values are strangers', so a hash is stored.

@@ -1,0 +1,290 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/dnscheck"
+	"orgops/internal/engine"
+	"orgops/internal/events"
+	"orgops/internal/ledger"
+	"orgops/internal/sandbox"
+	"orgops/tasks"
+	"orgops/tasks/handlers"
+)
+
+// diagnosing is a DNS whose diagnoses a test makes. next makes the one of the DNS.
+type diagnosing struct {
+	handlers.DNS
+	diagnose func(next func() (dnscheck.Diagnosis, error)) (dnscheck.Diagnosis, error)
+}
+
+func (d diagnosing) Diagnose(ctx context.Context, host, domain, token string,
+	v dnscheck.Verdict) (dnscheck.Diagnosis, error) {
+	return d.diagnose(func() (dnscheck.Diagnosis, error) { return d.DNS.Diagnose(ctx, host, domain, token, v) })
+}
+
+// open returns an open row as people read it.
+func (s *verifySite) open(number ledger.Row) handlers.OpenVerify {
+	s.t.Helper()
+	row := s.row(number)
+	open, err := handlers.ReadOpenVerify(engine.ParseNote(row.Checkpoint.Memo).Memo, row.Content)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return open
+}
+
+// TestVerifyWrongRecord publishes records as people do by mistake. A row says what is wrong from
+// its first check until it expires.
+func TestVerifyWrongRecord(t *testing.T) {
+	t.Parallel()
+	const (
+		token = "0123456789abcdef0123456789abcdef"
+		older = "fedcba9876543210fedcba9876543210"
+		host  = "_ss-verification.org_1.acme.com"
+	)
+	hostile := "\x1b]8;;https://evil.example\x07=cmd|'/c calc'!A1\u202e<img src=x onerror=alert(1)>[x](//evil) a@evil.example "
+	for _, c := range []struct {
+		name   string
+		host   string // of the record; empty: the right one
+		values []string
+		alias  string // instead of values
+		want   string
+		found  string
+	}{
+		{"nothing", "", nil, "", "There is no TXT record at HOST: the name does not exist.", ""},
+		{"at the domain", "acme.com", []string{"v=spf1 -all", token}, "", "The record is at acme.com; it must be at HOST.", ""},
+		{"at the name above", "org_1.acme.com", []string{token}, "", "The record is at org_1.acme.com; it must be at HOST.", ""},
+		{"domain appended", host + ".acme.com", []string{token}, "", "The record is at HOST.acme.com; it must be at HOST. " +
+			"The DNS provider appends the domain itself: enter _ss-verification.org_1 as the record's name there, " +
+			"or the full name with a final dot.", ""},
+		{"underscore left out", "ss-verification.org_1.acme.com", []string{token}, "",
+			"The record is at ss-verification.org_1.acme.com; it must be at HOST.", ""},
+		{"organization left out", "_ss-verification.acme.com", []string{token}, "",
+			"The record is at _ss-verification.acme.com; it must be at HOST.", ""},
+		{"at www", "www.acme.com", []string{token}, "", "The record is at www.acme.com; it must be at HOST.", ""},
+		{"below www", "_ss-verification.org_1.www.acme.com", []string{token}, "",
+			"The record is at _ss-verification.org_1.www.acme.com; it must be at HOST.", ""},
+		{"at the domain and quoted", "acme.com", []string{`"` + token + `"`}, "",
+			"There is a record at acme.com with a value like the expected one (FOUND): it must be at HOST, " +
+				"with the value exactly as it was given.", `"\"` + token + `\""`},
+		{"quoted", "", []string{`"` + token + `"`}, "",
+			"The value at HOST has quotation marks or backslashes in it (FOUND): enter it without.", `"\"` + token + `\""`},
+		{"with blanks", "", []string{" " + token + " "}, "",
+			"The value at HOST has blanks or invisible characters in it (FOUND): enter it without.", `" ` + token + ` "`},
+		{"split", "", []string{token[:20], token[20:]}, "", "The value is cut in two at HOST, a part in each of two TXT records (FOUND): " +
+			"put it into one record, as one value.", `"` + token[:20] + `" "` + token[20:] + `"`},
+		{"cut off", "", []string{token[:30]}, "", "The value at HOST is only a part of the expected one (FOUND): enter all of it.",
+			`"` + token[:30] + `"`},
+		{"with its name", "", []string{"TXT=" + token}, "",
+			"The value at HOST has the expected one and more in it (FOUND): enter the expected value alone.", `"TXT=` + token + `"`},
+		{"in capitals", "", []string{strings.ToUpper(token)}, "",
+			"The value at HOST has letters in other case than the expected one (FOUND): enter it exactly as it was given.",
+			`"` + strings.ToUpper(token) + `"`},
+		{"letters changed", "", []string{"O" + token[1:]}, "",
+			"The value at HOST differs from the expected one in a few characters (FOUND): copy it again.", `"O` + token[1:] + `"`},
+		{"another organization's, or an old token", "", []string{"v=spf1 -all", older}, "", "The value at HOST looks like one that was given before, " +
+			"or to another organization (FOUND): add a TXT record with the expected value there.", `"` + older + `"`},
+		{"empty", "", []string{""}, "", "The TXT record at HOST is empty: enter the expected value.", `""`},
+		{"several, the third is quoted", "", []string{"a", "b", `"` + token + `"`, "c"}, "",
+			"The value at HOST has quotation marks or backslashes in it (FOUND): enter it without.", `"\"` + token + `\""`},
+		{"other values", "", []string{"v=spf1 -all", "b"}, "",
+			`The TXT record at HOST holds another value than the expected one: "v=spf1 -all" (and 1 more).`, ""},
+		{"the token as a CNAME", "", nil, token + ".acme.com",
+			"The expected value is in a CNAME record at HOST: delete that, and add a TXT record with the value.", `"` + token + `.acme.com"`},
+		{"an alias into nowhere", "", nil, "verify.acme.example", "There is a CNAME record at HOST, which leads to FOUND, " +
+			"and next to a CNAME no other record counts: delete it and add the TXT record, or add the TXT record at the name to which it leads.",
+			`"verify.acme.example"`},
+		{"a wildcard", "*.acme.com", []string{"parked"}, "", "The value at HOST comes from a wildcard record (*), " +
+			"which answers for every name that has no record of its own: add the TXT record at exactly HOST.", ""},
+		{"hostile", "", []string{hostile + token}, "",
+			"The value at HOST has the expected one and more in it (FOUND): enter the expected value alone.",
+			`"\x1b]8;;https:/\x2fevil.example\a=cmd|'/c calc'!A1\u202e\x3cimg "...`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newVerifySite(t)
+			s.giveUp = time.Hour
+			d := s.domain(sandbox.Domain{Domain: "acme.com", Host: host, TXT: token}, false)
+			switch at := c.host; {
+			case c.alias != "":
+				s.sandbox.SetCNAME(host, c.alias)
+			case at != "":
+				s.sandbox.SetTXT(at, c.values...)
+			case c.values != nil:
+				s.sandbox.SetTXT(host, c.values...)
+			}
+			want := strings.NewReplacer("HOST", host, "FOUND", c.found).Replace(c.want)
+			s.verify()
+			s.step()
+			open := s.open(0)
+			if open.Sentence != want {
+				t.Errorf("open: %s\nwant: %s", open.Sentence, want)
+			}
+			r := s.wantResult(engine.Expired, want)
+			if r.Detail != want || s.events[len(s.events)-1].Data.Reason != want {
+				t.Errorf("expired: %s, event %+v\nwant: %s", r.Detail, s.events, want)
+			}
+			s.wantEvents(events.DomainExpired)
+			e, err := handlers.ReadEvidence(r.Evidence)
+			record := &handlers.VerifyRecord{Domain: d.Domain, Host: host, TXT: token}
+			if diff := cmp.Diff(record, e.Record); diff != "" || err != nil {
+				t.Errorf("record of the expired row, %v (-want +got):\n%s", err, diff)
+			}
+			if found := ""; e.Finding != nil {
+				if found = e.Finding.Found; found != c.found {
+					t.Errorf("found %s, want %s", found, c.found)
+				}
+			} else if c.found != "" {
+				t.Errorf("nothing found, want %s", c.found)
+			}
+			s.wantStatus("pending")
+		})
+	}
+}
+
+// TestVerifyDiagnoses checks when records are diagnosed, and that nothing depends on it.
+func TestVerifyDiagnoses(t *testing.T) {
+	t.Parallel()
+	mislaid := func(s *verifySite, d sandbox.Domain) { s.sandbox.SetTXT(d.Domain, d.TXT) }
+	count := func(s *verifySite) *int {
+		n := new(int)
+		s.config.DNS = diagnosing{s.config.DNS, func(next func() (dnscheck.Diagnosis, error)) (dnscheck.Diagnosis, error) {
+			*n++
+			return next()
+		}}
+		return n
+	}
+	t.Run("at ages that double, and before it expires", func(t *testing.T) {
+		s := newVerifySite(t)
+		s.giveUp = 24 * time.Hour
+		s.domain(sandbox.Domain{}, false)
+		n := count(s)
+		s.verify()
+		s.until(s.began.Add(10 * time.Minute))
+		if *n != 1 {
+			t.Errorf("%d diagnoses in 10 minutes, want 1", *n)
+		}
+		s.wantResult(engine.Expired, "does not exist")
+		if *n < 6 || *n > 8 { // at 0, 30 m, 1, 2, 4, 8, 16 and 24 h, some a check later
+			t.Errorf("%d diagnoses in a day", *n)
+		}
+	})
+	t.Run("mislaid later", func(t *testing.T) {
+		s := newVerifySite(t)
+		d := s.domain(sandbox.Domain{}, false)
+		s.verify()
+		s.step()
+		mislaid(s, d)
+		s.until(s.began.Add(2 * time.Hour))
+		if open := s.open(0); !contains(open.Sentence, "The record is at "+d.Domain) {
+			t.Error(open.Sentence)
+		}
+	})
+	t.Run("at once after the answer changed", func(t *testing.T) {
+		s := newVerifySite(t)
+		d := s.domain(sandbox.Domain{}, false)
+		s.verify()
+		for _, zone := range []struct {
+			value, want string
+		}{{`"` + d.TXT + `"`, "quotation marks"}, {d.TXT[:20], "only a part"}, {"another", "holds another value"}} {
+			s.sandbox.SetTXT(d.Host, zone.value)
+			s.step()
+			if open := s.open(0); !contains(open.Sentence, zone.want) {
+				t.Errorf("%s; want %s", open.Sentence, zone.want)
+			}
+		}
+		s.sandbox.SetTXT(d.Host, d.TXT)
+		s.wantResult(ledger.Done, "")
+	})
+	t.Run("kept while servers do not answer", func(t *testing.T) {
+		s := newVerifySite(t)
+		d := s.domain(sandbox.Domain{}, false)
+		mislaid(s, d)
+		n := count(s)
+		s.verify()
+		s.step()
+		s.sandbox.SetRCode(d.Host, 2, -1)
+		s.step()
+		if open := s.open(0); !contains(open.Sentence, "SERVFAIL") {
+			t.Error(open.Sentence)
+		}
+		s.sandbox.SetRCode(d.Host, 0, 0)
+		s.step()
+		if open := s.open(0); !contains(open.Sentence, "The record is at "+d.Domain) || *n != 1 {
+			t.Errorf("%s, after %d diagnoses", open.Sentence, *n)
+		}
+	})
+	t.Run("listed by a scan", func(t *testing.T) {
+		s := newVerifySite(t)
+		d := s.domain(sandbox.Domain{}, false)
+		mislaid(s, d)
+		s.verify(func(r *tasks.VerifyRow) {
+			r.Listed = &tasks.ListedDomain{At: s.clock.now()}
+			r.Listed.ID, r.Listed.Domain, r.Listed.Status = d.ID, d.Domain, "pending"
+			r.Listed.VerificationHost, r.Listed.VerificationTXT = d.Host, d.TXT
+		})
+		s.step()
+		open := s.open(0)
+		if !contains(open.Sentence, "it must be at "+d.Host) || s.state().Record != nil || open.Record == nil {
+			t.Errorf("%+v, state %+v", open, s.state())
+		}
+	})
+	t.Run("its failure leaves the row as it was", func(t *testing.T) {
+		for name, result := range map[string]struct {
+			found dnscheck.Diagnosis
+			err   error
+		}{"error": {err: errors.New("failed")}, "no answers": {found: dnscheck.Diagnosis{Unanswered: []string{"acme.com"}}}} {
+			t.Run(name, func(t *testing.T) {
+				s := newVerifySite(t)
+				s.giveUp = time.Hour
+				d := s.domain(sandbox.Domain{}, false)
+				mislaid(s, d)
+				s.verify()
+				s.step()
+				s.config.DNS = diagnosing{s.config.DNS, func(func() (dnscheck.Diagnosis, error)) (dnscheck.Diagnosis, error) {
+					return result.found, result.err
+				}}
+				s.wantResult(engine.Expired, "The record is at "+d.Domain)
+			})
+		}
+	})
+	t.Run("without a place", func(t *testing.T) {
+		s := newVerifySite(t)
+		var rows []string
+		for _, id := range []string{"ord_1", "ord_2"} {
+			d := s.sandbox.AddDomain(org, sandbox.Domain{ID: id})
+			mislaid(s, d)
+			rows = append(rows, fmt.Sprintf(`{"organization_id":%q,"discovery_domain_id":%q}`, org, id))
+		}
+		s.config.Places = handlers.NewPlaces(2, 1)
+		s.submit(handlers.Verify, rows...)
+		r, err := s.Release(t.Context(), s.segment(), ledger.Quota{First: 2})
+		if err != nil || len(r.Rows) != 2 {
+			t.Fatal(r.Rows, err)
+		}
+		execute := func(i int) {
+			worker, _ := s.worker()
+			_ = worker.ProcessTask(t.Context(), s.task(engine.NewTask(s.run, s.segment(), r.Token, r.Rows[i])))
+		}
+		diagnoses := 0
+		s.config.DNS = diagnosing{s.config.DNS, func(next func() (dnscheck.Diagnosis, error)) (dnscheck.Diagnosis, error) {
+			if diagnoses++; diagnoses == 1 { // the second row is checked meanwhile
+				execute(1)
+			}
+			return next()
+		}}
+		execute(0)
+		for row, want := range map[ledger.Row]string{0: "The record is at ", 1: "does not exist"} {
+			if open := s.open(row); !contains(open.Sentence, want) || diagnoses != 1 {
+				t.Errorf("row %d: %s, after %d diagnoses", row, open.Sentence, diagnoses)
+			}
+		}
+	})
+}
