@@ -1,14 +1,45 @@
 package intake
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
+	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
+	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
+
+// exported are the columns that results add to rows. Failed rows have those of failedColumns
+// alone: they are for people who correct them.
+var exported = []string{outcomeName, errorName, itemName, domainName, atName, templateName}
+
+const failedColumns = 2
+
+// outcomes are those by which rows can be selected.
+var outcomes = []string{string(ledger.Done), string(engine.Unchanged), string(engine.Expired), string(engine.Refused),
+	string(engine.Failed), string(engine.InvalidRow), string(engine.Lost), string(ledger.Cancelled),
+	string(ledger.Missing), string(runs.Open)}
+
+// CheckOutcomes refuses an outcome that no row can have.
+func CheckOutcomes(selected []string) error {
+	for _, outcome := range selected {
+		if !slices.Contains(outcomes, outcome) {
+			return fmt.Errorf("outcome %s: want of %s", quoted(outcome), strings.Join(outcomes, ", "))
+		}
+	}
+	return nil
+}
 
 // ExportFailed writes the failed rows of a run to out, in their order and in the form in which
 // they were submitted, or with asJSON as JSON Lines, with their outcome and reason as
@@ -17,50 +48,154 @@ import (
 // that are settled meanwhile may or may not be among them.
 func ExportFailed(ctx context.Context, l *runs.Ledger, r ledger.Run, asJSON bool,
 	out io.Writer) (rows int64, err error) {
+	format := r.Format
+	if asJSON {
+		format = FormatJSONL
+	}
+	failed := func(o ledger.Outcome) bool { return o != ledger.Done && o != engine.Unchanged && o != runs.Open }
+	return export(ctx, l, r, format, failed, exported[:failedColumns], out)
+}
+
+// ExportResults writes every row of a run to out, or those with the given outcomes, open rows
+// among them, as [ExportFailed] does, and adds what is known of each: its number, the domain, the
+// time of its proof or last check, and the template that it created. format is empty for that in
+// which they were submitted. As CSV, rows that are whole objects have their ids or name alone.
+func ExportResults(ctx context.Context, l *runs.Ledger, r ledger.Run, format string, outcomes []string,
+	out io.Writer) (rows int64, err error) {
+	if err := CheckOutcomes(outcomes); err != nil {
+		return 0, err
+	}
+	selected := func(o ledger.Outcome) bool { return len(outcomes) == 0 || slices.Contains(outcomes, string(o)) }
+	return export(ctx, l, r, cmp.Or(format, r.Format), selected, exported, out)
+}
+
+func export(ctx context.Context, l *runs.Ledger, r ledger.Run, format string, selected func(ledger.Outcome) bool,
+	added []string, out io.Writer) (rows int64, err error) {
 	stored, err := newStoredRows(l, r)
 	if err != nil {
 		return 0, err
 	}
 	var header []string
-	if r.Format == FormatCSV && !asJSON {
-		header = r.Columns
+	if format == FormatCSV {
+		stored.run.Columns = stored.columns()
+		header = stored.run.Columns
 	}
-	w, err := newRowWriter(out, header, outcomeName, errorName)
+	w, err := newRowWriter(out, header, added...)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, w.flush()) }()
-	for f, err := range l.Results(ctx, r, 0) {
+	for row, err := range stored.selected(ctx, selected) {
 		if err != nil {
 			return rows, err
 		}
-		if f.Well() {
-			continue
+		values, err := stored.result(row)
+		if err == nil {
+			err = stored.write(w, row.Source, values[:len(added)]...)
 		}
-		source, err := stored.source(ctx, f.Item)
 		if err != nil {
-			return rows, err
-		}
-		if err := stored.write(w, source, string(f.Outcome), f.Detail); err != nil {
-			return rows, fmt.Errorf("run %s: write row %d: %w", r.ID, f.Item, err)
+			return rows, fmt.Errorf("run %s: write row %d: %w", r.ID, row.Item, err)
 		}
 		rows++
 	}
 	return rows, nil
 }
 
-// write writes a row in the form of the writer.
-func (s *storedRows) write(w *rowWriter, source []byte, added ...string) error {
-	if w.csv != nil {
-		cells, err := s.cells(source)
-		if err != nil {
-			return err
-		}
-		return w.cells(cells, added...)
+// columns are those of CSV.
+func (s *storedRows) columns() (names []string) {
+	switch {
+	case s.run.Format == FormatCSV:
+		return s.run.Columns
+	case s.kind.Name == tasks.TypeCreate:
+		return []string{"name"}
+	case s.kind.WholeObject:
+		return []string{"organization_id", "discovery_domain_id"}
 	}
-	members, err := s.members(source)
-	if err != nil {
+	for _, column := range s.kind.Columns {
+		names = append(names, column.Name)
+	}
+	return names
+}
+
+// selected returns the rows whose outcome is selected, in their order. Without those that are
+// done, and open ones, the stored results suffice, of which there may be few.
+func (s *storedRows) selected(ctx context.Context, selected func(ledger.Outcome) bool) iter.Seq2[runs.RowState, error] {
+	return func(yield func(runs.RowState, error) bool) {
+		if selected(ledger.Done) || selected(runs.Open) {
+			for row, err := range s.ledger.States(ctx, s.run) {
+				if (err != nil || selected(row.Outcome())) && !yield(row, err) {
+					return
+				}
+			}
+			return
+		}
+		for r, err := range s.ledger.Results(ctx, s.run, 0) {
+			row := runs.RowState{Item: r.Item, Result: &r, Evidence: r.Evidence}
+			if err == nil && !selected(r.Outcome) {
+				continue
+			}
+			if err == nil {
+				row.Source, err = s.source(ctx, r.Item)
+			}
+			if !yield(row, err) {
+				return
+			}
+		}
+	}
+}
+
+// result returns the values of the exported columns.
+func (s *storedRows) result(row runs.RowState) ([]string, error) {
+	reason, domain, at, template := row.Open.Reason, "", "", ""
+	if row.Result != nil {
+		reason = row.Result.Detail
+		if s.kind.Name == tasks.TypeCreate && row.Result.Well() {
+			reason, template = "", row.Result.Detail
+		}
+	}
+	if s.kind.Proves {
+		var found struct {
+			Domain string `json:"domain"`
+			Listed struct {
+				Domain string `json:"domain"`
+			} `json:"orgops_listed"`
+		}
+		_ = json.Unmarshal(row.Source, &found) // a bad row has neither
+		domain = cmp.Or(found.Domain, found.Listed.Domain)
+	}
+	if row.Record != nil {
+		domain = row.Record.Domain
+	}
+	if len(row.Evidence) > 0 {
+		e, err := handlers.ReadEvidence(row.Evidence)
+		if err != nil {
+			return nil, err
+		}
+		at = e.At.Format(time.RFC3339)
+		if e.Compared != nil {
+			domain = e.Compared.Domain
+		}
+	}
+	return []string{string(row.Outcome()), reason, strconv.FormatInt(row.Item, 10), domain, at, template}, nil
+}
+
+// write writes a row in the form of the writer. One that cannot be read has the added columns
+// alone.
+func (s *storedRows) write(w *rowWriter, source []byte, added ...string) (err error) {
+	var cells []string
+	var members []member
+	switch {
+	case source == nil:
+	case w.csv != nil:
+		cells, err = s.cells(source)
+	default:
+		members, err = s.members(source)
+	}
+	switch {
+	case err != nil:
 		return err
+	case w.csv != nil:
+		return w.cells(cells, added...)
 	}
 	return w.object(members, added...)
 }
