@@ -89,11 +89,7 @@ func export(ctx context.Context, l *runs.Ledger, r ledger.Run, format string, se
 		if err != nil {
 			return rows, err
 		}
-		values, err := stored.result(row)
-		if err == nil {
-			err = stored.write(w, row.Source, values[:len(added)]...)
-		}
-		if err != nil {
+		if err := stored.write(w, row.Source, stored.result(row)[:len(added)]...); err != nil {
 			return rows, fmt.Errorf("run %s: write row %d: %w", r.ID, row.Item, err)
 		}
 		rows++
@@ -145,7 +141,7 @@ func (s *storedRows) selected(ctx context.Context, selected func(ledger.Outcome)
 }
 
 // result returns the values of the exported columns.
-func (s *storedRows) result(row runs.RowState) ([]string, error) {
+func (s *storedRows) result(row runs.RowState) []string {
 	reason, domain, at, template := row.Open.Reason, "", "", ""
 	if row.Result != nil {
 		reason = row.Result.Detail
@@ -166,17 +162,13 @@ func (s *storedRows) result(row runs.RowState) ([]string, error) {
 	if row.Record != nil {
 		domain = row.Record.Domain
 	}
-	if len(row.Evidence) > 0 {
-		e, err := handlers.ReadEvidence(row.Evidence)
-		if err != nil {
-			return nil, err
-		}
+	if e, err := handlers.ReadEvidence(row.Evidence); err == nil { // else there is none, or of a newer version
 		at = e.At.Format(time.RFC3339)
 		if e.Compared != nil {
 			domain = e.Compared.Domain
 		}
 	}
-	return []string{string(row.Outcome()), reason, strconv.FormatInt(row.Item, 10), domain, at, template}, nil
+	return []string{string(row.Outcome()), reason, strconv.FormatInt(row.Item, 10), domain, at, template}
 }
 
 // write writes a row in the form of the writer. One that cannot be read has the added columns

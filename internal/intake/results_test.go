@@ -75,8 +75,9 @@ func TestResults(t *testing.T) {
 		ledger.Result{Outcome: ledger.Done, Evidence: proof},
 		ledger.Result{Outcome: "expired", Detail: "=not there", Evidence: check},
 		ledger.Waiting{Stage: ledger.StageCheck, After: time.Minute, Memo: memo},
+		ledger.Result{Outcome: ledger.Done, Evidence: []byte("of a newer worker")},
 	}
-	const threeDomains = "organization_id,discovery_domain_id\no0,d0\no1,d1\no2,d2\no3,d3\n"
+	const threeDomains = "organization_id,discovery_domain_id\no0,d0\no1,d1\no2,d2\no3,d3\no4,d4\n"
 	tests := []struct {
 		name, kind, text string
 		endings          []ledger.Ending
@@ -115,13 +116,13 @@ func TestResults(t *testing.T) {
 			name: "domains", kind: tasks.TypeVerify, text: threeDomains, endings: verified,
 			want: "organization_id,discovery_domain_id," + header +
 				"o0,d0,done,,0,acme.example,2026-11-27T08:30:00Z,\no1,d1,expired,'=not there,1,,2026-11-27T08:31:00Z,\n" +
-				"o2,d2,open,not_yet: there is none,2,beta.example,2026-11-27T08:32:00Z,\no3,d3,open,,3,,,\n",
+				"o2,d2,open,not_yet: there is none,2,beta.example,2026-11-27T08:32:00Z,\no3,d3,done,,3,,,\no4,d4,open,,4,,,\n",
 		},
 		{
 			name: "open domains", kind: tasks.TypeVerify, text: threeDomains, endings: verified, outcomes: []string{"open"},
 			format: intake.FormatJSONL,
 			want: `{"organization_id":"o2","discovery_domain_id":"d2","orgops_outcome":"open","orgops_error":"not_yet: there is none","orgops_item":2,"orgops_domain":"beta.example","orgops_at":"2026-11-27T08:32:00Z","orgops_template":""}
-{"organization_id":"o3","discovery_domain_id":"d3","orgops_outcome":"open","orgops_error":"","orgops_item":3,"orgops_domain":"","orgops_at":"","orgops_template":""}
+{"organization_id":"o4","discovery_domain_id":"d4","orgops_outcome":"open","orgops_error":"","orgops_item":4,"orgops_domain":"","orgops_at":"","orgops_template":""}
 `,
 		},
 		{
@@ -246,5 +247,33 @@ func TestResultsOfManyRows(t *testing.T) {
 	}
 	if grown := int64(slices.Max(out.sizes)) - int64(out.sizes[0]); grown > int64(out.written)/4 {
 		t.Errorf("the heap has grown by %d bytes over %d that were written", grown, out.written)
+	}
+}
+
+// TestResultsOfDamagedRows checks that rows whose content Redis has damaged are written with their
+// results, and that those behind them are written too.
+func TestResultsOfDamagedRows(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("organization_id,client_id\n")
+	for i := range 200 {
+		fmt.Fprintf(&text, "o,c%d\n", i)
+	}
+	run := handInAs(t, "a", tasks.TypeRemove, text.String())
+	settleAs(t, run, "done", "", 1)
+	rdb := redistest.New(t)
+	for _, key := range redistest.Keys(t, "*:"+string(run.Incarnation)+".0:chunks") {
+		if err := rdb.HSet(t.Context(), key, "0", "damaged").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for format, want := range map[string][]string{
+		intake.FormatCSV:   {",,done,row 1: stored rows: ", "o,c199,open,,199,,,"},
+		intake.FormatJSONL: {`{"orgops_outcome":"done","orgops_error":"row 1: `,
+			`{"organization_id":"o","client_id":"c199","orgops_outcome":"open"`},
+	} {
+		out, rows := results(t, run, format)
+		if rows != 200 || !strings.Contains(out, want[0]) || !strings.Contains(out, want[1]) {
+			t.Errorf("%d rows, want 200, with\n%s\n%s", rows, strings.Join(want, "\n"), out)
+		}
 	}
 }
