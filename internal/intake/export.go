@@ -28,8 +28,8 @@ const failedColumns = 2
 
 // outcomes are those by which rows can be selected.
 var outcomes = []string{string(ledger.Done), string(engine.Unchanged), string(engine.Expired), string(engine.Refused),
-	string(engine.Failed), string(engine.InvalidRow), string(engine.Lost), string(ledger.Cancelled),
-	string(ledger.Missing), string(runs.Open)}
+	string(engine.Failed), string(engine.InvalidRow), string(engine.Lost), string(engine.Unproven),
+	string(ledger.Cancelled), string(ledger.Missing), string(runs.Open)}
 
 // CheckOutcomes refuses an outcome that no row can have.
 func CheckOutcomes(selected []string) error {

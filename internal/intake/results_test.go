@@ -202,7 +202,7 @@ func TestResultsOfAnUnknownOutcome(t *testing.T) {
 	run := handInAs(t, "a", tasks.TypeRemove, "client_id,organization_id\nc0,o\n")
 	var out strings.Builder
 	_, err := intake.ExportResults(t.Context(), runs.New(redistest.New(t)), run, "", []string{"done", "finished"}, &out)
-	want := `outcome "finished": want of done, unchanged, expired, refused, failed, invalid, lost, cancelled, missing, open`
+	want := `outcome "finished": want of done, unchanged, expired, refused, failed, invalid, lost, unproven, cancelled, missing, open`
 	if err == nil || err.Error() != want || out.Len() > 0 {
 		t.Errorf("%v, want %s; written: %q", err, want, out.String())
 	}
@@ -267,7 +267,7 @@ func TestResultsOfDamagedRows(t *testing.T) {
 		}
 	}
 	for format, want := range map[string][]string{
-		intake.FormatCSV:   {",,done,row 1: stored rows: ", "o,c199,open,,199,,,"},
+		intake.FormatCSV: {",,done,row 1: stored rows: ", "o,c199,open,,199,,,"},
 		intake.FormatJSONL: {`{"orgops_outcome":"done","orgops_error":"row 1: `,
 			`{"organization_id":"o","client_id":"c199","orgops_outcome":"open"`},
 	} {
