@@ -111,7 +111,7 @@ func TestRecheckProves(t *testing.T) {
 
 // TestRecheckUnproven checks that a verified domain whose token was never proven is never lost and
 // never revoked, and that its row says so: one that was never there, one that a check has seen but
-// no proof, one with another token than the one that was proven, and one whose proof Redis has lost.
+// no proof, one with another token than the proven one, and one whose proof Redis has lost.
 func TestRecheckUnproven(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -170,8 +170,8 @@ func TestRecheckUnproven(t *testing.T) {
 	}
 }
 
-// TestVerifiedIsProven checks that the proof of a domain that a row verifies is one for sweeps: they
-// need not see the token again to find it lost.
+// TestVerifiedIsProven checks that the proof of a domain that a row verifies is one for sweeps,
+// which need not see the token again to find it lost.
 func TestVerifiedIsProven(t *testing.T) {
 	s := newSweepSite(t, sweep.SetPending)
 	s.keep = true

@@ -614,8 +614,8 @@ func TestRevokeLongLine(t *testing.T) {
 	s.wantPatches()
 }
 
-// TestRevokeNeedsTheProof checks that a lost domain is not revoked unless its state has the evidence
-// of a proof of the record.
+// TestRevokeNeedsTheProof checks that a lost domain is not revoked unless its state has the
+// evidence of a proof of the record.
 func TestRevokeNeedsTheProof(t *testing.T) {
 	for name, evidence := range map[string]func(s *sweepSite, d sandbox.Domain, lost ledger.Result) []byte{
 		"none":    func(*sweepSite, sandbox.Domain, ledger.Result) []byte { return nil },

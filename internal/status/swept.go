@@ -188,8 +188,8 @@ func (d SweptDomain) Facts() []Fact {
 	)
 }
 
-// Write writes the facts, two columns a line, then the domain's history, the proof of its token, and
-// the evidence for each change of its record.
+// Write writes the facts, two columns a line, then the domain's history, the proof of its token,
+// and the evidence for each change of its record.
 func (d SweptDomain) Write(out io.Writer) error {
 	w := NewTable(out)
 	for _, f := range d.Facts() {

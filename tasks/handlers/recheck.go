@@ -2,11 +2,11 @@ package handlers
 
 // A recheck checks a domain and stores the observation in the domain's state, once for each
 // domain, token and tick. A second execution changes nothing there and settles the row as
-// the first would have. It takes nothing away at the tenant. A verified domain whose token was never
-// proven, since another client has verified it, is proven once. If a pending domain may be verified
-// and its token is there, the row verifies it as one of kind [Verify] does (verify_proof.go),
-// with its intents. If a domain is there again that a revocation has unrouted, the row submits
-// a run that routes it, whose id is the same in a second execution.
+// the first would have. It takes nothing away at the tenant. A verified domain whose token was
+// never proven, since another client has verified it, is proven once. If a pending domain may be
+// verified and its token is there, the row verifies it as one of kind [Verify] does
+// (verify_proof.go), with its intents. If a domain is there again that a revocation has unrouted,
+// the row submits a run that routes it, whose id is the same in a second execution.
 
 import (
 	"cmp"
