@@ -20,7 +20,7 @@
 //	files.go      the files of rows that a submission reads, and that of its bad rows
 //	domain.go     domains show and history
 //	evidence.go   evidence export
-//	retry.go      runs retry and failed
+//	retry.go      runs retry, failed and results
 //	control.go    runs pause, resume, cancel and delete
 //	show.go       runs show
 //	tenant.go     tenant stop and start; the settings of a tenant's workers

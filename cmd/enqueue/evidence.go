@@ -19,8 +19,9 @@ type exportCommand struct {
 }
 
 func (*exportCommand) Help() string {
-	return `Write one line of JSON for each verified domain: tenant, run and row, the record that was proven, and the answer of every name
-server and resolver. Proofs are kept as long as their runs, 30 days after these have ended; export them at least monthly to keep them longer.
+	return `Write one line of JSON for each domain that was verified, or that others have verified and a sweep has proven: tenant, run and row, the
+record, and the answer of every name server and resolver. Proofs are kept as long as their runs, 30 days after these have ended, and 7 of
+sweeps; export them at least monthly, or weekly with sweeps, to keep them longer.
 
 Example:
 

@@ -152,3 +152,41 @@ func (c *failedCommand) Run(ctx context.Context, t *tool) error {
 	t.log.InfoContext(ctx, "failed rows written", "run", r.ID, "rows", rows, "settled", r.Settled(), "total", r.Total())
 	return nil
 }
+
+type resultsCommand struct {
+	oneRun
+
+	Outcomes []string `name:"outcome" noenv:"true" placeholder:"A,B" help:"Only rows with these outcomes; open is that of rows without a result (default: all rows)."`
+	Format   string   `noenv:"true" enum:"csv,jsonl," default:"" placeholder:"FORMAT" help:"csv or jsonl (default: the form in which the rows were submitted)."`
+}
+
+func (*resultsCommand) Help() string {
+	return `The rows are written as by "enqueue runs failed", and also have orgops_item, the number of the row from 0; orgops_domain, the name of
+its domain; orgops_at, the time of its proof or last check; and orgops_template, the id of the template that it created or found; each where
+it is known. An open row has the outcome open, and the reason why it is open. As CSV, rows of sweeps have their ids alone, and templates their names.
+
+Examples:
+
+    enqueue runs results nightly --format csv >nightly.csv
+    enqueue runs results removals --outcome done >removed.csv
+    enqueue runs results templates --outcome done --format jsonl | jq -r .orgops_template`
+}
+
+func (c *resultsCommand) Run(ctx context.Context, t *tool) error {
+	err := intake.CheckOutcomes(c.Outcomes)
+	if t.JSON && c.Format == intake.FormatCSV {
+		err = errors.Join(err, errors.New("--json and --format csv do not go together"))
+	}
+	if err != nil {
+		return cli.Usage(err)
+	}
+	r, err := t.readRun(ctx, c.oneRun)
+	if err != nil {
+		return err
+	}
+	if t.JSON {
+		c.Format = intake.FormatJSONL
+	}
+	_, err = intake.ExportResults(ctx, t.ledger, r, c.Format, c.Outcomes, t.Stdout)
+	return err
+}

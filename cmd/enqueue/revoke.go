@@ -35,10 +35,10 @@ type revokeCommand struct {
 }
 
 func (*revokeCommand) Help() string {
-	return `Sweeps report a domain as lost once --absent-checks sweeps have found its TXT record gone over at least --grace; nothing is changed then.
+	return `Sweeps report a domain whose TXT record was proven before as lost once --absent-checks sweeps have found its TXT record gone over at least --grace; nothing is changed then.
 This command revokes lost domains that the last complete sweep found gone. Before each change a worker reads state and record again, and
-queries all of the zone's name servers and the resolvers: a majority of each must deny the record, and none may have it. A domain whose
-record omits use_for_organization_discovery, and one that --protect of the worker names, is never revoked.
+queries all of the zone's name servers and the resolvers: a majority of each must deny the record, and none may have it. A domain that
+was never proven, one whose record omits use_for_organization_discovery, and one that --protect of the worker names, is never revoked.
 
 If five or more domains of one name-server operator, and a tenth of all its domains, are absent, the operator may be the cause: they are
 left out unless --operator names it. A revoked domain is restored when a sweep finds its TXT record again, or at once by --undo.

@@ -44,15 +44,16 @@ type grammar struct {
 		Export exportCommand `cmd:"" help:"Write the proofs of verified domains to standard output as JSON Lines."`
 	} `cmd:"" help:"Export the proofs of verified domains."`
 	Runs struct {
-		List   listCommand   `cmd:"" help:"List runs, newest first."`
-		Show   showCommand   `cmd:"" help:"Show a run: its counts, open rows and failed rows."`
-		Follow followCommand `cmd:"" help:"Show the progress of runs until they have ended."`
-		Pause  pauseCommand  `cmd:"" help:"Pause a run: rows in progress finish, no others start."`
-		Resume resumeCommand `cmd:"" help:"Resume a paused run."`
-		Cancel cancelCommand `cmd:"" help:"Cancel a run: settle its open rows as cancelled."`
-		Delete deleteCommand `cmd:"" help:"Delete a run that has ended."`
-		Failed failedCommand `cmd:"" help:"Write the failed rows to standard output, ready to be submitted again."`
-		Retry  retryCommand  `cmd:"" help:"Submit the failed rows again, as a run of their own."`
+		List    listCommand    `cmd:"" help:"List runs, newest first."`
+		Show    showCommand    `cmd:"" help:"Show a run: its counts, open rows and failed rows."`
+		Results resultsCommand `cmd:"" help:"Write every row with its result to standard output."`
+		Follow  followCommand  `cmd:"" help:"Show the progress of runs until they have ended."`
+		Pause   pauseCommand   `cmd:"" help:"Pause a run: rows in progress finish, no others start."`
+		Resume  resumeCommand  `cmd:"" help:"Resume a paused run."`
+		Cancel  cancelCommand  `cmd:"" help:"Cancel a run: settle its open rows as cancelled."`
+		Delete  deleteCommand  `cmd:"" help:"Delete a run that has ended."`
+		Failed  failedCommand  `cmd:"" help:"Write the failed rows to standard output, ready to be submitted again."`
+		Retry   retryCommand   `cmd:"" help:"Submit the failed rows again, as a run of their own."`
 	} `cmd:"" help:"Inspect and control runs."`
 	Tenant struct {
 		Stop  stopCommand  `cmd:"" help:"Stop a tenant: send no PATCH, POST or DELETE until it is started again."`

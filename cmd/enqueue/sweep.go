@@ -25,7 +25,8 @@ type sweepCommand struct {
 
 func (*sweepCommand) Help() string {
 	return `A worker scans the organizations at the sweeps' share of the tenant's rate and checks the TXT record of each verified domain again.
-Results are recorded. A domain is reported as lost once --absent-checks sweeps have found its record gone over at least --grace (of the
+Results are recorded. The first sweep that finds the record of a domain that others have verified proves it; a domain that was never proven
+is unproven, and never lost. A proven domain is reported as lost once --absent-checks sweeps have found its record gone over at least --grace (of the
 worker): the row of each later sweep that finds it gone settles as lost. A sweep takes nothing away: see "enqueue domains revoke".
 
 Sweeps start by schedule (worker --sweep); this command starts one now.

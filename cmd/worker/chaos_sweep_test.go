@@ -38,6 +38,7 @@ func sweepSettings() map[string]string {
 type sweptDomain struct {
 	class     string // one of sweptClasses
 	host, txt string
+	gone      bool      // the token of an absent domain, which was there for the first sweep
 	published time.Time // when the token of an absent domain was published again; zero: it was not
 	due       time.Time // when a sweep that verifies pending domains was first submitted; zero: never
 }
@@ -48,6 +49,7 @@ var sweptClasses = []string{"present", "absent", "absent", "unknown", "protected
 type sweptOrganization struct {
 	id, file string
 	domains  []*sweptDomain
+	swept    bool // a sweep of it was submitted
 }
 
 // newSwept seeds an organization with two domains of each class.
@@ -65,7 +67,7 @@ func (c *chaos) newSwept() *sweptOrganization {
 		}
 		d := c.box.AddDomain(o.id, seed)
 		s.host, s.txt = d.Host, d.TXT
-		if s.class == "present" || s.class == "unknown" || s.class == "pending" {
+		if slices.Contains([]string{"present", "absent", "unknown", "pending"}, s.class) {
 			c.box.SetTXT(d.Host, d.TXT)
 		}
 		if s.class == "unknown" {
@@ -99,11 +101,15 @@ func (c *chaos) drawSweep(draws *rand.Rand) func() {
 		if pending && d.due.IsZero() {
 			d.due = time.Now()
 		}
-		if back && d.class == "absent" && d.published.IsZero() {
+		if d.class == "absent" && !d.gone && o.swept {
+			d.gone = true
+			c.box.SetTXT(d.host)
+		} else if back && d.gone && d.published.IsZero() {
 			d.published, back = time.Now(), false
 			c.box.SetTXT(d.host, d.txt)
 		}
 	}
+	o.swept = true
 	j := &job{submission: submission{run: id, file: o.file, command: args[:2]}, rows: len(o.domains), args: args}
 	c.addJob(j)
 	return func() {
@@ -164,6 +170,9 @@ func (c *chaos) compareTaken(row *chaosRow, p sandbox.Request, dns answers) {
 	if s.class != "absent" {
 		c.addWrong("%v: set to pending by request %d", row, p.Seq)
 		return
+	}
+	if seen := slices.DeleteFunc(slices.Clone(dns.found), p.At.Before); len(seen) < quorum {
+		c.addWrong("%v: set to pending by request %d, although its token was never proven", row, p.Seq)
 	}
 	first := slices.MinFunc(append(slices.Clone(dns.denied), p.At), time.Time.Compare)
 	// Each sweep, and the check before the change, needs a quorum. States have whole seconds.

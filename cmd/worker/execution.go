@@ -81,7 +81,8 @@ func rowPlaces(rate pace.Rate) int { return dnsConcurrency + sweepConcurrency + 
 func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]engine.Handler {
 	name, logger := ledger.Tenant(t.Name), w.logger.With("tenant", t.Name)
 	api, timeout, dns := t.api, t.api.Timeout(), observedDNS{t.dns, w.metrics, w.traces, t.Name}
-	states := &sweep.States{Tenant: t.Name, Store: sweep.NewStore(w.redis, t.Name), Notifier: notifier}
+	states := &sweep.States{Tenant: t.Name, Store: sweep.NewStore(w.redis, t.Name), Notifier: notifier,
+		Keep: t.Cron.String() != ""}
 	verify := handlers.VerifyConfig{
 		API: api, DNS: dns, Line: t.limiter, RequestTimeout: timeout,
 		Places: handlers.NewPlaces(dnsConcurrency, dnsConcurrency/2), Notify: handlers.NotifyStates(states),

@@ -11,9 +11,10 @@ import (
 	"orgops/internal/sandbox"
 )
 
-// TestRevoke sweeps a tenant until domains are lost, and revokes them by the command: one whose
-// record has its flag, and not one that omits it, which the tenant sets to true if a PATCH omits
-// it. A sweep restores the domain once its token is published, and --undo another one.
+// TestRevoke sweeps a tenant, whose domains another client has verified, until they are lost, and
+// revokes them by the command: one whose record has its flag, and not one that omits it, which the
+// tenant sets to true if a PATCH omits it. A sweep restores the domain once its token is published,
+// and --undo another one.
 func TestRevoke(t *testing.T) {
 	redistest.NeedsLong(t, "builds the commands")
 	t.Parallel()
@@ -31,7 +32,14 @@ func TestRevoke(t *testing.T) {
 				if name == "ord_omits" {
 					d.Use = nil
 				}
-				s.box.AddDomain("org_1", d)
+				d = s.box.AddDomain("org_1", d)
+				s.box.SetTXT(d.Host, d.TXT)
+			}
+			s.sweep()
+			for _, name := range names {
+				s.wantHistory(name, "proven at ")
+				d, _ := s.box.Domain("org_1", name)
+				s.box.SetTXT(d.Host)
 			}
 			for range 3 {
 				s.sweep()

@@ -14,6 +14,7 @@ const (
 	InvalidRow ledger.Outcome = "invalid"   // the row is malformed
 	Expired    ledger.Outcome = "expired"   // the token did not appear in time
 	Lost       ledger.Outcome = "lost"      // a sweep found the token of a verified domain gone for the whole grace period
+	Unproven   ledger.Outcome = "unproven"  // a sweep found none for as long, but it was never proven to be there
 )
 
 // The outcomes of an execution that leave a row open.
@@ -33,7 +34,7 @@ const (
 // Settles reports whether an outcome is the last one of a row.
 func Settles(o ledger.Outcome) bool {
 	switch o {
-	case ledger.Done, ledger.Cancelled, Unchanged, Failed, Refused, InvalidRow, Expired, Lost:
+	case ledger.Done, ledger.Cancelled, Unchanged, Failed, Refused, InvalidRow, Expired, Lost, Unproven:
 		return true
 	}
 	return false

@@ -1,16 +1,21 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
 	"orgops/tasks"
@@ -47,6 +52,140 @@ func TestRecheckLost(t *testing.T) {
 	s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 	s.wantDomain("verified", new(true))
 	s.wantPatches()
+}
+
+// wantProven checks that row and state have the evidence of the same proof of the domain's record.
+func (s *sweepSite) wantProven(r ledger.Result) {
+	s.t.Helper()
+	s.wantRow(r, engine.Unchanged, "present, and proven")
+	d, _ := s.sandbox.Domain(org, dom)
+	e, err := handlers.ReadEvidence(r.Evidence)
+	want := &handlers.Compared{OrganizationID: org, DiscoveryDomainID: dom, Domain: d.Domain, Host: d.Host, TXT: d.TXT}
+	if err != nil || e.State != "present" || len(e.Said) < 2 || cmp.Diff(want, e.Compared) != "" {
+		s.t.Errorf("evidence %+v, %v", e, err)
+	}
+	if m := s.domainState(); m.Proven == nil || !m.Proven.At.Equal(m.At) || !bytes.Equal(m.Proven.Evidence, r.Evidence) {
+		s.t.Errorf("state %+v", m)
+	}
+	if n := strings.Count(s.log.String(), `"msg":"audit","event":"domain proven"`); n < 1 || n > 2 {
+		s.t.Errorf("%d audit lines of the proof, want one, or another one of a second execution", n)
+	}
+}
+
+// provingSweeps changes the verdicts of proofs.
+type provingSweeps struct {
+	sweepDNS
+	change func(dnscheck.Verdict) dnscheck.Verdict
+}
+
+func (p provingSweeps) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+	v, err := p.sweepDNS.Prove(ctx, host, token)
+	return p.change(v), err
+}
+
+// TestRecheckProves checks that a domain that another client has verified is proven once, by the
+// first sweep that finds its token, and can be lost from then on.
+func TestRecheckProves(t *testing.T) {
+	s := newSweepSite(t, sweep.SetPending)
+	s.foreign(new(true))
+	s.publish()
+	proofs := 0
+	s.config.DNS = provingSweeps{s.checked(), func(v dnscheck.Verdict) dnscheck.Verdict { proofs++; return v }}
+	s.wantProven(s.sweep())
+	proven := s.domainState().Proven
+	s.clock.advance(24 * time.Hour)
+	r := s.sweep()
+	s.wantRow(r, engine.Unchanged, "present")
+	if diff := cmp.Diff(proven, s.domainState().Proven); diff != "" || r.Evidence != nil || proofs != 1 {
+		t.Errorf("%d proofs, want one; evidence %q; state (-want +got):\n%s", proofs, r.Evidence, diff)
+	}
+	s.sandbox.SetTXT(s.rowOf().VerificationHost)
+	s.clock.advance(24 * time.Hour)
+	s.days(7)
+	s.wantRow(s.sweep(), engine.Lost, "gone since ")
+	s.wantNotified(events.DomainAtRisk, events.DomainLost)
+	s.open("", handlers.Revoke, s.revocation())
+	s.wantRow(s.finish(), ledger.Done)
+	s.wantPatches(patchPending)
+}
+
+// TestRecheckUnproven checks that a verified domain whose token was never proven is never lost and
+// never revoked, and that its row says so: one that was never there, one that a check has seen but
+// no proof, one with another token than the proven one, and one whose proof Redis has lost.
+func TestRecheckUnproven(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		begin func(*sweepSite)
+	}{
+		{"never there", func(*sweepSite) {}},
+		{"seen, not proven", func(s *sweepSite) {
+			s.publish()
+			s.config.DNS = provingSweeps{s.checked(), func(v dnscheck.Verdict) dnscheck.Verdict {
+				v.State, v.Reason = dnscheck.Unknown, dnscheck.ReasonTimeout
+				return v
+			}}
+			s.wantRow(s.sweep(), engine.Unchanged, "present, but not proven: ")
+			s.clock.advance(24 * time.Hour)
+		}},
+		{"another token", func(s *sweepSite) {
+			s.publish()
+			s.sweep()
+			s.edit(func(d *sandbox.Domain) { d.TXT = "other" })
+			s.clock.advance(24 * time.Hour)
+		}},
+		{"proof lost", func(s *sweepSite) {
+			s.publish()
+			s.sweep()
+			if err := s.rdb.Del(s.t.Context(), redistest.Keys(s.t, "*domain:"+dom)...).Err(); err != nil {
+				s.t.Fatal(err)
+			}
+			s.clock.advance(24 * time.Hour)
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newSweepSite(t, sweep.SetPending)
+			s.foreign(new(true))
+			test.begin(s)
+			s.sandbox.SetTXT(s.rowOf().VerificationHost)
+			for day := range 12 {
+				want := engine.Unchanged
+				if day >= 7 {
+					want = engine.Unproven
+				}
+				r := s.sweep()
+				s.wantRow(r, want, "unproven: ", "There is no TXT record")
+				if e, err := handlers.ReadEvidence(r.Evidence); day >= 7 && (err != nil || e.State != "absent") {
+					t.Errorf("evidence %+v, %v", e, err)
+				}
+				s.clock.advance(24 * time.Hour)
+			}
+			s.open("", handlers.Revoke, s.revocation())
+			s.wantRow(s.finish(), engine.Unchanged, "not revoked: ", "unproven")
+			s.publish()
+			s.sweep()
+			s.wantNotified()
+			s.wantPatches()
+			s.wantDomain("verified", new(true))
+		})
+	}
+}
+
+// TestVerifiedIsProven checks that the proof of a domain that a row verifies is one for sweeps,
+// which need not see the token again to find it lost.
+func TestVerifiedIsProven(t *testing.T) {
+	s := newSweepSite(t, sweep.SetPending)
+	s.keep = true
+	d := s.domain(sandbox.Domain{Status: "pending", Use: new(true)}, true)
+	s.open("", handlers.Verify, tasks.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom})
+	r := s.finish()
+	s.wantRow(r, ledger.Done)
+	if m := s.domainState(); m.Proven == nil || !bytes.Equal(m.Proven.Evidence, r.Evidence) || m.Sweeps != 0 {
+		t.Fatalf("state %+v", m)
+	}
+	s.sandbox.SetTXT(d.Host)
+	s.clock.advance(24 * time.Hour)
+	s.days(7)
+	s.wantRow(s.sweep(), engine.Lost, "gone since ")
 }
 
 // TestRecheckUnknown checks that sweeps without an answer neither count nor restart the grace
@@ -104,7 +243,7 @@ func TestRecheckReadsTheRecord(t *testing.T) {
 		}, "present", "present"},
 		{"another token, which is not", func(s *sweepSite, d sandbox.Domain) {
 			s.edit(func(d *sandbox.Domain) { d.TXT = "other" })
-		}, "absent: ", "absent"},
+		}, "unproven: ", "absent"},
 		{"pending", func(s *sweepSite, d sandbox.Domain) {
 			s.edit(func(d *sandbox.Domain) { d.Status = "pending" })
 		}, "pending, but not set by orgops", ""},
@@ -165,7 +304,7 @@ func TestRecheckUnreadable(t *testing.T) {
 	for _, value := range []string{"{", `{"v":99}`} {
 		t.Run(value, func(t *testing.T) {
 			s := newSweepSite(t, sweep.SetPending)
-			s.verified(new(true))
+			s.foreign(new(true))
 			if ok, err := s.states.Store.SetDomain(t.Context(),
 				sweep.DomainWrite{ID: dom, Value: []byte(value), Watched: true, Tick: 1}); err != nil || !ok {
 				t.Fatal(ok, err)

@@ -614,6 +614,37 @@ func TestRevokeLongLine(t *testing.T) {
 	s.wantPatches()
 }
 
+// TestRevokeNeedsTheProof checks that a lost domain is not revoked unless its state has the
+// evidence of a proof of the record.
+func TestRevokeNeedsTheProof(t *testing.T) {
+	for name, evidence := range map[string]func(s *sweepSite, d sandbox.Domain, lost ledger.Result) []byte{
+		"none":    func(*sweepSite, sandbox.Domain, ledger.Result) []byte { return nil },
+		"damaged": func(s *sweepSite, d sandbox.Domain, _ ledger.Result) []byte { return s.proofOf(d)[:9] },
+		"of another token": func(s *sweepSite, d sandbox.Domain, _ ledger.Result) []byte {
+			d.TXT = "other"
+			return s.proofOf(d)
+		},
+		"of another domain": func(s *sweepSite, d sandbox.Domain, _ ledger.Result) []byte {
+			d.Domain = "other.example"
+			return s.proofOf(d)
+		},
+		"of its absence": func(_ *sweepSite, _ sandbox.Domain, lost ledger.Result) []byte { return lost.Evidence },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSweepSite(t, sweep.SetPending)
+			d := s.due(new(true))
+			tick := s.scan().Tick
+			lost := s.finish()
+			s.wantRow(lost, engine.Lost)
+			s.conclude(tick)
+			s.alter(func(m *sweep.DomainState) { m.Proven.Evidence = evidence(s, d, lost) })
+			s.open("", handlers.Revoke, s.revocation())
+			s.wantRow(s.finish(), engine.Unchanged, "not revoked: unproven: ")
+			s.wantPatches()
+		})
+	}
+}
+
 // disproving is a DNS after whose disproof something happens.
 type disproving struct {
 	sweepDNS

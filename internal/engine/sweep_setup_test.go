@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"bytes"
+	"compress/flate"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -32,6 +34,7 @@ type sweepSite struct {
 	set      sweep.Setting
 	max      int64            // revocations
 	places   *handlers.Places // of revocations
+	keep     bool             // proofs of domains that no sweep has found
 	servers  bool             // a disproof needs name servers, and the sandbox has none
 	log      strings.Builder
 	notified []events.Event
@@ -98,7 +101,8 @@ func (s *sweepSite) Notify(_ context.Context, e events.Event) error {
 
 // sweepHandlers returns the handlers of a worker.
 func (s *sweepSite) sweepHandlers(cfg handlers.VerifyConfig) map[ledger.Kind]engine.Handler {
-	states := &sweep.States{Tenant: string(tenant), Store: probedStore{s.states.Store, s.point}, Notifier: s}
+	states := &sweep.States{Tenant: string(tenant), Store: probedStore{s.states.Store, s.point}, Notifier: s,
+		Keep: s.keep}
 	cfg.Notify = handlers.NotifyStates(states)
 	dns := s.checked()
 	submit := func(_ context.Context, run handlers.OneRow) error {
@@ -357,8 +361,37 @@ func (s *sweepSite) revoked(use *bool) sandbox.Domain {
 	return d
 }
 
-// verified makes a verified domain whose token is absent.
+// verified makes a verified domain whose token is absent, and was proven a day before.
 func (s *sweepSite) verified(use *bool) sandbox.Domain {
+	s.t.Helper()
+	d := s.foreign(use)
+	s.alter(func(m *sweep.DomainState) {
+		m.V, m.OrganizationID, m.Domain, m.TokenHash = 1, org, d.Domain, sweep.HashToken(d.Host, d.TXT)
+		m.Proven = &sweep.Proof{At: s.clock.now().Add(-24 * time.Hour).UTC().Truncate(time.Second), Evidence: s.proofOf(d)}
+	})
+	return d
+}
+
+// proofOf returns stored evidence of a proof of the record, as package handlers packs it.
+func (s *sweepSite) proofOf(d sandbox.Domain) []byte {
+	s.t.Helper()
+	into := bytes.NewBuffer([]byte{1})
+	w, err := flate.NewWriter(into, flate.BestSpeed)
+	if err == nil {
+		err = json.NewEncoder(w).Encode(map[string]any{"s": "present", "r": "found",
+			"c": []string{org, d.ID, d.Domain, d.Host, d.TXT}})
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return into.Bytes()
+}
+
+// foreign makes a domain that another client has verified, and whose token is absent.
+func (s *sweepSite) foreign(use *bool) sandbox.Domain {
 	return s.domain(sandbox.Domain{Status: "verified", Use: use}, false)
 }
 

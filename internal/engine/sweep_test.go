@@ -91,6 +91,14 @@ func sweepScenes() []sweepScene {
 					s.t.Errorf("state %+v", s.domainState())
 				}
 			}},
+		{name: "proven", set: sweep.SetPending, points: 8, begin: func(s *sweepSite) {
+			s.foreign(new(true))
+			s.publish()
+		}, end: func(s *sweepSite) {
+			s.wantPatches()
+			s.wantNotified()
+			s.wantProven(s.row(0).Result)
+		}},
 		revoked(sweep.Unroute, "verified", false), revoked(sweep.SetPending, "pending", true),
 		back(sweep.Unroute, "domain routed again", false, 26), back(sweep.SetPending, "domain verified", false, 18),
 		back(sweep.SetPending, "domain verified", true, 18),

@@ -23,7 +23,7 @@ type Event struct {
 const (
 	DomainVerified = "domain.verified" // a domain was proven and marked verified
 	DomainExpired  = "domain.expired"  // the token of a domain did not appear in time
-	DomainAtRisk   = "domain.at_risk"  // a sweep did not find the token of a verified domain for the first time
+	DomainAtRisk   = "domain.at_risk"  // a sweep did not find the proven token of a verified domain for the first time
 	// the token of a verified domain was gone for the whole grace period; nothing was changed
 	DomainLost = "domain.lost"
 	// the token of such a domain is there again; action names the revocation that was undone, if any

@@ -4,6 +4,7 @@
 //	POST /v1/runs/{kind}       submit rows; the Idempotency-Key is the run
 //	GET  /v1/runs              the caller's runs, the newest first
 //	GET  /v1/runs/{id}         one of them
+//	GET  /v1/runs/{id}/rows    its rows, with their results
 //	GET  /v1/runs/{id}/failed  its failed rows
 //	GET  /v1/runs/{id}/events  the run after each change
 //	POST /v1/runs/{id}/cancel  settle its open rows as cancelled
@@ -27,7 +28,7 @@
 //	routes.go    paths, methods and parameters; openapi.yaml
 //	submit.go    submissions, estimates and retries
 //	events.go    a run after each change
-//	failed.go    the failed rows of a run, as a file
+//	failed.go    the rows of a run, or the failed ones, as a file
 //	run.go       runs as clients get them; cancel
 //	order.go     the properties of a submission, from the head of its request
 //	body.go      the rows: types, gzip, limits and time

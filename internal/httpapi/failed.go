@@ -23,29 +23,55 @@ const (
 
 // failed returns the failed rows of a run: GET /v1/runs/{run}/failed.
 func (s *Server) failed(w http.ResponseWriter, r *http.Request, run ledger.Run) error {
-	form, err := formOf(r, run)
+	forms := []string{jsonlType, oldJSONLType}
+	if run.Format == intake.FormatCSV {
+		forms = []string{csvType, jsonlType, oldJSONLType}
+	}
+	return s.sendRows(w, r, string(run.ID)+"-failed", forms, func(form string, out io.Writer) error {
+		_, err := intake.ExportFailed(r.Context(), s.cfg.Ledger, run,
+			intake.Export{JSON: form == intake.FormatJSONL}, out)
+		return err
+	})
+}
+
+// rows returns all rows of a run, or those with some outcomes: GET /v1/runs/{run}/rows.
+func (s *Server) rows(w http.ResponseWriter, r *http.Request, run ledger.Run) error {
+	var outcomes []string
+	if list := r.URL.Query().Get("outcomes"); list != "" {
+		outcomes = strings.Split(list, ",")
+	}
+	if err := intake.CheckOutcomes(outcomes); err != nil {
+		return badRequest("The parameter outcomes: %s.", err)
+	}
+	forms := []string{jsonlType, oldJSONLType, csvType}
+	if run.Format == intake.FormatCSV {
+		forms = []string{csvType, jsonlType, oldJSONLType}
+	}
+	return s.sendRows(w, r, string(run.ID), forms, func(form string, out io.Writer) error {
+		_, err := intake.ExportResults(r.Context(), s.cfg.Ledger, run, form, outcomes, out)
+		return err
+	})
+}
+
+// sendRows sends what write writes as a file, in the first of the forms that the client accepts.
+func (s *Server) sendRows(w http.ResponseWriter, r *http.Request, name string, forms []string,
+	write func(form string, out io.Writer) error) error {
+	mediaType, err := formOf(r, forms)
 	if err != nil {
 		return err
 	}
 	// A long export reads nothing from the client, which may be slow to receive it.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	w.Header().Set("Vary", "Accept")
-	name := string(run.ID) + "-failed.jsonl"
-	if form == csvType {
-		name = string(run.ID) + "-failed.csv"
+	form := intake.FormatJSONL
+	if mediaType == csvType {
+		form = intake.FormatCSV
 	}
-	return web.SendFile(w, r, name, form, s.log, func(out io.Writer) error {
-		_, err := intake.ExportFailed(r.Context(), s.cfg.Ledger, run, intake.Export{JSON: form != csvType}, out)
-		return err
-	})
+	return web.SendFile(w, r, name+"."+form, mediaType, s.log, func(out io.Writer) error { return write(form, out) })
 }
 
-// formOf returns the format that the client accepts: the run's own, if that is among several.
-func formOf(r *http.Request, run ledger.Run) (string, error) {
-	forms := []string{jsonlType, oldJSONLType}
-	if run.Format == intake.FormatCSV {
-		forms = []string{csvType, jsonlType, oldJSONLType}
-	}
+// formOf returns the first of the media types that the client accepts.
+func formOf(r *http.Request, forms []string) (string, error) {
 	accepted := r.Header.Values("Accept")
 	if len(accepted) == 0 {
 		return forms[0], nil

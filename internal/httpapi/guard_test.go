@@ -186,6 +186,7 @@ func TestRolesOfRoutes(t *testing.T) {
 		"POST /v1/runs/{run}":        "submitter",
 		"GET /v1/runs":               "submitter",
 		"GET /v1/runs/{run}":         "submitter",
+		"GET /v1/runs/{run}/rows":    "submitter",
 		"GET /v1/runs/{run}/failed":  "submitter",
 		"GET /v1/runs/{run}/events":  "submitter",
 		"POST /v1/runs/{run}/cancel": "submitter",

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/internal/httpapi"
+	"orgops/internal/intake"
 	"orgops/tasks"
 )
 
@@ -61,6 +62,18 @@ func TestDescriptionHasTheKinds(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, described); diff != "" {
 		t.Errorf("kinds of the code (-) and of openapi.yaml (+):\n%s", diff)
+	}
+}
+
+// TestDescriptionHasTheOutcomes compares the outcomes that the code knows with those that are
+// described.
+func TestDescriptionHasTheOutcomes(t *testing.T) {
+	doc, _ := description()
+	_, known, _ := strings.Cut(intake.CheckOutcomes([]string{""}).Error(), "want of ")
+	for _, p := range doc.Paths.Find("/v1/runs/{run}/rows").Get.Parameters {
+		if text := p.Value.Description; p.Value.Name == "outcomes" && !strings.Contains(text, known) {
+			t.Errorf("described as %q, without %q", text, known)
+		}
 	}
 }
 

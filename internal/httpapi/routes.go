@@ -28,6 +28,7 @@ var parameters = map[string][]string{
 	"POST /v1/runs/{run}": {"tenant", "label", "skip_invalid", "ignore_columns", "give_up", "batch_wait",
 		"not_before", "dry_run"},
 	"GET /v1/runs":              {"limit", "after"},
+	"GET /v1/runs/{run}/rows":   {"outcomes"},
 	"POST /v1/runs/{run}/retry": {"outcomes", "label", "not_before"},
 }
 
@@ -50,6 +51,7 @@ func (s *Server) routes() []web.Route {
 		route(web.Submitter, "POST /v1/runs/{run}", s.submit),
 		route(web.Submitter, "GET /v1/runs", s.list),
 		route(web.Submitter, "GET /v1/runs/{run}", s.ofRun(s.show)),
+		route(web.Submitter, "GET /v1/runs/{run}/rows", s.ofRun(s.rows)),
 		route(web.Submitter, "GET /v1/runs/{run}/failed", s.ofRun(s.failed)),
 		route(web.Submitter, "GET /v1/runs/{run}/events", s.ofRun(s.events)),
 		route(web.Submitter, "POST /v1/runs/{run}/cancel", s.ofRun(s.cancel)),

@@ -157,6 +157,60 @@ func testFailed(t *testing.T, kind string) {
 	})
 }
 
+// TestRows checks the forms, the outcomes, and that a caller has rows of its own runs alone.
+func TestRows(t *testing.T) {
+	w := newWorld(t)
+	csv := w.submit("csv", rows(3)).Run
+	jsonl := w.submit("jsonl",
+		`{"organization_id":"org_0000000000000000","discovery_domain_id":"ord_0000000000000000000000"}`).Run
+	for _, id := range []string{csv, jsonl} {
+		w.sealed(id)
+		w.settle(id, "done", "", 0)
+	}
+	w.settle(csv, "refused", "=why", 2)
+	const (
+		header = "organization_id,discovery_domain_id,orgops_outcome,orgops_error,orgops_item,orgops_domain,orgops_at,orgops_template\n"
+		first  = "org_0000000000000000,ord_0000000000000000000000,done,,0,,,\n"
+		second = "org_0000000000000001,ord_0000000000000000000001,open,,1,,,\n"
+		third  = "org_0000000000000002,ord_0000000000000000000002,refused,'=why,2,,,\n"
+		object = `{"organization_id":"org_0000000000000000","discovery_domain_id":"ord_0000000000000000000000",` +
+			`"orgops_outcome":"done","orgops_error":"","orgops_item":0,"orgops_domain":"","orgops_at":"","orgops_template":""}` + "\n"
+		asCSV = "text/csv; charset=utf-8; header=present"
+	)
+	tests := []struct {
+		name, path, accept string
+		status             int
+		mediaType, body    string
+	}{
+		{"as they came", csv + "/rows", "", 200, asCSV, header + first + second + third},
+		{"some outcomes", csv + "/rows?outcomes=done,open", "", 200, asCSV, header + first + second},
+		{"failed ones", csv + "/rows?outcomes=refused", "", 200, asCSV, header + third},
+		{"as JSON", csv + "/rows?outcomes=done", "application/jsonl", 200, "application/jsonl", object},
+		{"JSON as it came", jsonl + "/rows", "*/*", 200, "application/jsonl", object},
+		{"JSON as CSV", jsonl + "/rows", "text/csv", 200, asCSV,
+			"organization_id,discovery_domain_id,verification_host,verification_txt,use_for_organization_discovery," +
+				strings.TrimPrefix(header, "organization_id,discovery_domain_id,") +
+				"org_0000000000000000,ord_0000000000000000000000,,,,done,,0,,,\n"},
+		{"neither", csv + "/rows", "image/png", 406, "application/problem+json", ""},
+		{"unknown outcome", csv + "/rows?outcomes=done,finished", "", 400, "application/problem+json", ""},
+		{"unknown run", "none/rows", "", 404, "application/problem+json", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			header := http.Header{}
+			if test.accept != "" {
+				header.Set("Accept", test.accept)
+			}
+			got := w.do(call{path: "/v1/runs/" + test.path, token: billing, header: header})
+			got.want(t, test.status, map[int]string{400: "bad-request", 404: "not-found", 406: "not-acceptable"}[test.status])
+			if got.Header.Get("Content-Type") != test.mediaType || (test.body != "" && got.body != test.body) {
+				t.Errorf("%s %q\nwant %s %q", got.Header.Get("Content-Type"), got.body, test.mediaType, test.body)
+			}
+		})
+	}
+	w.do(call{path: "/v1/runs/" + csv + "/rows", token: crm}).want(t, 404, "not-found")
+}
+
 func TestRetry(t *testing.T) { eachKind(t, testRetry) }
 
 func testRetry(t *testing.T, kind string) {

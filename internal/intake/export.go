@@ -1,18 +1,46 @@
 package intake
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"orgops/dnscheck"
+	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
+	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
+
+// exported are the columns that results add to rows. Failed rows have those of failedColumns
+// alone: they are for people who correct them.
+var exported = []string{outcomeName, errorName, itemName, domainName, atName, templateName}
+
+const failedColumns = 2
+
+// outcomes are those by which rows can be selected.
+var outcomes = []string{string(ledger.Done), string(engine.Unchanged), string(engine.Expired), string(engine.Refused),
+	string(engine.Failed), string(engine.InvalidRow), string(engine.Lost), string(engine.Unproven),
+	string(ledger.Cancelled), string(ledger.Missing), string(runs.Open)}
+
+// CheckOutcomes refuses an outcome that no row can have.
+func CheckOutcomes(selected []string) error {
+	for _, outcome := range selected {
+		if !slices.Contains(outcomes, outcome) {
+			return fmt.Errorf("outcome %s: want of %s", quoted(outcome), strings.Join(outcomes, ", "))
+		}
+	}
+	return nil
+}
 
 // Export is the form of an export.
 type Export struct {
@@ -27,45 +55,143 @@ type Export struct {
 // rows at a time, and returns the number of rows. Rows that are settled meanwhile may or may not be
 // among them.
 func ExportFailed(ctx context.Context, l *runs.Ledger, r ledger.Run, o Export, out io.Writer) (rows int64, err error) {
+	format := r.Format
+	if o.JSON {
+		format = FormatJSONL
+	}
+	failed := func(o ledger.Outcome) bool { return o != ledger.Done && o != engine.Unchanged && o != runs.Open }
+	return export(ctx, l, r, format, o.Raw, failed, exported[:failedColumns], out)
+}
+
+// ExportResults writes every row of a run to out, or those with the given outcomes, open rows
+// among them, as [ExportFailed] does, and adds what is known of each: its number, the domain, the
+// time of its proof or last check, and the template that it created. format is empty for that in
+// which they were submitted. As CSV, rows that are whole objects have their ids or name alone.
+func ExportResults(ctx context.Context, l *runs.Ledger, r ledger.Run, format string, outcomes []string,
+	out io.Writer) (rows int64, err error) {
+	if err := CheckOutcomes(outcomes); err != nil {
+		return 0, err
+	}
+	selected := func(o ledger.Outcome) bool { return len(outcomes) == 0 || slices.Contains(outcomes, string(o)) }
+	return export(ctx, l, r, cmp.Or(format, r.Format), false, selected, exported, out)
+}
+
+func export(ctx context.Context, l *runs.Ledger, r ledger.Run, format string, raw bool,
+	selected func(ledger.Outcome) bool, columns []string, out io.Writer) (rows int64, err error) {
 	stored, err := newStoredRows(l, r)
 	if err != nil {
 		return 0, err
 	}
 	var header []string
-	if r.Format == FormatCSV && !o.JSON {
-		header = r.Columns
+	if format == FormatCSV {
+		stored.run.Columns = stored.columns()
+		header = stored.run.Columns
 	}
-	names := []string{outcomeName, errorName}
-	if r.Kind == handlers.Verify {
+	names := slices.Clone(columns)
+	letters := len(columns) == failedColumns && r.Kind == handlers.Verify
+	if letters {
 		names = append(names, adviceNames...)
 	}
 	w, err := newRowWriter(out, header, names...)
 	if err != nil {
 		return 0, err
 	}
-	w.raw = o.Raw
+	w.raw = raw
 	defer func() { err = errors.Join(err, w.flush()) }()
-	for f, err := range l.Results(ctx, r, 0) {
+	for row, err := range stored.selected(ctx, selected) {
 		if err != nil {
 			return rows, err
 		}
-		if f.Well() {
-			continue
+		added := stored.result(row)[:len(columns):len(columns)]
+		if letters {
+			added = append(added, adviceOf(*row.Result)...)
 		}
-		source, err := stored.source(ctx, f.Item)
-		if err != nil {
-			return rows, err
-		}
-		added := append([]string{string(f.Outcome), f.Detail}, adviceOf(f)...)
 		if w.csv != nil { // a row that was not checked has no advice
 			added = append(added, make([]string, len(names)-len(added))...)
 		}
-		if err := stored.write(w, source, added...); err != nil {
-			return rows, fmt.Errorf("run %s: write row %d: %w", r.ID, f.Item, err)
+		if err := stored.write(w, row.Source, added...); err != nil {
+			return rows, fmt.Errorf("run %s: write row %d: %w", r.ID, row.Item, err)
 		}
 		rows++
 	}
 	return rows, nil
+}
+
+// columns are those of CSV.
+func (s *storedRows) columns() (names []string) {
+	switch {
+	case s.run.Format == FormatCSV:
+		return s.run.Columns
+	case s.kind.Name == tasks.TypeCreate:
+		return []string{"name"}
+	case s.kind.WholeObject:
+		return []string{"organization_id", "discovery_domain_id"}
+	}
+	for _, column := range s.kind.Columns {
+		names = append(names, column.Name)
+	}
+	return names
+}
+
+// selected returns the rows whose outcome is selected, in their order. Without those that are
+// done, and open ones, the stored results suffice, of which there may be few.
+func (s *storedRows) selected(ctx context.Context, selected func(ledger.Outcome) bool) iter.Seq2[runs.RowState, error] {
+	return func(yield func(runs.RowState, error) bool) {
+		if selected(ledger.Done) || selected(runs.Open) {
+			for row, err := range s.ledger.States(ctx, s.run) {
+				if (err != nil || selected(row.Outcome())) && !yield(row, err) {
+					return
+				}
+			}
+			return
+		}
+		for r, err := range s.ledger.Results(ctx, s.run, 0) {
+			row := runs.RowState{Item: r.Item, Result: &r, Evidence: r.Evidence}
+			if err == nil && !selected(r.Outcome) {
+				continue
+			}
+			if err == nil {
+				row.Source, err = s.source(ctx, r.Item)
+			}
+			if !yield(row, err) {
+				return
+			}
+		}
+	}
+}
+
+// result returns the values of the exported columns.
+func (s *storedRows) result(row runs.RowState) []string {
+	reason, domain, at, template := row.Open.Reason, "", "", ""
+	if row.Result != nil {
+		reason = row.Result.Detail
+		if s.kind.Name == tasks.TypeCreate && row.Result.Well() {
+			reason, template = "", row.Result.Detail
+		}
+	}
+	if s.kind.Proves {
+		var found struct {
+			Domain string `json:"domain"`
+			Listed struct {
+				Domain string `json:"domain"`
+			} `json:"orgops_listed"`
+		}
+		_ = json.Unmarshal(row.Source, &found) // a bad row has neither
+		domain = cmp.Or(found.Domain, found.Listed.Domain)
+	}
+	if row.Record != nil {
+		domain = row.Record.Domain
+	}
+	if e, err := handlers.ReadEvidence(row.Evidence); err == nil { // else there is none, or of a newer version
+		at = e.At.Format(time.RFC3339)
+		switch {
+		case e.Compared != nil:
+			domain = e.Compared.Domain
+		case e.Record != nil:
+			domain = e.Record.Domain
+		}
+	}
+	return []string{string(row.Outcome()), reason, strconv.FormatInt(row.Item, 10), domain, at, template}
 }
 
 // adviceOf returns the values of adviceNames for a row that has expired, or nil.
@@ -90,18 +216,23 @@ func adviceOf(f runs.Result) []string {
 	return []string{e.Record.Domain, e.Record.Host, e.Record.TXT, found, advice}
 }
 
-// write writes a row in the form of the writer.
-func (s *storedRows) write(w *rowWriter, source []byte, added ...string) error {
-	if w.csv != nil {
-		cells, err := s.cells(source)
-		if err != nil {
-			return err
-		}
-		return w.cells(cells, added...)
+// write writes a row in the form of the writer. One that cannot be read has the added columns
+// alone.
+func (s *storedRows) write(w *rowWriter, source []byte, added ...string) (err error) {
+	var cells []string
+	var members []member
+	switch {
+	case source == nil:
+	case w.csv != nil:
+		cells, err = s.cells(source)
+	default:
+		members, err = s.members(source)
 	}
-	members, err := s.members(source)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case w.csv != nil:
+		return w.cells(cells, added...)
 	}
 	return w.object(members, added...)
 }

@@ -98,7 +98,7 @@ func (s *storedRows) cells(source []byte) (cells []string, err error) {
 		return cells, nil
 	}
 	var members map[string]any
-	if err := json.Unmarshal(source, &members); err != nil {
+	if err := json.Unmarshal(PlainText(source), &members); err != nil {
 		return nil, fmt.Errorf("members: %w", err)
 	}
 	for _, column := range s.run.Columns {

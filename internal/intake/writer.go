@@ -11,6 +11,12 @@ import (
 const (
 	outcomeName = ignoredPrefix + "outcome"
 	errorName   = ignoredPrefix + "error"
+	// itemName has the number of the row, from 0; domainName the name of its domain, atName the time
+	// of its proof or last check, and templateName the id of its template, where they are known.
+	itemName     = ignoredPrefix + "item"
+	domainName   = ignoredPrefix + "domain"
+	atName       = ignoredPrefix + "at"
+	templateName = ignoredPrefix + "template"
 	// textName has the text of a row that does not fit: of CSV if its cells are more or fewer
 	// than the header, of JSON Lines if it is no object.
 	textName = ignoredPrefix + "row"
@@ -65,7 +71,11 @@ func (w *rowWriter) cells(cells []string, added ...string) error {
 // ones may be missing.
 func (w *rowWriter) object(members []member, added ...string) error {
 	for i, text := range added {
-		members = append(members, member{w.added[i], jsonString(text)})
+		value := jsonString(text)
+		if w.added[i] == itemName {
+			value = []byte(text)
+		}
+		members = append(members, member{w.added[i], value})
 	}
 	_, err := w.out.Write(append(objectOf(members), '\n'))
 	return err

@@ -82,7 +82,7 @@ func busy(t *testing.T) (*metrics.Metrics, *prometheus.Registry) {
 func keepSweep(t *testing.T, store *sweep.Store) {
 	t.Helper()
 	for name, state := range map[string]any{
-		sweep.SummaryState: sweep.Summary{At: ended, Present: 90, Absent: 7, Unknown: 3, Lost: 2},
+		sweep.SummaryState: sweep.Summary{At: ended, Present: 90, Absent: 7, Unknown: 3, Lost: 2, Unproven: 4},
 	} {
 		value, err := json.Marshal(state)
 		if err != nil {
@@ -152,10 +152,11 @@ func TestTenantInMetrics(t *testing.T) {
 		`orgops_rows_open{tenant="acme"} 0`,
 		`orgops_rows_overdue_seconds{tenant="acme"} 0`,
 		`orgops_runs_open{tenant="acme"} 1`,
-		`orgops_sweep_domains{state="absent",tenant="acme"} 5`,
+		`orgops_sweep_domains{state="absent",tenant="acme"} 1`,
 		`orgops_sweep_domains{state="lost",tenant="acme"} 2`,
 		`orgops_sweep_domains{state="present",tenant="acme"} 90`,
 		`orgops_sweep_domains{state="unknown",tenant="acme"} 3`,
+		`orgops_sweep_domains{state="unproven",tenant="acme"} 4`,
 		fmt.Sprintf(`orgops_sweep_ended_timestamp_seconds{tenant="acme"} %g`, float64(ended.Unix())),
 		fmt.Sprintf(`orgops_sweep_started_timestamp_seconds{tenant="acme"} %g`, float64(begun.Unix())),
 	}

@@ -34,8 +34,13 @@ type OpenRow struct {
 	Next time.Time
 }
 
+// Open is the outcome of a row without a result.
+const Open ledger.Outcome = "open"
+
 // RowState is the state of a row.
 type RowState struct {
+	Item   int64
+	Source []byte  // as it was stored; nil: it cannot be read, and the reason says why
 	Result *Result // its result; nil: it is open
 	Open   OpenRow // why it is open, if it is
 	// Record is the record of an open row's domain, as a worker read it; nil: none did.
@@ -44,13 +49,21 @@ type RowState struct {
 	Evidence []byte
 }
 
+// Outcome returns the outcome of the row, or [Open].
+func (s RowState) Outcome() ledger.Outcome {
+	if s.Result == nil {
+		return Open
+	}
+	return s.Result.Outcome
+}
+
 // Row returns the state of a row of the run. A row that does not exist, or whose run does
 // not, is open.
 func (l *Ledger) Row(ctx context.Context, run ledger.Run, item int64) (RowState, error) {
 	if item < 0 || item >= MaxRows {
 		return RowState{}, fmt.Errorf("run %s has no row %d", run.ID, item)
 	}
-	state := RowState{Open: OpenRow{Item: item}}
+	state := RowState{Item: item, Open: OpenRow{Item: item}}
 	c, err := l.read(ctx, run)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return state, nil
@@ -59,16 +72,33 @@ func (l *Ledger) Row(ctx context.Context, run ledger.Run, item int64) (RowState,
 		return RowState{}, err
 	}
 	err = c.each(ctx, item, 1, func(item int64, row ledger.RowState) bool {
-		if row.Phase == ledger.PhaseSettled {
-			f := resultOf(item, row.Result)
-			state = RowState{Result: &f, Evidence: f.Evidence}
-		} else {
-			open := c.verification(row)
-			state = RowState{Open: c.openRow(item, row), Record: open.Record, Evidence: open.Evidence}
-		}
+		state = c.state(item, row)
 		return false
 	})
 	return state, err
+}
+
+// States returns the state of each row of the run, in their order. It reads as [Ledger.Results]
+// does.
+func (l *Ledger) States(ctx context.Context, run ledger.Run) iter.Seq2[RowState, error] {
+	return each(ctx, l, run, func(c numbered, yield func(RowState) bool) error {
+		return c.each(ctx, 0, rowsPage, func(item int64, row ledger.RowState) bool { return yield(c.state(item, row)) })
+	})
+}
+
+func (c numbered) state(item int64, row ledger.RowState) RowState {
+	state := RowState{Item: item, Source: row.Content}
+	if row.Phase != ledger.PhaseSettled {
+		open := c.verification(row)
+		state.Open, state.Record, state.Evidence = c.openRow(item, row), open.Record, open.Evidence
+		return state
+	}
+	f := resultOf(item, row.Result)
+	if row.Err != nil {
+		f.Detail = untrusted.Plain(cmp.Or(f.Detail, row.Err.Error()), maxDetail)
+	}
+	state.Result, state.Evidence = &f, f.Evidence
+	return state
 }
 
 // Rows returns up to n stored rows from number first on, fewer only where the stored rows

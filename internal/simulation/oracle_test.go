@@ -111,6 +111,8 @@ func (s *simulation) wronglyTaken(p patch) string {
 		return fmt.Sprintf("revoked by a disproof that is %v old", p.at.Sub(disproved))
 	case !before && !p.place.blank.holds(disproved):
 		return "revoked although the record was published from before the disproof until the PATCH"
+	case !p.place.everPublished(p.before.token, p.at):
+		return "revoked although its token was never published"
 	case p.place.protected:
 		return "revoked although it is protected"
 	case p.place.operator == "closed" && p.at.Before(s.h.confirms[0]):
@@ -300,7 +302,7 @@ func (s *simulation) holdLosses(p *place) {
 		for _, g := range p.gone() {
 			lost, is := g.common(seg.span)
 			latest := s.latest(p, lost.from)
-			if !is || !latest.Before(lost.to) {
+			if !is || !latest.Before(lost.to) || !s.proven(p, seg.token, lost.from) {
 				continue
 			}
 			// Grace counts from the first check that missed the token, which may be one of before.
@@ -316,6 +318,29 @@ func (s *simulation) holdLosses(p *place) {
 			}
 		}
 	}
+}
+
+// everPublished reports whether the token was published at some time before.
+func (p *place) everPublished(token string, before time.Time) bool {
+	return slices.ContainsFunc(p.zone, func(z published) bool { return z.token == token && z.at.Before(before) })
+}
+
+// proven reports whether a sweep has proven a token of the verified record before that time, unless
+// it was published, or the record's, for too short.
+func (s *simulation) proven(p *place, token string, before time.Time) bool {
+	for _, seg := range s.segments(p) {
+		for i, z := range p.zone {
+			shown := span{z.at, before}
+			if i+1 < len(p.zone) {
+				shown, _ = shown.common(span{z.at, p.zone[i+1].at})
+			}
+			both, is := shown.common(seg.span)
+			if is && seg.verified && seg.token == token && z.token == token && s.quiet(p, both.from, s.slack).Before(both.to) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // reported reports whether a loss was notified in that time.
@@ -364,9 +389,16 @@ func (s *simulation) holdEvents(p *place) {
 			continue
 		}
 		notified[n.Type]++
-		if (n.Type == events.DomainAtRisk || n.Type == events.DomainLost) && !s.mayMiss(p, n.At) {
+		if n.Type != events.DomainAtRisk && n.Type != events.DomainLost {
+			continue
+		}
+		if !s.mayMiss(p, n.At) {
 			s.bad[p] = true
 			s.t.Errorf("%s (%s) is notified as %s at %v, and its token is there", p.id, p.kind, n.Type, n.At)
+		}
+		if !p.everPublished(p.at(n.At).token, n.At) {
+			s.bad[p] = true
+			s.t.Errorf("%s (%s) is notified as %s at %v, and its token was never published", p.id, p.kind, n.Type, n.At)
 		}
 	}
 	var took, back int

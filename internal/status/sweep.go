@@ -30,13 +30,13 @@ func SweepOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (*Sw
 
 // String describes the result.
 func (s Sweep) String() string {
-	return fmt.Sprintf("%s (run %s): %d organizations, %d domains: %d present, %d absent (%d lost), %d unknown",
-		Stamp(s.Tick), Shown(s.Run), s.Organizations, s.Domains(), s.Present, s.Absent, s.Lost, s.Unknown)
+	return fmt.Sprintf("%s (run %s): %d organizations, %d domains: %d present, %d absent (%d lost, %d unproven), %d unknown",
+		Stamp(s.Tick), Shown(s.Run), s.Organizations, s.Domains(), s.Present, s.Absent, s.Lost, s.Unproven, s.Unknown)
 }
 
 // RulesText describes when a domain is lost, and what is never revoked.
 func RulesText(r sweep.Rules) string {
-	text := fmt.Sprintf("a domain is lost once %d sweeps have found its record gone over %s",
+	text := fmt.Sprintf("a domain whose record was proven is lost once %d sweeps have found its record gone over %s",
 		r.AbsentChecks, Span(r.Grace))
 	if len(r.Protect) > 0 {
 		text += "; never revoked: " + strings.Join(r.Protect, ", ")

@@ -30,6 +30,8 @@ type SweptDomain struct {
 	At           time.Time      `json:"checked_at,omitzero"`
 	FirstPresent time.Time      `json:"first_present,omitzero"`
 	LastPresent  time.Time      `json:"last_present,omitzero"`
+	ProvenAt     time.Time      `json:"proven_at,omitzero"` // zero: the domain is unproven, and never lost
+	Proof        *Findings      `json:"proof,omitempty"`
 	Absence      *Absence       `json:"absence,omitempty"`  // nil: it is not known to be absent
 	Decision     string         `json:"decision,omitempty"` // on an absent domain, in words
 	Revoked      *Revocation    `json:"revoked,omitempty"`  // nil: it is not, or it was restored
@@ -92,6 +94,12 @@ func SweptDomainOf(ctx context.Context, rdb redis.UniversalClient,
 		Sentence: s.Sentence, Values: s.Values, At: s.At, FirstPresent: s.FirstPresent, LastPresent: s.LastPresent,
 		Absence: (*Absence)(s.Absence), Revoked: (*Revocation)(s.Revoked),
 	}
+	if s.Proven != nil {
+		d.ProvenAt = s.Proven.At
+		if evidence, err := handlers.ReadEvidence(s.Proven.Evidence); err == nil { // else of a newer version
+			d.Proof = &Findings{Evidence: evidence}
+		}
+	}
 	if s.Tick != 0 {
 		d.Sweep = TickAt(s.Tick)
 	}
@@ -119,7 +127,10 @@ func SweptDomainOf(ctx context.Context, rdb redis.UniversalClient,
 
 // decision returns whether an absent domain is lost, and whether it may be revoked.
 func decision(rules sweep.Rules, s sweep.DomainState, lastTick int64, tenant string) string {
-	if s.Absence.Lost.IsZero() {
+	switch {
+	case s.Proven == nil:
+		return reason(rules.Unfit(s, lastTick))
+	case s.Absence.Lost.IsZero():
 		return "at risk: " + reason(rules.TooShort(s))
 	}
 	lost := "lost since " + Stamp(s.Absence.Lost)
@@ -132,7 +143,10 @@ func decision(rules sweep.Rules, s sweep.DomainState, lastTick int64, tenant str
 // Facts returns the domain's state and the decision on it.
 func (d SweptDomain) Facts() []Fact {
 	swept := "once, by the sweep of " + Stamp(d.Sweep)
-	if d.Sweeps > 1 {
+	switch {
+	case d.Sweeps == 0:
+		return facts(Fact{"swept", "not yet"}, Fact{"proven", Stamp(d.ProvenAt)})
+	case d.Sweeps > 1:
 		swept = fmt.Sprintf("%d times, last by the sweep of %s", d.Sweeps, Stamp(d.Sweep))
 	}
 	seen := Shown(d.State)
@@ -146,6 +160,10 @@ func (d SweptDomain) Facts() []Fact {
 	present := "never seen by a sweep"
 	if !d.LastPresent.IsZero() {
 		present = fmt.Sprintf("from %s to %s", Stamp(d.FirstPresent), Stamp(d.LastPresent))
+	}
+	proven := "never: the domain is unproven, and neither lost nor revoked while it is"
+	if !d.ProvenAt.IsZero() {
+		proven = "at " + Stamp(d.ProvenAt)
 	}
 	absent := ""
 	if a := d.Absence; a != nil {
@@ -165,26 +183,32 @@ func (d SweptDomain) Facts() []Fact {
 	}
 	return facts(
 		Fact{"swept", swept}, Fact{"seen last", seen}, Fact{"found there", reason(strings.Join(d.Values, ", "))},
-		Fact{"present", present},
+		Fact{"present", present}, Fact{"proven", proven},
 		Fact{"absent", absent}, Fact{"decision", d.Decision}, Fact{"revoked", revoked},
 	)
 }
 
-// Write writes the facts, two columns a line, then the domain's history, and the evidence for each
-// change of its record.
+// Write writes the facts, two columns a line, then the domain's history, the proof of its token,
+// and the evidence for each change of its record.
 func (d SweptDomain) Write(out io.Writer) error {
 	w := NewTable(out)
 	for _, f := range d.Facts() {
 		w.Line(f.Name, f.Text)
 	}
-	if err := w.Flush(); err != nil || len(d.History) == 0 {
+	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(w, "\nWHEN\tWHAT\tWHY")
+	if len(d.History) > 0 {
+		fmt.Fprintln(w, "\nWHEN\tWHAT\tWHY")
+	}
 	for _, e := range d.History {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", Stamp(e.At), Shown(e.Event), reason(e.Reason))
 	}
 	err := w.Flush()
+	if d.Proof != nil && err == nil {
+		fmt.Fprintln(out)
+		err = d.Proof.Write(out, Fact{"proven at", Stamp(d.ProvenAt)})
+	}
 	for _, e := range d.History {
 		if e.Evidence != nil && err == nil {
 			fmt.Fprintln(out)

@@ -3,9 +3,10 @@
 //
 // A sweep checks the token of each verified domain of a tenant. Each check is an
 // [Observation], which changes the domain's stored [DomainState] once for each sweep. By the
-// tenant's [Rules] a domain is lost once enough sweeps have found its token gone over enough
-// time. Sweeps only report that: a person revokes lost domains, by a command. It selects them
-// by their states ([Selection]), and the row of each reads state, record and DNS again.
+// tenant's [Rules] a domain whose token was proven is lost once enough sweeps have found it gone
+// over enough time. Sweeps only report that: a person revokes lost domains, by a command. It
+// selects them by their states ([Selection]), and the row of each reads state, record and DNS
+// again.
 //
 // A domain is watched while its token is gone or a revocation holds.
 //

@@ -17,6 +17,7 @@ type Observation struct {
 	Host, TXT                string // that were checked
 	Tick                     int64  // of the sweep
 	Verdict                  dnscheck.Verdict
+	Proof                    []byte // the evidence that the token was proven too; nil: it was not
 	Operator                 string // of the name servers; "": unknown
 	FlagOmitted              bool   // the record omits use_for_organization_discovery
 	At                       time.Time
@@ -48,11 +49,13 @@ func (s DomainState) Observe(o Observation, rules Rules) (after DomainState, cou
 		if after.Absence != nil {
 			after.Found(o.DomainID, o.At)
 		}
-		after.LastPresent = after.At
+		if after.LastPresent = after.At; after.Proven == nil && o.Proof != nil {
+			after.Proven = &Proof{after.At, o.Proof}
+		}
 	case dnscheck.Absent:
 		after.describe(o.Verdict)
 		after.countAbsence(o)
-		if a := after.Absence; a != nil && a.Lost.IsZero() && rules.TooShort(after) == "" {
+		if a := after.Absence; a != nil && after.Proven != nil && a.Lost.IsZero() && rules.TooShort(after) == "" {
 			a.Lost = after.At
 			why := fmt.Sprintf("%d sweeps have found it gone, over %s: %s", a.Checks, inDays(after.AbsentFor()), after.Sentence)
 			after.Note(o.At, "lost", why)
@@ -64,6 +67,9 @@ func (s DomainState) Observe(o Observation, rules Rules) (after DomainState, cou
 	counted = []string{after.State}
 	if after.IsLost() {
 		counted = append(counted, countLost)
+	}
+	if rules.Unproven(after) {
+		counted = append(counted, countUnproven)
 	}
 	if after.Operator != "" {
 		counted = append(counted, operatorCount(after.Operator))
@@ -96,7 +102,7 @@ func (s DomainState) of(o Observation) DomainState {
 }
 
 // countAbsence counts a sweep that did not find the token. Of a revoked domain it counts
-// nothing.
+// nothing. The absence of an unproven domain is no event.
 func (s *DomainState) countAbsence(o Observation) {
 	if s.Revoked != nil {
 		return
@@ -108,7 +114,9 @@ func (s *DomainState) countAbsence(o Observation) {
 	}
 	s.Absence = &Absence{Since: s.At, Tick: o.Tick, Last: s.At, LastTick: o.Tick, Checks: 1, Operator: s.Operator}
 	s.Note(o.At, "gone", s.Sentence)
-	s.notify(events.DomainAtRisk, o.DomainID, o.Tick, o.At, events.Data{Reason: s.Sentence, Since: s.Absence.Since})
+	if s.Proven != nil {
+		s.notify(events.DomainAtRisk, o.DomainID, o.Tick, o.At, events.Data{Reason: s.Sentence, Since: s.Absence.Since})
+	}
 }
 
 // Found clears an absence since the token is there again.
@@ -117,7 +125,9 @@ func (s *DomainState) Found(domainID string, at time.Time) {
 	s.Absence = nil
 	s.LastPresent = second(at)
 	s.Note(at, "there again", "")
-	s.notify(events.DomainFound, domainID, s.Tick, at, events.Data{Since: since, Reason: "the token is there again"})
+	if s.Proven != nil {
+		s.notify(events.DomainFound, domainID, s.Tick, at, events.Data{Since: since, Reason: "the token is there again"})
+	}
 }
 
 // describe stores the verdict for people.
@@ -132,8 +142,11 @@ func (s *DomainState) describe(v dnscheck.Verdict) {
 	}
 }
 
-// countLost is the name that is counted for each lost domain.
-const countLost = "lost"
+// The names that are counted for each lost domain, and for each that is unproven by [Rules].
+const (
+	countLost     = "lost"
+	countUnproven = "unproven"
+)
 
 // operatorCount is the name that is counted for each domain whose name servers the operator runs.
 func operatorCount(operator string) string { return "operator:" + operator }

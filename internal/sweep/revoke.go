@@ -73,7 +73,8 @@ type Summary struct {
 	Present       int64     `json:"present"`
 	Absent        int64     `json:"absent"`
 	Unknown       int64     `json:"unknown"`
-	Lost          int64     `json:"lost"` // of the absent
+	Lost          int64     `json:"lost"`     // of the absent
+	Unproven      int64     `json:"unproven"` // of the absent: gone for as long as lost ones, but never proven
 }
 
 // Domains returns how many domains the sweep has checked.

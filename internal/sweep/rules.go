@@ -48,6 +48,15 @@ func (r Rules) TooShort(s DomainState) string {
 	return ""
 }
 
+// Unproven reports whether the last sweep found the token of a domain gone that would be lost by
+// then if its token had ever been proven.
+func (r Rules) Unproven(s DomainState) bool {
+	return s.State == stateAbsent && s.Proven == nil && r.TooShort(s) == ""
+}
+
+// unproven is why a domain is never lost.
+const unproven = "unproven: its token was never proven, so that nobody knows whether it is gone"
+
 // Unfit returns why a domain with that state is not revoked; "": it qualifies. complete is the
 // tick of the last complete sweep; 0: there was none. A sweep after that one, which may still be
 // in progress, must have found the token gone too.
@@ -59,6 +68,8 @@ func (r Rules) Unfit(s DomainState, complete int64) string {
 		return "it was revoked by run " + s.Revoked.Run
 	case s.Absence == nil:
 		return r.TooShort(s)
+	case s.Proven == nil:
+		return unproven
 	case r.protects(s.OrganizationID, s.Domain):
 		return "it is protected"
 	case s.State != stateAbsent:

@@ -18,6 +18,7 @@ func absent(organization string, days, checks int) sweep.DomainState {
 	at := day0.Add(time.Duration(days) * day)
 	return sweep.DomainState{
 		V: 1, OrganizationID: organization, Domain: organization + ".example", State: "absent", Tick: at.Unix(), At: at,
+		Proven:  &sweep.Proof{At: day0.Add(-day), Evidence: []byte("proof")},
 		Absence: &sweep.Absence{Since: day0, Tick: day0.Unix(), Last: at, LastTick: at.Unix(), Checks: checks},
 	}
 }
@@ -34,6 +35,9 @@ func TestUnfit(t *testing.T) {
 	}{
 		{"gone for the grace period", sweep.Rules{}, func(*sweep.DomainState) {}, last, ""},
 		{"present", sweep.Rules{}, func(s *sweep.DomainState) { s.Absence = nil }, last, "not known to be gone"},
+		{"never proven", sweep.Rules{}, func(s *sweep.DomainState) { s.Proven = nil }, last, "unproven"},
+		{"seen, but never proven", sweep.Rules{}, func(s *sweep.DomainState) { s.Proven, s.FirstPresent = nil, day0 }, last,
+			"unproven"},
 		{"a second before the end of the grace period", sweep.Rules{},
 			func(s *sweep.DomainState) { s.Absence.Last = s.Absence.Last.Add(-time.Second) }, last, "of 7.0 days"},
 		{"a clock ahead", sweep.Rules{}, func(s *sweep.DomainState) {

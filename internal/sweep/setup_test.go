@@ -158,7 +158,7 @@ func (w *world) check(id string, state dnscheck.State) {
 	w.t.Helper()
 	o := observed(w.now, state)
 	o.DomainID = id
-	if _, err := w.states(nil).Observe(w.t.Context(), o, sweep.Rules{}, sweep.DomainState{}, nil); err != nil {
+	if _, err := w.states(nil).Observe(w.t.Context(), o, sweep.Rules{}, proven(), nil); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -37,12 +37,21 @@ type DomainState struct {
 	FirstPresent time.Time `json:"first_present,omitzero"`
 	LastPresent  time.Time `json:"last_present,omitzero"`
 
+	// Proven is the first proof of the token. Without one, which Redis may have lost, the domain is
+	// unproven, and never lost: nobody knows whether its token was ever there.
+	Proven  *Proof      `json:"proven,omitempty"`
 	Absence *Absence    `json:"absence,omitempty"` // nil: the token is not known to be gone
 	Revoked *Revocation `json:"revoked,omitempty"` // until it is undone; nil: nothing is revoked
 	// Pending are the events whose notification is pending.
 	Pending []events.Event `json:"pending,omitempty"`
 	// History has the last entries, the oldest first.
 	History []HistoryEntry `json:"history,omitempty"`
+}
+
+// Proof is a proof of a token by a sweep or a verification.
+type Proof struct {
+	At       time.Time `json:"at"`
+	Evidence []byte    `json:"evidence"`
 }
 
 // Absence is the time in which a token is gone: from the first sweep that did not find it

@@ -32,6 +32,12 @@ func observed(at time.Time, state dnscheck.State) sweep.Observation {
 	}
 }
 
+// proven returns the state of the domain ord_1 whose token was proven before day0.
+func proven() sweep.DomainState {
+	return sweep.DomainState{V: 1, OrganizationID: "org_1", Domain: "org_1.example", TokenHash: sweep.HashToken(host, txt),
+		Proven: &sweep.Proof{At: day0.Add(-day), Evidence: []byte("proof")}}
+}
+
 // observe observes the domain once a day, from day0 on.
 func observe(s sweep.DomainState, from int, all ...dnscheck.State) sweep.DomainState {
 	for i, state := range all {
@@ -71,10 +77,72 @@ func TestObservePresent(t *testing.T) {
 	}
 }
 
+// TestProven checks that the first proof of a token is kept, until the domain has another token or
+// belongs to another organization.
+func TestProven(t *testing.T) {
+	o := observed(day0, dnscheck.Present)
+	s, _ := sweep.DomainState{}.Observe(o, sweep.Rules{})
+	if s.Proven != nil {
+		t.Fatalf("proven by %+v without a proof", s.Proven)
+	}
+	o = observed(day0.Add(day), dnscheck.Present)
+	o.Proof = []byte("first")
+	s, _ = s.Observe(o, sweep.Rules{})
+	want := &sweep.Proof{At: day0.Add(day + time.Minute), Evidence: []byte("first")}
+	later := observed(day0.Add(2*day), dnscheck.Present)
+	later.Proof = []byte("second")
+	after, _ := s.Observe(later, sweep.Rules{})
+	after = observe(after, 3, dnscheck.Absent, dnscheck.Unknown, dnscheck.Present)
+	for name, s := range map[string]sweep.DomainState{"at once": s, "later": after} {
+		if diff := cmp.Diff(want, s.Proven); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	for name, change := range map[string]func(*sweep.Observation){
+		"token":        func(o *sweep.Observation) { o.TXT = "token-2" },
+		"host":         func(o *sweep.Observation) { o.Host = "_other.org_1.example" },
+		"organization": func(o *sweep.Observation) { o.OrganizationID = "org_2" },
+	} {
+		o := observed(day0.Add(9*day), dnscheck.Absent)
+		change(&o)
+		if other, _ := after.Observe(o, sweep.Rules{}); other.Proven != nil {
+			t.Errorf("another %s: proven by %+v", name, other.Proven)
+		}
+	}
+}
+
+// TestUnproven checks that a domain whose token was never proven is never lost, however long it is
+// absent, also if a check has seen the token. Nobody is notified of it.
+func TestUnproven(t *testing.T) {
+	for name, s := range map[string]sweep.DomainState{
+		"never seen": {}, "seen": observe(sweep.DomainState{}, -1, dnscheck.Present),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for d := range 30 {
+				var counted []string
+				s, counted = s.Observe(observed(day0.Add(time.Duration(d)*day), dnscheck.Absent), sweep.Rules{})
+				want := "absent unproven"
+				if d < 7 {
+					want = "absent"
+				}
+				if got := strings.Join(counted, " "); got != want || s.IsLost() || (sweep.Rules{}).Unproven(s) != (d >= 7) {
+					t.Fatalf("day %d: counted %q, want %q; lost %t", d, got, want, s.IsLost())
+				}
+				if why := (sweep.Rules{}).Unfit(s, s.Tick); !strings.Contains(why, "unproven") {
+					t.Fatalf("day %d: unfit %q", d, why)
+				}
+			}
+			if s = observe(s, 30, dnscheck.Present); s.Watched() || len(s.Pending) > 0 {
+				t.Errorf("there again: %+v", s)
+			}
+		})
+	}
+}
+
 // TestObserveAbsent checks that the first absent check starts an absence, with an event, and
 // that each sweep counts once.
 func TestObserveAbsent(t *testing.T) {
-	s := observe(sweep.DomainState{}, 0, dnscheck.Present, dnscheck.Absent, dnscheck.Absent, dnscheck.Absent)
+	s := observe(proven(), 0, dnscheck.Present, dnscheck.Absent, dnscheck.Absent, dnscheck.Absent)
 	since := day0.Add(day)
 	want := &sweep.Absence{
 		Since: since.Add(time.Minute), Tick: since.Unix(), Last: since.Add(2*day + time.Minute),
@@ -110,7 +178,7 @@ func TestObserveAbsent(t *testing.T) {
 // TestUnknownNeitherCountsNorClears checks that checks without an answer neither lengthen an
 // absence nor restart the grace period.
 func TestUnknownNeitherCountsNorClears(t *testing.T) {
-	s := observe(sweep.DomainState{}, 0, dnscheck.Absent, dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown,
+	s := observe(proven(), 0, dnscheck.Absent, dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown,
 		dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown)
 	if s.Absence == nil || s.Absence.Checks != 1 || s.AbsentFor() != 0 || s.State != "unknown" {
 		t.Fatalf("state %+v", s)
@@ -152,7 +220,7 @@ func TestOneObservationATick(t *testing.T) {
 // TestTickOfAWrongClock checks that a state stored by a clock that was a year ahead neither
 // blocks later sweeps nor lengthens an absence.
 func TestTickOfAWrongClock(t *testing.T) {
-	s := observe(sweep.DomainState{}, 365, dnscheck.Absent)
+	s := observe(proven(), 365, dnscheck.Absent)
 	s = observe(s, 0, dnscheck.Absent)
 	if s.Tick != day0.Unix() || s.Absence.Tick != day0.Unix() || s.Absence.Checks != 1 {
 		t.Fatalf("state %+v of tick %d", s.Absence, s.Tick)
@@ -171,7 +239,7 @@ func TestTickOfAWrongClock(t *testing.T) {
 // each later sweep which finds it absent counts it as lost.
 func TestLost(t *testing.T) {
 	rules := sweep.Rules{Grace: 2 * day, AbsentChecks: 2}
-	var s sweep.DomainState
+	s := proven()
 	for d, want := range []string{"absent", "absent", "absent lost", "absent lost", "unknown", "absent lost", "present"} {
 		state := map[string]dnscheck.State{"absent": dnscheck.Absent, "unknown": dnscheck.Unknown,
 			"present": dnscheck.Present}[strings.Fields(want)[0]]
@@ -199,7 +267,7 @@ func TestLost(t *testing.T) {
 // TestAnotherToken checks that no check of another host or token counts. A revocation can still
 // be undone, unless the domain belongs to another organization now.
 func TestAnotherToken(t *testing.T) {
-	s := observe(sweep.DomainState{}, 0, dnscheck.Present, dnscheck.Absent, dnscheck.Absent)
+	s := observe(proven(), 0, dnscheck.Present, dnscheck.Absent, dnscheck.Absent)
 	s.Operator = "dns"
 	o := observed(day0.Add(3*day), dnscheck.Absent)
 	o.Host = strings.ToUpper(host) + "."
@@ -225,7 +293,7 @@ func TestAnotherToken(t *testing.T) {
 // TestRevoked checks that an absence after a revocation counts nothing, and that the token's
 // return is not yet a restoration.
 func TestRevoked(t *testing.T) {
-	s := observe(sweep.DomainState{}, 0, dnscheck.Absent, dnscheck.Absent)
+	s := observe(proven(), 0, dnscheck.Absent, dnscheck.Absent)
 	since := s.Absence.Since
 	s.Revoked = &sweep.Revocation{Set: sweep.SetPending, Run: "run1", At: day0.Add(day), Since: since,
 		Flag: true, Verdict: []byte("why")}
@@ -345,7 +413,7 @@ func TestStoredState(t *testing.T) {
 
 func TestStoredResults(t *testing.T) {
 	for want, into := range map[string]any{
-		`{"tick":1795309200,"run":"s","ended_at":"2026-11-22T01:02:03Z","organizations":1,"present":2,"absent":3,"unknown":4,"lost":1}`:                                                               new(sweep.Summary),
+		`{"tick":1795309200,"run":"s","ended_at":"2026-11-22T01:02:03Z","organizations":1,"present":2,"absent":3,"unknown":4,"lost":1,"unproven":5}`:                                                  new(sweep.Summary),
 		`{"organization_id":"org_1","tick":1,"spread_until":2,"verify_pending":true,"organizations_read":3,"organizations_gone":4,"organizations_missed":5,"why":"w","ended_early":"e","ended":true}`: new(sweep.Progress),
 		`{"organizations_read":0}`: new(sweep.Progress),
 		`{"organization_id":"org_1","discovery_domain_id":"ord_1","set":"unroute","absent_for_ns":1,"sweeps":2,"max":3,"undo":true}`: new(sweep.RevokeRow),

@@ -35,6 +35,8 @@ type States struct {
 	Tenant   string
 	Store    StateStore
 	Notifier events.Notifier // nil: no event is notified
+	// Keep says that proofs of domains are stored that no sweep has found yet, since sweeps will.
+	Keep bool
 }
 
 // Read returns the state of a domain and its stored bytes; nil bytes: none is stored.
@@ -215,11 +217,11 @@ func (s *States) Watched(ctx context.Context) iter.Seq2[WatchedDomain, error] {
 const Unreadable = "run the newest orgops that has used this Redis; if the state is damaged, restore Redis from a backup, " +
 	"or delete the key orgops:v1:{watch:TENANT}:domain:ID: what was revoked of the domain is then not restored"
 
-// Verified notifies that a domain was verified by the proof at e.At. If a revocation had set
-// the domain to pending, it stores that the domain is restored, and notifies that instead.
-// To repeat it is harmless.
-func (s *States) Verified(ctx context.Context, e events.Event, proof []byte) error {
-	restored, err := s.restored(ctx, e, proof)
+// Verified notifies that a domain was verified by the proof at e.At, and stores the proof of the
+// token of that hash; "": it is not known. If a revocation had set the domain to pending, it stores
+// that the domain is restored, and notifies that instead. To repeat it is harmless.
+func (s *States) Verified(ctx context.Context, e events.Event, token string, proof []byte) error {
+	restored, err := s.restored(ctx, e, token, proof)
 	if err != nil || restored {
 		return err
 	}
@@ -228,10 +230,16 @@ func (s *States) Verified(ctx context.Context, e events.Event, proof []byte) err
 
 // restored reports whether the event's domain is restored, also if an execution that was
 // killed has stored that.
-func (s *States) restored(ctx context.Context, e events.Event, proof []byte) (restored bool, err error) {
-	id := e.Data.DiscoveryDomainID
+func (s *States) restored(ctx context.Context, e events.Event, token string, proof []byte) (restored bool, err error) {
+	id, organization := e.Data.DiscoveryDomainID, e.Data.OrganizationID
 	_, err = s.Change(ctx, id, func(state *DomainState) {
-		took := state.IsPending() && state.OrganizationID == e.Data.OrganizationID
+		if state.V == 0 && s.Keep && token != "" {
+			*state = DomainState{V: stateVersion, OrganizationID: organization, Domain: e.Data.Domain, TokenHash: token}
+		}
+		if state.Proven == nil && state.OrganizationID == organization && token != "" && state.TokenHash == token {
+			state.Proven = &Proof{second(e.At), proof}
+		}
+		took := state.IsPending() && state.OrganizationID == organization
 		restored = took || state.RestoredAt(e.At)
 		if took {
 			state.Restored(id, e.At, proof)
@@ -276,6 +284,7 @@ func (s *States) Conclude(ctx context.Context, run string, p Progress) error {
 	value, err := json.Marshal(Summary{
 		Tick: p.Tick, Run: run, At: second(now), Organizations: p.Read,
 		Present: counts[statePresent], Absent: counts[stateAbsent], Unknown: counts[stateUnknown], Lost: counts[countLost],
+		Unproven: counts[countUnproven],
 	})
 	if err != nil {
 		return fmt.Errorf("store the summary of sweep %s: %w", run, err)

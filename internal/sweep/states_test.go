@@ -28,7 +28,7 @@ func TestOneCountATick(t *testing.T) {
 		all.Go(func() {
 			o := observed(w.now, dnscheck.Absent)
 			o.DomainID, o.At = "ord_2", o.At.Add(time.Duration(i)*time.Minute)
-			if _, err := w.states(nil).Observe(t.Context(), o, sweep.Rules{}, sweep.DomainState{}, nil); err != nil {
+			if _, err := w.states(nil).Observe(t.Context(), o, sweep.Rules{}, proven(), nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -138,7 +138,7 @@ func TestObserveKilledAnywhere(t *testing.T) {
 		func(ctx context.Context, w *world, sab *saboteur) error {
 			o := observed(tick, dnscheck.Absent)
 			o.At = w.now
-			_, err := w.states(sab).Observe(ctx, o, sweep.Rules{}, sweep.DomainState{}, nil)
+			_, err := w.states(sab).Observe(ctx, o, sweep.Rules{}, proven(), nil)
 			return err
 		}, func(w *world) {
 			s, _ := w.get("ord_1")
@@ -156,7 +156,7 @@ func TestObserveKilledAnywhere(t *testing.T) {
 func TestForgetKilledAnywhere(t *testing.T) {
 	eachCall(t, func(t *testing.T) *world {
 		w := newWorld(t)
-		s, _ := sweep.DomainState{}.Observe(observed(w.now, dnscheck.Absent), sweep.Rules{})
+		s, _ := proven().Observe(observed(w.now, dnscheck.Absent), sweep.Rules{})
 		if _, err := w.states(kill(2, false)).Change(t.Context(), "ord_1",
 			func(to *sweep.DomainState) { *to = s }); !errors.Is(err, errKilled) {
 			t.Fatal(err)
@@ -199,12 +199,12 @@ func TestWithoutNotifier(t *testing.T) {
 	states := w.states(nil)
 	states.Notifier = nil
 	o := observed(w.now, dnscheck.Absent)
-	s, err := states.Observe(t.Context(), o, sweep.Rules{}, sweep.DomainState{}, nil)
+	s, err := states.Observe(t.Context(), o, sweep.Rules{}, proven(), nil)
 	if stored, _ := w.get("ord_1"); err != nil || stored.Pending != nil || s.Absence == nil {
 		t.Errorf("%v, state %+v", err, stored)
 	}
 	if err := states.Verified(t.Context(), events.Event{Type: events.DomainVerified,
-		Data: events.Data{DiscoveryDomainID: "ord_2"}}, nil); err != nil {
+		Data: events.Data{DiscoveryDomainID: "ord_2"}}, "", nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -219,24 +219,34 @@ func revoked(set sweep.Setting) sweep.DomainState {
 }
 
 // TestVerified checks that a domain which a revocation had set to pending is restored and any other
-// verified, also if the process is killed.
+// verified, also if the process is killed, and that the first proof of the state's token is stored.
 func TestVerified(t *testing.T) {
 	e := events.Event{ID: "domain.verified-1", Type: events.DomainVerified, At: day0.Add(2 * day), Data: events.Data{
 		Tenant: "acme", OrganizationID: "org_1", DiscoveryDomainID: "ord_1", Domain: "org_1.example",
 	}}
 	other := revoked(sweep.SetPending)
 	other.OrganizationID = "org_2"
+	token, seen := sweep.HashToken(host, txt), observe(sweep.DomainState{}, 0, dnscheck.Present)
 	for _, test := range []struct {
 		name     string
 		state    sweep.DomainState
+		token    string // that was proven
+		keep     bool
 		notified string
 		past     string
+		proven   string // the proof; "": none
 	}{
-		{"no state", sweep.DomainState{}, events.DomainVerified, ""},
-		{"present", observe(sweep.DomainState{}, 0, dnscheck.Present), events.DomainVerified, ""},
-		{"set to pending", revoked(sweep.SetPending), events.DomainFound, "gone, revoked: pending, restored"},
-		{"unrouted", revoked(sweep.Unroute), events.DomainVerified, "gone, revoked: unroute"},
-		{"set to pending in another organization", other, events.DomainVerified, "gone, revoked: pending"},
+		{"no state", sweep.DomainState{}, token, false, events.DomainVerified, "", ""},
+		{"no state, to be swept", sweep.DomainState{}, token, true, events.DomainVerified, "", "a proof"},
+		{"no state, token not known", sweep.DomainState{}, "", true, events.DomainVerified, "", ""},
+		{"present", seen, token, true, events.DomainVerified, "", "a proof"},
+		{"another token", seen, "other", true, events.DomainVerified, "", ""},
+		{"token not known", seen, "", true, events.DomainVerified, "", ""},
+		{"proven before", proven(), token, true, events.DomainVerified, "", "proof"},
+		{"set to pending", revoked(sweep.SetPending), token, false, events.DomainFound, "gone, revoked: pending, restored",
+			"a proof"},
+		{"unrouted", revoked(sweep.Unroute), token, false, events.DomainVerified, "gone, revoked: unroute", "a proof"},
+		{"set to pending in another organization", other, token, true, events.DomainVerified, "gone, revoked: pending", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			begin := func(t *testing.T) *world {
@@ -247,16 +257,22 @@ func TestVerified(t *testing.T) {
 				return w
 			}
 			do := func(ctx context.Context, w *world, sab *saboteur) error {
-				return w.states(sab).Verified(ctx, e, []byte("proof"))
+				states := w.states(sab)
+				states.Keep = test.keep
+				return states.Verified(ctx, e, test.token, []byte("a proof"))
 			}
 			end := func(w *world) {
 				w.wantNotified(test.notified)
-				s, _ := w.get("ord_1")
+				s, stored := w.get("ord_1")
+				if stored != (test.state.V > 0 || test.proven != "") || (s.Proven != nil) != (test.proven != "") ||
+					s.Proven != nil && string(s.Proven.Evidence) != test.proven {
+					w.t.Errorf("stored %t, proven %+v, want %q", stored, s.Proven, test.proven)
+				}
 				if past(s) != test.past ||
 					(s.Revoked != nil) != (test.state.Revoked != nil && test.notified == events.DomainVerified) {
 					w.t.Errorf("history %q, state %+v", past(s), s)
 				}
-				if test.notified == events.DomainFound && string(s.History[2].Verdict) != "proof" {
+				if test.notified == events.DomainFound && string(s.History[2].Verdict) != "a proof" {
 					w.t.Errorf("history %+v", s.History)
 				}
 			}

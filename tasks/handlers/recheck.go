@@ -2,10 +2,11 @@ package handlers
 
 // A recheck checks a domain and stores the observation in the domain's state, once for each
 // domain, token and tick. A second execution changes nothing there and settles the row as
-// the first would have. It takes nothing away at the tenant. If a pending domain may be verified
-// and its token is there, the row verifies it as one of kind [Verify] does (verify_proof.go),
-// with its intents. If a domain is there again that a revocation has unrouted, the row submits
-// a run that routes it, whose id is the same in a second execution.
+// the first would have. It takes nothing away at the tenant. A verified domain whose token was
+// never proven, since another client has verified it, is proven once. If a pending domain may be
+// verified and its token is there, the row verifies it as one of kind [Verify] does
+// (verify_proof.go), with its intents. If a domain is there again that a revocation has unrouted,
+// the row submits a run that routes it, whose id is the same in a second execution.
 
 import (
 	"cmp"
@@ -81,6 +82,9 @@ type recheck struct {
 	record tasks.RecheckRow
 	state  sweep.DomainState
 	raw    []byte // of state; nil: none is stored
+	// proven is the evidence of the proof of a verified domain, and unproven why there is none.
+	proven   []byte
+	unproven string
 }
 
 func (r *recheck) execute(ctx context.Context) (ledger.Result, error) {
@@ -224,7 +228,10 @@ func (r *recheck) check(ctx context.Context) (ledger.Result, error) {
 	}
 	r.learn(v.State.String())
 	described := v.State.String()
-	if v.State != dnscheck.Present {
+	switch {
+	case r.unproven != "":
+		described += ", but not proven: " + r.unproven
+	case v.State != dnscheck.Present:
 		described += ": " + v.Sentence()
 	}
 	if r.record.Status == apiclient.StatusPending {
@@ -251,17 +258,48 @@ func (r *recheck) check(ctx context.Context) (ledger.Result, error) {
 		a := r.state.Absence
 		why := fmt.Sprintf("gone since %s, by %d sweeps: %s", a.Since.Format("2006-01-02 15:04 MST"), a.Checks, v.Sentence())
 		return ledger.Result{Outcome: engine.Lost, Detail: why, Evidence: evidence}, err
+	case v.State == dnscheck.Absent && r.state.Proven == nil:
+		why := "unproven: its token was never proven, so it is neither lost nor revoked: " + v.Sentence()
+		if !r.cfg.Rules.Unproven(r.state) {
+			return unchanged(why), nil
+		}
+		evidence, err := checkEvidence(v, r.x.Now()).pack()
+		return ledger.Result{Outcome: engine.Unproven, Detail: why, Evidence: evidence}, err
+	case v.State == dnscheck.Present && r.state.Proven != nil && r.state.Proven.At.Equal(r.state.At): // by this sweep
+		return ledger.Result{Outcome: engine.Unchanged, Detail: "present, and proven", Evidence: r.state.Proven.Evidence}, nil
 	}
 	return unchanged(described), nil
 }
 
-func (r *recheck) query(ctx context.Context) (dnscheck.Verdict, error) {
+// query checks the token, and proves it if that was never done for the record's.
+func (r *recheck) query(ctx context.Context) (v dnscheck.Verdict, err error) {
 	free, err := r.cfg.Verify.Places.take(r.state.Reason)
 	if err != nil {
-		return dnscheck.Verdict{}, err
+		return v, err
 	}
 	defer free()
-	return r.cfg.Verify.DNS.Check(ctx, r.record.VerificationHost, r.record.VerificationTXT)
+	d := r.record
+	v, err = r.cfg.Verify.DNS.Check(ctx, d.VerificationHost, d.VerificationTXT)
+	proven := r.state.Proven != nil && r.state.OrganizationID == d.OrganizationID && r.state.TokenHash == r.tokenHash()
+	if err != nil || v.State != dnscheck.Present || d.Status != apiclient.StatusVerified || proven {
+		return v, err
+	}
+	proof, err := r.cfg.Verify.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
+	if err != nil {
+		return v, err
+	}
+	if proof.State != dnscheck.Present {
+		r.unproven = proof.Sentence()
+		return v, nil
+	}
+	e := proofEvidence(proof, newCompared(d.OrganizationID, apiclient.DiscoveryDomain{ID: d.DiscoveryDomainID,
+		Domain: d.Domain, VerificationHost: d.VerificationHost, VerificationTXT: d.VerificationTXT}), r.x.Now())
+	r.cfg.Verify.Logger.InfoContext(ctx, "audit", "event", "domain proven", "run", r.x.Run,
+		"organization_id", d.OrganizationID, "discovery_domain_id", d.DiscoveryDomainID, "domain", d.Domain,
+		"verification_host", d.VerificationHost, "proven_at", e.At, "basis", e.Basis, "quorum", e.Quorum,
+		"resolvers", e.Resolvers)
+	r.proven, err = e.pack()
+	return v, err
 }
 
 func (r *recheck) tokenHash() string {
@@ -273,7 +311,8 @@ func (r *recheck) observe(ctx context.Context, v dnscheck.Verdict) (err error) {
 	o := sweep.Observation{
 		DomainID: r.record.DiscoveryDomainID, OrganizationID: r.record.OrganizationID, Domain: r.record.Domain,
 		Host: r.record.VerificationHost, TXT: r.record.VerificationTXT, Tick: r.record.Tick,
-		Verdict: v, Operator: v.Operator, FlagOmitted: r.record.UseForOrganizationDiscovery == nil, At: r.x.Now(),
+		Verdict: v, Proof: r.proven, Operator: v.Operator, At: r.x.Now(),
+		FlagOmitted: r.record.UseForOrganizationDiscovery == nil,
 	}
 	if o.Operator == "" && r.state.Operator == "" && v.State == dnscheck.Absent {
 		if o.Operator, err = r.cfg.Operators.Operator(ctx, o.Host); err != nil {

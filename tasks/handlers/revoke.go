@@ -196,6 +196,8 @@ func (r *revocation) revoke(ctx context.Context, d apiclient.DiscoveryDomain, fr
 		return r.clear(ctx, "pending", "someone else has set it to pending")
 	case sweep.HashToken(d.VerificationHost, d.VerificationTXT) != r.state.TokenHash:
 		return r.clear(ctx, "another token", "host or token differ from those that were checked")
+	case !r.proven(d):
+		return unchanged("not revoked: unproven: the stored proof is none of the record's host and token"), nil
 	case flag == nil:
 		return unchanged(
 			"not revoked: its record has no use_for_organization_discovery, so what a change would replace is not known: set it explicitly once"), nil
@@ -224,6 +226,16 @@ func (r *revocation) revoke(ctx context.Context, d apiclient.DiscoveryDomain, fr
 		return ledger.Result{}, err
 	}
 	return r.revoked(ctx, request)
+}
+
+// proven reports whether the state has the evidence that the record's token was once there.
+func (r *revocation) proven(d apiclient.DiscoveryDomain) bool {
+	if r.state.Proven == nil {
+		return false
+	}
+	e, err := ReadEvidence(r.state.Proven.Evidence)
+	return err == nil && e.State == found && e.Compared != nil && e.Compared.OrganizationID == r.organization &&
+		e.Compared.is(d)
 }
 
 // undo routes a domain again.

@@ -11,7 +11,6 @@ import (
 	"orgops/apiclient"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
-	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
 )
@@ -95,21 +94,6 @@ func retryRefused(err error) error {
 func isNotFound(err error) bool {
 	answer, ok := errors.AsType[*apiclient.Error](err)
 	return ok && answer.Status == http.StatusNotFound
-}
-
-// NotifyStates returns a function for [VerifyConfig].Notify. The event of a domain that a
-// revocation had set to pending says that it is restored.
-func NotifyStates(s *sweep.States) func(context.Context, events.Event, []byte) error {
-	return func(ctx context.Context, e events.Event, evidence []byte) error {
-		e.Data.Tenant = s.Tenant
-		switch {
-		case e.Type == events.DomainVerified:
-			return s.Verified(ctx, e, evidence)
-		case s.Notifier == nil:
-			return nil
-		}
-		return s.Notifier.Notify(ctx, e)
-	}
 }
 
 // stateError leaves a row open if another process has changed the domain's state, and

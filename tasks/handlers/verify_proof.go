@@ -24,6 +24,7 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
+	"orgops/internal/sweep"
 	"orgops/tasks"
 )
 
@@ -328,4 +329,23 @@ func (p *proof) notify(ctx context.Context, e events.Event, evidence []byte) err
 		return fmt.Errorf("notify %s: %w", e.Type, stateError(err))
 	}
 	return nil
+}
+
+// NotifyStates returns a function for [VerifyConfig].Notify. The event of a domain that a
+// revocation had set to pending says that it is restored.
+func NotifyStates(s *sweep.States) func(context.Context, events.Event, []byte) error {
+	return func(ctx context.Context, e events.Event, evidence []byte) error {
+		e.Data.Tenant = s.Tenant
+		switch {
+		case e.Type == events.DomainVerified:
+			token := "" // one that is too long for the evidence is proven by a sweep
+			if proof, err := ReadEvidence(evidence); err == nil && proof.Compared != nil && proof.Compared.TXT != "" {
+				token = sweep.HashToken(proof.Compared.Host, proof.Compared.TXT)
+			}
+			return s.Verified(ctx, e, token, evidence)
+		case s.Notifier == nil:
+			return nil
+		}
+		return s.Notifier.Notify(ctx, e)
+	}
 }

@@ -1,0 +1,279 @@
+package intake_test
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/csv"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/internal/intake"
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+	"orgops/internal/runs"
+	"orgops/internal/runstest"
+	"orgops/tasks"
+)
+
+func results(t *testing.T, run ledger.Run, format string, outcomes ...string) (text string, rows int64) {
+	t.Helper()
+	var out strings.Builder
+	rows, err := intake.ExportResults(t.Context(), runs.New(redistest.New(t)), run, format, outcomes, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), rows
+}
+
+// evidence is stored evidence, as package handlers packs it.
+func evidence(t *testing.T, text string) []byte {
+	t.Helper()
+	into := bytes.NewBuffer([]byte{1})
+	w, err := flate.NewWriter(into, flate.BestSpeed)
+	if err == nil {
+		_, err = w.Write([]byte(text))
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return into.Bytes()
+}
+
+// end executes the next rows of a run's first segment, and ends each in its own way.
+func end(t *testing.T, run ledger.Run, endings ...ledger.Ending) {
+	t.Helper()
+	l := runs.New(redistest.New(t))
+	seg, nonce, rows := runstest.Begin(t, l, string(run.ID), len(endings))
+	for i, row := range rows {
+		if _, err := l.Core().End(t.Context(), seg, nonce, ledger.RowEnd{Row: row, Ending: endings[i]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestResults checks the rows of each kind in each form: those that are settled in some way, and
+// those that are open.
+func TestResults(t *testing.T) {
+	const (
+		shape  = `"type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{}}},"well_known_trusted_issuers":"aamva"}`
+		header = "orgops_outcome,orgops_error,orgops_item,orgops_domain,orgops_at,orgops_template\n"
+	)
+	proof := evidence(t, `{"t":1795768200,"c":["o0","d0","acme.example","_t.acme.example","v"]}`)
+	check := evidence(t, `{"t":1795768260}`)
+	memo := append([]byte("not_yet\x00there is none\x00"),
+		evidence(t, `{"r":["beta.example","_t.beta.example","v"],"e":{"t":1795768320,"s":"absent"}}`)...)
+	verified := []ledger.Ending{
+		ledger.Result{Outcome: ledger.Done, Evidence: proof},
+		ledger.Result{Outcome: "expired", Detail: "=not there", Evidence: check},
+		ledger.Waiting{Stage: ledger.StageCheck, After: time.Minute, Memo: memo},
+		ledger.Result{Outcome: ledger.Done, Evidence: []byte("of a newer worker")},
+	}
+	const threeDomains = "organization_id,discovery_domain_id\no0,d0\no1,d1\no2,d2\no3,d3\no4,d4\n"
+	tests := []struct {
+		name, kind, text string
+		endings          []ledger.Ending
+		format           string
+		outcomes         []string
+		want             string
+	}{
+		{
+			name: "removals, all", kind: tasks.TypeRemove, text: "client_id,organization_id\nc0,o\nc1,o\nc2,o\n",
+			endings: []ledger.Ending{ledger.Result{Outcome: ledger.Done},
+				ledger.Result{Outcome: "refused", Detail: "why, \"so\""}},
+			want: "client_id,organization_id," + header +
+				"c0,o,done,,0,,,\nc1,o,refused,\"why, \"\"so\"\"\",1,,,\nc2,o,open,,2,,,\n",
+		},
+		{
+			name: "removals that were made", kind: tasks.TypeRemove, text: "client_id,organization_id\nc0,o\nc1,o\nc2,o\n",
+			endings:  []ledger.Ending{ledger.Result{Outcome: "refused", Detail: "why"}, ledger.Result{Outcome: ledger.Done}},
+			outcomes: []string{"done"},
+			want:     "client_id,organization_id," + header + "c1,o,done,,1,,,\n",
+		},
+		{
+			name: "several outcomes, of which none is in the ledger's bits", kind: tasks.TypeRemove,
+			text: "client_id,organization_id\nc0,o\nc1,o\nc2,o\n",
+			endings: []ledger.Ending{ledger.Result{Outcome: "refused", Detail: "why"}, ledger.Result{Outcome: ledger.Done},
+				ledger.Result{Outcome: "failed", Detail: "late"}},
+			outcomes: []string{"failed", "refused"}, format: intake.FormatJSONL,
+			want: `{"organization_id":"o","client_id":"c0","orgops_outcome":"refused","orgops_error":"why","orgops_item":0,"orgops_domain":"","orgops_at":"","orgops_template":""}
+{"organization_id":"o","client_id":"c2","orgops_outcome":"failed","orgops_error":"late","orgops_item":2,"orgops_domain":"","orgops_at":"","orgops_template":""}
+`,
+		},
+		{
+			name: "an outcome that no row has", kind: tasks.TypeRemove, text: "client_id,organization_id\nc0,o\n",
+			outcomes: []string{"lost"}, want: "client_id,organization_id," + header,
+		},
+		{
+			name: "domains", kind: tasks.TypeVerify, text: threeDomains, endings: verified,
+			want: "organization_id,discovery_domain_id," + header +
+				"o0,d0,done,,0,acme.example,2026-11-27T08:30:00Z,\no1,d1,expired,'=not there,1,,2026-11-27T08:31:00Z,\n" +
+				"o2,d2,open,not_yet: there is none,2,beta.example,2026-11-27T08:32:00Z,\no3,d3,done,,3,,,\no4,d4,open,,4,,,\n",
+		},
+		{
+			name: "open domains", kind: tasks.TypeVerify, text: threeDomains, endings: verified, outcomes: []string{"open"},
+			format: intake.FormatJSONL,
+			want: `{"organization_id":"o2","discovery_domain_id":"d2","orgops_outcome":"open","orgops_error":"not_yet: there is none","orgops_item":2,"orgops_domain":"beta.example","orgops_at":"2026-11-27T08:32:00Z","orgops_template":""}
+{"organization_id":"o4","discovery_domain_id":"d4","orgops_outcome":"open","orgops_error":"","orgops_item":4,"orgops_domain":"","orgops_at":"","orgops_template":""}
+`,
+		},
+		{
+			name: "JSON Lines as CSV", kind: tasks.TypeUpdate, format: intake.FormatCSV,
+			text: `{"discovery_domain_id":"d0","organization_id":"o0","use_for_organization_discovery":true}` + "\n",
+			want: "organization_id,discovery_domain_id,status,use_for_organization_discovery," + header + "o0,d0,,true,open,,0,,,\n",
+		},
+		{
+			name: "templates, created and found", kind: tasks.TypeCreate, outcomes: []string{"done", "unchanged"},
+			text: `{"name":"n0",` + shape + "\n" + `{"name":"=n1",` + shape + "\n" + `{"name":"n2",` + shape + "\n",
+			endings: []ledger.Ending{ledger.Result{Outcome: ledger.Done, Detail: "vct_0"},
+				ledger.Result{Outcome: "unchanged", Detail: "vct_1"}, ledger.Result{Outcome: "refused", Detail: "taken"}},
+			format: intake.FormatCSV,
+			want:   "name," + header + "n0,done,,0,,,vct_0\n'=n1,unchanged,,1,,,vct_1\n",
+		},
+		{
+			name: "templates as they were submitted", kind: tasks.TypeCreate, text: `{"name":"n0",` + shape + "\n",
+			endings: []ledger.Ending{ledger.Result{Outcome: ledger.Done, Detail: "vct_0"}},
+			want: `{"name":"n0",` + strings.TrimSuffix(shape, "}") +
+				`,"orgops_outcome":"done","orgops_error":"","orgops_item":0,"orgops_domain":"","orgops_at":"","orgops_template":"vct_0"}` + "\n",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			run := handInAs(t, "a", tt.kind, tt.text)
+			end(t, run, tt.endings...)
+			out, rows := results(t, run, tt.format, tt.outcomes...)
+			if diff := cmp.Diff(tt.want, out); diff != "" {
+				t.Errorf("%d rows (-want +got):\n%s", rows, diff)
+			}
+		})
+	}
+}
+
+// TestResultsOfAScan checks rows that nobody submitted: their records have the domains' names.
+func TestResultsOfAScan(t *testing.T) {
+	for kind, row := range map[ledger.Kind]string{
+		tasks.TypeVerify:  `{"organization_id":"o","discovery_domain_id":"d","orgops_listed":{"id":"d","domain":"acme.example"}}`,
+		tasks.TypeRecheck: `{"organization_id":"o","discovery_domain_id":"d","domain":"acme.example","tick":1}`,
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			l := runs.New(redistest.New(t))
+			runstest.Submit(t, l, ledger.NewRun{ID: "a", Kind: kind,
+				Description: ledger.Description{Format: intake.FormatJSONL}}, row)
+			out, _ := results(t, runstest.Find(t, l, "a"), intake.FormatCSV)
+			records, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+			if err != nil || len(records) != 2 {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			got := map[string]string{}
+			for i, name := range records[0] {
+				got[name] = records[1][i]
+			}
+			if got["organization_id"] != "o" || got["discovery_domain_id"] != "d" || got["orgops_domain"] != "acme.example" {
+				t.Errorf("%v", got)
+			}
+		})
+	}
+}
+
+// TestResultsCanBeSubmitted checks that the file of results is one of rows, whatever became of
+// them.
+func TestResultsCanBeSubmitted(t *testing.T) {
+	run := handInAs(t, "a", tasks.TypeRemove, "client_id,organization_id\nc0,o\nc1,o\nc2,o\n")
+	settleAs(t, run, "done", "", 0)
+	settleAs(t, run, "cancelled", "", 1)
+	for _, format := range []string{intake.FormatCSV, intake.FormatJSONL} {
+		out, _ := results(t, run, format)
+		if again := handInAs(t, "again-"+format, tasks.TypeRemove, out); again.Total() != 3 {
+			t.Errorf("%s: %d rows of 3:\n%s", format, again.Total(), out)
+		}
+	}
+}
+
+// TestResultsOfAnUnknownOutcome checks that nothing is written.
+func TestResultsOfAnUnknownOutcome(t *testing.T) {
+	run := handInAs(t, "a", tasks.TypeRemove, "client_id,organization_id\nc0,o\n")
+	var out strings.Builder
+	_, err := intake.ExportResults(t.Context(), runs.New(redistest.New(t)), run, "", []string{"done", "finished"}, &out)
+	want := `outcome "finished": want of done, unchanged, expired, refused, failed, invalid, lost, unproven, cancelled, missing, open`
+	if err == nil || err.Error() != want || out.Len() > 0 {
+		t.Errorf("%v, want %s; written: %q", err, want, out.String())
+	}
+}
+
+// heaps writes nothing, and takes the size of the live heap a few times.
+type heaps struct {
+	written int
+	sizes   []uint64
+}
+
+func (h *heaps) Write(p []byte) (int, error) {
+	if h.written += len(p); h.written > len(h.sizes)*(1<<20) {
+		h.measure()
+	}
+	return len(p), nil
+}
+
+func (h *heaps) measure() {
+	runtime.GC()
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	h.sizes = append(h.sizes, memory.HeapAlloc)
+}
+
+// TestResultsOfManyRows checks that memory does not grow with the rows: they are written while
+// they are read.
+func TestResultsOfManyRows(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("organization_id,client_id\n")
+	const rows = 60_000
+	for i := range rows {
+		fmt.Fprintf(&text, "org_%016d,client_%040d\n", i, i)
+	}
+	run := handInAs(t, "a", tasks.TypeRemove, text.String())
+	text.Reset()
+	var out heaps
+	out.measure()
+	n, err := intake.ExportResults(t.Context(), runs.New(redistest.New(t)), run, "", nil, &out)
+	if err != nil || n != rows || len(out.sizes) < 4 {
+		t.Fatalf("%d rows, %d measurements, %v", n, len(out.sizes), err)
+	}
+	if grown := int64(slices.Max(out.sizes)) - int64(out.sizes[0]); grown > int64(out.written)/4 {
+		t.Errorf("the heap has grown by %d bytes over %d that were written", grown, out.written)
+	}
+}
+
+// TestResultsOfDamagedRows checks that rows whose content Redis has damaged are written with their
+// results, and that those behind them are written too.
+func TestResultsOfDamagedRows(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("organization_id,client_id\n")
+	for i := range 200 {
+		fmt.Fprintf(&text, "o,c%d\n", i)
+	}
+	run := handInAs(t, "a", tasks.TypeRemove, text.String())
+	settleAs(t, run, "done", "", 1)
+	rdb := redistest.New(t)
+	for _, key := range redistest.Keys(t, "*:"+string(run.Incarnation)+".0:chunks") {
+		if err := rdb.HSet(t.Context(), key, "0", "damaged").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for format, want := range map[string][]string{
+		intake.FormatCSV: {",,done,row 1: stored rows: ", "o,c199,open,,199,,,"},
+		intake.FormatJSONL: {`{"orgops_outcome":"done","orgops_error":"row 1: `,
+			`{"organization_id":"o","client_id":"c199","orgops_outcome":"open"`},
+	} {
+		out, rows := results(t, run, format)
+		if rows != 200 || !strings.Contains(out, want[0]) || !strings.Contains(out, want[1]) {
+			t.Errorf("%d rows, want 200, with\n%s\n%s", rows, strings.Join(want, "\n"), out)
+		}
+	}
+}
