@@ -27,7 +27,7 @@ type Instructions struct {
 	Publish *Publish `json:"publish,omitempty"` // nil: the zone is not known
 
 	Verified bool `json:"verified"`
-	// Checked reports whether an open row has the record checked; Next is when that is next, zero: soon.
+	// Checked reports whether an open row has the record checked. Next is when; zero: soon.
 	Checked bool      `json:"checked"`
 	Next    time.Time `json:"next_check,omitzero"`
 	// Command has the record checked if nothing does; "": it is checked, or the domain is verified.
@@ -35,15 +35,15 @@ type Instructions struct {
 }
 
 const (
-	// recommendedTTL is how long resolvers keep the record, in seconds: a customer who has mistyped it
-	// waits that long for the correction. Shorter ones are refused by some panels.
+	// recommendedTTL is how long resolvers keep the record, in seconds: a customer who has mistyped
+	// it waits that long for the correction. Shorter ones are refused by some panels.
 	recommendedTTL = 300
 	// zoneWait bounds the search for the zone.
 	zoneWait = 3 * time.Second
 )
 
-// Instructions returns what to publish. The zone is that of the domain, not of the host: the query for
-// a host without a record would have the resolvers cache its absence. Without a checker, or an
+// Instructions returns what to publish. The zone is that of the domain, not of the host: the query
+// for a host without a record would have the resolvers cache its absence. Without a checker, or an
 // answer, the name relative to the zone is left out.
 func (d Domain) Instructions(ctx context.Context, checker *dnscheck.Checker) (Instructions, error) {
 	r, err := d.TXTRecord()
