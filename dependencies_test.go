@@ -66,7 +66,7 @@ var rooms = map[string]room{
 	"internal/simulation": {50, ""},
 	"internal/spelling":   {100, ""},
 	"internal/status": {
-		2760,
+		2770,
 		"dnscheck cli dispatch engine intake ledger pace provider redisconn runs sweep sweep/schedule tenant untrusted tasks tasks/handlers",
 	},
 	"internal/sweep":          {1450, "dnscheck events untrusted"},

@@ -27,6 +27,7 @@ type Instructions struct {
 	Publish *Publish `json:"publish,omitempty"` // nil: the zone is not known
 
 	Verified bool `json:"verified"`
+	Absent   bool `json:"absent,omitempty"` // it is verified, but the last sweeps did not find the record
 	// Checked reports whether an open row has the record checked. Next is when; zero: soon.
 	Checked bool      `json:"checked"`
 	Next    time.Time `json:"next_check,omitzero"`
@@ -56,6 +57,7 @@ func (d Domain) Instructions(ctx context.Context, checker *dnscheck.Checker) (In
 		return i, cli.Fixed(fmt.Errorf("the TXT record of domain %s has characters that cannot be copied: %s", d.ID,
 			txtRecord(i.Host, i.TXT)), "have the domain created again, and compare it with the tenant's record")
 	}
+	i.Absent = i.Verified && d.Swept != nil && d.Swept.Absence != nil
 	i.checks(d)
 	if checker == nil || i.Domain == "" {
 		return i, nil

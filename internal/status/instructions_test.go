@@ -69,6 +69,11 @@ func TestInstructionsSayWhatToPublish(t *testing.T) {
 			command: "enqueue domains verify --tenant acme --org org_1 --domain ord_1"},
 		{name: "verified", domain: known(func(k *status.KnownDomain) { k.Status = "verified" }),
 			want: []string{"The domain is verified."}, not: []string{"We look", "Tell us"}},
+		{name: "absent in sweeps", domain: func() status.Domain {
+			d := known(func(k *status.KnownDomain) { k.Status = "verified" })
+			d.Swept = &status.SweptDomain{Absence: &status.Absence{}}
+			return d
+		}(), want: []string{"the record is no longer there: publish it again"}, not: []string{"The domain is verified"}},
 		{name: "too long for the index, and an open row has it", domain: func() status.Domain {
 			d := with(known(func(k *status.KnownDomain) { k.TXT = "" }), open)
 			d.Record = &handlers.VerifyRecord{Domain: "example.com", Host: "_v.example.com", TXT: strings.Repeat("x", 200)}
