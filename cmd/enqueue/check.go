@@ -148,28 +148,17 @@ func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[
 	return func(yield func(status.TXTRecord, error) bool) { yield(record, nil) }, nil
 }
 
-// stored returns the record that a worker has read for an open row.
+// stored returns the record that a worker has read last.
 func (c *checkCommand) stored(ctx context.Context, t *tool) (status.TXTRecord, error) {
 	name, err := c.named(ctx, t, c.Tenant)
 	if err != nil {
 		return status.TXTRecord{}, err
 	}
 	found, err := t.readDomain(ctx, name, math.MaxInt)
-	record := status.TXTRecord{Organization: name.Organization, ID: name.ID}
-	switch k, r := found.Known, found.Record; {
-	case err != nil:
-		return record, err
-	case r != nil:
-		record.Host, record.TXT, record.Domain = r.Host, r.TXT, r.Domain
-	case k != nil && k.TXT != "":
-		record.Host, record.TXT, record.Domain = k.Host, k.TXT, k.Name
-	default:
-		return record, cli.Fixed(
-			fmt.Errorf("the TXT record of domain %s of organization %s is not known here: no row of tenant %s about it was executed",
-				name.ID, name.Organization, c.Tenant),
-			"submit the domain again (enqueue domains verify), or name the record by --host and --txt")
+	if err != nil {
+		return status.TXTRecord{}, err
 	}
-	return record, nil
+	return found.TXTRecord()
 }
 
 // rows returns the records of the file: any rows of domains verify that have host and value.

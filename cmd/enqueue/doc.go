@@ -16,6 +16,7 @@
 //	pending.go    runs whose rows the workers find
 //	dryrun.go     the estimate of a submission
 //	submit.go     submissions
+//	instructions.go  domains instructions
 //	check.go      domains check
 //	files.go      the files of rows that a submission reads, and that of its bad rows
 //	domain.go     domains show and history

@@ -26,13 +26,14 @@ type grammar struct {
 	Version   kong.VersionFlag `help:"Print the version and exit."`
 
 	Domains struct {
-		Verify  verifyCommand  `cmd:"" help:"${domains_verify}"`
-		Update  updateCommand  `cmd:"" help:"${domains_update}"`
-		Check   checkCommand   `cmd:"" help:"Check TXT records now and explain each fault; change nothing."`
-		Show    domainCommand  `cmd:"" help:"Show a discovery domain: its rows in all runs, why one is open, and what sweeps found."`
-		History historyCommand `cmd:"" help:"Show the results of sweeps for a discovery domain, and its revocations."`
-		Sweep   sweepCommand   `cmd:"" help:"${domains_sweep}"`
-		Revoke  revokeCommand  `cmd:"" help:"${domains_revoke}"`
+		Verify       verifyCommand       `cmd:"" help:"${domains_verify}"`
+		Update       updateCommand       `cmd:"" help:"${domains_update}"`
+		Check        checkCommand        `cmd:"" help:"Check TXT records now and explain each fault; change nothing."`
+		Show         domainCommand       `cmd:"" help:"Show a discovery domain: its rows in all runs, why one is open, and what sweeps found."`
+		History      historyCommand      `cmd:"" help:"Show the results of sweeps for a discovery domain, and its revocations."`
+		Instructions instructionsCommand `cmd:"" help:"Print what the owner of a domain has to publish, to be sent to them."`
+		Sweep        sweepCommand        `cmd:"" help:"${domains_sweep}"`
+		Revoke       revokeCommand       `cmd:"" help:"${domains_revoke}"`
 	} `cmd:"" help:"Verify, update, check and inspect discovery domains."`
 	Clients struct {
 		Remove removeCommand `cmd:"" help:"${clients_remove}"`

@@ -82,6 +82,7 @@ func TestBrowser(t *testing.T) {
 
 	t.Run("sign-in", func(t *testing.T) { o.signsIn(t, b) })
 	t.Run("pages", func(t *testing.T) { o.looksWell(t, b, axe) })
+	t.Run("copy", func(t *testing.T) { o.copies(t, b) })
 	t.Run("live", func(t *testing.T) { o.isLive(t, b) })
 	t.Run("markup", func(t *testing.T) { o.staysText(t, b) })
 	t.Run("keyboard", func(t *testing.T) { o.keyboard(t, b) })
@@ -151,6 +152,27 @@ func (o operated) lookup() string {
 	d := o.sample.Swept[0]
 	return "/domains?" + url.Values{"tenant": {tasks.DefaultTenant}, "organization": {d.Organization},
 		"domain": {d.Domain}}.Encode()
+}
+
+// copies presses the buttons that copy a record, with a clipboard and with one that refuses.
+func (o operated) copies(t *testing.T, b *browser) {
+	tab := b.tab(t)
+	tab.open(o.lookup(), "#publish")
+	const button, value = `document.querySelector("[data-copy=publish-value]")`, `document.getElementById("publish-value").innerText`
+	for _, clipboard := range []struct{ write, says, holds string }{
+		{"(text) => { window.copied = text; return Promise.resolve(); }", "Copied", "window.copied"},
+		{"() => Promise.reject(new Error())", "Not copied: the text is selected", "getSelection().toString()"},
+	} {
+		evaluate[bool](tab, `Object.defineProperty(navigator, "clipboard", {configurable: true, value: {writeText: `+
+			clipboard.write+`}}) === navigator`)
+		tab.do("focus the button", chromedp.Evaluate[chromedp.Void](button+".focus()"))
+		tab.press(kb.Enter)
+		tab.until("it says "+clipboard.says, `document.getElementById("live").innerText.startsWith(`+quoted(clipboard.says)+`)`)
+		if got, want := evaluate[string](tab, clipboard.holds), evaluate[string](tab, value); got != want || want == "" {
+			t.Errorf("%s: %q, want %q", clipboard.says, got, want)
+		}
+		tab.until("the button is as before", button+`.innerText === "Copy"`)
+	}
 }
 
 // isLive checks that a run's bar grows without a reload of the page.

@@ -38,6 +38,9 @@ type domainAnswer struct {
 	RecordProblem string                    // why it could not be read; Record is empty then
 	Known         status.Domain
 	Checked       *checkView
+	Publish       status.Instructions
+	PublishText   string // the instructions, to be sent to the customer
+	PublishError  string // why it is not known what to publish; empty: it is
 }
 
 // summary is the answer in a sentence or two, and the remedy.
@@ -128,10 +131,30 @@ func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 	}
 	if recordErr != nil {
 		p.Answer.RecordProblem = printable(recordErr.Error())
-		return http.StatusOK
+	} else {
+		p.Answer.Record = record
 	}
-	p.Answer.Record = record
+	p.Answer.instruct(ctx, tenant)
 	return http.StatusOK
+}
+
+// instruct says what to publish: the API's record, or else the one that a worker has read. The
+// zone is searched only if the API was read, which bounds how often.
+func (a *domainAnswer) instruct(ctx context.Context, t Tenant) {
+	known, checker := a.Known, t.DNS
+	if r := a.Record; a.RecordProblem == "" {
+		known.Record, known.Known = nil, &status.KnownDomain{DomainName: known.DomainName, Name: r.Domain,
+			Host: r.VerificationHost, TXT: r.VerificationTXT, Status: string(r.Status)}
+	} else {
+		checker = nil
+	}
+	var err error
+	if a.Publish, err = known.Instructions(ctx, checker); err == nil {
+		a.PublishText, err = a.Publish.Text()
+	}
+	if err != nil {
+		a.PublishError = err.Error()
+	}
 }
 
 // known reads the state of the domain in Redis.

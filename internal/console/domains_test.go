@@ -8,18 +8,21 @@ import (
 	"fmt"
 	"html"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/hibiken/asynq"
+	"github.com/miekg/dns"
 	"github.com/redis/go-redis/v9"
 
 	"orgops/apiclient"
@@ -54,7 +57,8 @@ type lookSite struct {
 	domain sandbox.Domain
 }
 
-func newLookSite(t *testing.T) lookSite {
+// newLookSite returns the site. Its resolvers are those of the sandbox unless there are others.
+func newLookSite(t *testing.T, resolvers ...dnscheck.Resolver) lookSite {
 	t.Helper()
 	box, err := sandbox.Start(sandbox.Options{Resolvers: 3})
 	if err != nil {
@@ -76,13 +80,14 @@ func newLookSite(t *testing.T) lookSite {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var resolvers []dnscheck.Resolver
-	for _, addr := range box.DNSAddrs() {
-		r, err := dnscheck.ParseResolver(addr)
-		if err != nil {
-			t.Fatal(err)
+	if len(resolvers) == 0 {
+		for _, addr := range box.DNSAddrs() {
+			r, err := dnscheck.ParseResolver(addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resolvers = append(resolvers, r)
 		}
-		resolvers = append(resolvers, r)
 	}
 	checker, err := dnscheck.New(dnscheck.Config{Resolvers: resolvers, Timeout: time.Minute})
 	if err != nil {
@@ -203,15 +208,80 @@ func TestDomainPageShowsTheRecordWhole(t *testing.T) {
 	d := s.box.AddDomain(s.org, sandbox.Domain{Domain: strings.Repeat("subsidiary.", 9) + "example",
 		TXT: "token=" + strings.Repeat("0123456789abcdef", 12) + "  &end"})
 	_, page := s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, d.ID).Encode(), nil)
-	wantIn(t, page, "<dt>TXT record at</dt><dd><code>"+d.Host+"</code></dd>",
-		"<dt>Expected value</dt><dd><code>"+html.EscapeString(d.TXT)+"</code></dd>")
+	wantIn(t, page, `<dt>Full name</dt><dd><code id="publish-host">`+d.Host+"</code>",
+		`<dt>Value</dt><dd><code id="publish-value">`+html.EscapeString(d.TXT)+"</code>")
 
 	s.row(t, "run-1", "acme", s.org, d.ID, "", "")
 	s.execute(t, "run-1", handlers.VerifyConfig{DNS: tooFewDNS{}})
 	s.box.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Status: http.StatusServiceUnavailable})
 	_, page = s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, d.ID).Encode(), nil)
-	wantIn(t, page, "<dt>TXT record at, as a worker read it</dt><dd><code>"+d.Host+"</code></dd>",
-		"<dt>Expected value then</dt><dd><code>"+html.EscapeString(d.TXT)+"</code></dd>")
+	wantIn(t, page, "As a worker has read it last.",
+		`<dt>Full name</dt><dd><code id="publish-host">`+d.Host+"</code>",
+		`<dt>Value</dt><dd><code id="publish-value">`+html.EscapeString(d.TXT)+"</code>")
+}
+
+// TestDomainPageSaysWhatToPublish: support copies from the page, by buttons or without a script.
+func TestDomainPageSaysWhatToPublish(t *testing.T) {
+	s := newLookSite(t, zoneAtGoDaddy(t, "northwind.example."))
+	name := "_ss-verification." + s.org
+	_, page := s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil)
+	wantIn(t, page, "<dt>Type</dt><dd>TXT</dd>", `<code id="publish-name">`+name+"</code>",
+		"<dt>In the zone</dt><dd>northwind.example, by its name servers at GoDaddy</dd>", "<dt>TTL</dt><dd>300 seconds</dd>",
+		"   Name:       "+name+"\n   Full name:  "+s.domain.Host+"\n   Value:      "+s.domain.TXT+"\n",
+		"Tell us when you have published", "enqueue domains verify --tenant acme --org "+s.org+" --domain "+s.domain.ID)
+	for _, what := range []string{"name", "host", "value", "text"} {
+		wantIn(t, page, ` id="publish-`+what+`">`, `<button type="button" data-copy="publish-`+what+`" aria-label="Copy `)
+	}
+
+	s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "not_yet: no")
+	_, page = s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil)
+	wantIn(t, page, "We look for the record by ourselves, next on ", "<dt>Next check</dt><dd><time")
+	wantNotIn(t, page, "Tell us when")
+
+	s.box.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Status: http.StatusServiceUnavailable})
+	_, page = s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil)
+	wantIn(t, page, "no row of tenant acme about it was executed")
+	wantNotIn(t, page, "publish-value")
+}
+
+// TestWhatToPublishIsText has a tenant's record say markup.
+func TestWhatToPublishIsText(t *testing.T) {
+	s := newLookSite(t)
+	d := s.box.AddDomain(s.org, sandbox.Domain{Domain: "markup.example", TXT: script + "\u202e"})
+	_, page := s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, d.ID).Encode(), nil)
+	wantIn(t, page, "has characters that cannot be copied", html.EscapeString(script)+"\\u202e")
+	wantNotIn(t, page, script, "data-copy")
+	d = s.box.AddDomain(s.org, sandbox.Domain{Domain: "markup2.example", TXT: "</pre>" + script})
+	_, page = s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, d.ID).Encode(), nil)
+	wantIn(t, page, "   Value:      "+html.EscapeString("</pre>"+script)+"\n")
+	wantNotIn(t, page, script, "</pre><script")
+}
+
+// zoneAtGoDaddy returns a resolver that knows the name servers of a zone, and nothing else.
+func zoneAtGoDaddy(t *testing.T, zone string) dnscheck.Resolver {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := make(chan struct{})
+	server := &dns.Server{PacketConn: conn, NotifyStartedFunc: func() { close(up) },
+		Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
+			m := new(dns.Msg)
+			m.SetReply(q)
+			m.RecursionAvailable = true
+			if one := q.Question[0]; one.Qtype == dns.TypeNS && dns.CanonicalName(one.Name) == zone {
+				m.Answer = []dns.RR{&dns.NS{Hdr: dns.RR_Header{Name: one.Name, Rrtype: one.Qtype, Class: dns.ClassINET, Ttl: 60},
+					Ns: "ns47.domaincontrol.com."}}
+			}
+			_ = w.WriteMsg(m)
+		})}
+	var running sync.WaitGroup
+	running.Go(func() { _ = server.ActivateAndServe() })
+	<-up
+	t.Cleanup(running.Wait)
+	t.Cleanup(func() { _ = server.Shutdown() })
+	return dnscheck.Resolver{Addr: conn.LocalAddr().(*net.UDPAddr).AddrPort(), Transport: "udp"}
 }
 
 // knows has the index of names store a domain.

@@ -80,14 +80,19 @@ func publishAt(ctx context.Context, checker *dnscheck.Checker, v dnscheck.Verdic
 			return nil, err
 		}
 	}
+	return publishIn(v.Host, zone), nil
+}
+
+// publishIn returns how the host's record is entered in the zone; nil: there is none.
+func publishIn(host string, zone dnscheck.Zone) *Publish {
 	if zone.Name == "" {
-		return nil, nil
+		return nil
 	}
-	p := &Publish{Zone: zone.Name, Name: provider.Name(v.Host, zone.Name)}
+	p := &Publish{Zone: zone.Name, Name: provider.Name(host, zone.Name)}
 	if known, ok := provider.Of(zone.Servers); ok {
 		p.Provider, p.Hint = known.Name, known.Hint
 	}
-	return p, nil
+	return p
 }
 
 // Findings are the findings of a check or a proof.

@@ -15,23 +15,7 @@ import (
 // TestCheckSaysHowToEnterTheRecord has a resolver know the name servers of example.com, and a TXT
 // record at one of its names.
 func TestCheckSaysHowToEnterTheRecord(t *testing.T) {
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	up := make(chan struct{})
-	server := &dns.Server{PacketConn: conn, NotifyStartedFunc: func() { close(up) }, Handler: dns.HandlerFunc(answer)}
-	var running sync.WaitGroup
-	running.Go(func() { _ = server.ActivateAndServe() })
-	<-up
-	t.Cleanup(running.Wait)
-	t.Cleanup(func() { _ = server.Shutdown() })
-	checker, err := dnscheck.New(dnscheck.Config{Resolvers: []dnscheck.Resolver{
-		{Addr: conn.LocalAddr().(*net.UDPAddr).AddrPort(), Transport: "udp"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(checker.Close)
+	checker := knowsExampleCom(t)
 	for _, test := range []struct {
 		host, token string
 		want        []string // lines; nil: none of them
@@ -60,6 +44,29 @@ func TestCheckSaysHowToEnterTheRecord(t *testing.T) {
 			t.Errorf("%s: how to enter it:\n%s", test.host, text.String())
 		}
 	}
+}
+
+// knowsExampleCom returns a checker with that resolver.
+func knowsExampleCom(t *testing.T) *dnscheck.Checker {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := make(chan struct{})
+	server := &dns.Server{PacketConn: conn, NotifyStartedFunc: func() { close(up) }, Handler: dns.HandlerFunc(answer)}
+	var running sync.WaitGroup
+	running.Go(func() { _ = server.ActivateAndServe() })
+	<-up
+	t.Cleanup(running.Wait)
+	t.Cleanup(func() { _ = server.Shutdown() })
+	checker, err := dnscheck.New(dnscheck.Config{Resolvers: []dnscheck.Resolver{
+		{Addr: conn.LocalAddr().(*net.UDPAddr).AddrPort(), Transport: "udp"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(checker.Close)
+	return checker
 }
 
 func answer(w dns.ResponseWriter, q *dns.Msg) {

@@ -10,6 +10,7 @@
 //	plan.go      the estimate of a submission
 //	acts.go      who did what to a run or a tenant
 //	estimate.go  rate, time left and obstacles of runs
+//	instructions.go  what to publish, for the owner of a domain
 //	domain.go    a domain's rows and its recorded state
 //	find.go      domains by name or id
 //	swept.go     the state of a domain recorded by sweeps

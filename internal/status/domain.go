@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/dnscheck"
+	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/runs"
@@ -109,6 +110,28 @@ func (d *Domain) add(ctx context.Context, l *runs.Ledger, found intake.DomainRow
 	}
 	d.Rows = append(d.Rows, row)
 	return nil
+}
+
+// TXTRecord returns the record to publish, as a worker has read it last.
+func (d Domain) TXTRecord() (TXTRecord, error) {
+	record := TXTRecord{Organization: d.Organization, ID: d.ID}
+	switch k, r := d.Known, d.Record; {
+	case k != nil && k.Host != "" && k.TXT != "":
+		record.Host, record.TXT, record.Domain = k.Host, k.TXT, k.Name
+	case r != nil:
+		record.Host, record.TXT, record.Domain = r.Host, r.TXT, r.Domain
+	case k != nil:
+		return record, cli.Fixed(
+			fmt.Errorf("the TXT record of domain %s of organization %s is too long to be kept here", d.ID, d.Organization),
+			"see the domain's page, which reads the tenant's record, or have a row of it wait: "+
+				"enqueue domains verify --tenant %s --org %s --domain %s", d.Tenant, d.Organization, d.ID)
+	default:
+		return record, cli.Fixed(
+			fmt.Errorf("the TXT record of domain %s of organization %s is not known here: no row of tenant %s about it was executed",
+				d.ID, d.Organization, d.Tenant),
+			"submit the domain again (enqueue domains verify), or name the record: enqueue domains check --host HOST --txt VALUE")
+	}
+	return record, nil
 }
 
 // Text returns the row's result, or why it is open and when it is checked next.

@@ -125,6 +125,26 @@ async function refresh() {
   if (changed !== null) document.getElementById("live").textContent = changed;
 }
 
+// copy copies the text of the element that a button names, and says so on the button and to
+// screen readers. Browsers without a clipboard, as over plain HTTP, get the text selected.
+async function copy(button) {
+  const source = document.getElementById(button.dataset.copy), live = document.getElementById("live");
+  try {
+    await navigator.clipboard.writeText(source.textContent);
+    live.textContent = "Copied";
+    button.textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren(source);
+    live.textContent = "Not copied: the text is selected, copy it by the keyboard";
+  }
+  setTimeout(() => { button.textContent = "Copy"; live.textContent = ""; }, every);
+}
+
+for (const button of document.querySelectorAll("button[data-copy]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => copy(button));
+}
+
 async function keepUp() {
   const began = performance.now();
   try {

@@ -1,0 +1,151 @@
+package status
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+	texttemplate "text/template"
+	"time"
+
+	"orgops/dnscheck"
+	"orgops/internal/cli"
+	"orgops/tasks"
+)
+
+// Instructions tell the owner of a domain, who may never have seen DNS, which record to publish.
+type Instructions struct {
+	DomainName
+
+	Domain  string   `json:"domain,omitempty"` // empty: only its host is known
+	Type    string   `json:"type"`
+	Host    string   `json:"verification_host"`
+	TXT     string   `json:"verification_txt"`
+	TTL     int      `json:"ttl_seconds"`
+	Publish *Publish `json:"publish,omitempty"` // nil: the zone is not known
+
+	Verified bool `json:"verified"`
+	Absent   bool `json:"absent,omitempty"` // it is verified, but the last sweeps did not find the record
+	// Checked reports whether an open row has the record checked. Next is when; zero: soon.
+	Checked bool      `json:"checked"`
+	Next    time.Time `json:"next_check,omitzero"`
+	// Command has the record checked if nothing does; "": it is checked, or the domain is verified.
+	Command string `json:"command,omitempty"`
+}
+
+const (
+	// recommendedTTL is how long resolvers keep the record, in seconds: a customer who has mistyped
+	// it waits that long for the correction. Shorter ones are refused by some panels.
+	recommendedTTL = 300
+	// zoneWait bounds the search for the zone.
+	zoneWait = 3 * time.Second
+)
+
+// Instructions returns what to publish. The zone is that of the domain, not of the host: the query
+// for a host without a record would have the resolvers cache its absence. Without a checker, or an
+// answer, the name relative to the zone is left out.
+func (d Domain) Instructions(ctx context.Context, checker *dnscheck.Checker) (Instructions, error) {
+	r, err := d.TXTRecord()
+	i := Instructions{DomainName: d.DomainName, Domain: r.Domain, Type: "TXT", Host: r.Host, TXT: r.TXT,
+		TTL: recommendedTTL, Verified: d.Known != nil && d.Known.Status == "verified"}
+	switch {
+	case err != nil:
+		return i, err
+	case Whole(i.Host) != i.Host || Whole(i.TXT) != i.TXT:
+		return i, cli.Fixed(fmt.Errorf("the TXT record of domain %s has characters that cannot be copied: %s", d.ID,
+			txtRecord(i.Host, i.TXT)), "have the domain created again, and compare it with the tenant's record")
+	}
+	i.Absent = i.Verified && d.Swept != nil && d.Swept.Absence != nil
+	i.checks(d)
+	if checker == nil || i.Domain == "" {
+		return i, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, zoneWait)
+	defer cancel()
+	if zone, err := checker.ZoneOf(ctx, i.Domain); err == nil {
+		i.Publish = publishIn(i.Host, zone)
+	}
+	return i, nil
+}
+
+// checks says whether an open row has the record checked.
+func (i *Instructions) checks(d Domain) {
+	if i.Verified {
+		return
+	}
+	i.Command = fmt.Sprintf("enqueue domains verify --tenant %s --org %s --domain %s", d.Tenant, d.Organization, d.ID)
+	for _, row := range d.Rows {
+		switch {
+		case row.Outcome != "" || row.Kind != tasks.TypeVerify:
+			continue
+		case row.Ledger.Paused:
+			i.Command = fmt.Sprintf("enqueue runs resume %s --tenant %s", row.Run, d.Tenant)
+			continue
+		}
+		i.Checked, i.Command = true, ""
+		if row.NextCheck.After(time.Now()) {
+			i.Next = row.NextCheck.UTC()
+		}
+		return
+	}
+}
+
+// The instructions in each format. The sentences are in one file for all.
+var (
+	//go:embed instructions
+	instructionFiles     embed.FS
+	textInstructions     = texttemplate.Must(sentences("text.tmpl"))
+	markdownInstructions = texttemplate.Must(sentences("markdown.tmpl"))
+	htmlInstructions     = template.Must(template.ParseFS(instructionFiles, "instructions/html.tmpl",
+		"instructions/sentences.tmpl"))
+)
+
+func sentences(format string) (*texttemplate.Template, error) {
+	return texttemplate.New(format).Funcs(texttemplate.FuncMap{"span": codeSpan}).ParseFS(instructionFiles,
+		"instructions/"+format, "instructions/sentences.tmpl")
+}
+
+// codeSpan returns text in which Markdown finds no markup and no link.
+func codeSpan(s string) string {
+	fence := "`"
+	for strings.Contains(s, fence) {
+		fence += "`"
+	}
+	if len(fence) > 1 {
+		s = " " + s + " " // which are not shown
+	}
+	return fence + s + fence
+}
+
+// Write writes the instructions as text.
+func (i Instructions) Write(out io.Writer) error { return textInstructions.Execute(out, i.printable()) }
+
+// WriteMarkdown writes the instructions as Markdown.
+func (i Instructions) WriteMarkdown(out io.Writer) error {
+	return markdownInstructions.Execute(out, i.printable())
+}
+
+// WriteHTML writes the instructions as a part of an HTML page or mail.
+func (i Instructions) WriteHTML(out io.Writer) error {
+	return htmlInstructions.Execute(out, i.printable())
+}
+
+// Text returns the instructions as text.
+func (i Instructions) Text() (string, error) {
+	var text strings.Builder
+	err := i.Write(&text)
+	return text.String(), err
+}
+
+// printable returns the instructions with their texts of strangers on one line each.
+func (i Instructions) printable() Instructions {
+	i.Domain, i.Host, i.TXT = Whole(i.Domain), Whole(i.Host), Whole(i.TXT)
+	if i.Publish != nil {
+		p := *i.Publish
+		p.Zone, p.Name = Whole(p.Zone), Whole(p.Name)
+		i.Publish = &p
+	}
+	return i
+}
