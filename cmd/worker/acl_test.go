@@ -243,8 +243,8 @@ func (f *fleet) looks(remembered string) {
 	for _, args := range [][]string{
 		{"runs", "list"}, {"runs", "show", "held"}, {"runs", "show", "held", "--open"}, {"runs", "show", "domains"},
 		{"runs", "follow", "clients"},
-		{"runs", "failed", "cancelled"}, {"domains", "show", "--org", domain[0], "--domain", domain[1]},
-		{"domains", "history", "--domain", remembered},
+		{"runs", "failed", "cancelled"}, {"domains", "show", "--org", domain[0], domain[1]},
+		{"domains", "history", remembered},
 	} {
 		err := f.command("looks", "enqueue", args...).Run()
 		if err != nil {

@@ -117,7 +117,7 @@ func (s *sweeps) drain() {
 
 func (s *sweeps) wantHistory(domain string, parts ...string) {
 	s.t.Helper()
-	history := s.typed("domains", "history", "--domain", domain)
+	history := s.typed("domains", "history", domain)
 	for _, part := range parts {
 		if !strings.Contains(history, part) {
 			s.t.Errorf("the history of %s does not mention %q:\n%s", domain, part, history)
