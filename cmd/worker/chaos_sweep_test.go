@@ -103,7 +103,7 @@ func (c *chaos) drawSweep(draws *rand.Rand) func() {
 		}
 		if d.class == "absent" && !d.gone && o.swept {
 			d.gone = true
-			c.box.SetTXT(d.host)
+			c.box.Remove(d.host)
 		} else if back && d.gone && d.published.IsZero() {
 			d.published, back = time.Now(), false
 			c.box.SetTXT(d.host, d.txt)
