@@ -90,7 +90,7 @@ type diagnosis struct {
 	wildcard            bool // the host's value comes from one
 }
 
-// add adds a mistake with what was found at a name, unless there is one of the kind.
+// add adds a mistake and the values found at a name. A kind of mistake is added once.
 func (d *diagnosis) add(m Mistake, at, found string) {
 	if !slices.ContainsFunc(d.Findings, func(f Finding) bool { return f.Mistake == m }) {
 		d.Findings = append(d.Findings, Finding{Mistake: m, Host: shownHost(at), Found: found})

@@ -43,7 +43,7 @@ const (
 type Finding struct {
 	Mistake Mistake `json:"mistake"`
 	Host    string  `json:"host"` // where it was found; of name servers, their zone
-	// Found is what was found there, quoted as printable ASCII without links, at most 64 characters
+	// Found has the values there, quoted as printable ASCII without links, at most 64 characters
 	// of each value; empty: the token itself, or nothing that the mistake does not say.
 	Found    string `json:"found,omitempty"`
 	Sentence string `json:"sentence"` // that of Advice
@@ -76,7 +76,7 @@ var advice = map[Mistake]string{
 		"make sure to add the record at those to which the registrar delegates the domain, or change the delegation there.",
 }
 
-// Advice returns what is wrong with the record that must be at a host, and the remedy, for the
+// Advice describes the mistake with the record of a host, and the remedy, for the
 // customer. The mistake may be that of another version.
 func (f Finding) Advice(host string) string {
 	host = shownHost(unrooted(host))
@@ -95,7 +95,7 @@ func (f Finding) Advice(host string) string {
 	return fmt.Sprintf(sentence, host, f.Host, f.Found, short)
 }
 
-// maxFound is how many characters of a value are kept, quoted.
+// maxFound bounds the stored characters of a value, quoted.
 const maxFound = 64
 
 func shownFound(text string) string {

@@ -34,7 +34,7 @@ func (*domainCommand) Help() string {
 	return `Print what the workers have found; the API and the DNS are not queried. For an open or expired row that is the last check
 without the token, with the answer of each name server and resolver.
 
-A name is found once a row about the domain was executed, whoever submitted it. All stored rows of the tenant's runs
+A name is found after the first execution of a row about the domain, from any source. All stored rows of the tenant's runs
 about domains are read, about a million a second. Rows that were enqueued without a run are found while they are open.
 
 Example:

@@ -54,9 +54,10 @@ func nameTenant(err error) error {
 type oneDomain struct {
 	Org    string `noenv:"true" placeholder:"ORG" help:"Organization id of a single domain, if several have it or no row about it was executed yet."`
 	Domain string `noenv:"true" placeholder:"NAME|ID" help:"A single domain instead of a file: its name or its discovery domain id."`
+	noFile bool   // the domain was given as a file, which does not exist
 }
 
-// take takes a domain's name in the place of a file.
+// take sets the domain if the file argument is a domain's name, and no such file exists.
 func (o *oneDomain) take(file *string) {
 	name := *file
 	switch path.Ext(name) {
@@ -67,7 +68,7 @@ func (o *oneDomain) take(file *string) {
 		return
 	}
 	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
-		o.Domain, *file = name, ""
+		o.Domain, o.noFile, *file = name, true, ""
 	}
 }
 
@@ -107,7 +108,7 @@ func (o oneDomain) named(ctx context.Context, t *tool, tenant string) (status.Do
 	case err != nil:
 		return name, err
 	case found.Prefix:
-		return name, unknownDomain(name, all)
+		return name, o.unknown(name, all)
 	case len(all) > 1:
 		return name, cli.Usage(cli.Fixed(fmt.Errorf("several organizations of tenant %s have domain %s: %s", tenant,
 			status.Shown(o.Domain), listed(all)), "name one of them by --org"))
@@ -119,14 +120,17 @@ func (o oneDomain) named(ctx context.Context, t *tool, tenant string) (status.Do
 // mostCandidates is how many domains an error lists.
 const mostCandidates = 10
 
-// unknownDomain is the error of a domain that is not in the index of names, and those whose names
+// unknown is the error of a domain that is not in the index of names, and those whose names
 // begin so.
-func unknownDomain(asked status.DomainName, similar []status.KnownDomain) error {
+func (o oneDomain) unknown(asked status.DomainName, similar []status.KnownDomain) error {
 	where := "tenant " + asked.Tenant
 	if asked.Organization != "" {
 		where = "organization " + asked.Organization + " of " + where
 	}
 	err := fmt.Errorf("no domain %s of %s is known here", status.Shown(asked.ID), where)
+	if o.noFile {
+		err = fmt.Errorf("no such file, and %w", err)
+	}
 	if len(similar) > 0 {
 		err = fmt.Errorf("%w; there is %s", err, listed(similar))
 	}

@@ -133,7 +133,7 @@ type failedCommand struct {
 func (*failedCommand) Help() string {
 	return `The rows keep the form in which they were submitted, with orgops_outcome and orgops_error added: CSV as CSV, safe to open in a
 spreadsheet, JSON Lines as JSON Lines (with --json always JSON Lines). For letters to customers, rows of domains verify also get domain,
-host and value of the TXT record to publish, found (what was found instead) and advice. The file can be submitted as it is: these columns are ignored.
+host and value of the TXT record to publish, found (the values at the name) and advice. The file can be submitted as it is: these columns are ignored.
 
 Example:
 

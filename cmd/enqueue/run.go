@@ -31,7 +31,7 @@ type grammar struct {
 		Check        checkCommand        `cmd:"" help:"Check TXT records now and explain each fault; change nothing."`
 		Show         domainCommand       `cmd:"" help:"Show a discovery domain: its rows in all runs, why one is open, and what sweeps found."`
 		History      historyCommand      `cmd:"" help:"Show the results of sweeps for a discovery domain, and its revocations."`
-		Instructions instructionsCommand `cmd:"" help:"Print what the owner of a domain has to publish, to be sent to them."`
+		Instructions instructionsCommand `cmd:"" help:"Print the record for the owner of a domain to publish, with instructions."`
 		Sweep        sweepCommand        `cmd:"" help:"${domains_sweep}"`
 		Revoke       revokeCommand       `cmd:"" help:"${domains_revoke}"`
 	} `cmd:"" help:"Verify, update, check and inspect discovery domains."`

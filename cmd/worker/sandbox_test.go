@@ -69,7 +69,7 @@ func sampleReport(t *testing.T) string {
 		domain, _ := box.Domain(d.Organization, d.Domain)
 		fmt.Fprintf(&b, "  %s (%s %s): %s%s\n", domain.Domain, d.Organization, d.Domain, d.State, map[string]string{
 			"absent": ": There is no TXT record at " + domain.Host +
-				": the name does not exist. (unproven: its token was never proven, so that nobody knows whether it is gone)",
+				": the name does not exist. (unproven: its token was never proven, so its absence proves nothing)",
 			"unknown": ": The TXT record at " + domain.Host +
 				" could not be checked: the domain's name servers do not answer as they should (SERVFAIL). (it counts neither as there nor as gone)",
 		}[d.State])

@@ -40,7 +40,7 @@ type domainAnswer struct {
 	Checked       *checkView
 	Publish       status.Instructions
 	PublishText   string // the instructions, to be sent to the customer
-	PublishError  string // why it is not known what to publish; empty: it is
+	PublishError  string // why the record to publish is not known; empty: it is
 }
 
 // summary is the answer in a sentence or two, and the remedy.
@@ -138,7 +138,7 @@ func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 	return http.StatusOK
 }
 
-// instruct says what to publish: the API's record, or else the one that a worker has read. The
+// instruct returns the record to publish: the API's, or else the one that a worker has read. The
 // zone is searched only if the API was read, which bounds how often.
 func (a *domainAnswer) instruct(ctx context.Context, t Tenant) {
 	known, checker := a.Known, t.DNS

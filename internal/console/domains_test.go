@@ -300,7 +300,7 @@ func (s lookSite) knows(t *testing.T, run ledger.RunID, organization, id, name s
 }
 
 // TestDomainPageShowsTheMistake checks that pages have the mistake and its remedy as the reason of
-// a row, and that what was found is neither markup nor a link.
+// a row, and that the values found are neither markup nor a link.
 func TestDomainPageShowsTheMistake(t *testing.T) {
 	s := newLookSite(t)
 	s.box.SetTXT(s.domain.Host, `<a href="https://evil.example">`+s.domain.TXT+"</a>")

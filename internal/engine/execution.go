@@ -63,7 +63,7 @@ type Row struct {
 	Intent *ledger.Intent
 	// Intended reports whether the row has an intent in the ledger.
 	Intended bool
-	// Subject is what the row is about, as the handler has read it; nil: not known. It is stored
+	// Subject is the object of the row, as the handler has read it; nil: not known. It is stored
 	// with the end of the execution.
 	Subject *ledger.Subject
 

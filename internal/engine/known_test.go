@@ -12,7 +12,7 @@ import (
 	"orgops/tasks/handlers"
 )
 
-// known returns what the index of names has of the row's domain.
+// known returns the entry of the row's domain in the index of names.
 func (s *site) knownDomain() (handlers.Known, bool) {
 	s.t.Helper()
 	subject, err := s.Subject(s.t.Context(), s.run.Tenant, dom)
@@ -26,7 +26,7 @@ func (s *site) knownDomain() (handlers.Known, bool) {
 	return k, true
 }
 
-// wantKnown compares what the index has of a domain, apart from times.
+// wantKnown compares the entry of a domain, apart from times.
 func (s *site) wantKnown(d sandbox.Domain, status apiclient.DomainStatus, state string) (k handlers.Known) {
 	s.t.Helper()
 	k, _ = s.knownDomain()

@@ -41,7 +41,7 @@ func (s *verifySite) open(number ledger.Row) handlers.OpenVerify {
 	return open
 }
 
-// TestVerifyWrongRecord publishes records as people do by mistake. A row says what is wrong from
+// TestVerifyWrongRecord publishes records as people do by mistake. A row names the mistake from
 // its first check until it expires.
 func TestVerifyWrongRecord(t *testing.T) {
 	t.Parallel()

@@ -8,8 +8,8 @@ import (
 	"orgops/internal/ledger"
 )
 
-// TestAtOnce has one submission sent by many at once: one run, each row once. Those who began
-// before the last one may be told so.
+// TestAtOnce has one submission sent by many at once: one run, each row once. The
+// requests that began before the last one may get a 409.
 func TestAtOnce(t *testing.T) { eachKind(t, testAtOnce) }
 
 func testAtOnce(t *testing.T, kind string) {

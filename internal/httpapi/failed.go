@@ -53,7 +53,7 @@ func (s *Server) rows(w http.ResponseWriter, r *http.Request, run ledger.Run) er
 	})
 }
 
-// sendRows sends what write writes as a file, in the first of the forms that the client accepts.
+// sendRows sends the output of write as a file, in the first of the forms that the client accepts.
 func (s *Server) sendRows(w http.ResponseWriter, r *http.Request, name string, forms []string,
 	write func(form string, out io.Writer) error) error {
 	mediaType, err := formOf(r, forms)

@@ -50,7 +50,7 @@ type Export struct {
 
 // ExportFailed writes the failed rows of a run to out, in their order and in the form in which
 // they were submitted, with their outcome and reason as orgops_outcome and orgops_error; those of
-// domain:verify with the record to publish, what was found, and advice. The output can be
+// domain:verify with the record to publish, the values found, and advice. The output can be
 // submitted unchanged; CSV is safe to open in a spreadsheet, unless it is raw. It holds a chunk of
 // rows at a time, and returns the number of rows. Rows that are settled meanwhile may or may not be
 // among them.
@@ -64,7 +64,7 @@ func ExportFailed(ctx context.Context, l *runs.Ledger, r ledger.Run, o Export, o
 }
 
 // ExportResults writes every row of a run to out, or those with the given outcomes, open rows
-// among them, as [ExportFailed] does, and adds what is known of each: its number, the domain, the
+// among them, as [ExportFailed] does, and adds to each: its number, the domain, the
 // time of its proof or last check, and the template that it created. format is empty for that in
 // which they were submitted. As CSV, rows that are whole objects have their ids or name alone.
 func ExportResults(ctx context.Context, l *runs.Ledger, r ledger.Run, format string, outcomes []string,

@@ -33,7 +33,7 @@ const ignoredPrefix = "orgops_"
 func ignored(name string) bool { return strings.HasPrefix(name, ignoredPrefix) }
 
 // adviceNames are columns of an export about records that were not found, as letters to customers
-// need them: the record to publish, what was found instead, and what to do. Rows may have columns
+// need them: the record to publish, the values found, and the remedy. Rows may have columns
 // of these names themselves, so they are ignored only in an exported file.
 var adviceNames = []string{"domain", "host", "value", "found", "advice"}
 

@@ -140,7 +140,7 @@
 //
 // # Names
 //
-// An execution that has read what its row is about, such as a domain, ends with that [Subject]: the
+// An execution that has read the object of its row, such as a domain, ends with that [Subject]: the
 // script of the end stores it in the tenant's index of names, where people find it by its name or
 // the beginning of it ([Ledger.Subjects]), and by its id ([Ledger.Subject]).
 //
@@ -178,7 +178,7 @@
 //	children.go           runs that repeat rows of another
 //	session.go            living and dead workers
 //	execution.go          the writes of an execution
-//	names.go              what rows are about, by name
+//	names.go              the index of names: the objects of rows
 //	rows.go               rows and results, for readers
 //	begin.go, release.go  the begin of an execution; the release of rows
 //	segment.go            the state of segments

@@ -22,7 +22,7 @@ var (
 	ErrRaced = errors.New("the run was changed meanwhile: read it again")
 	// ErrReplaced says that another producer stages the rows of the run by now.
 	ErrReplaced = errors.New("another submission of the run has begun since, and this one has ended")
-	// ErrLost says that Redis has lost what was submitted last. Nothing of the run was committed.
+	// ErrLost says that Redis has lost rows that were submitted. Nothing of the run was committed.
 	ErrLost = errors.New("redis has lost rows that were submitted: submit the run again under the same id")
 	// ErrMismatch is wrapped by each [MismatchError].
 	ErrMismatch = errors.New("not the same run")

@@ -22,7 +22,7 @@ type Ending interface {
 type RowEnd struct {
 	Row    Row
 	Ending Ending
-	// Subject is what the row is about, as the execution has read it; nil: not known.
+	// Subject is the object of the row, as the execution has read it; nil: not known.
 	Subject *Subject
 }
 

@@ -69,7 +69,7 @@ func (l *Ledger) Commit(ctx context.Context, run Run, sums []Sum) (Run, error) {
 	return s.Commit(ctx)
 }
 
-// writer returns the nonce by which the run is staged, and begins to stage it if nobody does.
+// writer returns the nonce by which the run is staged, and begins to stage it if no stager does.
 func (l *Ledger) writer(ctx context.Context, run Run) (string, error) {
 	nonce, err := l.rdb.HGet(ctx, HeaderKey(run.Tenant, run.ID), "writer").Result()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Subject is what a row is about and people look for by its name: a domain. The scripts that end
+// Subject is the object of a row, which people find by its name: a domain. The scripts that end
 // executions store those that executions have read, so that the index costs no command of its own.
 // A tenant has a million at most: a new one then replaces one of those that were read the longest
 // ago. At maxmemory the index stays as it is. It never keeps a row from ending.

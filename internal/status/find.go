@@ -17,8 +17,8 @@ type DomainName struct {
 	Tenant       string `json:"tenant"`
 }
 
-// KnownDomain is what the index of names has of a discovery domain: as the last execution of a row
-// about it has read it.
+// KnownDomain is the entry of a discovery domain in the index of names, as the last execution of a
+// row about it has read it.
 type KnownDomain struct {
 	DomainName
 

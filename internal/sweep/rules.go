@@ -55,7 +55,7 @@ func (r Rules) Unproven(s DomainState) bool {
 }
 
 // unproven is why a domain is never lost.
-const unproven = "unproven: its token was never proven, so that nobody knows whether it is gone"
+const unproven = "unproven: its token was never proven, so its absence proves nothing"
 
 // Unfit returns why a domain with that state is not revoked; "": it qualifies. complete is the
 // tick of the last complete sweep; 0: there was none. A sweep after that one, which may still be

@@ -10,7 +10,7 @@
 //	evidence.go      checks and proofs as they are stored, and the state of an open row
 //	update.go        domain:update
 //	change.go        PATCHes of domains, and answers that were lost
-//	known.go         what executions have read of a domain, for the index of names
+//	known.go         the entries of domains in the index of names
 //	remove.go        clients:remove
 //	template.go      template:create
 //	row.go           contents and intents of rows, errors, and events of domain states

@@ -16,8 +16,8 @@ import (
 	"orgops/internal/ledger"
 )
 
-// Known is what the index of names has of a discovery domain: what an execution of a row about it
-// has read last, from the tenant's record and from DNS.
+// Known is the entry of a discovery domain in the index of names: the record and the
+// result of the last check, as the last execution of a row about it has read them.
 type Known struct {
 	OrganizationID, ID, Domain string
 	// Host and TXT are the record to publish. An empty TXT is too long to be kept.
@@ -43,7 +43,7 @@ func NameKey(domain string) string {
 	return strings.ToLower(domain)
 }
 
-// learn has the ledger store what is known of the row's domain, when the execution of the row ends.
+// learn sets the subject of the row, which the ledger stores when the execution ends.
 func learn(x *engine.Execution, row *engine.Row, k Known) {
 	k.At = x.Now()
 	if s := k.Subject(); s != nil {

@@ -1,5 +1,5 @@
 -- ARGV: entry, nonce of a writer, which is the only one from now on that stages rows of the run and
--- commits them. It begins with the first row: what another one has staged does not count any more.
+-- commits them. It begins with the first row: segments of an earlier writer do not count.
 local no = refused()
 if no then return no end
 local h = redis.call('HMGET', header, 'segments', 'deleting_at')
