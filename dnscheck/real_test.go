@@ -345,9 +345,12 @@ func daemon(t *testing.T, program string) string {
 var chosenPorts sync.Map
 
 // freePort returns a port that is free at all addresses, for UDP and TCP. It is below the
-// ephemeral range, so that no outgoing connection takes it first.
+// ephemeral range, so that no outgoing connection takes it first. No process is started
+// meanwhile: it would have the sockets until its exec, and the port would be in use.
 func freePort(t *testing.T) uint16 {
 	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	const from, below = 20_000, 32_000 // which Unbound avoids
 	for {
 		port := from + rand.IntN(below-from)
