@@ -183,17 +183,20 @@ func TestAllAtOnce(t *testing.T) {
 // TestRolesOfRoutes checks every route with a token of every role, and without one.
 func TestRolesOfRoutes(t *testing.T) {
 	want := map[string]string{ // the roles that may use a route; "*": everybody, without a token
-		"POST /v1/runs/{run}":        "submitter",
-		"GET /v1/runs":               "submitter",
-		"GET /v1/runs/{run}":         "submitter",
-		"GET /v1/runs/{run}/rows":    "submitter",
-		"GET /v1/runs/{run}/failed":  "submitter",
-		"GET /v1/runs/{run}/events":  "submitter",
-		"POST /v1/runs/{run}/cancel": "submitter",
-		"POST /v1/runs/{run}/retry":  "submitter",
-		"GET /v1/openapi.yaml":       "*",
-		"GET /v1/openapi.json":       "*",
-		"GET /healthz":               "*",
+		"POST /v1/runs/{run}":         "submitter",
+		"GET /v1/runs":                "submitter",
+		"GET /v1/runs/{run}":          "submitter",
+		"GET /v1/runs/{run}/rows":     "submitter",
+		"GET /v1/runs/{run}/failed":   "submitter",
+		"GET /v1/runs/{run}/events":   "submitter",
+		"POST /v1/runs/{run}/cancel":  "submitter",
+		"POST /v1/runs/{run}/retry":   "submitter",
+		"GET /v1/domains":             "reader support operator submitter customer",
+		"GET /v1/domains/{id}":        "reader support operator submitter customer",
+		"POST /v1/domains/{id}/check": "support operator submitter customer",
+		"GET /v1/openapi.yaml":        "*",
+		"GET /v1/openapi.json":        "*",
+		"GET /healthz":                "*",
 	}
 	file, tokens := "", map[web.Role]string{}
 	for _, role := range web.Roles {
@@ -218,7 +221,7 @@ func TestRolesOfRoutes(t *testing.T) {
 		}
 		delete(want, route.Pattern)
 		method, path, _ := strings.Cut(route.Pattern, " ")
-		path = strings.ReplaceAll(path, "{run}", "x")
+		path = strings.NewReplacer("{run}", "x", "{id}", "x").Replace(path)
 		got := w.do(call{method: method, path: path})
 		if open := got.StatusCode == http.StatusOK; open != (roles == "*") ||
 			!open && got.Header.Get("WWW-Authenticate") != `Bearer realm="orgops"` {

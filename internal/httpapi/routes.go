@@ -30,13 +30,25 @@ var parameters = map[string][]string{
 	"GET /v1/runs":              {"limit", "after"},
 	"GET /v1/runs/{run}/rows":   {"outcomes"},
 	"POST /v1/runs/{run}/retry": {"outcomes", "label", "not_before"},
+
+	"GET /v1/domains":             {"tenant", "name", "id", "organization"},
+	"GET /v1/domains/{id}":        {"tenant"},
+	"POST /v1/domains/{id}/check": {"tenant"},
 }
 
+// The roles of routes: those for runs, for domains, and for the check of one.
+var (
+	anybody    = []web.Role{web.Anybody}
+	submitters = []web.Role{web.Submitter}
+	readers    = web.Roles
+	checkers   = []web.Role{web.Customer, web.Support, web.Operator, web.Submitter}
+)
+
 func (s *Server) routes() []web.Route {
-	route := func(role web.Role, pattern string, serve handler) web.Route {
-		return web.Route{Pattern: pattern, Roles: []web.Role{role}, Serve: func(w http.ResponseWriter, r *http.Request) {
+	route := func(roles []web.Role, pattern string, serve handler) web.Route {
+		return web.Route{Pattern: pattern, Roles: roles, Serve: func(w http.ResponseWriter, r *http.Request) {
 			var err error
-			if role != web.Anybody {
+			if !slices.Contains(roles, web.Anybody) {
 				err = checkQuery(r, parameters[pattern])
 			}
 			if err == nil {
@@ -48,17 +60,20 @@ func (s *Server) routes() []web.Route {
 		}}
 	}
 	return []web.Route{
-		route(web.Submitter, "POST /v1/runs/{run}", s.submit),
-		route(web.Submitter, "GET /v1/runs", s.list),
-		route(web.Submitter, "GET /v1/runs/{run}", s.ofRun(s.show)),
-		route(web.Submitter, "GET /v1/runs/{run}/rows", s.ofRun(s.rows)),
-		route(web.Submitter, "GET /v1/runs/{run}/failed", s.ofRun(s.failed)),
-		route(web.Submitter, "GET /v1/runs/{run}/events", s.ofRun(s.events)),
-		route(web.Submitter, "POST /v1/runs/{run}/cancel", s.ofRun(s.cancel)),
-		route(web.Submitter, "POST /v1/runs/{run}/retry", s.ofRun(s.retry)),
-		route(web.Anybody, "GET /v1/openapi.yaml", described("application/yaml", func() []byte { return description })),
-		route(web.Anybody, "GET /v1/openapi.json", described("application/json", descriptionJSON)),
-		route(web.Anybody, "GET /healthz", s.health),
+		route(submitters, "POST /v1/runs/{run}", s.submit),
+		route(submitters, "GET /v1/runs", s.list),
+		route(submitters, "GET /v1/runs/{run}", s.ofRun(s.show)),
+		route(submitters, "GET /v1/runs/{run}/rows", s.ofRun(s.rows)),
+		route(submitters, "GET /v1/runs/{run}/failed", s.ofRun(s.failed)),
+		route(submitters, "GET /v1/runs/{run}/events", s.ofRun(s.events)),
+		route(submitters, "POST /v1/runs/{run}/cancel", s.ofRun(s.cancel)),
+		route(submitters, "POST /v1/runs/{run}/retry", s.ofRun(s.retry)),
+		route(readers, "GET /v1/domains", s.domains),
+		route(readers, "GET /v1/domains/{id}", s.domain),
+		route(checkers, "POST /v1/domains/{id}/check", s.checkDomain),
+		route(anybody, "GET /v1/openapi.yaml", described("application/yaml", func() []byte { return description })),
+		route(anybody, "GET /v1/openapi.json", described("application/json", descriptionJSON)),
+		route(anybody, "GET /healthz", s.health),
 	}
 }
 

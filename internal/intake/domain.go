@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -44,6 +45,23 @@ func DomainRows(ctx context.Context, l *runs.Ledger, tenant, domain string) iter
 			}
 		}
 	}
+}
+
+// IDsOf returns the ids of organization and domain that a stored row of the run names.
+func IDsOf(ctx context.Context, l *runs.Ledger, r ledger.Run, item int64) (organization, domain string, err error) {
+	stored, err := newStoredRows(l, r)
+	if err != nil {
+		return "", "", err
+	}
+	rows, err := l.Rows(ctx, r, item, 1)
+	if err == nil && len(rows) == 0 {
+		err = fmt.Errorf("run %s: row %d: %w", r.ID, item, ledger.ErrNotFound)
+	}
+	if err != nil {
+		return "", "", err
+	}
+	m := stored.rowMembers(rows[0])
+	return m.Organization, m.Domain, nil
 }
 
 // listedOrOpen returns all runs, the newest first: of the runs of single rows, which List

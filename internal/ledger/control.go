@@ -45,6 +45,18 @@ func (l *Ledger) Cancel(ctx context.Context, t Tenant, id RunID) error {
 	return nil
 }
 
+// Hasten makes a row due at once that waits for its time after an execution. It reports whether the
+// row was waiting. A row with an intent is left as it is, since it waits for its request, and so is
+// one that has not been executed.
+func (l *Ledger) Hasten(ctx context.Context, seg Segment, row Row) (waited bool, err error) {
+	r, err := l.write(ctx, seg, rowWrite{"hasten", hastenScript, checkRows([]Row{row}), nil, rowParts([]Row{row}, 1)})
+	if err != nil || r.Statuses[0] != RowWritten {
+		return false, err
+	}
+	_ = l.Wake(ctx, seg.Tenant) // else the next poll finds the row
+	return true, nil
+}
+
 // control stores a change of the flags in the header, where the scripts of the segments read them.
 func (l *Ledger) control(ctx context.Context, operation string, t Tenant, id RunID,
 	set, unset string) (run Run, err error) {

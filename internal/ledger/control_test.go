@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 )
@@ -251,5 +253,46 @@ func TestStaleResumeDoesNotUndoPause(t *testing.T) {
 	}
 	if !shown {
 		t.Error("no pause came between: the test shows nothing")
+	}
+}
+
+// TestHasten makes rows due in each phase: only those that wait without an intent are.
+func TestHasten(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 6), 0)
+	wait := ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour, Memo: []byte("memo")}
+	ready := wait
+	ready.Stage = ledger.StageReady
+	e := w.takeRows(seg, 4)
+	w.intend(seg, e, "PATCH", 2)
+	w.end(seg, e, ledger.RowEnd{Row: 0, Ending: wait}, ledger.RowEnd{Row: 1, Ending: ready},
+		ledger.RowEnd{Row: 2, Ending: wait}, ledger.RowEnd{Row: 3, Ending: ledger.Result{Outcome: ledger.Done}})
+	busy := w.takeRows(seg, 1) // row 4
+	before := w.rows(seg)
+	for row, want := range []bool{true, true, false, false, false, false} {
+		if waited, err := w.Hasten(t.Context(), seg, ledger.Row(row)); err != nil || waited != want {
+			t.Errorf("row %d waited: %v, %v; want %v", row, waited, err, want)
+		}
+	}
+	for row, now := range w.rows(seg) {
+		was := before[row]
+		if row < 2 {
+			if now.Phase != ledger.PhaseWaiting || !now.Due.Before(was.Due.Add(-59*time.Minute)) {
+				t.Errorf("row %d is %s, due at %v; it was due at %v", row, now.Phase, now.Due, was.Due)
+			}
+			now.Due = was.Due
+		}
+		if diff := cmp.Diff(was, now); diff != "" {
+			t.Errorf("row %d has changed:\n%s", row, diff)
+		}
+	}
+	w.end(seg, busy, ledger.RowEnd{Row: 4, Ending: ledger.Result{Outcome: ledger.Done}})
+	due, _, err := w.TakeDue(t.Context(), seg.Tenant, 9)
+	if err != nil || !slices.Contains(due, seg) {
+		t.Errorf("due are %v, %v; want the segment among them", due, err)
+	}
+	rows := numbers(w.release(seg, ledger.Quota{Check: 9, Ready: 9}))
+	if slices.Sort(rows); !slices.Equal(rows, []ledger.Row{0, 1}) {
+		t.Errorf("released %v, want rows 0 and 1", rows)
 	}
 }

@@ -82,6 +82,7 @@ var (
 	endScript      = segmentScript("end", "named")
 	giveBackScript = segmentScript("give_back")
 	dismissScript  = segmentScript("dismiss")
+	hastenScript   = segmentScript("hasten")
 	reclaimScript  = segmentScript("reclaim")
 	intendScript   = segmentScript("intend")
 	rowsScript     = segmentScript("rows")

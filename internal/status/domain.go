@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -45,7 +46,8 @@ type DomainRow struct {
 	Ledger   ledger.Run `json:"-"`
 }
 
-// DomainOf reads the domain from Redis, with at most so many of its rows.
+// DomainOf reads the domain from Redis, with at most so many of its rows. To find them, all stored
+// rows of the tenant are searched; with 0, only the row that was executed last is read.
 func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, name DomainName,
 	rows int) (Domain, error) {
 	found := Domain{DomainName: name}
@@ -61,7 +63,11 @@ func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, na
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return found, err
 	}
-	for row, err := range intake.DomainRows(ctx, l, name.Tenant, name.ID) {
+	all := intake.DomainRows(ctx, l, name.Tenant, name.ID)
+	if rows == 0 {
+		all, rows = found.lastRow(ctx, l), 1
+	}
+	for row, err := range all {
 		switch {
 		case err != nil:
 			return found, err
@@ -83,6 +89,33 @@ func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, na
 		found.Swept = &swept
 	}
 	return found, err
+}
+
+// lastRow returns the row about the domain that was executed last, unless its run is deleted.
+func (d Domain) lastRow(ctx context.Context, l *runs.Ledger) iter.Seq2[intake.DomainRow, error] {
+	return func(yield func(intake.DomainRow, error) bool) {
+		if d.Known == nil || d.Known.last.run == "" {
+			return
+		}
+		last := d.Known.last
+		run, err := l.Get(ctx, ledger.Tenant(d.Tenant), last.run)
+		row := intake.DomainRow{Run: run}
+		if err == nil {
+			row.Item, err = l.ItemOf(ctx, last.in(run), last.row)
+		}
+		if err == nil {
+			row.Organization, row.Domain, err = intake.IDsOf(ctx, l, run, row.Item)
+		}
+		// Another run may have the id since.
+		if !errors.Is(err, ledger.ErrNotFound) && (err != nil || row.Domain == d.ID) {
+			yield(row, err)
+		}
+	}
+}
+
+// in returns the segment of the row in its run.
+func (r domainRow) in(run ledger.Run) ledger.Segment {
+	return ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation, Number: r.segment}
 }
 
 // add reads the state of the row.

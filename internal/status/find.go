@@ -32,6 +32,15 @@ type KnownDomain struct {
 	State string    `json:"state,omitempty"`
 	At    time.Time `json:"checked_at"`
 	Next  time.Time `json:"next_check,omitzero"`
+
+	last domainRow
+}
+
+// domainRow names the row that was executed last; its run may be deleted.
+type domainRow struct {
+	run     ledger.RunID
+	segment int
+	row     ledger.Row
 }
 
 // Found are the domains that a text may mean.
@@ -39,6 +48,8 @@ type Found struct {
 	// Domains have it as their id or name, or names that begin with it if Prefix is true.
 	Domains []KnownDomain
 	Prefix  bool
+	// More says that not all domains were read that may be meant.
+	More bool
 }
 
 // The bounds of a search: how many domains are read at a time, and at most.
@@ -62,41 +73,40 @@ func Find(ctx context.Context, l *ledger.Ledger, tenant, text string, n int,
 	}
 	byName := func(skip int) ([]ledger.Subject, error) { return l.SubjectsNamed(ctx, t, key, skip, findPage) }
 	byPrefix := func(skip int) ([]ledger.Subject, error) { return l.Subjects(ctx, t, key, skip, findPage) }
-	found.Domains, err = kept(tenant, byID, n, keep)
-	if err == nil && len(found.Domains) == 0 {
-		found.Domains, err = kept(tenant, byName, n, keep)
-	}
-	if err == nil && len(found.Domains) == 0 {
-		found.Prefix = true
-		found.Domains, err = kept(tenant, byPrefix, n, keep)
+	for i, read := range []func(skip int) ([]ledger.Subject, error){byID, byName, byPrefix} {
+		found, err = kept(tenant, read, n, keep)
+		if found.Prefix = i == 2; err != nil || len(found.Domains) > 0 {
+			break
+		}
 	}
 	return found, err
 }
 
 // kept returns the first n of the domains that are read, page by page, for which keep is true.
 func kept(tenant string, read func(skip int) ([]ledger.Subject, error), n int,
-	keep func(KnownDomain) bool) (found []KnownDomain, err error) {
+	keep func(KnownDomain) bool) (found Found, err error) {
 	for skip := 0; skip < findMost; skip += findPage {
 		subjects, err := read(skip)
 		if err != nil {
-			return nil, err
+			return Found{}, err
 		}
 		for _, s := range subjects {
 			k, err := knownDomain(tenant, s)
 			if err != nil {
-				return nil, err
+				return Found{}, err
 			}
 			if keep(k) {
-				found = append(found, k)
+				found.Domains = append(found.Domains, k)
 			}
-			if len(found) == n {
+			if len(found.Domains) == n {
 				return found, nil
 			}
 		}
 		if len(subjects) < findPage {
-			break
+			return found, nil
 		}
 	}
+	found.More = true
 	return found, nil
 }
 
@@ -106,6 +116,7 @@ func knownDomain(tenant string, s ledger.Subject) (KnownDomain, error) {
 		DomainName: DomainName{Tenant: tenant, Organization: k.OrganizationID, ID: k.ID}, Name: k.Domain,
 		Host: k.Host, TXT: k.TXT,
 		Status: string(k.Status), Read: k.Read, State: k.State, At: k.At, Next: k.Next,
+		last: domainRow{k.Run, k.Segment, k.Row},
 	}, err
 }
 

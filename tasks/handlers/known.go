@@ -31,6 +31,10 @@ type Known struct {
 	At    time.Time
 	// Next is when an open row is checked next; zero: no row is open, or it is not known.
 	Next time.Time
+	// Run, Segment and Row name the row of that execution; the run may be deleted since.
+	Run     ledger.RunID
+	Segment int
+	Row     ledger.Row
 }
 
 // NameKey returns the form in which a domain's name is looked up: in lower case, with
@@ -45,7 +49,7 @@ func NameKey(domain string) string {
 
 // learn sets the subject of the row, which the ledger stores when the execution ends.
 func learn(x *engine.Execution, row *engine.Row, k Known) {
-	k.At = x.Now()
+	k.At, k.Run, k.Segment, k.Row = x.Now(), x.Run, x.Segment.Number, row.Number
 	if s := k.Subject(); s != nil {
 		row.Subject = s
 	}
@@ -76,11 +80,13 @@ func knownOf(x *engine.Execution, organization string, d apiclient.DiscoveryDoma
 var knownStates = []string{"", dnscheck.Present.String(), dnscheck.Absent.String(), dnscheck.Unknown.String()}
 
 // The form of a stored Known, a byte each for: the form, the flags, the state, the length of the
-// organization's id and of the host; two numbers of 4 bytes for Read and Next, in Unix seconds;
-// then organization, host and token. In the host, knownOrganization and knownName stand for what is
+// organization's id, of the host and of the run's id; three numbers of 4 bytes, for Read and Next in
+// Unix seconds and for the row, counted as if all segments were full; then organization, host, run and
+// token. In the host, knownOrganization and knownName stand for what is
 // stored already, and knownPrefix for how the service begins hosts, since a million may be stored.
 const (
 	knownForm         = 1
+	knownHead         = 6 + 3*4
 	knownVerified     = 1 << 0
 	knownHex          = 1 << 1 // the token is lower-case hexadecimal, and stored as bytes
 	knownOrganization = "\x03"
@@ -109,10 +115,11 @@ func (k Known) pack(name string) []byte {
 		flags |= knownVerified
 	}
 	b := []byte{knownForm, flags, byte(max(slices.Index(knownStates, k.State), 0)),
-		byte(len(k.OrganizationID)), byte(len(host))}
+		byte(len(k.OrganizationID)), byte(len(host)), byte(len(k.Run))}
 	b = binary.BigEndian.AppendUint32(b, unixOf(k.Read))
 	b = binary.BigEndian.AppendUint32(b, unixOf(k.Next))
-	return append(append(append(b, k.OrganizationID...), host...), txt...)
+	b = binary.BigEndian.AppendUint32(b, uint32(k.Segment*ledger.SegmentRows+int(k.Row)))
+	return slices.Concat(b, []byte(k.OrganizationID), []byte(host), []byte(k.Run), txt)
 }
 
 func unixOf(t time.Time) uint32 {
@@ -132,16 +139,23 @@ func timeOf(seconds uint32) time.Time {
 // ReadKnown reads a subject of the index of names.
 func ReadKnown(s ledger.Subject) (Known, error) {
 	b := s.About
-	if len(b) < 13 || b[0] != knownForm || int(b[2]) >= len(knownStates) || len(b) < 13+int(b[3])+int(b[4]) {
+	if len(b) < knownHead || b[0] != knownForm || int(b[2]) >= len(knownStates) ||
+		len(b) < knownHead+int(b[3])+int(b[4])+int(b[5]) {
 		return Known{}, fmt.Errorf("what is stored of domain %s cannot be read: it is damaged, or of a newer version", s.Name)
 	}
-	organization, rest := string(b[13:13+int(b[3])]), b[13+int(b[3]):]
-	host, txt := string(rest[:b[4]]), string(rest[b[4]:])
+	text := string(b[knownHead:])
+	take := func(n byte) (taken string) {
+		taken, text = text[:n], text[n:]
+		return taken
+	}
+	organization, host, run := take(b[3]), take(b[4]), take(b[5])
+	txt, row := text, int(binary.BigEndian.Uint32(b[14:]))
 	k := Known{
 		OrganizationID: organization, ID: s.ID, Domain: s.Name, TXT: txt, Status: apiclient.StatusPending,
 		Host: strings.NewReplacer(knownPrefix, hostPrefix, knownOrganization, organization, knownName, s.Name).Replace(host),
 		Read: timeOf(binary.BigEndian.Uint32(b[5:])), Next: timeOf(binary.BigEndian.Uint32(b[9:])),
 		State: knownStates[b[2]], At: s.At,
+		Run: ledger.RunID(run), Segment: row / ledger.SegmentRows, Row: ledger.Row(row % ledger.SegmentRows),
 	}
 	if b[1]&knownHex != 0 {
 		k.TXT = hex.EncodeToString([]byte(txt))

@@ -19,6 +19,7 @@ func TestKnown(t *testing.T) {
 		OrganizationID: "org_2iEQW5K6I4KggeE5", ID: "ord_1", Domain: "acme.example",
 		Host: "_ss-verification.org_2iEQW5K6I4KggeE5.acme.example", TXT: "4df023cd7bbe09c0e2f95901123024fe",
 		Status: apiclient.StatusPending, Read: at.Add(-time.Hour), State: "absent", At: at, Next: at.Add(time.Minute),
+		Run: "signup-4711", Segment: 3, Row: ledger.SegmentRows - 1,
 	}
 	for name, change := range map[string]func(*handlers.Known){
 		"as the service has them": func(*handlers.Known) {},
@@ -37,6 +38,7 @@ func TestKnown(t *testing.T) {
 			k.OrganizationID, k.TXT = strings.Repeat("o", 128), strings.Repeat("x", 128)
 			k.Domain = strings.Repeat(strings.Repeat("a", 63)+".", 3) + strings.Repeat("b", 61)
 			k.Host = "_v." + k.Domain[3:]
+			k.Run, k.Segment, k.Row = ledger.RunID(strings.Repeat("r", 64)), 100_000_000/ledger.SegmentRows, 0
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +80,7 @@ func TestKnown(t *testing.T) {
 	})
 	t.Run("damaged", func(t *testing.T) {
 		s := whole.Subject()
-		for n := range 13 + len(whole.OrganizationID) {
+		for n := range 18 + len(whole.OrganizationID) + len(whole.Run) {
 			damaged := *s
 			damaged.About = s.About[:n]
 			if got, err := handlers.ReadKnown(damaged); err == nil {
@@ -124,6 +126,7 @@ func TestSizeOfNames(t *testing.T) {
 			OrganizationID: organization, ID: "ord_" + random(22), Domain: name,
 			Host: "_ss-verification." + organization + "." + name, TXT: "4df023cd7bbe09c0e2f95901123024fe",
 			Status: apiclient.StatusVerified, Read: now, State: "present", At: now,
+			Run: "20261127-030000-abcd", Row: ledger.Row(i % ledger.SegmentRows),
 		}.Subject()})
 	}
 	if _, err := l.End(t.Context(), seg, ledger.NewNonce(), ends...); err != nil {

@@ -1,0 +1,133 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"orgops/apiclient"
+	"orgops/internal/ledger"
+	"orgops/internal/status"
+	"orgops/tasks"
+)
+
+// mostDomains is how many domains a list has at most.
+const mostDomains = 50
+
+type domainsJSON struct {
+	Domains []status.KnownDomain `json:"domains"`
+	// Prefix says that no domain has the name, and that those of these names begin with it.
+	Prefix bool `json:"prefix"`
+	More   bool `json:"more"` // there may be others
+}
+
+// domains answers with the caller's domains of a name, an id or an organization: GET /v1/domains.
+func (s *Server) domains(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
+	defer cancel()
+	t, err := tenantOf(r)
+	if err != nil {
+		return err
+	}
+	caller, query := callerOf(ctx), r.URL.Query()
+	if !caller.MayTenant(t) {
+		return newProblem(http.StatusForbidden, "not-allowed", "The token of %s does not allow tenant %s.", caller.Name, t)
+	}
+	name, id, organization := query.Get("name"), query.Get("id"), query.Get("organization")
+	switch {
+	case name != "" && id != "":
+		return badRequest("Give either the parameter name or id.")
+	case name == "" && id == "" && organization == "":
+		return badRequest("Give one of the parameters name, id and organization.")
+	case len(name) > longestName:
+		return badRequest("The parameter name must have at most %d bytes.", longestName)
+	}
+	found, err := status.Find(ctx, s.cfg.Ledger.Core(), t, name+id, mostDomains+1, func(k status.KnownDomain) bool {
+		return caller.MayOrganization(k.Organization) && (organization == "" || k.Organization == organization) &&
+			(id == "" || k.ID == id)
+	})
+	if err != nil {
+		return err
+	}
+	n := min(len(found.Domains), mostDomains)
+	answerJSON(w, http.StatusOK, domainsJSON{Domains: append([]status.KnownDomain{}, found.Domains[:n]...),
+		Prefix: found.Prefix && name != "" && n > 0, More: n < len(found.Domains) || found.More})
+	return nil
+}
+
+// longestName is the longest domain name, in bytes of UTF-8.
+const longestName = 4 * 253
+
+// tenantOf returns the tenant that a request about domains names, or the caller's only one.
+func tenantOf(r *http.Request) (string, error) {
+	caller, query := callerOf(r.Context()), r.URL.Query()
+	t := query.Get("tenant")
+	if t == "" && len(caller.Tenants) == 1 && caller.Tenants[0] != "*" {
+		t = caller.Tenants[0]
+	}
+	if t == "" {
+		return "", badRequest("The parameter tenant is missing: the token is for several tenants.")
+	}
+	if err := tasks.CheckTenant(t); err != nil {
+		return "", badRequest("The parameter tenant: %s.", err)
+	}
+	return t, nil
+}
+
+// domain answers where a domain stands: GET /v1/domains/{id}.
+func (s *Server) domain(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
+	defer cancel()
+	d, err := s.ownDomain(ctx, r)
+	if err != nil {
+		return err
+	}
+	answerJSON(w, http.StatusOK, d)
+	return nil
+}
+
+// ownDomain returns where the domain stands that a path names. For the caller, a domain of others
+// is one that does not exist.
+func (s *Server) ownDomain(ctx context.Context, r *http.Request) (status.DomainReport, error) {
+	id, caller := r.PathValue("id"), callerOf(ctx)
+	none := newProblem(http.StatusNotFound, "not-found",
+		"You have no discovery domain %s of which a worker has executed a row.", shown(id))
+	t, err := tenantOf(r)
+	if err != nil {
+		return status.DomainReport{}, err
+	}
+	if !caller.MayTenant(t) || apiclient.CheckID("domain", id) != nil {
+		return status.DomainReport{}, none
+	}
+	d, err := status.Report(ctx, s.cfg.Redis, s.cfg.Ledger, t, id)
+	if errors.Is(err, ledger.ErrNotFound) || err == nil && !caller.MayOrganization(d.Organization) {
+		err = none
+	}
+	return d, err
+}
+
+// checkDomain has a worker check a domain now: POST /v1/domains/{id}/check.
+func (s *Server) checkDomain(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
+	defer cancel()
+	d, err := s.ownDomain(ctx, r)
+	if err != nil {
+		return err
+	}
+	caller := callerOf(ctx)
+	d.Check, err = status.CheckNow(ctx, s.cfg.Redis, s.cfg.Ledger, d, caller.Name)
+	if many, ok := errors.AsType[*status.TooManyChecks](err); ok {
+		return newProblem(http.StatusTooManyRequests, "too-many-checks",
+			"The checks of this %s that may be asked for in a minute are used up.", many.Of).after(many.After)
+	}
+	if errors.Is(err, status.ErrVerified) {
+		return newProblem(http.StatusConflict, "state", "The domain is verified: there is nothing to check.")
+	}
+	if err != nil {
+		return err
+	}
+	s.log.InfoContext(ctx, "check of a domain asked for", "caller", caller.Name, "tenant", d.Tenant,
+		"organization", d.Organization, "domain", d.ID, "effect", d.Check)
+	answerJSON(w, http.StatusAccepted, d)
+	return nil
+}

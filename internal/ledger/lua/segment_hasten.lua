@@ -1,0 +1,15 @@
+-- ARGV: row. Makes a row due that waits after an execution, unless it has an intent: that waits for
+-- its request. Answers with the status of the row.
+local flags, before, entry, name = control()
+if not flags then return {'missing'} end
+local row, t, status = ARGV[1], now(), 'superseded'
+allowWrites()
+for _, set in ipairs({check, ready}) do
+  local at = tonumber(redis.call('ZSCORE', set, row) or '')
+  if at then
+    if at > t then redis.call('ZADD', set, text(t), row) end
+    earliest, status = math.min(at, t), 'written'
+  end
+end
+if redis.call('GETBIT', settled, row) == 1 then status = 'settled' end
+return receipt(t, flags, before, entry, name, {status})
