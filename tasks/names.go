@@ -33,9 +33,12 @@ func CheckPriority(p Priority) error {
 	return fmt.Errorf("priority: want high or normal, got %.40q", string(p))
 }
 
+// RunTime is the layout of the time with which the ids of [NewRunID] begin, in UTC.
+const RunTime = "20060102-150405-"
+
 // NewRunID returns an id that sorts by time: date, time and random letters.
 func NewRunID(now time.Time) string {
-	return now.UTC().Format("20060102-150405-") + strings.ToLower(rand.Text()[:6])
+	return now.UTC().Format(RunTime) + strings.ToLower(rand.Text()[:6])
 }
 
 // CheckRun returns an error unless tenant, id and priority of a run have their forms.

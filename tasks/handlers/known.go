@@ -14,6 +14,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/tasks"
 )
 
 // Known is the entry of a discovery domain in the index of names: the record and the
@@ -89,6 +90,7 @@ const (
 	knownHead         = 6 + 3*4
 	knownVerified     = 1 << 0
 	knownHex          = 1 << 1 // the token is lower-case hexadecimal, and stored as bytes
+	knownDated        = 1 << 2 // the run's id begins with a time, as tasks.NewRunID has it, stored as 4 bytes
 	knownOrganization = "\x03"
 	knownName         = "\x04"
 	knownPrefix       = "\x05"
@@ -114,12 +116,17 @@ func (k Known) pack(name string) []byte {
 	if k.Status == apiclient.StatusVerified {
 		flags |= knownVerified
 	}
+	run := string(k.Run)
+	if at, err := time.Parse(tasks.RunTime, run[:min(len(run), len(tasks.RunTime))]); err == nil && at.Equal(timeOf(unixOf(at))) {
+		flags |= knownDated
+		run = string(binary.BigEndian.AppendUint32(nil, unixOf(at))) + run[len(tasks.RunTime):]
+	}
 	b := []byte{knownForm, flags, byte(max(slices.Index(knownStates, k.State), 0)),
-		byte(len(k.OrganizationID)), byte(len(host)), byte(len(k.Run))}
+		byte(len(k.OrganizationID)), byte(len(host)), byte(len(run))}
 	b = binary.BigEndian.AppendUint32(b, unixOf(k.Read))
 	b = binary.BigEndian.AppendUint32(b, unixOf(k.Next))
 	b = binary.BigEndian.AppendUint32(b, uint32(k.Segment*ledger.SegmentRows+int(k.Row)))
-	return slices.Concat(b, []byte(k.OrganizationID), []byte(host), []byte(k.Run), txt)
+	return slices.Concat(b, []byte(k.OrganizationID), []byte(host), []byte(run), txt)
 }
 
 func unixOf(t time.Time) uint32 {
@@ -149,11 +156,14 @@ func ReadKnown(s ledger.Subject) (Known, error) {
 		return taken
 	}
 	organization, host, run := take(b[3]), take(b[4]), take(b[5])
+	if b[1]&knownDated != 0 && len(run) >= 4 {
+		run = timeOf(binary.BigEndian.Uint32([]byte(run))).Format(tasks.RunTime) + run[4:]
+	}
 	txt, row := text, int(binary.BigEndian.Uint32(b[14:]))
 	k := Known{
 		OrganizationID: organization, ID: s.ID, Domain: s.Name, TXT: txt, Status: apiclient.StatusPending,
 		Host: strings.NewReplacer(knownPrefix, hostPrefix, knownOrganization, organization, knownName, s.Name).Replace(host),
-		Read: timeOf(binary.BigEndian.Uint32(b[5:])), Next: timeOf(binary.BigEndian.Uint32(b[9:])),
+		Read: timeOf(binary.BigEndian.Uint32(b[6:])), Next: timeOf(binary.BigEndian.Uint32(b[10:])),
 		State: knownStates[b[2]], At: s.At,
 		Run: ledger.RunID(run), Segment: row / ledger.SegmentRows, Row: ledger.Row(row % ledger.SegmentRows),
 	}
