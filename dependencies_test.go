@@ -45,11 +45,11 @@ var rooms = map[string]room{
 	"internal/events":     {200, "untrusted"},
 	"internal/untrusted":  {100, ""},
 	"internal/health":     {1350, "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks"},
-	"internal/httpapi":    {1450, "intake ledger runs status tenant untrusted web tasks"},
+	"internal/httpapi":    {1600, "intake ledger runs status tenant untrusted web tasks"},
 	"internal/intake": {
-		3210, "dnscheck engine ledger redisconn runs scan spelling sweep untrusted tasks tasks/handlers",
+		3220, "dnscheck engine ledger redisconn runs scan spelling sweep untrusted tasks tasks/handlers",
 	},
-	"internal/ledger":     {4610, "untrusted"},
+	"internal/ledger":     {4630, "untrusted"},
 	"internal/logtest":    {50, ""},
 	"internal/metrics":    {700, "apiclient health ledger pace redisconn runs status sweep tenant"},
 	"internal/otlptest":   {150, ""},
@@ -66,7 +66,7 @@ var rooms = map[string]room{
 	"internal/simulation": {50, ""},
 	"internal/spelling":   {100, ""},
 	"internal/status": {
-		2800,
+		3050,
 		"dnscheck cli dispatch engine intake ledger pace provider redisconn runs sweep sweep/schedule tenant untrusted tasks tasks/handlers",
 	},
 	"internal/sweep":          {1450, "dnscheck events untrusted"},
@@ -78,7 +78,7 @@ var rooms = map[string]room{
 	"internal/workers":        {200, "ledger"},
 	"producer":                {200, "intake ledger runs tasks"},
 	"tasks":                   {650, "apiclient dnscheck"},
-	"tasks/handlers":          {3070, "apiclient dnscheck dispatch engine events ledger sweep tasks"},
+	"tasks/handlers":          {3095, "apiclient dnscheck dispatch engine events ledger sweep tasks"},
 }
 
 // TestRooms compares the packages with rooms, in both directions: an import that is not used any

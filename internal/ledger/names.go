@@ -77,6 +77,9 @@ func (l *Ledger) SubjectsNamed(ctx context.Context, t Tenant, name string, skip,
 
 // Subject returns the tenant's subject of an id, or [ErrNotFound].
 func (l *Ledger) Subject(ctx context.Context, t Tenant, id string) (Subject, error) {
+	if (Subject{ID: id}).validate() != nil {
+		return Subject{}, ErrNotFound
+	}
 	all, err := l.rdb.HGet(ctx, tenantKey(t, "ids"), idField(id)).Result()
 	if err != nil && !absent(err) {
 		return Subject{}, fmt.Errorf("tenant %s: read subjects: %w", t, err)

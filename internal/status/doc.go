@@ -10,7 +10,7 @@
 //	plan.go      the estimate of a submission
 //	acts.go      who did what to a run or a tenant
 //	estimate.go  rate, time left and obstacles of runs
-//	checknow.go, report.go  a domain's owner: the check that is asked for, where the domain stands
+//	report.go    where a domain stands, for its owner, and the check that they ask for
 //	instructions.go  what to publish, for the owner of a domain
 //	domain.go    a domain's rows and its recorded state
 //	find.go      domains by name or id

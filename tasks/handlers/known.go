@@ -81,10 +81,10 @@ func knownOf(x *engine.Execution, organization string, d apiclient.DiscoveryDoma
 var knownStates = []string{"", dnscheck.Present.String(), dnscheck.Absent.String(), dnscheck.Unknown.String()}
 
 // The form of a stored Known, a byte each for: the form, the flags, the state, the length of the
-// organization's id, of the host and of the run's id; three numbers of 4 bytes, for Read and Next in
-// Unix seconds and for the row, counted as if all segments were full; then organization, host, run and
-// token. In the host, knownOrganization and knownName stand for what is
-// stored already, and knownPrefix for how the service begins hosts, since a million may be stored.
+// organization's id, of the host and of the run's id; three numbers of 4 bytes: Read and Next in Unix
+// seconds, and the row, counted as if all segments were full; then organization, host, run and token.
+// In the host, knownOrganization and knownName stand for what is stored already, and knownPrefix for
+// how the service begins hosts, since a million may be stored.
 const (
 	knownForm         = 1
 	knownHead         = 6 + 3*4
@@ -117,7 +117,8 @@ func (k Known) pack(name string) []byte {
 		flags |= knownVerified
 	}
 	run := string(k.Run)
-	if at, err := time.Parse(tasks.RunTime, run[:min(len(run), len(tasks.RunTime))]); err == nil && at.Equal(timeOf(unixOf(at))) {
+	at, err := time.Parse(tasks.RunTime, run[:min(len(run), len(tasks.RunTime))])
+	if err == nil && at.Equal(timeOf(unixOf(at))) {
 		flags |= knownDated
 		run = string(binary.BigEndian.AppendUint32(nil, unixOf(at))) + run[len(tasks.RunTime):]
 	}
