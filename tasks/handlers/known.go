@@ -81,16 +81,16 @@ func knownOf(x *engine.Execution, organization string, d apiclient.DiscoveryDoma
 var knownStates = []string{"", dnscheck.Present.String(), dnscheck.Absent.String(), dnscheck.Unknown.String()}
 
 // The form of a stored Known, a byte each for: the form, the flags, the state, the length of the
-// organization's id, of the host and of the run's id; three numbers of 4 bytes: Read and Next in Unix
-// seconds, and the row, counted as if all segments were full; then organization, host, run and token.
-// In the host, knownOrganization and knownName stand for what is stored already, and knownPrefix for
-// how the service begins hosts, since a million may be stored.
+// organization's id, of the host and of the run's id; three numbers of 4 bytes: Read and Next in
+// Unix seconds, and the row, counted as if all segments were full; then organization, host, run
+// and token. In the host, knownOrganization and knownName stand for what is stored already, and
+// knownPrefix for how the service begins hosts, since a million may be stored.
 const (
 	knownForm         = 1
 	knownHead         = 6 + 3*4
 	knownVerified     = 1 << 0
 	knownHex          = 1 << 1 // the token is lower-case hexadecimal, and stored as bytes
-	knownDated        = 1 << 2 // the run's id begins with a time, as tasks.NewRunID has it, stored as 4 bytes
+	knownDated        = 1 << 2 // the run's id begins with a tasks.RunTime, stored as 4 bytes
 	knownOrganization = "\x03"
 	knownName         = "\x04"
 	knownPrefix       = "\x05"
