@@ -44,6 +44,21 @@ func (v verifyRun) state(name string) (status.Domain, status.DomainRow) {
 	return d, d.Rows[0]
 }
 
+// wantReport compares where the domain stands, by the row that was executed last, with that row.
+func (v verifyRun) wantReport(name, domainStatus string) {
+	v.t.Helper()
+	_, row := v.state(name)
+	r, err := status.Report(v.t.Context(), v.redis, v.ledger, tasks.DefaultTenant, v.domains[name].ID)
+	open, proven, why := row.Outcome == "", row.Outcome == ledger.Done, ""
+	if row.Evidence != nil && !proven {
+		why = row.Evidence.Advice()
+	}
+	if err != nil || r.Host != v.domains[name].Host || r.Status != domainStatus || r.Checked != open ||
+		r.Next.IsZero() == open || r.Reason != why || r.ProvenAt.IsZero() == proven || r.Read.IsZero() {
+		v.t.Errorf("%s: %+v, %v; its row: %+v", name, r, err, row)
+	}
+}
+
 // waits returns once the row of the domain is open for that reason, and returns its state.
 func (v verifyRun) waits(name, reason string) (status.Domain, status.DomainRow) {
 	v.t.Helper()
@@ -119,6 +134,9 @@ func TestVerifyCore(t *testing.T) {
 		failing.Evidence.State != "unknown" {
 		t.Errorf("evidence of a zone that fails: %+v", failing.Evidence)
 	}
+	for _, name := range []string{"later", "other", "failing"} {
+		v.wantReport(name, "pending")
+	}
 	if noted, n, err := v.ledger.Notes(t.Context(), runstest.Find(v.t, v.ledger, "job"), 10); err != nil ||
 		n != 4 || len(noted) != 4 {
 		t.Errorf("%d notes of %d, %v; want 4", len(noted), n, err)
@@ -133,6 +151,10 @@ func TestVerifyCore(t *testing.T) {
 	}
 	v.wantProofs()
 	v.wantExpired()
+	for name, domainStatus := range map[string]string{"there": "verified", "later": "verified", "failing": "verified",
+		"verified": "verified", "never": "pending", "other": "pending"} {
+		v.wantReport(name, domainStatus)
+	}
 	if read := v.requests("verified"); read[sandbox.OpUpdateDiscoveryDomain] != 0 {
 		t.Errorf("requests %v for a domain that is verified", read)
 	}
