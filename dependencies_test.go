@@ -47,9 +47,9 @@ var rooms = map[string]room{
 	"internal/health":     {1350, "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks"},
 	"internal/httpapi":    {1450, "intake ledger runs status tenant untrusted web tasks"},
 	"internal/intake": {
-		3210, "dnscheck engine ledger redisconn runs scan spelling sweep untrusted tasks tasks/handlers",
+		3230, "dnscheck engine ledger redisconn runs scan spelling sweep untrusted tasks tasks/handlers",
 	},
-	"internal/ledger":     {4610, "untrusted"},
+	"internal/ledger":     {4870, "untrusted"},
 	"internal/logtest":    {50, ""},
 	"internal/metrics":    {700, "apiclient health ledger pace redisconn runs status sweep tenant"},
 	"internal/otlptest":   {150, ""},
@@ -59,14 +59,14 @@ var rooms = map[string]room{
 	"internal/redisconn":  {1050, ""},
 	"internal/redistest":  {1000, "redisconn"},
 	"internal/reference":  {250, "cli"},
-	"internal/runs":       {870, "engine ledger redisconn untrusted tasks/handlers"},
+	"internal/runs":       {30, "ledger"},
 	"internal/runstest":   {150, "ledger runs"},
 	"internal/sandbox":    {3830, "untrusted"},
 	"internal/scan":       {690, "apiclient engine ledger sweep tasks tasks/handlers"},
 	"internal/simulation": {50, ""},
 	"internal/spelling":   {100, ""},
 	"internal/status": {
-		2800,
+		2850,
 		"dnscheck cli dispatch engine intake ledger pace provider redisconn runs sweep sweep/schedule tenant untrusted tasks tasks/handlers",
 	},
 	"internal/sweep":          {1450, "dnscheck events untrusted"},
@@ -78,7 +78,7 @@ var rooms = map[string]room{
 	"internal/workers":        {200, "ledger"},
 	"producer":                {200, "intake ledger runs tasks"},
 	"tasks":                   {650, "apiclient dnscheck"},
-	"tasks/handlers":          {3070, "apiclient dnscheck dispatch engine events ledger sweep tasks"},
+	"tasks/handlers":          {3130, "apiclient dnscheck dispatch engine events ledger sweep untrusted tasks"},
 }
 
 // TestRooms compares the packages with rooms, in both directions: an import that is not used any

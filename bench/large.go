@@ -251,7 +251,7 @@ func (m *large) cancel(ctx context.Context) error {
 	took, _, last, err := m.command(ctx, "cancel", func() error {
 		run, err := m.runs.Get(ctx, tenantName, runID)
 		if err == nil {
-			_, err = m.runs.Cancel(ctx, run)
+			err = m.runs.Cancel(ctx, run.Tenant, run.ID)
 		}
 		if err != nil {
 			return err

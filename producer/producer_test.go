@@ -34,7 +34,7 @@ var rows = map[string]string{
 func submitted(t *testing.T, rdb redis.UniversalClient, id string) (ledger.Run, string) {
 	t.Helper()
 	l := ledger.New(rdb)
-	run, err := l.Get(t.Context(), ledger.RunID(id))
+	run, err := l.Get(t.Context(), "", ledger.RunID(id))
 	if err != nil {
 		t.Fatal(err)
 	}

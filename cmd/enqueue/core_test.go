@@ -30,7 +30,7 @@ func (e executed) key(run string, item int64) string { return fmt.Sprint(run, "/
 
 // firstSegment returns the only segment of a small run, or false if the run is not in the core.
 func firstSegment(ctx context.Context, l *runs.Ledger, run string) (ledger.Segment, bool, error) {
-	r, err := l.Core().Get(ctx, ledger.RunID(run))
+	r, err := l.Core().Get(ctx, "", ledger.RunID(run))
 	if errors.Is(err, ledger.ErrNotFound) {
 		return ledger.Segment{}, false, nil
 	}
@@ -178,7 +178,7 @@ func verify(ts *testscript.TestScript, args []string, change func(*handlers.Veri
 
 // executeRow has a worker execute a row. The result is in the ledger.
 func executeRow(ctx context.Context, core *ledger.Ledger, seg ledger.Segment, row ledger.Row, h engine.Handler) error {
-	run, err := core.Get(ctx, seg.Run)
+	run, err := core.Get(ctx, "", seg.Run)
 	if err != nil {
 		return err
 	}

@@ -278,17 +278,17 @@ func killAt(t *testing.T, octet int64, args []string) (said int64, killed bool) 
 // that each was released once, and that the run ends with them.
 func executeRows(t *testing.T, l *runs.Ledger, rows int) {
 	t.Helper()
-	run, err := l.Core().Get(t.Context(), "job")
+	run, err := l.Core().Get(t.Context(), "", "job")
 	if err != nil {
 		t.Fatal(err)
 	}
-	segments, err := l.Core().OpenSegments(t.Context(), run)
+	segments, err := l.Core().Segments(t.Context(), run)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ran := map[string]int{}
-	for _, seg := range segments {
-		for {
+	for _, state := range segments {
+		for seg := state.Segment; ; {
 			released, err := l.Core().Release(t.Context(), seg, ledger.Quota{First: 250})
 			if err != nil {
 				t.Fatal(err)

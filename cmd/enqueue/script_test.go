@@ -287,7 +287,7 @@ func storedRow(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 3, "stored RUN ITEM ROW")
 	item, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
-	rows, err := of(ts).ledger().Rows(context.Background(),
+	rows, err := of(ts).ledger().Contents(context.Background(),
 		ledger.Run{Tenant: "default", ID: ledger.RunID(args[0])}, item, 1)
 	ts.Check(err)
 	if len(rows) != 1 || string(rows[0]) != args[2] {

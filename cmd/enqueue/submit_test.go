@@ -117,7 +117,7 @@ func TestWireContract(t *testing.T) {
 // holdRows checks the rows of a run as stored in the ledger.
 func holdRows(t *testing.T, run ledger.Run, want []string) {
 	t.Helper()
-	rows, err := runs.New(redistest.New(t)).Rows(t.Context(), run, 0, len(want)+1)
+	rows, err := runs.New(redistest.New(t)).Contents(t.Context(), run, 0, len(want)+1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestInterruptedSubmissionIsCompleted(t *testing.T) {
 			}
 			seen := map[string]bool{}
 			for first := int64(0); first < int64(rows); first += 1000 {
-				page, err := l.Rows(t.Context(), ledger.Run{Tenant: "default", ID: "job"}, first, 1000)
+				page, err := l.Contents(t.Context(), ledger.Run{Tenant: "default", ID: "job"}, first, 1000)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -266,7 +266,7 @@ func TestCancelledWhileSubmitted(t *testing.T) {
 	const rows = ledger.SegmentRows + 1
 	l := runs.New(redistest.New(t))
 	at(t, 1, stages, func() {
-		if _, err := l.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: "job"}); err != nil {
+		if err := l.Cancel(t.Context(), "default", "job"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -369,7 +369,7 @@ func TestStoredRows(t *testing.T) {
 	if diff := cmp.Diff(want, r, cmpopts.IgnoreUnexported(ledger.Run{})); diff != "" || !r.Sealed() {
 		t.Errorf("run (-want +got):\n%s", diff)
 	}
-	rows, err := l.Rows(t.Context(), ledger.Run{Tenant: "default", ID: "job"}, 2499, 10)
+	rows, err := l.Contents(t.Context(), ledger.Run{Tenant: "default", ID: "job"}, 2499, 10)
 	if err != nil || len(rows) != 1 || string(rows[0]) != `{"organization_id":"org_2499","client_id":"client_1"}` {
 		t.Errorf("the last row is %q, %v", rows, err)
 	}

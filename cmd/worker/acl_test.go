@@ -223,7 +223,7 @@ func (f *fleet) waiting() string {
 // swept returns the ID of a domain that the sweep has checked.
 func (f *fleet) swept(client redis.UniversalClient) (id string) {
 	f.t.Helper()
-	rows, err := runs.New(client).Rows(f.t.Context(), runstest.Find(f.t, runs.New(client), "swept"), 0, 1)
+	rows, err := runs.New(client).Contents(f.t.Context(), runstest.Find(f.t, runs.New(client), "swept"), 0, 1)
 	if err != nil || len(rows) != 1 {
 		f.t.Fatalf("rows of the sweep: %q, %v", rows, err)
 	}

@@ -61,7 +61,7 @@ func (d desk) submit(n ledger.NewRun, rows [][]byte) {
 // runOfID reads a run of the ledger.
 func (d desk) runOfID(id ledger.RunID) ledger.Run {
 	d.t.Helper()
-	r, err := d.ledger.Core().Get(d.t.Context(), id)
+	r, err := d.ledger.Core().Get(d.t.Context(), "", id)
 	if err != nil {
 		d.t.Fatal(err)
 	}

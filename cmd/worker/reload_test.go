@@ -376,7 +376,7 @@ func TestStopDuringReload(t *testing.T) {
 	}
 	// After the request's own timeout the attempt would count.
 	core := d.ledger.Core()
-	r, err := core.Get(t.Context(), "updates")
+	r, err := core.Get(t.Context(), "", "updates")
 	if err != nil {
 		t.Fatal(err)
 	}

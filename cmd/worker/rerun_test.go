@@ -49,7 +49,7 @@ func removedFrom(box *sandbox.Sandbox) (clients []string) {
 // withdraw cancels a run and deletes it when its last request is answered.
 func (d desk) withdraw(id string) ledger.Run {
 	d.t.Helper()
-	if _, err := d.ledger.Cancel(d.t.Context(), runstest.Find(d.t, d.ledger, id)); err != nil {
+	if err := runstest.Control(d.t.Context(), d.ledger.Core(), (*ledger.Ledger).Cancel, id); err != nil {
 		d.t.Fatal(err)
 	}
 	r := d.ended(id)
@@ -172,7 +172,7 @@ func TestPauseOfManyRows(t *testing.T) {
 	}
 	await(t, "further changes", func() bool { return patched(box) >= before+20 })
 	d.watch(time.Second)
-	if _, err := d.ledger.Cancel(t.Context(), runstest.Find(t, d.ledger, "many")); err != nil {
+	if err := runstest.Control(t.Context(), d.ledger.Core(), (*ledger.Ledger).Cancel, "many"); err != nil {
 		t.Fatal(err)
 	}
 	if r := d.ended("many"); r.Counts["done"]+r.Counts["unchanged"] != int64(patched(box)) {

@@ -70,7 +70,7 @@ func (d *desk) restore(id ledger.RunID, row tasks.VerifyRow) {
 func TestRestorationIsNotRepeated(t *testing.T) {
 	d := newDesk(t)
 	d.restore("restore", tasks.VerifyRow{OrganizationID: "org_1", DiscoveryDomainID: "ord_1"})
-	if _, err := d.ledger.Cancel(t.Context(), runstest.Find(t, d.ledger, "restore")); err != nil {
+	if err := runstest.Control(t.Context(), d.ledger.Core(), (*ledger.Ledger).Cancel, "restore"); err != nil {
 		t.Fatal(err)
 	}
 	taker := intake.New(d.redis, d.ledger)
@@ -89,7 +89,7 @@ func TestRestorationIsNotRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, run := range []string{"file", "service"} {
-		rows, err := d.ledger.Rows(t.Context(), runstest.Find(t, d.ledger, run), 0, 1)
+		rows, err := d.ledger.Contents(t.Context(), runstest.Find(t, d.ledger, run), 0, 1)
 		if err != nil || len(rows) != 1 {
 			t.Fatalf("%s: %q, %v", run, rows, err)
 		}

@@ -23,6 +23,7 @@ import (
 	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 // patience is how long a test waits for an event: far longer than it takes on a busy machine.
@@ -243,12 +244,12 @@ func (d desk) ended(id string) ledger.Run {
 func (d desk) reasons(id string) map[int64]string {
 	d.t.Helper()
 	why := map[int64]string{}
-	for row, err := range d.ledger.OpenFrom(d.t.Context(),
-		runstest.Find(d.t, d.ledger, id), 0) {
+	run := runstest.Find(d.t, d.ledger, id)
+	for row, err := range d.ledger.Each(d.t.Context(), run, ledger.Unsettled, 0) {
 		if err != nil {
 			d.t.Fatal(err)
 		}
-		why[row.Item] = row.Reason
+		why[row.Item] = handlers.ReadOpen(run.Kind, row).Reason
 	}
 	return why
 }

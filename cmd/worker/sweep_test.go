@@ -86,7 +86,7 @@ func (f *fleet) compareRows(crowd sandbox.Bulk) {
 		run.Total() != int64(crowd.Domains) {
 		f.t.Errorf("%d rows (-want +got):\n%s", run.Total(), diff)
 	}
-	rows, err := f.ledger.Rows(f.t.Context(), runstest.Find(f.t, f.ledger, "sweep"), 0, int(run.Total()))
+	rows, err := f.ledger.Contents(f.t.Context(), runstest.Find(f.t, f.ledger, "sweep"), 0, int(run.Total()))
 	if err != nil {
 		f.t.Fatal(err)
 	}

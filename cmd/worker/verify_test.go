@@ -119,9 +119,9 @@ func TestVerifyCore(t *testing.T) {
 		failing.Evidence.State != "unknown" {
 		t.Errorf("evidence of a zone that fails: %+v", failing.Evidence)
 	}
-	if noted, n, err := v.ledger.Notes(t.Context(), runstest.Find(v.t, v.ledger, "job"), 10); err != nil ||
-		n != 4 || len(noted) != 4 {
-		t.Errorf("%d notes of %d, %v; want 4", len(noted), n, err)
+	if w, err := status.WaitingOf(t.Context(), v.ledger, runstest.Find(v.t, v.ledger, "job"), 10); err != nil ||
+		w == nil || w.Read != 4 || w.WithReason != 4 {
+		t.Errorf("waiting: %+v, %v; want 4 reasons", w, err)
 	}
 	for _, name := range []string{"later", "failing"} {
 		v.box.SetRCode(v.domains[name].Host, dns.RcodeSuccess, 0)

@@ -287,7 +287,7 @@ func zoneAtGoDaddy(t *testing.T, zone string) dnscheck.Resolver {
 // knows has the index of names store a domain.
 func (s lookSite) knows(t *testing.T, run ledger.RunID, organization, id, name string) {
 	t.Helper()
-	r, err := s.ledger.Core().Get(t.Context(), run)
+	r, err := s.ledger.Core().Get(t.Context(), "", run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -592,7 +592,7 @@ func (s lookSite) execute(t *testing.T, id ledger.RunID, cfg handlers.VerifyConf
 		Tenant: "acme", Ledger: core, Session: ledger.NewSessionID(), Logger: slog.New(slog.DiscardHandler),
 		Handlers: map[ledger.Kind]engine.Handler{handlers.Verify: handlers.NewVerify(cfg)},
 	})
-	run, err := core.Get(t.Context(), id)
+	run, err := core.Get(t.Context(), "", id)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func (d *desk) run(id string) ledger.Run {
 // header reads the header of a run of the core.
 func (d *desk) header(id string) ledger.Run {
 	d.t.Helper()
-	r, err := d.ledger.Core().Get(d.t.Context(), ledger.RunID(id))
+	r, err := d.ledger.Core().Get(d.t.Context(), "", ledger.RunID(id))
 	mustNot(d.t, err)
 	return r
 }
@@ -303,7 +303,7 @@ func TestEveryStateOfARun(t *testing.T) {
 		{
 			"cancelled", func(d *desk) {
 				d.handIn("a", tasks.TypeVerify, domains(2))
-				_, err := d.ledger.Cancel(d.t.Context(), ledger.Run{Tenant: "default", ID: "a"})
+				err := d.ledger.Cancel(d.t.Context(), "default", "a")
 				mustNot(d.t, err)
 			},
 			[]string{"cancelled after", "2 cancelled"}, []string{"retry"},
@@ -314,7 +314,7 @@ func TestEveryStateOfARun(t *testing.T) {
 				seg, nonce := d.begin("a", 1)
 				_, err := d.ledger.Core().Intend(d.t.Context(), seg, nonce, []byte("x"), 1)
 				mustNot(d.t, err)
-				_, err = d.ledger.Cancel(d.t.Context(), ledger.Run{Tenant: "default", ID: "a"})
+				err = d.ledger.Cancel(d.t.Context(), "default", "a")
 				mustNot(d.t, err)
 			},
 			[]string{"cancelled; 1 row is in progress and finishes first", "1 cancelled"}, nil,

@@ -58,7 +58,7 @@ func (s *Server) show(w http.ResponseWriter, _ *http.Request, run ledger.Run) er
 func (s *Server) cancel(w http.ResponseWriter, r *http.Request, run ledger.Run) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
 	defer cancel()
-	if _, err := s.cfg.Ledger.Cancel(ctx, run); err != nil {
+	if err := s.cfg.Ledger.Cancel(ctx, run.Tenant, run.ID); err != nil && !errors.Is(err, ledger.ErrEnded) {
 		return err
 	}
 	s.addAct(ctx, run, "cancel")

@@ -425,7 +425,7 @@ func (u *upload) stored(n int) (id string) {
 			u.w.t.Fatal(err)
 		}
 		for _, r := range all {
-			if run, err := u.w.ledger.Core().Get(u.w.t.Context(),
+			if run, err := u.w.ledger.Core().Get(u.w.t.Context(), "",
 				ledger.RunID(r.ID)); err == nil && run.Staged() && run.Reserved >= n {
 				id = string(r.ID)
 			}

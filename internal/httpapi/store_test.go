@@ -180,8 +180,8 @@ func (w *world) parent() {
 func (w *world) holdsOnce(id string, n int) {
 	w.t.Helper()
 	r := w.sealed(id)
-	first, err := w.ledger.Rows(w.t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)}, 0, 100)
-	last, failed := w.ledger.Rows(w.t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)},
+	first, err := w.ledger.Contents(w.t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)}, 0, 100)
+	last, failed := w.ledger.Contents(w.t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)},
 		int64(max(n-100, 100)), 101)
 	different := map[string]bool{}
 	for _, row := range slices.Concat(first, last) {
@@ -204,7 +204,7 @@ func testLeftByAKilledServer(t *testing.T, kind string) {
 	hook.set(failing(false, func(int) bool { return true }).before) // nothing that it does reaches Redis any more
 	u.cut()
 	w.stop()
-	if r, err := w.ledger.Core().Get(t.Context(), ledger.RunID(id)); err != nil || !r.Staged() {
+	if r, err := w.ledger.Core().Get(t.Context(), "", ledger.RunID(id)); err != nil || !r.Staged() {
 		t.Fatalf("run %+v, %v; want it staged", r, err)
 	}
 	hook.heal()
@@ -359,7 +359,7 @@ func TestTraceparent(t *testing.T) {
 				key: test.name + "-again", header: header})
 			again.want(t, 202, "")
 			for _, id := range []string{got.run(t).Run, again.run(t).Run} {
-				r, err := w.ledger.Core().Get(t.Context(), ledger.RunID(id))
+				r, err := w.ledger.Core().Get(t.Context(), "", ledger.RunID(id))
 				if err != nil || r.Trace != test.want {
 					t.Errorf("traceparent %q, %v; want %q", r.Trace, err, test.want)
 				}

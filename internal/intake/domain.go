@@ -1,10 +1,12 @@
 package intake
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -14,10 +16,10 @@ import (
 	"orgops/tasks"
 )
 
-// DomainRow is a stored row about a discovery domain.
+// DomainRow is a row about a discovery domain.
 type DomainRow struct {
-	Run  ledger.Run
-	Item int64
+	Run ledger.Run
+	ledger.RowState
 	// Organization and Domain are the ids that the row names.
 	Organization, Domain string
 }
@@ -28,13 +30,13 @@ type DomainRow struct {
 // parsed. Rows that were submitted as single rows are among them until they are settled.
 func DomainRows(ctx context.Context, l *runs.Ledger, tenant, domain string) iter.Seq2[DomainRow, error] {
 	return func(yield func(DomainRow, error) bool) {
-		all, err := listedOrOpen(ctx, l)
+		all, err := listedOrOpen(ctx, l, ledger.Tenant(tenant))
 		if err != nil {
 			yield(DomainRow{}, err)
 			return
 		}
 		for _, r := range all {
-			if kind, _ := tasks.KindOf(string(r.Kind)); string(r.Tenant) != tenant || !kind.Has("discovery_domain_id") {
+			if kind, _ := tasks.KindOf(string(r.Kind)); !kind.Has("discovery_domain_id") {
 				continue
 			}
 			for row, err := range rowsOfRun(ctx, l, r, domain) {
@@ -46,19 +48,15 @@ func DomainRows(ctx context.Context, l *runs.Ledger, tenant, domain string) iter
 	}
 }
 
-// listedOrOpen returns all runs, the newest first: of the runs of single rows, which List
-// leaves out, those that have not ended.
-func listedOrOpen(ctx context.Context, l *runs.Ledger) ([]ledger.Run, error) {
-	all, err := l.List(ctx)
+// listedOrOpen returns the runs of a tenant, the newest first: of the single rows those that have
+// not ended.
+func listedOrOpen(ctx context.Context, l *runs.Ledger, t ledger.Tenant) ([]ledger.Run, error) {
+	all, err := l.Runs(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	open, err := l.Open(ctx)
-	for _, r := range open {
-		if r.Single {
-			all = append(all, r)
-		}
-	}
+	open, err := l.OpenSingles(ctx, t)
+	all = append(all, slices.DeleteFunc(open, ledger.Run.Ended)...)
 	slices.SortStableFunc(all, func(a, b ledger.Run) int { return b.CreatedAt.Compare(a.CreatedAt) })
 	return all, err
 }
@@ -71,18 +69,25 @@ func rowsOfRun(ctx context.Context, l *runs.Ledger, r ledger.Run, domain string)
 			yield(DomainRow{}, err)
 			return
 		}
-		needles := [][]byte{[]byte(strings.ToLower(domain))}
-		if r.Format != FormatCSV {
-			needles = append(needles, []byte(`\u`)) // a row of JSON may contain the text in escapes
-		}
-		for row, err := range l.Search(ctx, r, needles...) {
-			m := stored.rowMembers(row.Source)
-			switch {
-			case errors.Is(err, ledger.ErrNotFound):
+		needle := []byte(strings.ToLower(domain))
+		for row, err := range l.Each(ctx, r, ledger.Every, 0) {
+			if errors.Is(err, ledger.ErrNotFound) {
 				return
-			case err == nil && m.Domain != domain:
+			}
+			if err == nil && row.Content == nil {
+				err = fmt.Errorf("row %d: %w", row.Item, row.Err)
+			}
+			if err != nil {
+				yield(DomainRow{}, fmt.Errorf("run %s: search rows: %w", r.ID, err))
+				return
+			}
+			// A row of JSON may contain the text in escapes.
+			escapes := r.Format != FormatCSV && bytes.Contains(row.Content, []byte(`\u`))
+			if !escapes && !bytes.Contains(bytes.ToLower(row.Content), needle) {
 				continue
-			case !yield(DomainRow{Run: r, Item: row.Item, Organization: m.Organization, Domain: m.Domain}, err):
+			}
+			m := stored.rowMembers(row.Content)
+			if m.Domain == domain && !yield(DomainRow{r, row, m.Organization, m.Domain}, nil) {
 				return
 			}
 		}

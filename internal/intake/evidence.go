@@ -61,11 +61,14 @@ func (p Proofs) All(ctx context.Context, l *runs.Ledger) iter.Seq2[Proven, error
 
 // runs returns the runs that may have such proofs.
 func (p Proofs) runs(ctx context.Context, l *runs.Ledger) ([]ledger.Run, error) {
-	all, err := l.All(ctx)
+	var tenants []ledger.Tenant // all
+	if p.Tenant != "" {
+		tenants = append(tenants, ledger.Tenant(p.Tenant))
+	}
+	all, err := l.All(ctx, tenants...)
 	all = slices.DeleteFunc(all, func(r ledger.Run) bool {
 		kind, _ := tasks.KindOf(string(r.Kind))
-		return !kind.Proves || p.Tenant != "" && string(r.Tenant) != p.Tenant ||
-			!r.EndedAt.IsZero() && r.EndedAt.Before(p.Since)
+		return !kind.Proves || !r.EndedAt.IsZero() && r.EndedAt.Before(p.Since)
 	})
 	slices.SortFunc(all, func(a, b ledger.Run) int {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
@@ -76,11 +79,14 @@ func (p Proofs) runs(ctx context.Context, l *runs.Ledger) ([]ledger.Run, error) 
 // of returns the wanted proofs of one run.
 func (p Proofs) of(ctx context.Context, l *runs.Ledger, r ledger.Run) ([]Proven, error) {
 	var proofs []Proven
-	for row, err := range l.Evidence(ctx, r) {
+	for row, err := range l.Each(ctx, r, ledger.WithResult, 0) {
 		if err != nil {
 			return nil, err
 		}
-		e, err := handlers.ReadEvidence(row.Evidence)
+		if len(row.Result.Evidence) == 0 {
+			continue
+		}
+		e, err := handlers.ReadEvidence(row.Result.Evidence)
 		if err != nil {
 			return nil, fmt.Errorf("row %d of run %s: %w", row.Item, r.ID, err)
 		}

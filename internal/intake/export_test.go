@@ -37,7 +37,7 @@ func handInAs(t *testing.T, id, kind, text string) ledger.Run {
 func settleAs(t *testing.T, run ledger.Run, outcome, detail string, items ...int64) {
 	t.Helper()
 	core := runs.New(redistest.New(t)).Core()
-	header, err := core.Get(t.Context(), ledger.RunID(run.ID))
+	header, err := core.Get(t.Context(), "", ledger.RunID(run.ID))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,8 @@ func TestExportOfHostileCells(t *testing.T) {
 		settleAs(t, second, "refused", "-2+3 was \"said\"", int64(i))
 	}
 	for i, cell := range hostile {
-		stored, err := runs.New(redistest.New(t)).Rows(t.Context(), ledger.Run{Tenant: "default", ID: "second"}, int64(i), 1)
+		stored, err := runs.New(redistest.New(t)).Contents(t.Context(), ledger.Run{Tenant: "default", ID: "second"},
+			int64(i), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +218,7 @@ func TestExportForms(t *testing.T) {
 func TestExportedTemplateIsSentAsItWas(t *testing.T) {
 	const template = `{"name":"n","type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{}}},"well_known_trusted_issuers":"aamva"}`
 	handInAs(t, "a", tasks.TypeCreate, strings.TrimSuffix(template, "}")+`,"orgops_outcome":"failed","orgops_error":"x"}`)
-	stored, err := runs.New(redistest.New(t)).Rows(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, 0, 1)
+	stored, err := runs.New(redistest.New(t)).Contents(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, 0, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func (i Intake) create(ctx context.Context, n ledger.NewRun) (run ledger.Run, cr
 	if err != nil {
 		return ledger.Run{}, false, err
 	}
-	return runs.Exact(run), created, nil
+	return run, created, nil
 }
 
 // ErrCancelled says that rows were to be added to a run that was cancelled.

@@ -45,7 +45,7 @@ func TestBeginPendingAgain(t *testing.T) {
 	if err := runstest.Control(t.Context(), l.Core(), (*ledger.Ledger).Resume, "a"); err != nil {
 		t.Error(err)
 	}
-	if _, err := l.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: "a"}); err != nil {
+	if err := l.Cancel(t.Context(), "default", "a"); err != nil {
 		t.Fatal(err)
 	}
 	if run, created := begin(); created || run.CancelledAt.IsZero() {

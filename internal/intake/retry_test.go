@@ -55,7 +55,7 @@ func storedOf(t *testing.T, l *runs.Ledger, id string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := l.Rows(t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)}, 0, int(r.Total()))
+	rows, err := l.Contents(t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)}, 0, int(r.Total()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestRetryRefuses(t *testing.T) {
 		{"a child that was cancelled", func(t *testing.T) {
 			failed(t)
 			retry(t, intake.RetryOptions{ID: "b"})
-			if _, err := taker(t).Ledger.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: "b"}); err != nil {
+			if err := taker(t).Ledger.Cancel(t.Context(), "default", "b"); err != nil {
 				t.Fatal(err)
 			}
 		}, intake.RetryOptions{ID: "b"}, is(intake.ErrCancelled)},
@@ -348,7 +348,7 @@ func TestRetryAfterOneWithoutRows(t *testing.T) {
 			break
 		}
 	}
-	if _, err := i.Ledger.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: "b"}); err != nil {
+	if err := i.Ledger.Cancel(t.Context(), "default", "b"); err != nil {
 		t.Fatal(err)
 	}
 	if sub, err := i.Retry(t.Context(), ledger.Run{Tenant: "default", ID: "a"},
@@ -389,7 +389,7 @@ func skipped(t *testing.T, kind, text string) ledger.Run {
 	in := input(t, kind, text, tasks.Defaults{})
 	in.SkipInvalid = true
 	l, _ := submitAll(t, in)
-	if _, err := l.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: "a"}); err != nil {
+	if err := l.Cancel(t.Context(), "default", "a"); err != nil {
 		t.Fatal(err)
 	}
 	run, err := l.Get(t.Context(), "", "a")

@@ -85,7 +85,7 @@ func (i Intake) openRows(ctx context.Context, t ledger.Tenant, except ledger.Run
 	for _, n := range singles {
 		rows += n
 	}
-	all, err := i.Ledger.OpenHeaders(ctx)
+	all, err := i.Ledger.OpenRuns(ctx)
 	for _, run := range all {
 		switch {
 		case run.Tenant == t && run.ID == except:

@@ -39,7 +39,7 @@ func newStoredRows(l *runs.Ledger, r ledger.Run) (*storedRows, error) {
 // source is the row as it was stored.
 func (s *storedRows) source(ctx context.Context, item int64) ([]byte, error) {
 	if first := item - item%chunkRows; s.chunk == nil || s.first != first {
-		chunk, err := s.ledger.Rows(ctx, s.run, first, chunkRows)
+		chunk, err := s.ledger.Contents(ctx, s.run, first, chunkRows)
 		if err != nil {
 			return nil, err
 		}

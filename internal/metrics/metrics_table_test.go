@@ -122,7 +122,7 @@ func TestSweepsWithoutEnd(t *testing.T) {
 			for _, id := range []ledger.RunID{"cancelled", "open"} {
 				runstest.Create(t, l, ledger.NewRun{ID: id, Tenant: ledger.Tenant(name)})
 			}
-			if _, err := l.Cancel(t.Context(), ledger.Run{Tenant: ledger.Tenant(name), ID: "cancelled"}); err != nil {
+			if err := l.Cancel(t.Context(), ledger.Tenant(name), "cancelled"); err != nil {
 				t.Fatal(err)
 			}
 			if ok, err := sweep.NewStore(rdb, name).SetTicks(t.Context(), &test.ticks); err != nil || !ok {

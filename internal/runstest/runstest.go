@@ -64,7 +64,7 @@ func Find[ID ~string](t testing.TB, l *runs.Ledger, id ID) ledger.Run {
 // segment returns the run's first segment. Its commit may be under way.
 func segment(t testing.TB, l *runs.Ledger, id string) ledger.Segment {
 	t.Helper()
-	run, err := l.Core().Get(t.Context(), ledger.RunID(id))
+	run, err := l.Core().Get(t.Context(), "", ledger.RunID(id))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func Wait(t testing.TB, l *runs.Ledger, id, note string, after time.Duration, n 
 // Control does an operation of the core on the run of that id, such as (*ledger.Ledger).Pause.
 func Control[ID ~string](ctx context.Context, l *ledger.Ledger,
 	do func(*ledger.Ledger, context.Context, ledger.Tenant, ledger.RunID) error, id ID) error {
-	run, err := l.Get(ctx, ledger.RunID(id))
+	run, err := l.Get(ctx, "", ledger.RunID(id))
 	if err != nil {
 		return err
 	}

@@ -289,7 +289,7 @@ func (f *fleet) control(r *fleetRun, what string) {
 			control(f.ledger.Cancel)
 			r.cancelled = now()
 			time.Sleep(loses)
-			run, err := f.ledger.Get(f.t.Context(), r.id)
+			run, err := f.ledger.Get(f.t.Context(), "", r.id)
 			if err != nil || run.Cancelled {
 				return
 			}

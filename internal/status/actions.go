@@ -22,14 +22,17 @@ import (
 
 // Cancel cancels the run, and returns the effect in words.
 func Cancel(ctx context.Context, l *runs.Ledger, run ledger.Run) (effect string, err error) {
-	rows, err := l.Cancel(ctx, run)
+	ended := l.Cancel(ctx, run.Tenant, run.ID)
+	if ended != nil && !errors.Is(ended, ledger.ErrEnded) {
+		return "", ended
+	}
+	r, err := l.Run(ctx, run.Tenant, run.ID) // it may have been committed meanwhile
 	if err != nil {
 		return "", err
 	}
-	r, err := l.Get(ctx, run.Tenant, run.ID)
+	rows := r.Counts[ledger.Cancelled] - run.Counts[ledger.Cancelled]
 	switch {
-	case err != nil:
-		return "", err
+	case ended != nil:
 	case rows == 0 && !run.Sealed() && run.Scan == nil:
 		return "cancelled: it was still being submitted, and none of its rows had started", nil
 	case rows > 0 && r.Ended():

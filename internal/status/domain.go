@@ -72,7 +72,7 @@ func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, na
 			found.More++
 			continue
 		}
-		if err := found.add(ctx, l, row); err != nil {
+		if err := found.add(row); err != nil {
 			return found, err
 		}
 	}
@@ -85,20 +85,17 @@ func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, na
 	return found, err
 }
 
-// add reads the state of the row.
-func (d *Domain) add(ctx context.Context, l *runs.Ledger, found intake.DomainRow) error {
-	r := found.Run
-	state, err := l.Row(ctx, r, found.Item)
-	if err != nil {
-		return err
+// add adds a row.
+func (d *Domain) add(found intake.DomainRow) error {
+	r, evidence := found.Run, found.Result.Evidence
+	row := DomainRow{Run: r.ID, Kind: r.Kind, CreatedAt: r.CreatedAt, Row: settledRow(found.RowState), Ledger: r}
+	if found.Phase != ledger.PhaseSettled {
+		open := handlers.ReadOpen(r.Kind, found.RowState)
+		row.Row, evidence = openRow(r, found.Item, open), open.Evidence
+		d.Record = cmp.Or(d.Record, open.Record)
 	}
-	d.Record = cmp.Or(d.Record, state.Record)
-	row := DomainRow{Run: r.ID, Kind: r.Kind, CreatedAt: r.CreatedAt, Row: openRow(r, state.Open), Ledger: r}
-	if state.Result != nil {
-		row.Row = settledRow(*state.Result)
-	}
-	if len(state.Evidence) > 0 {
-		e, err := handlers.ReadEvidence(state.Evidence)
+	if len(evidence) > 0 {
+		e, err := handlers.ReadEvidence(evidence)
 		if err != nil {
 			return fmt.Errorf("row %d of run %s: %w", found.Item, r.ID, err)
 		}

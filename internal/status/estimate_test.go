@@ -281,7 +281,7 @@ func TestHeld(t *testing.T) {
 		}, "paused; to continue: enqueue runs resume a"},
 		{"a cancel that is not through", announced, func(f *followed, _ *pace.Limiter) {
 			runstest.Begin(f.t, f.ledger, "a", 1)
-			if _, err := f.ledger.Cancel(f.t.Context(), ledger.Run{Tenant: "default", ID: "a"}); err != nil {
+			if err := f.ledger.Cancel(f.t.Context(), "default", "a"); err != nil {
 				f.t.Fatal(err)
 			}
 		}, "being cancelled; rows in progress finish first"},

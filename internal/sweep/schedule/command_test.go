@@ -70,13 +70,13 @@ func (s *swept) claim(sweep sweep.TenantSweep) {
 func (s *swept) end(id string) {
 	s.t.Helper()
 	core := s.ledger.Core()
-	run, err := core.Get(s.t.Context(), ledger.RunID(id))
+	run, err := core.Get(s.t.Context(), "", ledger.RunID(id))
 	if err == nil {
 		_, err = core.Dismiss(s.t.Context(), ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation,
 			Number: ledger.ScanSegment}, ledger.Result{Outcome: ledger.Done}, 0)
 	}
 	if err == nil {
-		run, err = core.Get(s.t.Context(), run.ID)
+		run, err = core.Get(s.t.Context(), "", run.ID)
 	}
 	if err != nil || !run.Ended() {
 		s.t.Fatalf("run %s, ended %v: %v", id, run.Ended(), err)
@@ -136,7 +136,7 @@ func TestNow(t *testing.T) {
 	}
 	s.end("first")
 	s.mustNow("second", whole)
-	if _, err := s.ledger.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: "second"}); err != nil {
+	if err := s.ledger.Cancel(t.Context(), "default", "second"); err != nil {
 		t.Fatal(err)
 	}
 	s.mustNow("third", whole)
@@ -187,7 +187,7 @@ func TestNowAfterAnOldClaim(t *testing.T) {
 	if under, ok := errors.AsType[*schedule.InProgressError](err); !ok || under.Run != "scheduled" {
 		t.Errorf("%v, want the schedule's sweep in its way", err)
 	}
-	if _, err := s.ledger.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: "scheduled"}); err != nil {
+	if err := s.ledger.Cancel(t.Context(), "default", "scheduled"); err != nil {
 		t.Fatal(err)
 	}
 	s.mustNow("old", sweep.Order{})

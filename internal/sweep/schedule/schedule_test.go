@@ -376,7 +376,7 @@ func TestTickWhileTheLastRuns(t *testing.T) {
 	if s := f.ticks().Skipped; s.InRow != 4 || !strings.Contains(s.Why, "is paused (enqueue runs resume "+f.id(3)) {
 		t.Errorf("skipped: %+v", s)
 	}
-	if _, err := f.ledger.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(f.id(3))}); err != nil {
+	if err := f.ledger.Cancel(t.Context(), "default", ledger.RunID(f.id(3))); err != nil {
 		t.Fatal(err)
 	}
 	to(8, nil)
