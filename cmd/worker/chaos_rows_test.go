@@ -15,8 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
 )
 

@@ -25,8 +25,6 @@ import (
 
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
 )
 

@@ -17,7 +17,6 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 )
 
@@ -33,7 +32,7 @@ func outlasting(t *testing.T, url string) desk {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	redisconn.Retry(client, patience, func(err error) { t.Logf("the test waits for Redis: %v", err) })
-	return desk{t, client, runs.New(client)}
+	return desk{t, client, ledger.New(client)}
 }
 
 // percent waits until that percentage of all rows is settled.

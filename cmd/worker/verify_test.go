@@ -16,9 +16,9 @@ import (
 	"orgops/internal/events"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
-	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
 	"orgops/internal/status"
 	"orgops/tasks"
@@ -119,7 +119,7 @@ func TestVerifyCore(t *testing.T) {
 		failing.Evidence.State != "unknown" {
 		t.Errorf("evidence of a zone that fails: %+v", failing.Evidence)
 	}
-	if w, err := status.WaitingOf(t.Context(), v.ledger, runstest.Find(v.t, v.ledger, "job"), 10); err != nil ||
+	if w, err := status.WaitingOf(t.Context(), v.ledger, ledgertest.Find(v.t, v.ledger, "job"), 10); err != nil ||
 		w == nil || w.Read != 4 || w.WithReason != 4 {
 		t.Errorf("waiting: %+v, %v; want 4 reasons", w, err)
 	}

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/tasks"
 )
 
@@ -28,7 +27,7 @@ type DomainRow struct {
 // domains, those of the newest run first, whatever organization they name. There is no index: every
 // stored row of these runs is read, but only those that contain the domain's id, in any case, are
 // parsed. Rows that were submitted as single rows are among them until they are settled.
-func DomainRows(ctx context.Context, l *runs.Ledger, tenant, domain string) iter.Seq2[DomainRow, error] {
+func DomainRows(ctx context.Context, l *ledger.Ledger, tenant, domain string) iter.Seq2[DomainRow, error] {
 	return func(yield func(DomainRow, error) bool) {
 		all, err := listedOrOpen(ctx, l, ledger.Tenant(tenant))
 		if err != nil {
@@ -50,7 +49,7 @@ func DomainRows(ctx context.Context, l *runs.Ledger, tenant, domain string) iter
 
 // listedOrOpen returns the runs of a tenant, the newest first: of the single rows those that have
 // not ended.
-func listedOrOpen(ctx context.Context, l *runs.Ledger, t ledger.Tenant) ([]ledger.Run, error) {
+func listedOrOpen(ctx context.Context, l *ledger.Ledger, t ledger.Tenant) ([]ledger.Run, error) {
 	all, err := l.Runs(ctx, t)
 	if err != nil {
 		return nil, err
@@ -62,7 +61,7 @@ func listedOrOpen(ctx context.Context, l *runs.Ledger, t ledger.Tenant) ([]ledge
 }
 
 // rowsOfRun returns the rows of one run about a domain. A run that is deleted meanwhile has none.
-func rowsOfRun(ctx context.Context, l *runs.Ledger, r ledger.Run, domain string) iter.Seq2[DomainRow, error] {
+func rowsOfRun(ctx context.Context, l *ledger.Ledger, r ledger.Run, domain string) iter.Seq2[DomainRow, error] {
 	return func(yield func(DomainRow, error) bool) {
 		stored, err := newStoredRows(l, r)
 		if err = cmp.Or(ctx.Err(), err); err != nil {

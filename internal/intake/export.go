@@ -16,7 +16,6 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
@@ -67,7 +66,8 @@ type Export struct {
 // submitted unchanged; CSV is safe to open in a spreadsheet, unless it is raw. It holds a chunk of
 // rows at a time, and returns the number of rows. Rows that are settled meanwhile may or may not be
 // among them.
-func ExportFailed(ctx context.Context, l *runs.Ledger, r ledger.Run, o Export, out io.Writer) (rows int64, err error) {
+func ExportFailed(ctx context.Context, l *ledger.Ledger, r ledger.Run, o Export,
+	out io.Writer) (rows int64, err error) {
 	format := r.Format
 	if o.JSON {
 		format = FormatJSONL
@@ -79,7 +79,7 @@ func ExportFailed(ctx context.Context, l *runs.Ledger, r ledger.Run, o Export, o
 // among them, as [ExportFailed] does, and adds to each: its number, the domain, the
 // time of its proof or last check, and the template that it created. format is empty for that in
 // which they were submitted. As CSV, rows that are whole objects have their ids or name alone.
-func ExportResults(ctx context.Context, l *runs.Ledger, r ledger.Run, format string, outcomes []string,
+func ExportResults(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, outcomes []string,
 	out io.Writer) (rows int64, err error) {
 	if err := CheckOutcomes(outcomes); err != nil {
 		return 0, err
@@ -88,7 +88,7 @@ func ExportResults(ctx context.Context, l *runs.Ledger, r ledger.Run, format str
 	return export(ctx, l, r, cmp.Or(format, r.Format), false, selected, exported, out)
 }
 
-func export(ctx context.Context, l *runs.Ledger, r ledger.Run, format string, raw bool,
+func export(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, raw bool,
 	selected func(ledger.Outcome) bool, columns []string, out io.Writer) (rows int64, err error) {
 	stored, err := newStoredRows(l, r)
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
 	"orgops/tasks"
 )
 
@@ -197,7 +196,7 @@ func thereAndBack(t *testing.T, kind, text, detail string) {
 	in.SkipInvalid = true
 	k, _ := tasks.KindOf(kind)
 	rdb := redistest.New(t)
-	l := runs.New(rdb)
+	l := ledger.New(rdb)
 	id := strings.ReplaceAll(kind, ":", "-") // a test has one run of a kind
 	if _, err := intake.New(rdb, l).Submit(t.Context(), in,
 		ledger.NewRun{ID: ledger.RunID(id), Tenant: "default"}); err != nil {

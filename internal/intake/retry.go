@@ -167,7 +167,7 @@ func (i Intake) createChild(ctx context.Context, parent ledger.Run,
 		_, _, err = i.create(ctx, n)
 	}
 	if err == nil || errors.Is(err, ledger.ErrNotFound) {
-		err = i.Ledger.Core().Adopt(ctx, from, n.ID)
+		err = i.Ledger.Adopt(ctx, from, n.ID)
 	}
 	if err == nil {
 		child, _, err = i.create(ctx, n)

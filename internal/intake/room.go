@@ -59,7 +59,7 @@ func (i Intake) room(ctx context.Context, t ledger.Tenant, run ledger.RunID, row
 	if most == 0 {
 		return room{}, nil
 	}
-	have, err := i.Ledger.Core().Run(ctx, t, run)
+	have, err := i.Ledger.Run(ctx, t, run)
 	if err == nil && !have.Staged() {
 		return room{}, nil
 	}

@@ -12,9 +12,8 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 	"orgops/tasks"
 )
 
@@ -36,7 +35,7 @@ func submitText(t *testing.T, kind, text string, d tasks.Defaults) (rows []strin
 }
 
 // submitAll submits the input as run "a", to a Redis of its own.
-func submitAll(t *testing.T, in intake.Input) (*runs.Ledger, intake.Submitted) {
+func submitAll(t *testing.T, in intake.Input) (*ledger.Ledger, intake.Submitted) {
 	t.Helper()
 	i := taker(t)
 	sum, err := i.Submit(t.Context(), in, runA)
@@ -237,7 +236,7 @@ func deleteRun(t *testing.T, id string) {
 			t.Fatal(err)
 		}
 	}
-	if err := runstest.Control(t.Context(), l.Core(), (*ledger.Ledger).Delete, ledger.RunID(id)); err != nil {
+	if err := ledgertest.Control(t.Context(), l, (*ledger.Ledger).Delete, ledger.RunID(id)); err != nil {
 		t.Fatal(err)
 	}
 }

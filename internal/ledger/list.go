@@ -376,7 +376,3 @@ func listed(t Tenant, entry string) (Run, error) {
 	}
 	return run, nil
 }
-
-// Core and List are old names.
-func (l *Ledger) Core() *Ledger                           { return l }
-func (l *Ledger) List(ctx context.Context) ([]Run, error) { return l.Runs(ctx) }

@@ -14,7 +14,6 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/tasks/handlers"
 )
 
@@ -46,10 +45,10 @@ type DomainRow struct {
 }
 
 // DomainOf reads the domain from Redis, with at most so many of its rows.
-func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, name DomainName,
+func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, name DomainName,
 	rows int) (Domain, error) {
 	found := Domain{DomainName: name}
-	subject, err := l.Core().Subject(ctx, ledger.Tenant(name.Tenant), name.ID)
+	subject, err := l.Subject(ctx, ledger.Tenant(name.Tenant), name.ID)
 	if err == nil {
 		var known KnownDomain
 		if known, err = knownDomain(name.Tenant, subject); known.Organization == name.Organization {

@@ -13,7 +13,6 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/tasks/handlers"
 )
 
@@ -69,7 +68,7 @@ func (row Row) Waits() string { return cmp.Or(row.Reason, "waiting for a worker"
 
 // OpenPage returns at most that many open rows, from row first on. If there may be more, next is
 // the row to continue from; else it is 0.
-func OpenPage(ctx context.Context, l *runs.Ledger, r ledger.Run, first int64,
+func OpenPage(ctx context.Context, l *ledger.Ledger, r ledger.Run, first int64,
 	most int) (page []Row, next int64, err error) {
 	for row, err := range OpenFrom(ctx, l, r, first) {
 		if err != nil {
@@ -84,7 +83,7 @@ func OpenPage(ctx context.Context, l *runs.Ledger, r ledger.Run, first int64,
 }
 
 // OpenFrom returns the open rows from row first on. It holds few of them at a time.
-func OpenFrom(ctx context.Context, l *runs.Ledger, r ledger.Run, first int64) iter.Seq2[Row, error] {
+func OpenFrom(ctx context.Context, l *ledger.Ledger, r ledger.Run, first int64) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		for open, err := range l.Each(ctx, r, ledger.Unsettled, first) {
 			if err == nil && open.Content == nil {
@@ -104,7 +103,7 @@ func OpenFrom(ctx context.Context, l *runs.Ledger, r ledger.Run, first int64) it
 }
 
 // FirstFailed returns the first most failed rows.
-func FirstFailed(ctx context.Context, l *runs.Ledger, r ledger.Run, most int) ([]Row, error) {
+func FirstFailed(ctx context.Context, l *ledger.Ledger, r ledger.Run, most int) ([]Row, error) {
 	if Failed(r) == 0 {
 		return nil, nil
 	}
@@ -124,7 +123,8 @@ type FailedQuery struct {
 // FailedPage returns failed rows, in their order. If there may be more, next is the row to
 // continue from; else it is 0. A page for which MaxRead rows were read may be short of Limit,
 // or empty. Of one outcome it reads no more rows than r counts.
-func FailedPage(ctx context.Context, l *runs.Ledger, r ledger.Run, w FailedQuery) (page []Row, next int64, err error) {
+func FailedPage(ctx context.Context, l *ledger.Ledger, r ledger.Run,
+	w FailedQuery) (page []Row, next int64, err error) {
 	names, read, found := rowNames{ledger: l, run: r}, 0, int64(0)
 	if w.Outcome != "" && r.Counts[ledger.Outcome(w.Outcome)] == 0 {
 		return nil, 0, nil
@@ -163,7 +163,7 @@ func FailedPage(ctx context.Context, l *runs.Ledger, r ledger.Run, w FailedQuery
 // WriteFailedByReason writes why rows of the run failed: each reason once, the most frequent
 // first, with the rows that failed for it. It reads no more than most rows. about returns
 // more about a row, or "".
-func WriteFailedByReason(ctx context.Context, out io.Writer, l *runs.Ledger, r ledger.Run, most int,
+func WriteFailedByReason(ctx context.Context, out io.Writer, l *ledger.Ledger, r ledger.Run, most int,
 	about func(Row) string) error {
 	failed, err := FirstFailed(ctx, l, r, most)
 	if err != nil || len(failed) == 0 {
@@ -214,7 +214,7 @@ func (row Row) plainReason() string {
 
 // rowNames names settled rows. It caches the last chunk, since rows are named in their order.
 type rowNames struct {
-	ledger *runs.Ledger
+	ledger *ledger.Ledger
 	run    ledger.Run
 
 	first int64

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/tasks/handlers"
 )
 
@@ -45,7 +44,7 @@ const (
 
 // WaitingOf counts the open rows of the run by reason, from about sample of them, so that
 // its cost does not grow with the run. The result is nil if nothing is known.
-func WaitingOf(ctx context.Context, l *runs.Ledger, r ledger.Run, sample int) (*Waiting, error) {
+func WaitingOf(ctx context.Context, l *ledger.Ledger, r ledger.Run, sample int) (*Waiting, error) {
 	if r.Ended() || Stopped(r) != "" {
 		return nil, nil
 	}
@@ -87,7 +86,7 @@ const notedRows = 4096
 
 // readNotes returns open rows of the run that have a note, and how many of them there are: about
 // most of the first open rows.
-func readNotes(ctx context.Context, l *runs.Ledger, r ledger.Run,
+func readNotes(ctx context.Context, l *ledger.Ledger, r ledger.Run,
 	most int) (noted []handlers.Open, total int64, err error) {
 	read := 0
 	for row, err := range l.Each(ctx, r, ledger.Unsettled, 0) {

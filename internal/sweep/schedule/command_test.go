@@ -8,9 +8,8 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
 	"orgops/tasks"
@@ -19,14 +18,14 @@ import (
 // swept has a tenant's sweeps, none of which is executed.
 type swept struct {
 	t      *testing.T
-	ledger *runs.Ledger
+	ledger *ledger.Ledger
 	taker  intake.Intake
 	store  *sweep.Store
 }
 
 func newSwept(t *testing.T) *swept {
 	rdb := redistest.New(t)
-	l := runs.New(rdb)
+	l := ledger.New(rdb)
 	return &swept{t, l, intake.New(rdb, l), sweep.NewStore(rdb, "default")}
 }
 
@@ -69,7 +68,7 @@ func (s *swept) claim(sweep sweep.TenantSweep) {
 // end ends a sweep without rows.
 func (s *swept) end(id string) {
 	s.t.Helper()
-	core := s.ledger.Core()
+	core := s.ledger
 	run, err := core.Get(s.t.Context(), "", ledger.RunID(id))
 	if err == nil {
 		_, err = core.Dismiss(s.t.Context(), ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation,
@@ -127,11 +126,11 @@ func TestNow(t *testing.T) {
 	s.mustNow("narrow", sweep.Order{Organization: "org_1"})
 	s.mustNow("first", whole) // the same again
 	refused("second", "still runs")
-	if err := runstest.Control(t.Context(), s.ledger.Core(), (*ledger.Ledger).Pause, "first"); err != nil {
+	if err := ledgertest.Control(t.Context(), s.ledger, (*ledger.Ledger).Pause, "first"); err != nil {
 		t.Fatal(err)
 	}
 	refused("second", "is paused (enqueue runs resume first, or cancel)")
-	if err := runstest.Control(t.Context(), s.ledger.Core(), (*ledger.Ledger).Resume, "first"); err != nil {
+	if err := ledgertest.Control(t.Context(), s.ledger, (*ledger.Ledger).Resume, "first"); err != nil {
 		t.Fatal(err)
 	}
 	s.end("first")
