@@ -20,7 +20,6 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
@@ -89,7 +88,7 @@ func measureLarge(ctx context.Context, s *store, l largeLoad, rows int, out *rep
 	}
 	defer func() { err = errors.Join(err, restore()) }()
 	return withTenant(ctx, s, stderr, func(t *tenant) (err error) {
-		m := &large{store: s, tenant: t, runs: runs.New(s.admin), load: l, stderr: stderr}
+		m := &large{store: s, tenant: t, runs: ledger.New(s.admin), load: l, stderr: stderr}
 		m.result = largeResult{Benchmark: "large", Rows: rows, Longest: map[string]float64{}}
 		if err := m.submit(ctx, rows); err != nil {
 			return err
@@ -112,7 +111,7 @@ func measureLarge(ctx context.Context, s *store, l largeLoad, rows int, out *rep
 type large struct {
 	store  *store
 	tenant *tenant
-	runs   *runs.Ledger
+	runs   *ledger.Ledger
 	load   largeLoad
 	stderr io.Writer
 	result largeResult
@@ -224,13 +223,13 @@ func (m *large) command(ctx context.Context, name string,
 }
 
 func (m *large) pause(ctx context.Context) error {
-	took, _, last, err := m.command(ctx, "pause", func() error { return m.runs.Core().Pause(ctx, tenantName, runID) })
+	took, _, last, err := m.command(ctx, "pause", func() error { return m.runs.Pause(ctx, tenantName, runID) })
 	m.result.Pause, m.result.Paused = took, last.Seconds()
 	return err
 }
 
 func (m *large) resume(ctx context.Context) error {
-	took, first, _, err := m.command(ctx, "resume", func() error { return m.runs.Core().Resume(ctx, tenantName, runID) })
+	took, first, _, err := m.command(ctx, "resume", func() error { return m.runs.Resume(ctx, tenantName, runID) })
 	if err == nil && first == 0 {
 		return fmt.Errorf("no request came within %s of the run's being resumed", m.load.Watch)
 	}
@@ -251,7 +250,7 @@ func (m *large) cancel(ctx context.Context) error {
 	took, _, last, err := m.command(ctx, "cancel", func() error {
 		run, err := m.runs.Get(ctx, tenantName, runID)
 		if err == nil {
-			_, err = m.runs.Cancel(ctx, run)
+			err = m.runs.Cancel(ctx, run.Tenant, run.ID)
 		}
 		if err != nil {
 			return err
@@ -267,7 +266,7 @@ func (m *large) cancel(ctx context.Context) error {
 func (m *large) delete(ctx context.Context) (err error) {
 	return m.part(ctx, "delete", func() error {
 		began := time.Now()
-		if err := m.runs.Core().Delete(ctx, tenantName, runID); err != nil {
+		if err := m.runs.Delete(ctx, tenantName, runID); err != nil {
 			return err
 		}
 		m.result.Delete = time.Since(began).Seconds()
@@ -280,7 +279,7 @@ func (m *large) expire(ctx context.Context) error {
 	if m.load.Expired == 0 {
 		return nil
 	}
-	run, _, err := m.runs.Core().Create(ctx, ledger.NewRun{
+	run, _, err := m.runs.Create(ctx, ledger.NewRun{
 		ID: runID, Kind: handlers.Update, Tenant: tenantName,
 		Description: ledger.Description{Format: intake.FormatCSV,
 			Columns: []string{"organization_id", "discovery_domain_id"}, KeepFor: time.Second},
@@ -288,7 +287,7 @@ func (m *large) expire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stager, err := m.runs.Core().NewStager(ctx, run)
+	stager, err := m.runs.NewStager(ctx, run)
 	if err != nil {
 		return err
 	}

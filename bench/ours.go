@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/tasks"
 )
 
@@ -63,7 +62,7 @@ func (o *ours) carryOut(ctx context.Context) (time.Duration, error) {
 
 // ended waits for the end of a run, and reads it so often.
 func ended(ctx context.Context, s *store, run ledger.RunID, every time.Duration) (ledger.Run, error) {
-	for ledger := runs.New(s.admin); ; {
+	for ledger := ledger.New(s.admin); ; {
 		r, err := ledger.Get(ctx, tenantName, run)
 		if err != nil || r.Ended() {
 			return r, err

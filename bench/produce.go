@@ -20,7 +20,6 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
-	"orgops/internal/runs"
 	"orgops/tasks"
 )
 
@@ -74,7 +73,7 @@ func submit(ctx context.Context, url, kind, run, name string, rows io.Reader) (n
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, rdb.Close()) }()
-	sum, err := intake.New(rdb, runs.New(rdb)).Submit(ctx, inputOf(kind, name, rows),
+	sum, err := intake.New(rdb, ledger.New(rdb)).Submit(ctx, inputOf(kind, name, rows),
 		ledger.NewRun{ID: ledger.RunID(run), Tenant: tenantName, Description: ledger.Description{Label: "benchmark"}})
 	return sum.Rows, err
 }

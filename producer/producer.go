@@ -15,7 +15,6 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/tasks"
 )
 
@@ -64,13 +63,13 @@ type Row struct {
 
 // Producer submits rows. It is safe for concurrent use.
 type Producer struct {
-	ledger *runs.Ledger
+	ledger *ledger.Ledger
 	// checked is set once the version of the data in Redis was found to be ours.
 	checked atomic.Bool
 }
 
 // New returns a producer for the Redis of the workers. It does not connect.
-func New(rdb redis.UniversalClient) *Producer { return &Producer{ledger: runs.New(rdb)} }
+func New(rdb redis.UniversalClient) *Producer { return &Producer{ledger: ledger.New(rdb)} }
 
 // Submit commits the row and returns its id. To submit the same row again under the same id
 // is harmless, also while it is executed and after its end, whatever the other fields are
@@ -88,7 +87,7 @@ func (p *Producer) Submit(ctx context.Context, r Row) (id string, err error) {
 	if err := p.check(ctx); err != nil {
 		return r.ID, err
 	}
-	if _, _, err := p.ledger.Core().SubmitRow(ctx, run, content); err != nil {
+	if _, _, err := p.ledger.SubmitRow(ctx, run, content); err != nil {
 		return r.ID, fmt.Errorf("submit row %s: %w", r.ID, err)
 	}
 	return r.ID, nil
@@ -142,7 +141,7 @@ func (p *Producer) check(ctx context.Context) error {
 	if p.checked.Load() {
 		return nil
 	}
-	if err := p.ledger.Core().CheckSchema(ctx); err != nil {
+	if err := p.ledger.CheckSchema(ctx); err != nil {
 		return err
 	}
 	p.checked.Store(true)

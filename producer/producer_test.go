@@ -15,9 +15,8 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 	"orgops/producer"
 	"orgops/tasks"
 )
@@ -34,7 +33,7 @@ var rows = map[string]string{
 func submitted(t *testing.T, rdb redis.UniversalClient, id string) (ledger.Run, string) {
 	t.Helper()
 	l := ledger.New(rdb)
-	run, err := l.Get(t.Context(), ledger.RunID(id))
+	run, err := l.Get(t.Context(), "", ledger.RunID(id))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +48,7 @@ func submitted(t *testing.T, rdb redis.UniversalClient, id string) (ledger.Run, 
 // for the digest and the lists.
 func TestSubmitAsAFile(t *testing.T) {
 	rdb := redistest.New(t)
-	p, in := producer.New(rdb), intake.New(rdb, runs.New(rdb))
+	p, in := producer.New(rdb), intake.New(rdb, ledger.New(rdb))
 	for kind, row := range rows {
 		t.Run(kind, func(t *testing.T) {
 			ctx, name := t.Context(), strings.ReplaceAll(kind, ":", "-")
@@ -148,7 +147,7 @@ func TestSubmitRefuses(t *testing.T) {
 func TestSubmitMismatch(t *testing.T) {
 	rdb := redistest.New(t)
 	p := producer.New(rdb)
-	runstest.Create(t, runs.New(rdb), ledger.NewRun{ID: "old", Kind: tasks.TypeRecheck})
+	ledgertest.Create(t, ledger.New(rdb), ledger.NewRun{ID: "old", Kind: tasks.TypeRecheck})
 	submit := func(id, kind, row, tenant string) error {
 		_, err := p.Submit(t.Context(), producer.Row{ID: id, Kind: kind, Row: []byte(row), Tenant: tenant})
 		return err
@@ -196,7 +195,7 @@ func TestSubmitAtOnce(t *testing.T) {
 	if err != nil || len(due.Segments) != n {
 		t.Errorf("%d segments are due, %v, want %d", len(due.Segments), err, n)
 	}
-	all, err := runs.New(rdb).List(t.Context())
+	all, err := ledger.New(rdb).Runs(t.Context())
 	if err != nil || slices.ContainsFunc(all, func(r ledger.Run) bool { return strings.HasPrefix(string(r.ID), "row-") }) {
 		t.Errorf("list %v, %v", all, err)
 	}

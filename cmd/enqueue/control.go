@@ -7,7 +7,6 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/internal/status"
 )
 
@@ -26,7 +25,7 @@ func (t *tool) printEffect(ctx context.Context, run ledger.Run, effect string) e
 
 // change calls f for a run, and prints its effect.
 func (t *tool) change(ctx context.Context, of oneRun, what string,
-	f func(context.Context, *runs.Ledger, ledger.Run) (string, error)) error {
+	f func(context.Context, *ledger.Ledger, ledger.Run) (string, error)) error {
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
@@ -91,7 +90,7 @@ func (c *deleteCommand) Run(ctx context.Context, t *tool) error {
 		}
 	}
 	if err == nil {
-		err = t.ledger.Core().Delete(ctx, r.Tenant, r.ID)
+		err = t.ledger.Delete(ctx, r.Tenant, r.ID)
 	}
 	if errors.Is(err, ledger.ErrOpen) {
 		return cli.Fixed(fmt.Errorf("run %s has not ended", c.ID), "to end it first: enqueue runs cancel %s", c.ID)

@@ -18,7 +18,6 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/tasks/handlers"
 )
@@ -29,8 +28,8 @@ type executed map[string]ledger.Nonce
 func (e executed) key(run string, item int64) string { return fmt.Sprint(run, "/", item) }
 
 // firstSegment returns the only segment of a small run, or false if the run is not in the core.
-func firstSegment(ctx context.Context, l *runs.Ledger, run string) (ledger.Segment, bool, error) {
-	r, err := l.Core().Get(ctx, ledger.RunID(run))
+func firstSegment(ctx context.Context, l *ledger.Ledger, run string) (ledger.Segment, bool, error) {
+	r, err := l.Get(ctx, "", ledger.RunID(run))
 	if errors.Is(err, ledger.ErrNotFound) {
 		return ledger.Segment{}, false, nil
 	}
@@ -178,7 +177,7 @@ func verify(ts *testscript.TestScript, args []string, change func(*handlers.Veri
 
 // executeRow has a worker execute a row. The result is in the ledger.
 func executeRow(ctx context.Context, core *ledger.Ledger, seg ledger.Segment, row ledger.Row, h engine.Handler) error {
-	run, err := core.Get(ctx, seg.Run)
+	run, err := core.Get(ctx, "", seg.Run)
 	if err != nil {
 		return err
 	}

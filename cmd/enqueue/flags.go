@@ -102,7 +102,7 @@ func (o oneDomain) named(ctx context.Context, t *tool, tenant string) (status.Do
 	if err := t.connectToRead(ctx); err != nil {
 		return name, err
 	}
-	found, err := status.Find(ctx, t.ledger.Core(), tenant, o.Domain, mostCandidates,
+	found, err := status.Find(ctx, t.ledger, tenant, o.Domain, mostCandidates,
 		func(k status.KnownDomain) bool { return o.Org == "" || o.Org == k.Organization })
 	switch all := found.Domains; {
 	case err != nil:

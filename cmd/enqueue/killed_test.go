@@ -19,7 +19,6 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/logtest"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
 )
 
 // gate is a proxy to the test's Redis that forwards a limited number of request bytes until it
@@ -216,7 +215,7 @@ func TestKilledAnywhere(t *testing.T) {
 			}
 			last := produce(t, redistest.URL(t), job...)
 			last.ends(t)
-			executeRows(t, runs.New(redistest.New(t)), rows)
+			executeRows(t, ledger.New(redistest.New(t)), rows)
 		})
 	}
 }
@@ -276,20 +275,20 @@ func killAt(t *testing.T, octet int64, args []string) (said int64, killed bool) 
 
 // executeRows executes the rows of the run in the core. It checks the number of distinct rows,
 // that each was released once, and that the run ends with them.
-func executeRows(t *testing.T, l *runs.Ledger, rows int) {
+func executeRows(t *testing.T, l *ledger.Ledger, rows int) {
 	t.Helper()
-	run, err := l.Core().Get(t.Context(), "job")
+	run, err := l.Get(t.Context(), "", "job")
 	if err != nil {
 		t.Fatal(err)
 	}
-	segments, err := l.Core().OpenSegments(t.Context(), run)
+	segments, err := l.Segments(t.Context(), run)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ran := map[string]int{}
-	for _, seg := range segments {
-		for {
-			released, err := l.Core().Release(t.Context(), seg, ledger.Quota{First: 250})
+	for _, state := range segments {
+		for seg := state.Segment; ; {
+			released, err := l.Release(t.Context(), seg, ledger.Quota{First: 250})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -302,11 +301,11 @@ func executeRows(t *testing.T, l *runs.Ledger, rows int) {
 				numbers = append(numbers, row.Row)
 			}
 			execution := ledger.Execution{Token: released.Token, Nonce: ledger.NewNonce(), Session: ledger.NewSessionID()}
-			if _, err := l.Core().Begin(t.Context(), seg, execution, numbers...); err != nil {
+			if _, err := l.Begin(t.Context(), seg, execution, numbers...); err != nil {
 				t.Fatal(err)
 			}
 			done := ledger.Ends(ledger.Result{Outcome: ledger.Done}, numbers...)
-			if err := effective(l.Core().End(t.Context(), seg, execution.Nonce, done...)); err != nil {
+			if err := effective(l.End(t.Context(), seg, execution.Nonce, done...)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -321,7 +320,7 @@ func executeRows(t *testing.T, l *runs.Ledger, rows int) {
 		t.Errorf("ended %v: %d rows, %d different ones run, counts %v, %v: want %d done", r.EndedAt, r.Total(),
 			len(ran), r.Counts, err, rows)
 	}
-	if all, err := l.List(t.Context()); err != nil || len(all) != 1 {
+	if all, err := l.Runs(t.Context()); err != nil || len(all) != 1 {
 		t.Errorf("%d runs, %v: want one", len(all), err)
 	}
 }
@@ -375,7 +374,7 @@ func TestTwoProducersAtOnce(t *testing.T) {
 			if replaced == len(producers) {
 				t.Fatal("both producers were replaced")
 			}
-			executeRows(t, runs.New(redistest.New(t)), rows)
+			executeRows(t, ledger.New(redistest.New(t)), rows)
 		})
 	}
 }
@@ -412,7 +411,7 @@ func TestRedisKilledUnderAProducer(t *testing.T) {
 				func() bool { return strings.Contains(p.errors.String(), "Redis unavailable: retrying") })
 			server.Restart()
 			p.ends(t)
-			l := runs.New(server.Client())
+			l := ledger.New(server.Client())
 			executeRows(t, l, rows)
 		})
 	}

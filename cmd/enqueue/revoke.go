@@ -237,7 +237,7 @@ func (t *tool) undoRevocations(ctx context.Context, c *revokeCommand) error {
 	run := ledger.NewRun{Kind: handlers.Revoke}
 	var rows [][]byte
 	for first := int64(0); first < from.Total(); {
-		page, err := t.ledger.Rows(ctx, from, first, ledger.SegmentRows)
+		page, err := t.ledger.Contents(ctx, from, first, ledger.SegmentRows)
 		if err != nil || len(page) == 0 {
 			return cmp.Or(err, fmt.Errorf("run %s: its rows from %d on cannot be read", from.ID, first))
 		}

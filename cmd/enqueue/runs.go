@@ -18,7 +18,7 @@ func (*listCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectToRead(ctx); err != nil {
 		return err
 	}
-	all, err := t.ledger.List(ctx)
+	all, err := t.ledger.Runs(ctx)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,6 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
 	"orgops/internal/tenant"
@@ -114,7 +113,7 @@ type world struct {
 
 func of(ts *testscript.TestScript) *world { return ts.Value(world{}).(*world) }
 
-func (w *world) ledger() *runs.Ledger { return runs.New(w.client) }
+func (w *world) ledger() *ledger.Ledger { return ledger.New(w.client) }
 
 // want reports a misuse of a script command.
 func want(ts *testscript.TestScript, neg bool, args []string, least int, usage string) {
@@ -238,7 +237,7 @@ func redisSet(ts *testscript.TestScript, neg bool, args []string) {
 
 func countRuns(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "runs NUMBER")
-	all, err := of(ts).ledger().List(context.Background())
+	all, err := of(ts).ledger().Runs(context.Background())
 	ts.Check(err)
 	if fmt.Sprint(len(all)) != args[0] {
 		ts.Fatalf("%d runs, want %s", len(all), args[0])
@@ -279,7 +278,7 @@ func inSegment(ts *testscript.TestScript, run string, do func(*ledger.Ledger, le
 	if !found {
 		ts.Fatalf("there is no run %s", run)
 	}
-	ts.Check(do(l.Core(), seg))
+	ts.Check(do(l, seg))
 }
 
 // storedRow checks a row as stored in the ledger.
@@ -287,7 +286,7 @@ func storedRow(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 3, "stored RUN ITEM ROW")
 	item, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
-	rows, err := of(ts).ledger().Rows(context.Background(),
+	rows, err := of(ts).ledger().Contents(context.Background(),
 		ledger.Run{Tenant: "default", ID: ledger.RunID(args[0])}, item, 1)
 	ts.Check(err)
 	if len(rows) != 1 || string(rows[0]) != args[2] {
@@ -314,7 +313,7 @@ func announceSettings(ts *testscript.TestScript, neg bool, args []string) {
 // half creates a run in the core whose rows are never staged.
 func half(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "half RUN KIND")
-	_, _, err := of(ts).ledger().Core().Create(context.Background(),
+	_, _, err := of(ts).ledger().Create(context.Background(),
 		ledger.NewRun{ID: ledger.RunID(args[0]), Kind: ledger.Kind(args[1]), Tenant: "default"})
 	ts.Check(err)
 }

@@ -8,7 +8,7 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/httpapi"
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 	"orgops/internal/web"
 )
 
@@ -85,8 +85,8 @@ func (c *serveCommand) checkLimits() error {
 	switch {
 	case c.MaxBytes < 1:
 		return fmt.Errorf("max-bytes: want 1 or more, got %d", c.MaxBytes)
-	case c.MaxRows < 1 || c.MaxRows > runs.MaxRows:
-		return fmt.Errorf("max-rows: want 1 to %d, got %d", int64(runs.MaxRows), c.MaxRows)
+	case c.MaxRows < 1 || c.MaxRows > ledger.MaxRows:
+		return fmt.Errorf("max-rows: want 1 to %d, got %d", int64(ledger.MaxRows), c.MaxRows)
 	case c.MaxUploads < 1:
 		return fmt.Errorf("max-uploads: want 1 or more, got %d", c.MaxUploads)
 	case c.UploadTimeout <= 0:

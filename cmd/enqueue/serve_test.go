@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"orgops/internal/ledger"
 	"orgops/internal/logtest"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
 )
 
 // urlInLog sends the address in the log to url as soon as it is written.
@@ -66,7 +66,7 @@ func TestServe(t *testing.T) {
 	if status := <-ended; status != 0 {
 		t.Errorf("exit status %d, want 0:\n%s", status, log.String())
 	}
-	all, err := runs.New(redistest.New(t)).List(t.Context())
+	all, err := ledger.New(redistest.New(t)).Runs(t.Context())
 	if err != nil || len(all) != 1 || all[0].Caller != "anybody" {
 		t.Errorf("runs %+v, %v; want one, anybody's", all, err)
 	}

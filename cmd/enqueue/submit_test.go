@@ -19,7 +19,6 @@ import (
 
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
 )
 
 // typed runs the command inside the test, against the test's Redis.
@@ -96,7 +95,7 @@ func TestWireContract(t *testing.T) {
 				t.Fatalf("exit status %d: %s", status, stderr)
 			}
 			id := strings.TrimSpace(stdout)
-			r, err := runs.New(redistest.New(t)).Get(t.Context(), "", ledger.RunID(id))
+			r, err := ledger.New(redistest.New(t)).Get(t.Context(), "", ledger.RunID(id))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -117,7 +116,7 @@ func TestWireContract(t *testing.T) {
 // holdRows checks the rows of a run as stored in the ledger.
 func holdRows(t *testing.T, run ledger.Run, want []string) {
 	t.Helper()
-	rows, err := runs.New(redistest.New(t)).Rows(t.Context(), run, 0, len(want)+1)
+	rows, err := ledger.New(redistest.New(t)).Contents(t.Context(), run, 0, len(want)+1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +211,7 @@ func TestInterruptedSubmissionIsCompleted(t *testing.T) {
 				t.Errorf("stderr %q, want %q", stderr, tc.want)
 			}
 			redistest.Mini(t).Server().SetPreHook(nil)
-			l := runs.New(redistest.New(t))
+			l := ledger.New(redistest.New(t))
 			wantStaged(t, l, tc.staged)
 
 			status, stdout, stderr = typed(t.Context(), t, clientRows(rows), "clients", "remove", "--run", "job", "--json")
@@ -221,7 +220,7 @@ func TestInterruptedSubmissionIsCompleted(t *testing.T) {
 			}
 			seen := map[string]bool{}
 			for first := int64(0); first < int64(rows); first += 1000 {
-				page, err := l.Rows(t.Context(), ledger.Run{Tenant: "default", ID: "job"}, first, 1000)
+				page, err := l.Contents(t.Context(), ledger.Run{Tenant: "default", ID: "job"}, first, 1000)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -239,7 +238,7 @@ func TestInterruptedSubmissionIsCompleted(t *testing.T) {
 
 // wantStaged checks that run "job" is staged and that none of its rows can start, or that the
 // run does not exist.
-func wantStaged(t *testing.T, l *runs.Ledger, staged bool) {
+func wantStaged(t *testing.T, l *ledger.Ledger, staged bool) {
 	t.Helper()
 	r, err := l.Get(t.Context(), "", "job")
 	if !staged {
@@ -255,7 +254,7 @@ func wantStaged(t *testing.T, l *runs.Ledger, staged bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if released, err := l.Core().Release(t.Context(), seg, ledger.Quota{First: 1}); err == nil && len(released.Rows) > 0 {
+	if released, err := l.Release(t.Context(), seg, ledger.Quota{First: 1}); err == nil && len(released.Rows) > 0 {
 		t.Error("rows begin before all are in")
 	}
 }
@@ -264,9 +263,9 @@ func wantStaged(t *testing.T, l *runs.Ledger, staged bool) {
 // accepts no rows, neither from its producer nor from the same command later.
 func TestCancelledWhileSubmitted(t *testing.T) {
 	const rows = ledger.SegmentRows + 1
-	l := runs.New(redistest.New(t))
+	l := ledger.New(redistest.New(t))
 	at(t, 1, stages, func() {
-		if _, err := l.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: "job"}); err != nil {
+		if err := l.Cancel(t.Context(), "default", "job"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -313,7 +312,7 @@ func TestInterruptedBeforeTheFirstRow(t *testing.T) {
 				t.Errorf("exit status %d, stdout %q, stderr %q", status, stdout, stderr)
 			}
 			redistest.Mini(t).Server().SetPreHook(nil)
-			if all, err := runs.New(redistest.New(t)).List(t.Context()); err != nil || len(all) != 0 {
+			if all, err := ledger.New(redistest.New(t)).Runs(t.Context()); err != nil || len(all) != 0 {
 				t.Errorf("runs %v, %v: want none", all, err)
 			}
 		})
@@ -352,7 +351,7 @@ func TestStoredRows(t *testing.T) {
 	if status != 0 {
 		t.Fatalf("exit status %d: %s", status, stderr)
 	}
-	l := runs.New(redistest.New(t))
+	l := ledger.New(redistest.New(t))
 	r, err := l.Get(t.Context(), "", "job")
 	if err != nil {
 		t.Fatal(err)
@@ -369,7 +368,7 @@ func TestStoredRows(t *testing.T) {
 	if diff := cmp.Diff(want, r, cmpopts.IgnoreUnexported(ledger.Run{})); diff != "" || !r.Sealed() {
 		t.Errorf("run (-want +got):\n%s", diff)
 	}
-	rows, err := l.Rows(t.Context(), ledger.Run{Tenant: "default", ID: "job"}, 2499, 10)
+	rows, err := l.Contents(t.Context(), ledger.Run{Tenant: "default", ID: "job"}, 2499, 10)
 	if err != nil || len(rows) != 1 || string(rows[0]) != `{"organization_id":"org_2499","client_id":"client_1"}` {
 		t.Errorf("the last row is %q, %v", rows, err)
 	}

@@ -13,7 +13,6 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
-	"orgops/internal/runs"
 	"orgops/internal/tracing"
 )
 
@@ -34,7 +33,7 @@ type tool struct {
 
 	// Both are set by connect and connectToRead.
 	redis  redis.UniversalClient
-	ledger *runs.Ledger
+	ledger *ledger.Ledger
 }
 
 // connect opens Redis and makes sure that it answers, and that its ledger is
@@ -56,8 +55,8 @@ func (t *tool) openLedger(ctx context.Context, check func(*ledger.Ledger, contex
 	if err := redisconn.Ready(ctx, t.redis); err != nil {
 		return err
 	}
-	t.ledger = runs.New(t.redis)
-	return check(t.ledger.Core(), ctx)
+	t.ledger = ledger.New(t.redis)
+	return check(t.ledger, ctx)
 }
 
 // outage is how long Redis may be unavailable while rows are submitted: a restart that reads a

@@ -15,10 +15,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 	"orgops/producer"
 	"orgops/tasks/handlers"
 )
@@ -106,7 +105,7 @@ func TestRedisUsers(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t)
 	client := g.client("worker")
-	f := assembleOn(desk{t, client, runs.New(client)}, "", "--organizations=40")
+	f := assembleOn(desk{t, client, ledger.New(client)}, "", "--organizations=40")
 	g.as("worker", f)
 	f.work("one")
 
@@ -171,8 +170,8 @@ var noSuchClients = [][]byte{[]byte(`{"organization_id":"org_none","client_id":"
 // execute one.
 func (f *fleet) controlRuns(client redis.UniversalClient) {
 	f.t.Helper()
-	own := desk{f.t, client, runs.New(client)}
-	core, ctx := own.ledger.Core(), f.t.Context()
+	own := desk{f.t, client, ledger.New(client)}
+	core, ctx := own.ledger, f.t.Context()
 	own.submit(ledger.NewRun{ID: "run-held", Kind: handlers.Remove, Control: ledger.Control{Paused: true}}, noSuchClients)
 	own.submit(ledger.NewRun{ID: "run-dropped", Kind: handlers.Remove, Control: ledger.Control{Paused: true}},
 		noSuchClients)
@@ -184,9 +183,9 @@ func (f *fleet) controlRuns(client redis.UniversalClient) {
 	own.finished("run-done")
 	own.finished("run-single")
 	for what, err := range map[string]error{
-		"pause":  runstest.Control(ctx, core, (*ledger.Ledger).Pause, "run-held"),
-		"cancel": runstest.Control(ctx, core, (*ledger.Ledger).Cancel, "run-dropped"),
-		"delete": runstest.Control(ctx, core, (*ledger.Ledger).Delete, "run-done"),
+		"pause":  ledgertest.Control(ctx, core, (*ledger.Ledger).Pause, "run-held"),
+		"cancel": ledgertest.Control(ctx, core, (*ledger.Ledger).Cancel, "run-dropped"),
+		"delete": ledgertest.Control(ctx, core, (*ledger.Ledger).Delete, "run-done"),
 	} {
 		if err != nil {
 			f.t.Errorf("%s: %v", what, err)
@@ -197,8 +196,8 @@ func (f *fleet) controlRuns(client redis.UniversalClient) {
 // readsRuns reads runs in every way that the commands offer.
 func (f *fleet) readsRuns(client redis.UniversalClient) {
 	f.t.Helper()
-	own := desk{f.t, client, runs.New(client)}
-	core, ctx := own.ledger.Core(), f.t.Context()
+	own := desk{f.t, client, ledger.New(client)}
+	core, ctx := own.ledger, f.t.Context()
 	run := own.runOfID("run-held")
 	_ = own.counts("run-held")
 	if _, err := core.OpenRuns(ctx, run.Tenant); err != nil {
@@ -223,7 +222,7 @@ func (f *fleet) waiting() string {
 // swept returns the ID of a domain that the sweep has checked.
 func (f *fleet) swept(client redis.UniversalClient) (id string) {
 	f.t.Helper()
-	rows, err := runs.New(client).Rows(f.t.Context(), runstest.Find(f.t, runs.New(client), "swept"), 0, 1)
+	rows, err := ledger.New(client).Contents(f.t.Context(), ledgertest.Find(f.t, ledger.New(client), "swept"), 0, 1)
 	if err != nil || len(rows) != 1 {
 		f.t.Fatalf("rows of the sweep: %q, %v", rows, err)
 	}

@@ -163,7 +163,7 @@ func TestSingleRow(t *testing.T) {
 	f.submitClients("nightly", others)
 	for _, id := range []ledger.RunID{"signup-4711", "nightly"} {
 		await(t, "what follows the end of "+string(id), func() bool {
-			r, err := f.ledger.Core().Get(t.Context(), id)
+			r, err := f.ledger.Get(t.Context(), "", id)
 			return err == nil && !r.FinishedAt.IsZero()
 		})
 	}
@@ -267,7 +267,7 @@ func TestSingleRemovalsTogether(t *testing.T) {
 		if err := f.single(id, row); err != nil {
 			t.Fatal(err)
 		}
-		run, err := f.ledger.Core().Get(t.Context(), ledger.RunID(id))
+		run, err := f.ledger.Get(t.Context(), "", ledger.RunID(id))
 		if err != nil {
 			t.Fatal(err)
 		}

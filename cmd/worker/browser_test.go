@@ -302,7 +302,7 @@ func (o operated) actions(t *testing.T, b *browser) {
 		chromedp.Click(chromedp.CSS("#do-retry form button")))
 	var again string
 	await(t, "the retry", func() bool {
-		all, err := o.ledger.List(t.Context())
+		all, err := o.ledger.Runs(t.Context())
 		for _, r := range all {
 			if r.Parent == slowRun {
 				again = string(r.ID)

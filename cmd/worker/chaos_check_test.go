@@ -298,7 +298,7 @@ func (c *chaos) compareCreated(row *chaosRow, ids []string) {
 	if len(ids) > 1 {
 		c.addDoubled("%v: the tenant has %q", row, ids)
 	}
-	if row.fate.Well() && !slices.Contains(ids, row.fate.Detail) {
+	if succeeded(row.fate) && !slices.Contains(ids, row.fate.Detail) {
 		c.addWrong("%v: the tenant has %q", row, ids)
 	}
 }

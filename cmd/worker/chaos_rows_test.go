@@ -15,8 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
 )
 
@@ -26,7 +24,7 @@ type chaosRow struct {
 	job         *job // the latest
 	item        int
 	cells       []string // of CSV
-	fate        runs.Result
+	fate        ledger.Result
 	unpublished bool         // its token is not in the DNS
 	swept       *sweptDomain // nil: a submitted row
 	quiet       []span
@@ -87,9 +85,9 @@ func (c *chaos) addRows(j *job, rows map[string]*chaosRow) {
 		case got != nil:
 			row.fate = c.fateOf(row, got)
 		case j.isDeleted() && j.kept == nil:
-			row.fate = runs.Result{Result: ledger.Result{Outcome: deletedUnknown}}
+			row.fate = ledger.Result{Outcome: deletedUnknown}
 		default:
-			row.fate = runs.Result{Result: ledger.Result{Outcome: "cancelled", Detail: "no rows were accepted"}}
+			row.fate = ledger.Result{Outcome: "cancelled", Detail: "no rows were accepted"}
 		}
 	}
 	if got != nil && len(got.keys) > 0 {
@@ -98,15 +96,15 @@ func (c *chaos) addRows(j *job, rows map[string]*chaosRow) {
 }
 
 // fateOf removes the result of a row from those of its run.
-func (c *chaos) fateOf(row *chaosRow, got *results) runs.Result {
+func (c *chaos) fateOf(row *chaosRow, got *results) ledger.Result {
 	items := got.keys[keyOf(row.cells)]
 	delete(got.keys, keyOf(row.cells))
 	if len(items) == 0 && row.job.tried && row.job.found() {
-		return runs.Result{Result: ledger.Result{Outcome: notFound}}
+		return ledger.Result{Outcome: notFound}
 	}
 	if len(items) == 0 {
 		c.addLost("run %s has no row of %q", row.job.run, row.cells)
-		return runs.Result{Result: ledger.Result{Outcome: notFound}}
+		return ledger.Result{Outcome: notFound}
 	}
 	if len(items) > 1 {
 		c.addDoubled("run %s has the row of %q %d times", row.job.run, row.cells, len(items))
@@ -121,7 +119,7 @@ func (c *chaos) cellsOf(j *job, rows map[string]*chaosRow) (all [][]string) {
 	c.t.Helper()
 	if j.parent != nil {
 		for _, cells := range j.parent.cells {
-			if row := rows[keyOf(cells)]; !row.fate.Well() && row.fate.Outcome != notFound {
+			if row := rows[keyOf(cells)]; !succeeded(row.fate) && row.fate.Outcome != notFound {
 				all = append(all, cells)
 			}
 		}
@@ -148,7 +146,7 @@ func (c *chaos) cellsOf(j *job, rows map[string]*chaosRow) (all [][]string) {
 type results struct {
 	run   ledger.Run
 	keys  map[string][]int // numbers of rows by the record that they change
-	fates []runs.Result
+	fates []ledger.Result
 }
 
 // resultsOf returns the results of a run, each of whose rows must be counted once. It returns
@@ -186,17 +184,17 @@ func (c *chaos) results(ctx context.Context, run string) (*results, error) {
 	if err != nil {
 		return nil, err
 	}
-	got := &results{run: r, keys: map[string][]int{}, fates: make([]runs.Result, r.Total())}
+	got := &results{run: r, keys: map[string][]int{}, fates: make([]ledger.Result, r.Total())}
 	for i := range got.fates {
-		got.fates[i] = runs.Result{Item: int64(i), Result: ledger.Result{Outcome: ledger.Done}}
+		got.fates[i] = ledger.Result{Outcome: ledger.Done}
 	}
-	for fate, err := range c.ledger.Results(ctx, runstest.Find(c.t, c.ledger, run), 0) {
+	for row, err := range c.ledger.Each(ctx, r, ledger.WithResult, 0) {
 		if err != nil {
 			return nil, err
 		}
-		got.fates[fate.Item] = fate
+		got.fates[row.Item] = row.Result
 	}
-	stored, err := c.ledger.Rows(ctx, runstest.Find(c.t, c.ledger, run), 0, int(r.Total()))
+	stored, err := c.ledger.Contents(ctx, r, 0, int(r.Total()))
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,6 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 )
 
@@ -181,7 +180,7 @@ func (c *chaos) startSingle(t *testing.T, env map[string]string) {
 	client := g.client("auditor")
 	redisconn.Retry(client, patience, func(error) {})
 	c.guarded, c.servers = g, []*redistest.Server{g.server}
-	c.fleet = build(desk{t, client, runs.New(client)})
+	c.fleet = build(desk{t, client, ledger.New(client)})
 	c.authURL, c.env = c.box.AuthURL(), pointedAt(c.box, "", env)
 	as := func(user string, l *link) map[string]string {
 		return map[string]string{"ORGOPS_REDIS_URL": "redis://" + user + "@" + l.addr + "/0",

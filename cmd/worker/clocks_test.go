@@ -319,9 +319,9 @@ func clockWrong(t *testing.T, worker string, ahead time.Duration) {
 	f.publish(late)
 	for run, want := range map[string]string{"late": "done", "expires": "expired"} {
 		f.ended(run)
-		for _, fate := range f.outcomes(run, rows) {
+		for item, fate := range f.outcomes(run, rows) {
 			if string(fate.Outcome) != want {
-				t.Errorf("run %s: row %d is %s (%s), want %s", run, fate.Item, fate.Outcome, fate.Detail, want)
+				t.Errorf("run %s: row %d is %s (%s), want %s", run, item, fate.Outcome, fate.Detail, want)
 			}
 		}
 	}

@@ -18,9 +18,9 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/health"
+	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
-	"orgops/internal/runs"
 	"orgops/internal/tenant"
 )
 
@@ -98,7 +98,7 @@ func examine(ctx context.Context, env *cli.Environment, tenants []tenant.Setting
 	var all sync.WaitGroup
 	all.Go(func() {
 		parts[0] = health.Redis(ctx, health.RedisSettings{Client: client, URL: at.URL, Known: ours.MatchString,
-			Schema: runs.New(client).Core().ReadSchema})
+			Schema: ledger.New(client).ReadSchema})
 	})
 	files := []string{env.Get(cli.EnvName("redis-password") + "_FILE")}
 	for i, t := range tenants {

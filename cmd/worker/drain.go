@@ -31,16 +31,16 @@ func (w *worker) drained(ctx context.Context) error {
 
 // left reports whether there is work for this worker.
 func (w *worker) left(ctx context.Context) (bool, error) {
-	now, err := w.ledger.Core().Now(ctx)
+	now, err := w.ledger.Now(ctx)
 	if err != nil {
 		return false, err
 	}
 	for _, t := range w.tenants() {
-		open, err := w.ledger.Core().OpenRuns(ctx, ledger.Tenant(t.Name))
+		open, err := w.ledger.OpenRuns(ctx, ledger.Tenant(t.Name))
 		if err != nil {
 			return false, err
 		}
-		singles, err := w.ledger.Core().OpenSingles(ctx, ledger.Tenant(t.Name))
+		singles, err := w.ledger.OpenSingles(ctx, ledger.Tenant(t.Name))
 		if err != nil {
 			return false, err
 		}

@@ -7,8 +7,8 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
-	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
@@ -32,7 +32,7 @@ func TestDrain(t *testing.T) {
 	d.submit(ledger.NewRun{ID: "run-elsewhere", Tenant: "elsewhere", Kind: handlers.Update}, row)
 	d.stage(ledger.NewRun{ID: "run-staged", Kind: handlers.Update}, row)
 	d.handIn(ledger.NewRun{ID: "paused"}, tasks.TypeVerify, box.SeedDomains(1))
-	if err := runstest.Control(t.Context(), d.ledger.Core(), (*ledger.Ledger).Pause, "paused"); err != nil {
+	if err := ledgertest.Control(t.Context(), d.ledger, (*ledger.Ledger).Pause, "paused"); err != nil {
 		t.Fatal(err)
 	}
 	d.handIn(ledger.NewRun{ID: "elsewhere", Tenant: "elsewhere"}, tasks.TypeVerify, box.SeedDomains(1))
@@ -41,7 +41,7 @@ func TestDrain(t *testing.T) {
 		swept, sweep.Order{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := runstest.Control(t.Context(), d.ledger.Core(), (*ledger.Ledger).Pause, "sweep"); err != nil {
+	if err := ledgertest.Control(t.Context(), d.ledger, (*ledger.Ledger).Pause, "sweep"); err != nil {
 		t.Fatal(err)
 	}
 	own := jsonRows(t, box.SeedUpdates(30))

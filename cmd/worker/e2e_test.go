@@ -25,8 +25,6 @@ import (
 
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
 )
 
@@ -534,17 +532,17 @@ func (f *fleet) state() sandbox.State {
 }
 
 // outcomes returns the results of a run's rows, in order. Counts, rows and results must agree.
-func (f *fleet) outcomes(id string, rows int) []runs.Result {
+func (f *fleet) outcomes(id string, rows int) []ledger.Result {
 	f.t.Helper()
-	fates := make([]runs.Result, rows)
+	fates := make([]ledger.Result, rows)
 	for i := range fates {
-		fates[i] = runs.Result{Item: int64(i), Result: ledger.Result{Outcome: ledger.Done}}
+		fates[i] = ledger.Result{Outcome: ledger.Done}
 	}
-	for fate, err := range f.ledger.Results(f.t.Context(), runstest.Find(f.t, f.ledger, id), 0) {
+	for row, err := range f.ledger.Each(f.t.Context(), f.run(id), ledger.WithResult, 0) {
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		fates[fate.Item] = fate
+		fates[row.Item] = row.Result
 	}
 	counts := ledger.Counts{}
 	for _, fate := range fates {

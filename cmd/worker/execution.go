@@ -33,7 +33,7 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (*execution, 
 	name := ledger.Tenant(t.Name)
 	c := &execution{}
 	c.engine = engine.New(engine.Config{
-		Tenant: name, Ledger: w.ledger.Core(), Session: w.session, Handlers: w.handlers(t, notifier), Stopping: t.stopping,
+		Tenant: name, Ledger: w.ledger, Session: w.session, Handlers: w.handlers(t, notifier), Stopping: t.stopping,
 		Block: t.limiter.Block, Alone: &w.alone, Logger: w.logger,
 		Observe: func(ctx context.Context, kind ledger.Kind, outcome ledger.Outcome, _ int, took time.Duration) {
 			w.metrics.Task(t.Name, metricType(kind), string(outcome), took)
@@ -101,7 +101,7 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 		handlers.Create: handlers.NewCreate(handlers.CreateConfig{API: api, RequestTimeout: timeout}),
 		handlers.Recheck: handlers.NewRecheck(handlers.RecheckConfig{
 			Verify: swept, Tenant: name, States: states, Rules: t.Rules, Operators: dns,
-			Submit: submitRow(w.ledger.Core(), name),
+			Submit: submitRow(w.ledger, name),
 		}),
 		handlers.Revoke: handlers.NewRevoke(handlers.RevokeConfig{
 			API: api, DNS: revokeDNS{dns, observedDNS{t.disprover, w.metrics, w.traces, t.Name}}, States: states, Rules: t.Rules,

@@ -29,7 +29,7 @@ func (d desk) stage(n ledger.NewRun, rows [][]byte) *ledger.Stager {
 	if n.Tenant == "" {
 		n.Tenant = tasks.DefaultTenant
 	}
-	core := d.ledger.Core()
+	core := d.ledger
 	run, _, err := core.Create(d.t.Context(), n)
 	if err != nil {
 		d.t.Fatal(err)
@@ -51,7 +51,7 @@ func (d desk) submit(n ledger.NewRun, rows [][]byte) {
 	d.t.Helper()
 	run, err := d.stage(n, rows).Commit(d.t.Context())
 	if err == nil {
-		err = d.ledger.Core().Wake(d.t.Context(), run.Tenant)
+		err = d.ledger.Wake(d.t.Context(), run.Tenant)
 	}
 	if err != nil {
 		d.t.Fatal(err)
@@ -61,7 +61,7 @@ func (d desk) submit(n ledger.NewRun, rows [][]byte) {
 // runOfID reads a run of the ledger.
 func (d desk) runOfID(id ledger.RunID) ledger.Run {
 	d.t.Helper()
-	r, err := d.ledger.Core().Get(d.t.Context(), id)
+	r, err := d.ledger.Get(d.t.Context(), "", id)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func TestStoppedAndContinued(t *testing.T) {
 		"ORGOPS_RATE": "200/s", "ORGOPS_BURST": "40"})
 	first := begin(t, env)
 	first.says("worker started", nil)
-	if all, err := d.ledger.Core().Sessions(t.Context()); err != nil || len(all) != 1 || all[0].Version != version ||
+	if all, err := d.ledger.Sessions(t.Context()); err != nil || len(all) != 1 || all[0].Version != version ||
 		!slices.Equal(all[0].Tenants, []ledger.Tenant{"default"}) || len(all[0].Kinds) != 8 { // two of them scans
 		t.Errorf("sessions %+v, %v", all, err)
 	}
@@ -256,7 +256,7 @@ func TestStoppedAndContinued(t *testing.T) {
 	if n := d.settledOf(all); n == 3*rows {
 		t.Error("all was done before the worker was stopped: the test shows nothing")
 	}
-	if all, err := d.ledger.Core().Sessions(t.Context()); err != nil || len(all) != 0 {
+	if all, err := d.ledger.Sessions(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("sessions %v, %v after the worker's end; want none", all, err)
 	}
 	slow()
@@ -300,7 +300,7 @@ func TestKilledAlone(t *testing.T) {
 	f.quick()
 	f.work("other")
 	await(t, "the end of the killed worker's session", func() bool {
-		sessions, err := f.ledger.Core().Sessions(t.Context())
+		sessions, err := f.ledger.Sessions(t.Context())
 		return err == nil && len(sessions) == 1
 	})
 	f.submit(ledger.NewRun{ID: "second", Kind: handlers.Update}, rows[apiTasks:])
@@ -353,7 +353,7 @@ func TestCutOff(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 	run := d.runOfID("updates")
-	states, err := d.ledger.Core().Rows(t.Context(), ledger.Segment{Tenant: run.Tenant, Run: run.ID,
+	states, err := d.ledger.Rows(t.Context(), ledger.Segment{Tenant: run.Tenant, Run: run.ID,
 		Incarnation: run.Incarnation}, 0, rows)
 	if err != nil {
 		t.Fatal(err)

@@ -103,7 +103,7 @@ func TestFleetTokens(t *testing.T) {
 	settle(tokenRanks * tenants)
 	lost := places(first)
 	end()
-	if err := first.ledger.Core().EndSession(t.Context(), first.session); err != nil { // end gives up after 3 s
+	if err := first.ledger.EndSession(t.Context(), first.session); err != nil { // end gives up after 3 s
 		t.Fatal(err)
 	}
 	all = all[1:]

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/engine"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
@@ -36,7 +36,7 @@ func startHealed(t *testing.T) *healed {
 	t.Helper()
 	server := redistest.Start(t)
 	h := &healed{box: startBox(t, sandbox.Options{}), admin: server.Client()}
-	h.desk = desk{t, h.admin, runs.New(h.admin)}
+	h.desk = desk{t, h.admin, ledger.New(h.admin)}
 	h.acl("+@all")
 	h.rows = rowsOfKinds{handlers.Update: jsonRows(t, h.box.SeedUpdates(healRows)),
 		handlers.Remove: jsonRows(t, h.box.SeedClients(healRows))}

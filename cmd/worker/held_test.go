@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 )
 
@@ -35,7 +35,7 @@ func TestBlockEnds(t *testing.T) {
 	t.Parallel()
 	const lacksScope = `"status":403,"body":"{\"statusCode\":403,\"error\":\"Forbidden\",\"message\":\"Insufficient scope\",\"errorCode\":\"insufficient_scope\"}"}`
 	server := redistest.Start(t)
-	f := assembleOn(desk{t, server.Client(), runs.New(server.Client())}, server.URL())
+	f := assembleOn(desk{t, server.Client(), ledger.New(server.Client())}, server.URL())
 	f.work("one")
 
 	const rows = 300
@@ -66,7 +66,7 @@ func TestReleaseNeedsNoDiagnosis(t *testing.T) {
 	inProcesses(t)
 	t.Parallel()
 	server := redistest.Start(t, "--rename-command", "MEMORY", "")
-	f := assembleOn(desk{t, server.Client(), runs.New(server.Client())}, server.URL())
+	f := assembleOn(desk{t, server.Client(), ledger.New(server.Client())}, server.URL())
 	for _, set := range []string{"archived", "completed"} {
 		key := "asynq:{default.rows}:" + set
 		if err := server.Client().ZAdd(t.Context(), key, redis.Z{Score: float64(time.Now().Unix()),
@@ -96,7 +96,7 @@ func TestStopAtMaxmemory(t *testing.T) {
 	t.Parallel()
 	const rows = 100
 	server := redistest.Start(t)
-	f := assembleOn(desk{t, server.Client(), runs.New(server.Client())}, server.URL())
+	f := assembleOn(desk{t, server.Client(), ledger.New(server.Client())}, server.URL())
 	f.env["ORGOPS_RATE"], f.env["ORGOPS_BURST"] = "4/s", "4"
 	f.work("one")
 	f.work("two")

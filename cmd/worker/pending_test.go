@@ -7,8 +7,8 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
-	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
 )
 
@@ -76,7 +76,7 @@ func TestPendingBesideABadRecord(t *testing.T) {
 		t.Errorf("exported %s\nwant %s", out.String(), want)
 	}
 	fix()
-	if _, err := taker.Retry(t.Context(), runstest.Find(t, taker.Ledger, "job"),
+	if _, err := taker.Retry(t.Context(), ledgertest.Find(t, taker.Ledger, "job"),
 		intake.RetryOptions{ID: "again"}); err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func (w *worker) checkStorage(ctx context.Context) {
 // Renew renews the session. If Redis has forgotten it, runs and results may be gone too: the log
 // and /readyz say so.
 func (w *worker) Renew(ctx context.Context, s ledger.Session) (isNew bool, err error) {
-	isNew, err = w.ledger.Core().Renew(ctx, s)
+	isNew, err = w.ledger.Renew(ctx, s)
 	if err == nil && w.renewed.Swap(true) && isNew {
 		now := time.Now()
 		w.lost.Store(&now)

@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/engine"
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
 )
@@ -45,7 +45,7 @@ func TestRedisRefusesWrites(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			admin := server.Client()
-			f := assembleOn(desk{t, admin, runs.New(admin)}, server.URL())
+			f := assembleOn(desk{t, admin, ledger.New(admin)}, server.URL())
 			f.work("one")
 			write(t, filepath.Join(f.dir, "waiting.csv"), f.waiting())
 			for _, run := range []string{"held", "cancelled", "over"} {

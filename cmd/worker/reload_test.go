@@ -157,7 +157,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("announced %+v, %v, %v", s, ok, err)
 	}
 	await(t, "the session's tenants", func() bool {
-		all, err := d.ledger.Core().Sessions(t.Context())
+		all, err := d.ledger.Sessions(t.Context())
 		return err == nil && len(all) == 1 && slices.Equal(all[0].Tenants, []ledger.Tenant{"added", "faster", "keep"})
 	})
 	await(t, "readiness", func() bool {
@@ -375,8 +375,8 @@ func TestStopDuringReload(t *testing.T) {
 		t.Errorf("open rows %v, want the row to be given back", why)
 	}
 	// After the request's own timeout the attempt would count.
-	core := d.ledger.Core()
-	r, err := core.Get(t.Context(), "updates")
+	core := d.ledger
+	r, err := core.Get(t.Context(), "", "updates")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
-	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
 )
@@ -49,11 +49,11 @@ func removedFrom(box *sandbox.Sandbox) (clients []string) {
 // withdraw cancels a run and deletes it when its last request is answered.
 func (d desk) withdraw(id string) ledger.Run {
 	d.t.Helper()
-	if _, err := d.ledger.Cancel(d.t.Context(), runstest.Find(d.t, d.ledger, id)); err != nil {
+	if err := ledgertest.Control(d.t.Context(), d.ledger, (*ledger.Ledger).Cancel, id); err != nil {
 		d.t.Fatal(err)
 	}
 	r := d.ended(id)
-	if err := runstest.Control(d.t.Context(), d.ledger.Core(), (*ledger.Ledger).Delete, ledger.RunID(id)); err != nil {
+	if err := ledgertest.Control(d.t.Context(), d.ledger, (*ledger.Ledger).Delete, ledger.RunID(id)); err != nil {
 		d.t.Fatal(err)
 	}
 	return r
@@ -147,12 +147,12 @@ func TestPauseOfManyRows(t *testing.T) {
 	begin(t, pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_RATE": "20/s", "ORGOPS_BURST": "5"}))
 	await(t, "some changes", func() bool { return patched(box) >= 20 })
 	d.watch(time.Second)
-	if err := runstest.Control(t.Context(), d.ledger.Core(), (*ledger.Ledger).Pause, "many"); err != nil {
+	if err := ledgertest.Control(t.Context(), d.ledger, (*ledger.Ledger).Pause, "many"); err != nil {
 		t.Fatal(err)
 	}
 	d.watch(time.Second)
 	await(t, "the end of the rows in progress", func() bool {
-		segments, err := d.ledger.Core().Segments(t.Context(), d.runOfID("many"))
+		segments, err := d.ledger.Segments(t.Context(), d.runOfID("many"))
 		return err == nil && !slices.ContainsFunc(segments,
 			func(s ledger.SegmentState) bool { return s.Open.Released+s.Open.Running > 0 })
 	})
@@ -167,12 +167,12 @@ func TestPauseOfManyRows(t *testing.T) {
 	if n := d.queued(); n != 0 {
 		t.Errorf("%d tasks are in the queue while the run is paused", n)
 	}
-	if err := runstest.Control(t.Context(), d.ledger.Core(), (*ledger.Ledger).Resume, "many"); err != nil {
+	if err := ledgertest.Control(t.Context(), d.ledger, (*ledger.Ledger).Resume, "many"); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "further changes", func() bool { return patched(box) >= before+20 })
 	d.watch(time.Second)
-	if _, err := d.ledger.Cancel(t.Context(), runstest.Find(t, d.ledger, "many")); err != nil {
+	if err := ledgertest.Control(t.Context(), d.ledger, (*ledger.Ledger).Cancel, "many"); err != nil {
 		t.Fatal(err)
 	}
 	if r := d.ended("many"); r.Counts["done"]+r.Counts["unchanged"] != int64(patched(box)) {

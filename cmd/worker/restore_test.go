@@ -9,8 +9,8 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
-	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
 	"orgops/producer"
 	"orgops/tasks"
@@ -70,12 +70,12 @@ func (d *desk) restore(id ledger.RunID, row tasks.VerifyRow) {
 func TestRestorationIsNotRepeated(t *testing.T) {
 	d := newDesk(t)
 	d.restore("restore", tasks.VerifyRow{OrganizationID: "org_1", DiscoveryDomainID: "ord_1"})
-	if _, err := d.ledger.Cancel(t.Context(), runstest.Find(t, d.ledger, "restore")); err != nil {
+	if err := ledgertest.Control(t.Context(), d.ledger, (*ledger.Ledger).Cancel, "restore"); err != nil {
 		t.Fatal(err)
 	}
 	taker := intake.New(d.redis, d.ledger)
 	options := intake.RetryOptions{ID: "again", Outcomes: []string{"cancelled"}}
-	if _, err := taker.Retry(t.Context(), runstest.Find(t, taker.Ledger, "restore"), options); err == nil ||
+	if _, err := taker.Retry(t.Context(), ledgertest.Find(t, taker.Ledger, "restore"), options); err == nil ||
 		!strings.Contains(err.Error(), "run restore revokes domains, or undoes that, and is not retried") {
 		t.Errorf("retry: %v", err)
 	}
@@ -89,7 +89,7 @@ func TestRestorationIsNotRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, run := range []string{"file", "service"} {
-		rows, err := d.ledger.Rows(t.Context(), runstest.Find(t, d.ledger, run), 0, 1)
+		rows, err := d.ledger.Contents(t.Context(), ledgertest.Find(t, d.ledger, run), 0, 1)
 		if err != nil || len(rows) != 1 {
 			t.Fatalf("%s: %q, %v", run, rows, err)
 		}

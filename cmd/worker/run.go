@@ -16,7 +16,6 @@ import (
 	"orgops/internal/health"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
-	"orgops/internal/runs"
 	"orgops/internal/tenant"
 	"orgops/internal/web"
 	"orgops/internal/workers"
@@ -58,7 +57,7 @@ func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func
 	parts.Go(func() { w.announce(background) })
 	parts.Go(func() { w.watchSchema(background, fail) })
 	parts.Go(func() { w.queues.Run(background) })
-	parts.Go(func() { w.ledger.Core().Wakes(background, w.wake) })
+	parts.Go(func() { w.ledger.Wakes(background, w.wake) })
 	defer parts.Wait()
 	defer cancel()
 	for i, t := range all {
@@ -125,7 +124,7 @@ func (w *worker) awaitRedis(ctx context.Context) error {
 	for {
 		err := redisconn.Ready(ctx, w.redis)
 		if err == nil {
-			return errors.Join(redisconn.CheckVersion(ctx, w.redis), w.ledger.Core().CheckSchema(ctx))
+			return errors.Join(redisconn.CheckVersion(ctx, w.redis), w.ledger.CheckSchema(ctx))
 		}
 		w.logger.ErrorContext(ctx, "waiting for Redis", "error", err, "again_in", redisAgain)
 		if err := engine.Sleep(ctx, redisAgain); err != nil {
@@ -144,7 +143,7 @@ func (w *worker) listen(ctx context.Context) error {
 		if w.settings.Sandbox {
 			config.Unsigned = web.Operator // for trying the actions
 		}
-		config.Redis, config.Ledger, config.Intake, config.Tenants = w.pages, runs.New(w.pages), w.intake(), w.shown
+		config.Redis, config.Ledger, config.Intake, config.Tenants = w.pages, ledger.New(w.pages), w.intake(), w.shown
 		config.Version, config.Logger = version, w.logger
 		if err := w.listenAt(ctx, "http-addr", w.settings.HTTPAddr, certificate, console.Pages(config)); err != nil {
 			return err

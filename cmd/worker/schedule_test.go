@@ -81,7 +81,7 @@ func TestDrainBeginsNoSweep(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 	ticks, err := store.Ticks(t.Context())
-	if all, failed := d.ledger.List(t.Context()); err != nil || failed != nil || ticks.Sweep.Run != "" || len(all) > 0 {
+	if all, failed := d.ledger.Runs(t.Context()); err != nil || failed != nil || ticks.Sweep.Run != "" || len(all) > 0 {
 		t.Errorf("ticks %+v, runs %v, %v, %v", ticks, all, err, failed)
 	}
 }

@@ -17,12 +17,12 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/logtest"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 // patience is how long a test waits for an event: far longer than it takes on a busy machine.
@@ -201,14 +201,14 @@ func settingsOf(lines []string) map[string]string {
 type desk struct {
 	t      *testing.T
 	redis  redis.UniversalClient
-	ledger *runs.Ledger
+	ledger *ledger.Ledger
 }
 
 func newDesk(t *testing.T) desk {
 	t.Helper()
 	rdb := redistest.New(t)
 	keysAreListed(t, rdb)
-	return desk{t, rdb, runs.New(rdb)}
+	return desk{t, rdb, ledger.New(rdb)}
 }
 
 // handIn submits rows as enqueue does.
@@ -243,12 +243,12 @@ func (d desk) ended(id string) ledger.Run {
 func (d desk) reasons(id string) map[int64]string {
 	d.t.Helper()
 	why := map[int64]string{}
-	for row, err := range d.ledger.OpenFrom(d.t.Context(),
-		runstest.Find(d.t, d.ledger, id), 0) {
+	run := ledgertest.Find(d.t, d.ledger, id)
+	for row, err := range d.ledger.Each(d.t.Context(), run, ledger.Unsettled, 0) {
 		if err != nil {
 			d.t.Fatal(err)
 		}
-		why[row.Item] = row.Reason
+		why[row.Item] = handlers.ReadOpen(run.Kind, row).Reason
 	}
 	return why
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
 	"orgops/internal/sandbox"
 )
 
@@ -32,7 +32,7 @@ func outlasting(t *testing.T, url string) desk {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	redisconn.Retry(client, patience, func(err error) { t.Logf("the test waits for Redis: %v", err) })
-	return desk{t, client, runs.New(client)}
+	return desk{t, client, ledger.New(client)}
 }
 
 // percent waits until that percentage of all rows is settled.
@@ -228,13 +228,13 @@ func (f *fleet) compareLoosely() {
 }
 
 // well returns the results of a run's rows, all of which are done or unchanged.
-func (f *fleet) well(run string) []runs.Result {
+func (f *fleet) well(run string) []ledger.Result {
 	f.t.Helper()
 	fates := f.outcomes(run, survivors)
 	counts := map[string]int{}
 	for i, fate := range fates {
 		counts[string(fate.Outcome)]++
-		if !fate.Well() {
+		if !succeeded(fate) {
 			f.t.Errorf("run %s: row %d is %s: %s", run, i, fate.Outcome, fate.Detail)
 		}
 	}
@@ -323,4 +323,9 @@ func roleOf(t *testing.T, s *redistest.Server) string {
 		t.Fatalf("role: %v, %v", role, err)
 	}
 	return fmt.Sprint(role[0])
+}
+
+// succeeded reports whether a row did what it was to do.
+func succeeded(r ledger.Result) bool {
+	return r.Outcome == ledger.Done || r.Outcome == engine.Unchanged
 }

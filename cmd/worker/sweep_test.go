@@ -12,8 +12,8 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
-	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
 	"orgops/tasks"
@@ -86,7 +86,7 @@ func (f *fleet) compareRows(crowd sandbox.Bulk) {
 		run.Total() != int64(crowd.Domains) {
 		f.t.Errorf("%d rows (-want +got):\n%s", run.Total(), diff)
 	}
-	rows, err := f.ledger.Rows(f.t.Context(), runstest.Find(f.t, f.ledger, "sweep"), 0, int(run.Total()))
+	rows, err := f.ledger.Contents(f.t.Context(), ledgertest.Find(f.t, f.ledger, "sweep"), 0, int(run.Total()))
 	if err != nil {
 		f.t.Fatal(err)
 	}

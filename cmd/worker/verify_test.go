@@ -16,9 +16,9 @@ import (
 	"orgops/internal/events"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
-	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
 	"orgops/internal/status"
 	"orgops/tasks"
@@ -137,9 +137,9 @@ func TestVerifyCore(t *testing.T) {
 	for _, name := range []string{"later", "other", "failing"} {
 		v.wantReport(name, "pending")
 	}
-	if noted, n, err := v.ledger.Notes(t.Context(), runstest.Find(v.t, v.ledger, "job"), 10); err != nil ||
-		n != 4 || len(noted) != 4 {
-		t.Errorf("%d notes of %d, %v; want 4", len(noted), n, err)
+	if w, err := status.WaitingOf(t.Context(), v.ledger, ledgertest.Find(v.t, v.ledger, "job"), 10); err != nil ||
+		w == nil || w.Read != 4 || w.WithReason != 4 {
+		t.Errorf("waiting: %+v, %v; want 4 reasons", w, err)
 	}
 	for _, name := range []string{"later", "failing"} {
 		v.box.SetRCode(v.domains[name].Host, dns.RcodeSuccess, 0)

@@ -104,7 +104,7 @@ func (f *fleet) startSession(name, program string) session {
 
 func (f *fleet) sessions() (ids []ledger.SessionID) {
 	f.t.Helper()
-	all, err := f.ledger.Core().Sessions(f.t.Context())
+	all, err := f.ledger.Sessions(f.t.Context())
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func (f *fleet) inProgress(id ledger.SessionID, of []submission) (all map[ledger
 	f.t.Helper()
 	all = map[ledger.Segment][]ledger.Row{}
 	for _, s := range of {
-		run, err := f.ledger.Core().Get(f.t.Context(), ledger.RunID(s.run))
+		run, err := f.ledger.Get(f.t.Context(), "", ledger.RunID(s.run))
 		if errors.Is(err, ledger.ErrNotFound) { // it is not created yet
 			continue
 		}

@@ -35,7 +35,7 @@ func TestOlderWorkerUnknown(t *testing.T) {
 	t.Parallel()
 	clients, more := f.clientRows(4)
 	clients = append(clients, more...)
-	n := newer{fleet: f, core: f.ledger.Core(), session: ledger.NewSessionID()}
+	n := newer{fleet: f, core: f.ledger, session: ledger.NewSessionID()}
 	n.lead()
 	older := f.start("older", "older")
 

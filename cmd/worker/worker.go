@@ -29,7 +29,6 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/queues"
 	"orgops/internal/redisconn"
-	"orgops/internal/runs"
 	"orgops/internal/sweep/schedule"
 	"orgops/internal/tenant"
 	"orgops/internal/tracing"
@@ -54,7 +53,7 @@ type worker struct {
 	pages    redis.UniversalClient // of the operator's pages; its commands end with their requests
 	queue    deliveries.Enqueuer
 	queues   *queues.Servers
-	ledger   *runs.Ledger
+	ledger   *ledger.Ledger
 	session  ledger.SessionID
 	order    *workers.Order // nil before work
 	metrics  *metrics.Metrics
@@ -101,7 +100,8 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	w := &worker{
 		settings: s, logger: logger, redis: client, clock: clock, permits: permits, pages: pages,
 		queue:  asynq.NewClientFromRedisClient(client),
-		ledger: runs.New(client), session: ledger.NewSessionID(), metrics: measured, traces: traces, schemaEvery: schemaEvery,
+		ledger: ledger.New(client), session: ledger.NewSessionID(), metrics: measured, traces: traces,
+		schemaEvery: schemaEvery,
 	}
 	w.queues = queues.New(queues.Config{
 		Redis: permits, Servers: client, ShutdownTimeout: s.ShutdownTimeout, Logger: logger,

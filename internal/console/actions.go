@@ -13,7 +13,6 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
-	"orgops/internal/runs"
 	"orgops/internal/status"
 	"orgops/tasks"
 )
@@ -116,7 +115,7 @@ var runActions = map[string]runAction{
 }
 
 // byCommand returns an action that is also a command.
-func byCommand(do func(ctx context.Context, ledger *runs.Ledger, run ledger.Run) (effect string, err error)) runAction {
+func byCommand(do func(ctx context.Context, l *ledger.Ledger, run ledger.Run) (effect string, err error)) runAction {
 	return func(s *site, ctx context.Context, run ledger.Run, _ url.Values) result {
 		effect, err := do(ctx, s.Ledger, run)
 		return result{text: "run " + string(run.ID) + ": " + effect, err: err}

@@ -8,7 +8,7 @@ import (
 
 	"orgops/internal/health"
 	"orgops/internal/intake"
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 	"orgops/internal/web"
 	"orgops/internal/webhooks"
 )
@@ -19,7 +19,7 @@ type Config struct {
 	// and so have Ledger's: a page whose client has gone must stop reading.
 	Redis redis.UniversalClient
 	// Ledger and Intake read runs and act on them.
-	Ledger *runs.Ledger
+	Ledger *ledger.Ledger
 	Intake intake.Intake
 	// Tenants returns those of this worker, which may change; nil: there are none. The runs
 	// of other tenants are shown too, without the data that only a worker of theirs has.

@@ -13,13 +13,13 @@ import (
 // submitToCore submits three rows of a domain:update run to the core.
 func (d *desk) submitToCore(id ledger.RunID) ledger.Run {
 	d.t.Helper()
-	run, _, err := d.ledger.Core().Create(d.t.Context(),
+	run, _, err := d.ledger.Create(d.t.Context(),
 		ledger.NewRun{ID: id, Tenant: "default", Kind: "domain:update",
 			Description: ledger.Description{
 				Format: "csv", Columns: []string{"organization_id", "discovery_domain_id", "status"},
 			}})
 	mustNot(d.t, err)
-	stager, err := d.ledger.Core().NewStager(d.t.Context(), run)
+	stager, err := d.ledger.NewStager(d.t.Context(), run)
 	mustNot(d.t, err)
 	for _, row := range []string{
 		`{"organization_id":"org_0","discovery_domain_id":"dom_0","status":"verified"}`,
@@ -36,7 +36,7 @@ func (d *desk) submitToCore(id ledger.RunID) ledger.Run {
 // endInCore executes the first rows of the run, each with its ending.
 func (d *desk) endInCore(run ledger.Run, endings ...ledger.Ending) {
 	d.t.Helper()
-	ctx, core := d.t.Context(), d.ledger.Core()
+	ctx, core := d.t.Context(), d.ledger
 	seg := ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation}
 	released, err := core.Release(ctx, seg, ledger.Quota{First: len(endings)})
 	mustNot(d.t, err)
@@ -94,7 +94,7 @@ func TestRunOfTheCore(t *testing.T) {
 // TestStagedRunOfTheCore checks that a cancel ends a run that is being submitted.
 func TestStagedRunOfTheCore(t *testing.T) {
 	d := newDesk(t)
-	_, _, err := d.ledger.Core().Create(t.Context(), ledger.NewRun{ID: "a", Tenant: "default", Kind: "domain:update"})
+	_, _, err := d.ledger.Create(t.Context(), ledger.NewRun{ID: "a", Tenant: "default", Kind: "domain:update"})
 	mustNot(t, err)
 	if page := plain(d.get("/runs/a")); !strings.Contains(page, "being submitted") {
 		t.Errorf("staged:\n%s", page)

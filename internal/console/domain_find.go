@@ -97,7 +97,7 @@ func (s *site) candidates(ctx context.Context, asked status.DomainName, byName b
 			web.Of(ctx).User.MayOrganization(k.Organization) &&
 			apiclient.CheckID("organization", k.Organization) == nil && apiclient.CheckID("domain", k.ID) == nil
 	}
-	known, err := status.Find(ctx, s.Ledger.Core(), asked.Tenant, asked.ID, mostCandidates, mine)
+	known, err := status.Find(ctx, s.Ledger, asked.Tenant, asked.ID, mostCandidates, mine)
 	if err != nil {
 		return nil, errors.New(unread(err))
 	}

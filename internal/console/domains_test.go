@@ -32,9 +32,8 @@ import (
 	"orgops/internal/health"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/pace"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 	"orgops/internal/sandbox"
 	"orgops/internal/status"
 	"orgops/internal/tenant"
@@ -49,7 +48,7 @@ type lookSite struct {
 	box    *sandbox.Sandbox
 	mini   *miniredis.Miniredis
 	rdb    redis.UniversalClient
-	ledger *runs.Ledger
+	ledger *ledger.Ledger
 	pace   *pace.Limiter
 	log    *bytes.Buffer
 	dns    *dnscheck.Checker
@@ -66,7 +65,7 @@ func newLookSite(t *testing.T, resolvers ...dnscheck.Resolver) lookSite {
 	}
 	mini := miniredis.RunT(t)
 	rdb := redis.NewClient(&redis.Options{Addr: mini.Addr()})
-	s := lookSite{box: box, mini: mini, rdb: rdb, ledger: runs.New(rdb), log: new(bytes.Buffer),
+	s := lookSite{box: box, mini: mini, rdb: rdb, ledger: ledger.New(rdb), log: new(bytes.Buffer),
 		pace: pace.New(pace.Config{Redis: rdb, Tenant: "acme"})}
 	s.org = box.AddOrganization("", "northwind")
 	s.domain = box.AddDomain(s.org, sandbox.Domain{Domain: "northwind.example"})
@@ -163,10 +162,10 @@ func asked(tenant, organization, domain string) url.Values {
 func (s lookSite) row(t *testing.T, run, tenant, org, domain, host, reason string) {
 	t.Helper()
 	row := fmt.Sprintf(`{"organization_id":%q,"discovery_domain_id":%q,"verification_host":%q}`, org, domain, host)
-	runstest.Submit(t, s.ledger, ledger.NewRun{ID: ledger.RunID(run), Tenant: ledger.Tenant(tenant),
+	ledgertest.Submit(t, s.ledger, ledger.NewRun{ID: ledger.RunID(run), Tenant: ledger.Tenant(tenant),
 		Description: ledger.Description{Format: "jsonl"}}, row)
 	if reason != "" {
-		runstest.Wait(t, s.ledger, run, reason, time.Minute, 1)
+		ledgertest.Wait(t, s.ledger, run, reason, time.Minute, 1)
 	}
 }
 
@@ -287,13 +286,13 @@ func zoneAtGoDaddy(t *testing.T, zone string) dnscheck.Resolver {
 // knows has the index of names store a domain.
 func (s lookSite) knows(t *testing.T, run ledger.RunID, organization, id, name string) {
 	t.Helper()
-	r, err := s.ledger.Core().Get(t.Context(), run)
+	r, err := s.ledger.Get(t.Context(), "", run)
 	if err != nil {
 		t.Fatal(err)
 	}
 	seg := ledger.Segment{Tenant: r.Tenant, Run: r.ID, Incarnation: r.Incarnation}
 	k := handlers.Known{OrganizationID: organization, ID: id, Domain: name, Host: "_v." + name, TXT: "t", At: time.Now()}
-	if _, err := s.ledger.Core().End(t.Context(), seg, ledger.NewNonce(),
+	if _, err := s.ledger.End(t.Context(), seg, ledger.NewNonce(),
 		ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: k.Subject()}); err != nil {
 		t.Fatal(err)
 	}
@@ -587,12 +586,12 @@ func (s lookSite) execute(t *testing.T, id ledger.RunID, cfg handlers.VerifyConf
 	}
 	defer api.CloseIdle()
 	cfg.API, cfg.Line, cfg.RequestTimeout = api, noLine{}, time.Second
-	core := s.ledger.Core()
+	core := s.ledger
 	worker := engine.New(engine.Config{
 		Tenant: "acme", Ledger: core, Session: ledger.NewSessionID(), Logger: slog.New(slog.DiscardHandler),
 		Handlers: map[ledger.Kind]engine.Handler{handlers.Verify: handlers.NewVerify(cfg)},
 	})
-	run, err := core.Get(t.Context(), id)
+	run, err := core.Get(t.Context(), "", id)
 	if err != nil {
 		t.Fatal(err)
 	}

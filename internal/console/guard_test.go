@@ -15,7 +15,7 @@ import (
 	"orgops/internal/console"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/runstest"
+	"orgops/internal/ledgertest"
 	"orgops/internal/web"
 	"orgops/tasks"
 )
@@ -148,7 +148,7 @@ func TestTenantsOfAUser(t *testing.T) {
 		if got := d.run("theirs").Paused; got != sees {
 			t.Errorf("after %s the run is paused: %v", user, got)
 		}
-		mustNot(t, runstest.Control(t.Context(), d.ledger.Core(), (*ledger.Ledger).Resume, "theirs"))
+		mustNot(t, ledgertest.Control(t.Context(), d.ledger, (*ledger.Ledger).Resume, "theirs"))
 	}
 	before := d.run("theirs")
 	for path, form := range map[string]url.Values{

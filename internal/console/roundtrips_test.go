@@ -15,10 +15,9 @@ import (
 	"orgops/internal/console"
 	"orgops/internal/health"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/metrics"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 	"orgops/internal/tenant"
 	"orgops/internal/web"
 )
@@ -41,7 +40,7 @@ func TestRoundTrips(t *testing.T) {
 // roundTrips returns the number of round trips of each page and of the metrics for n tenants.
 func roundTrips(t *testing.T, n int) map[string]int64 {
 	p := newPages(t)
-	l, tenants, settings := runs.New(p.rdb), []console.Tenant(nil), []tenant.Announced(nil)
+	l, tenants, settings := ledger.New(p.rdb), []console.Tenant(nil), []tenant.Announced(nil)
 	client := asynq.NewClientFromRedisClient(p.rdb)
 	count := new(redistest.RoundTrips)
 	read := func() map[string]int64 {
@@ -63,7 +62,7 @@ func roundTrips(t *testing.T, n int) map[string]int64 {
 	for i := range n {
 		name := fmt.Sprint("tenant-", i)
 		if i < redistest.Amount(80, n) {
-			runstest.Submit(t, l, ledger.NewRun{ID: ledger.RunID("of-" + name), Tenant: ledger.Tenant(name)},
+			ledgertest.Submit(t, l, ledger.NewRun{ID: ledger.RunID("of-" + name), Tenant: ledger.Tenant(name)},
 				`{"organization_id":"org_1","discovery_domain_id":"ord_1"}`)
 		}
 		for _, queue := range []string{".rows", ".webhook"} {
@@ -96,7 +95,7 @@ func TestManyTenants(t *testing.T) {
 	ids := regexp.MustCompile(`<section id="tenant-(tenant-\d+)"`)
 	shown := func(n int, path string) (names []string, page string) {
 		t.Helper()
-		w := do(console.Pages(console.Config{Redis: p.rdb, Ledger: runs.New(p.rdb), Unsigned: web.Reader,
+		w := do(console.Pages(console.Config{Redis: p.rdb, Ledger: ledger.New(p.rdb), Unsigned: web.Reader,
 			Tenants: func() []console.Tenant { return tenants[:n] }}), http.MethodGet, path, nil)
 		if w.Code != http.StatusOK {
 			t.Fatalf("%s: %d", path, w.Code)

@@ -10,7 +10,6 @@ import (
 
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/internal/status"
 	"orgops/internal/web"
 	"orgops/tasks"
@@ -65,7 +64,7 @@ func (f runsFilter) path(after string) string {
 func (s *site) runs(ctx context.Context, r *http.Request) (title string, data any, err error) {
 	query := r.URL.Query()
 	filter := runsFilter{Tenant: query.Get("tenant"), Kind: query.Get("kind"), State: query.Get("state")}
-	after, ok := runs.ParsePlace(query.Get("after"))
+	after, ok := ledger.ParsePlace(query.Get("after"))
 	if !ok || (filter.State != "" && !slices.Contains(runStates, filter.State)) {
 		return "", nil, &web.Refusal{Status: http.StatusBadRequest,
 			Text: "Invalid address: the parameter after or state is malformed."}
@@ -76,7 +75,7 @@ func (s *site) runs(ctx context.Context, r *http.Request) (title string, data an
 	}
 	user := web.Of(ctx).User
 	match := func(r ledger.Run) bool { return user.MayTenant(string(r.Tenant)) && filter.is(r) }
-	all, next, err := s.Ledger.Page(ctx, runs.Query{Match: match, After: after, Limit: runsAPage, MaxRead: runsLooked})
+	all, next, err := s.Ledger.Page(ctx, ledger.Query{Match: match, After: after, Limit: runsAPage, MaxRead: runsLooked})
 	if err != nil {
 		return "", nil, err
 	}
@@ -86,10 +85,10 @@ func (s *site) runs(ctx context.Context, r *http.Request) (title string, data an
 	for i, ahead := range s.estimator.Estimate(ctx, time.Now(), all) {
 		p.Runs = append(p.Runs, viewOf(status.RunDetails{Run: status.RunOf(all[i])}, ahead))
 	}
-	if next != (runs.Place{}) {
+	if next != (ledger.Place{}) {
 		p.Older, p.Cut = filter.path(next.String()), len(all) < runsAPage
 	}
-	if after != (runs.Place{}) {
+	if after != (ledger.Place{}) {
 		p.Newest = filter.path("")
 	}
 	return "Runs", p, nil

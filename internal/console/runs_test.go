@@ -25,11 +25,10 @@ import (
 	"orgops/internal/health"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/logtest"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 	"orgops/internal/sweep"
 	"orgops/internal/tenant"
 	"orgops/internal/web"
@@ -40,7 +39,7 @@ import (
 type desk struct {
 	t         *testing.T
 	rdb       redis.UniversalClient
-	ledger    *runs.Ledger
+	ledger    *ledger.Ledger
 	taker     intake.Intake
 	inspector *asynq.Inspector
 	pages     http.Handler // that act
@@ -51,7 +50,7 @@ type desk struct {
 func newDesk(t *testing.T) *desk {
 	t.Helper()
 	rdb := redistest.New(t)
-	d := &desk{t: t, rdb: rdb, ledger: runs.New(rdb), inspector: asynq.NewInspectorFromRedisClient(rdb),
+	d := &desk{t: t, rdb: rdb, ledger: ledger.New(rdb), inspector: asynq.NewInspectorFromRedisClient(rdb),
 		log: &logtest.Buffer{}}
 	d.taker = intake.New(rdb, d.ledger)
 	if err := tenant.Announce(t.Context(), rdb, tenant.Announced{Tenant: "default", Rate: "10/s", Burst: 10,
@@ -104,7 +103,7 @@ func (d *desk) run(id string) ledger.Run {
 // header reads the header of a run of the core.
 func (d *desk) header(id string) ledger.Run {
 	d.t.Helper()
-	r, err := d.ledger.Core().Get(d.t.Context(), ledger.RunID(id))
+	r, err := d.ledger.Get(d.t.Context(), "", ledger.RunID(id))
 	mustNot(d.t, err)
 	return r
 }
@@ -124,7 +123,7 @@ func ledgerRows(items []int64) []ledger.Row {
 // settle settles rows of a small run that no worker has started.
 func (d *desk) settle(id, outcome, detail string, items ...int64) {
 	d.t.Helper()
-	_, err := d.ledger.Core().Dismiss(d.t.Context(), firstSegment(d.header(id)),
+	_, err := d.ledger.Dismiss(d.t.Context(), firstSegment(d.header(id)),
 		ledger.Result{Outcome: ledger.Outcome(outcome), Detail: detail}, ledgerRows(items)...)
 	mustNot(d.t, err)
 }
@@ -132,7 +131,7 @@ func (d *desk) settle(id, outcome, detail string, items ...int64) {
 // begin starts a row of a small run.
 func (d *desk) begin(id string, item int64) (seg ledger.Segment, nonce ledger.Nonce) {
 	d.t.Helper()
-	core, seg := d.ledger.Core(), firstSegment(d.header(id))
+	core, seg := d.ledger, firstSegment(d.header(id))
 	released, err := core.Release(d.t.Context(), seg, ledger.Quota{First: 250})
 	mustNot(d.t, err)
 	var others []ledger.Row
@@ -155,7 +154,7 @@ func (d *desk) begin(id string, item int64) (seg ledger.Segment, nonce ledger.No
 func (d *desk) note(id string, item int64, text string) {
 	d.t.Helper()
 	seg, nonce := d.begin(id, item)
-	_, err := d.ledger.Core().End(d.t.Context(), seg, nonce,
+	_, err := d.ledger.End(d.t.Context(), seg, nonce,
 		ledger.Ends(ledger.GiveBack{After: time.Hour, Note: text}, ledger.Row(item))...)
 	mustNot(d.t, err)
 }
@@ -258,13 +257,13 @@ func TestEveryStateOfARun(t *testing.T) {
 		},
 		{
 			"submitted", func(d *desk) {
-				runstest.Create(d.t, d.ledger, ledger.NewRun{ID: "a"})
+				ledgertest.Create(d.t, d.ledger, ledger.NewRun{ID: "a"})
 			},
 			[]string{"being submitted", "0 rows settled, 0 submitted so far", "none settled"}, []string{"pause", "cancel"},
 		},
 		{
 			"silent", func(d *desk) {
-				run := runstest.Create(d.t, d.ledger, ledger.NewRun{ID: "a"})
+				run := ledgertest.Create(d.t, d.ledger, ledger.NewRun{ID: "a"})
 				hourAgo := time.Now().Add(-time.Hour).UnixMilli()
 				mustNot(d.t, d.rdb.HSet(d.t.Context(), "orgops:v3:{tenant:default}:run:"+string(run.ID)+":header",
 					"created_at", hourAgo,
@@ -275,7 +274,7 @@ func TestEveryStateOfARun(t *testing.T) {
 		{
 			"paused", func(d *desk) {
 				d.handIn("a", tasks.TypeVerify, domains(4))
-				mustNot(d.t, runstest.Control(d.t.Context(), d.ledger.Core(), (*ledger.Ledger).Pause, "a"))
+				mustNot(d.t, ledgertest.Control(d.t.Context(), d.ledger, (*ledger.Ledger).Pause, "a"))
 			},
 			[]string{"paused; to continue: enqueue runs resume a"}, []string{"resume", "cancel"},
 		},
@@ -303,7 +302,7 @@ func TestEveryStateOfARun(t *testing.T) {
 		{
 			"cancelled", func(d *desk) {
 				d.handIn("a", tasks.TypeVerify, domains(2))
-				_, err := d.ledger.Cancel(d.t.Context(), ledger.Run{Tenant: "default", ID: "a"})
+				err := d.ledger.Cancel(d.t.Context(), "default", "a")
 				mustNot(d.t, err)
 			},
 			[]string{"cancelled after", "2 cancelled"}, []string{"retry"},
@@ -312,9 +311,9 @@ func TestEveryStateOfARun(t *testing.T) {
 			"under way", func(d *desk) {
 				d.handIn("a", tasks.TypeVerify, domains(2))
 				seg, nonce := d.begin("a", 1)
-				_, err := d.ledger.Core().Intend(d.t.Context(), seg, nonce, []byte("x"), 1)
+				_, err := d.ledger.Intend(d.t.Context(), seg, nonce, []byte("x"), 1)
 				mustNot(d.t, err)
-				_, err = d.ledger.Cancel(d.t.Context(), ledger.Run{Tenant: "default", ID: "a"})
+				err = d.ledger.Cancel(d.t.Context(), "default", "a")
 				mustNot(d.t, err)
 			},
 			[]string{"cancelled; 1 row is in progress and finishes first", "1 cancelled"}, nil,
@@ -368,9 +367,9 @@ func TestRunsAreFilteredAndPaged(t *testing.T) {
 		if i%3 == 0 {
 			n.Tenant, n.Kind = "acme", tasks.TypeRemove
 		}
-		run := runstest.Create(t, d.ledger, n)
+		run := ledgertest.Create(t, d.ledger, n)
 		if i%4 == 0 {
-			runstest.Commit(t, d.ledger, run)
+			ledgertest.Commit(t, d.ledger, run)
 		}
 		all = append([]string{string(n.ID)}, all...)
 		time.Sleep(2 * time.Millisecond) // runs are listed by the time of their creation
@@ -510,7 +509,7 @@ func TestOpenRowsArePaged(t *testing.T) {
 func TestForeignTextIsEscaped(t *testing.T) {
 	d := newDesk(t)
 	const script = `<script>alert(1)</script>`
-	header, _, err := d.ledger.Core().Create(t.Context(), ledger.NewRun{
+	header, _, err := d.ledger.Create(t.Context(), ledger.NewRun{
 		ID: "a", Kind: tasks.TypeVerify, Tenant: "default",
 		Description: ledger.Description{Label: script, Caller: script, Format: "csv",
 			Columns: []string{"organization_id", "discovery_domain_id"}},
@@ -519,7 +518,7 @@ func TestForeignTextIsEscaped(t *testing.T) {
 	row, err := json.Marshal(map[string]string{"organization_id": script,
 		"discovery_domain_id": `"><img src=x onerror=alert(1)>` + "\x1b[2J"})
 	mustNot(t, err)
-	stager, err := d.ledger.Core().NewStager(t.Context(), header)
+	stager, err := d.ledger.NewStager(t.Context(), header)
 	mustNot(t, err)
 	mustNot(t, stager.Add(t.Context(), row))
 	mustNot(t, stager.Add(t.Context(), row))

@@ -103,7 +103,7 @@ func pageOfTenants(all []string, begin string) (p tenantsPage, names []string) {
 // tenantNames are those of this worker's tenants that the user may see, then others that have
 // queues or open runs.
 func (s *site) tenantNames(ctx context.Context, queues []string) (names []string, err error) {
-	open, err := s.Ledger.Core().OpenTenants(ctx)
+	open, err := s.Ledger.OpenTenants(ctx)
 	if err != nil {
 		return nil, err
 	}

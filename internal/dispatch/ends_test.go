@@ -34,7 +34,7 @@ func (s *site) ended(n int) (ids []ledger.RunID) {
 func (s *site) unfinished(ids []ledger.RunID) (n int) {
 	s.t.Helper()
 	for _, id := range ids {
-		r, err := s.Get(s.t.Context(), id)
+		r, err := s.Get(s.t.Context(), "", id)
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -284,7 +284,7 @@ func (s *site) await(what string, holds func() bool) {
 // run returns a run with its counts.
 func (s *site) run(id ledger.RunID) ledger.Run {
 	s.t.Helper()
-	run, err := s.Get(s.t.Context(), id)
+	run, err := s.Get(s.t.Context(), "", id)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -295,7 +295,7 @@ func (s *site) run(id ledger.RunID) ledger.Run {
 func (s *site) awaitEnd(id ledger.RunID) ledger.Run {
 	s.t.Helper()
 	s.await(fmt.Sprintf("the end of %s", id), func() bool {
-		r, err := s.Get(s.t.Context(), id)
+		r, err := s.Get(s.t.Context(), "", id)
 		if err != nil {
 			s.t.Fatal(err)
 		}

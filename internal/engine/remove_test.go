@@ -93,7 +93,7 @@ func (s *site) named() map[string]int {
 
 func (s *site) counts() ledger.Counts {
 	s.t.Helper()
-	run, err := s.Get(s.t.Context(), s.run.ID)
+	run, err := s.Get(s.t.Context(), "", s.run.ID)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -187,7 +187,7 @@ func TestRemoveTogetherKilled(t *testing.T) {
 			}
 		}
 		for n, run := range s.runs {
-			now, err := s.Get(t.Context(), run.ID)
+			now, err := s.Get(t.Context(), "", run.ID)
 			if err != nil || now.Counts[ledger.Done] != 1 || now.Settled() != 1 {
 				t.Errorf("%s: run %d: counts %v, %v", sab.acted, n, now.Counts, err)
 			}

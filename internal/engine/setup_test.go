@@ -190,7 +190,7 @@ func (s *site) drain(e *engine.Engine) {
 			_ = e.ProcessTask(s.t.Context(), task)
 			continue
 		}
-		run, err := s.Get(s.t.Context(), s.run.ID)
+		run, err := s.Get(s.t.Context(), "", s.run.ID)
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -196,7 +196,7 @@ func TestUploads(t *testing.T) {
 		all = append(all, u)
 	}
 	w.eventually(func() bool {
-		list, err := w.ledger.List(t.Context())
+		list, err := w.ledger.Runs(t.Context())
 		return err == nil && len(list) == most
 	})
 	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "another", body: rows(1)})

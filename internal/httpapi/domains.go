@@ -41,7 +41,7 @@ func (s *Server) domains(w http.ResponseWriter, r *http.Request) error {
 	case len(name) > longestName:
 		return badRequest("The parameter name must have at most %d bytes.", longestName)
 	}
-	found, err := status.Find(ctx, s.cfg.Ledger.Core(), t, name+id, mostDomains+1, func(k status.KnownDomain) bool {
+	found, err := status.Find(ctx, s.cfg.Ledger, t, name+id, mostDomains+1, func(k status.KnownDomain) bool {
 		return caller.MayOrganization(k.Organization) && (organization == "" || k.Organization == organization) &&
 			(id == "" || k.ID == id)
 	})

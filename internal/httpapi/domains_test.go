@@ -13,7 +13,7 @@ import (
 	"orgops/apiclient"
 	"orgops/internal/httpapi"
 	"orgops/internal/ledger"
-	"orgops/internal/runstest"
+	"orgops/internal/ledgertest"
 	"orgops/internal/tenant"
 	"orgops/tasks/handlers"
 )
@@ -48,9 +48,9 @@ func (w *world) waits(run ledger.RunID, domains ...[3]string) ledger.Segment {
 	for _, d := range domains {
 		rows = append(rows, fmt.Sprintf(`{"organization_id":%q,"discovery_domain_id":%q}`, d[0], d[1]))
 	}
-	runstest.Submit(w.t, w.ledger, ledger.NewRun{ID: run, Tenant: "acme",
+	ledgertest.Submit(w.t, w.ledger, ledger.NewRun{ID: run, Tenant: "acme",
 		Description: ledger.Description{Format: "jsonl"}}, rows...)
-	seg, nonce, begun := runstest.Begin(w.t, w.ledger, string(run), len(domains))
+	seg, nonce, begun := ledgertest.Begin(w.t, w.ledger, string(run), len(domains))
 	var ends []ledger.RowEnd
 	for i, d := range domains {
 		k := handlers.Known{OrganizationID: d[0], ID: d[1], Domain: d[2], Host: "_v." + d[2], TXT: "token",
@@ -59,7 +59,7 @@ func (w *world) waits(run ledger.RunID, domains ...[3]string) ledger.Segment {
 		ends = append(ends, ledger.RowEnd{Row: begun[i], Subject: k.Subject(),
 			Ending: ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour}})
 	}
-	if _, err := w.ledger.Core().End(w.t.Context(), seg, nonce, ends...); err != nil {
+	if _, err := w.ledger.End(w.t.Context(), seg, nonce, ends...); err != nil {
 		w.t.Fatal(err)
 	}
 	return seg
@@ -189,7 +189,7 @@ func TestCheckMakesTheRowDue(t *testing.T) {
 			t.Errorf("%+v, %v; want %s", d, err, want)
 		}
 	}
-	released, err := w.ledger.Core().Release(t.Context(), seg, ledger.Quota{First: 9, Check: 9, Ready: 9})
+	released, err := w.ledger.Release(t.Context(), seg, ledger.Quota{First: 9, Check: 9, Ready: 9})
 	if err != nil || len(released.Rows) != 1 || released.Rows[0].Row != 1 {
 		t.Errorf("released %+v, %v; want row 1 alone", released.Rows, err)
 	}
@@ -206,11 +206,11 @@ func TestCheckSubmitsARow(t *testing.T) {
 	if !strings.Contains(got.body, `"check":"submitted"`) {
 		t.Errorf("answer %s", got.body)
 	}
-	open, err := w.ledger.Open(t.Context())
+	open, err := w.ledger.OpenSingles(t.Context(), "acme")
 	if err != nil || len(open) != 1 || open[0].Caller != "two" || !open[0].Single || open[0].Tenant != "acme" {
 		t.Fatalf("open runs %+v, %v; want one", open, err)
 	}
-	rows, err := w.ledger.Rows(t.Context(), open[0], 0, 9)
+	rows, err := w.ledger.Contents(t.Context(), open[0], 0, 9)
 	if err != nil || len(rows) != 1 || string(rows[0]) != `{"organization_id":"org_1","discovery_domain_id":"ord_1"}` {
 		t.Errorf("rows %s, %v", rows, err)
 	}
@@ -222,7 +222,7 @@ func TestVerifiedIsNotChecked(t *testing.T) {
 	seg := w.waits("a", [3]string{"org_1", "ord_1", "acme.example"})
 	k := handlers.Known{OrganizationID: "org_1", ID: "ord_1", Domain: "acme.example", Host: "_v", TXT: "t",
 		Status: apiclient.StatusVerified, Read: time.Now(), At: time.Now().Add(time.Minute), State: "present", Run: "a"}
-	if _, err := w.ledger.Core().End(t.Context(), seg, ledger.NewNonce(),
+	if _, err := w.ledger.End(t.Context(), seg, ledger.NewNonce(),
 		ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: k.Subject()}); err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,6 @@ import (
 	"orgops/internal/httpapi"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
-	"orgops/internal/runs"
 	"orgops/internal/status"
 	"orgops/internal/web"
 )
@@ -174,7 +173,7 @@ func TestAllAtOnce(t *testing.T) {
 	}
 	callers.Wait()
 	all, _, err := w.ledger.Page(t.Context(),
-		runs.Query{Match: func(r ledger.Run) bool { return r.Caller == "billing" }, Limit: 100})
+		ledger.Query{Match: func(r ledger.Run) bool { return r.Caller == "billing" }, Limit: 100})
 	if err != nil || len(all) != 12 {
 		t.Errorf("%d runs, %v; want 12", len(all), err)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/internal/status"
 )
 
@@ -58,7 +57,7 @@ func (s *Server) show(w http.ResponseWriter, _ *http.Request, run ledger.Run) er
 func (s *Server) cancel(w http.ResponseWriter, r *http.Request, run ledger.Run) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
 	defer cancel()
-	if _, err := s.cfg.Ledger.Cancel(ctx, run); err != nil {
+	if err := s.cfg.Ledger.Cancel(ctx, run.Tenant, run.ID); err != nil && !errors.Is(err, ledger.ErrEnded) {
 		return err
 	}
 	s.addAct(ctx, run, "cancel")
@@ -98,12 +97,12 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 			return badRequest("The parameter limit must be a number from 1 to %d, not %s.", mostRuns, shown(text))
 		}
 	}
-	after, ok := runs.ParsePlace(query.Get("after"))
+	after, ok := ledger.ParsePlace(query.Get("after"))
 	if !ok {
 		return badRequest("The parameter after must be copied from \"next\" of the previous page.")
 	}
 	caller := callerOf(ctx).Name
-	page, next, err := s.cfg.Ledger.Page(ctx, runs.Query{Match: func(r ledger.Run) bool { return r.Caller == caller },
+	page, next, err := s.cfg.Ledger.Page(ctx, ledger.Query{Match: func(r ledger.Run) bool { return r.Caller == caller },
 		After: after, Limit: most})
 	if err != nil {
 		return err
@@ -112,7 +111,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 	for _, run := range page {
 		answer.Runs = append(answer.Runs, status.RunOf(run))
 	}
-	if next != (runs.Place{}) {
+	if next != (ledger.Place{}) {
 		query := url.Values{"limit": {strconv.Itoa(most)}, "after": {next.String()}}
 		answer.Next = "/v1/runs?" + query.Encode()
 	}

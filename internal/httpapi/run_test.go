@@ -11,7 +11,7 @@ import (
 
 	"orgops/internal/httpapi"
 	"orgops/internal/ledger"
-	"orgops/internal/runstest"
+	"orgops/internal/ledgertest"
 	"orgops/tasks"
 )
 
@@ -19,7 +19,7 @@ func TestList(t *testing.T) {
 	w := newWorld(t)
 	for i := range 7 {
 		caller := []string{"billing", "crm"}[i%2]
-		runstest.Create(t, w.ledger, ledger.NewRun{ID: ledger.RunID(fmt.Sprint("run", i)),
+		ledgertest.Create(t, w.ledger, ledger.NewRun{ID: ledger.RunID(fmt.Sprint("run", i)),
 			Description: ledger.Description{Caller: caller}})
 	}
 	var got []string
@@ -61,7 +61,7 @@ func testShow(t *testing.T, kind string) {
 	if r.State != "open" || *r.Rows != 2 || r.Settled != 1 || r.Counts["refused"] != 1 {
 		t.Errorf("run %+v", r)
 	}
-	if err := runstest.Control(t.Context(), w.ledger.Core(), (*ledger.Ledger).Pause, ledger.RunID(id)); err != nil {
+	if err := ledgertest.Control(t.Context(), w.ledger, (*ledger.Ledger).Pause, ledger.RunID(id)); err != nil {
 		t.Fatal(err)
 	}
 	if r := w.do(call{path: "/v1/runs/" + id, token: billing}).run(t); r.State != "paused" {

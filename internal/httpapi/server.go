@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"orgops/internal/intake"
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 	"orgops/internal/web"
 )
 
 // Config has the dependencies and settings of a server.
 type Config struct {
 	Redis  redis.UniversalClient
-	Ledger *runs.Ledger
+	Ledger *ledger.Ledger
 	Intake intake.Intake
 	// Access has the callers; nil: every client may call. Then only requests that name this
 	// machine as their host are answered, so that no page of another site can

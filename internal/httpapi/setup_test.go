@@ -31,10 +31,9 @@ import (
 	"orgops/internal/httpapi"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/logtest"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 	"orgops/internal/web"
 )
 
@@ -69,7 +68,7 @@ type world struct {
 	kind     string // of the rows that are submitted
 	url      string
 	rdb      redis.UniversalClient
-	ledger   *runs.Ledger
+	ledger   *ledger.Ledger
 	log      *logtest.Buffer
 	client   *http.Client
 	server   http.Handler
@@ -81,7 +80,7 @@ type world struct {
 func newWorld(t testing.TB, change ...func(*httpapi.Config)) *world {
 	t.Helper()
 	rdb := redistest.New(t)
-	w := &world{t: t, kind: "domain:verify", rdb: rdb, ledger: runs.New(rdb), log: &logtest.Buffer{}}
+	w := &world{t: t, kind: "domain:verify", rdb: rdb, ledger: ledger.New(rdb), log: &logtest.Buffer{}}
 	w.config = httpapi.Config{
 		Redis: rdb, Ledger: w.ledger, Version: "test",
 		Access: access(t, accessFile), Logger: slog.New(slog.NewTextHandler(w.log, nil)),
@@ -363,13 +362,13 @@ func (w *world) eventually(so func() bool) {
 // settle settles rows of a run as a worker does.
 func (w *world) settle(id, outcome, detail string, items ...int64) {
 	w.t.Helper()
-	runstest.Settle(w.t, w.ledger, id, outcome, detail, items...)
+	ledgertest.Settle(w.t, w.ledger, id, outcome, detail, items...)
 }
 
 // noRuns fails the test if Redis has a run.
 func (w *world) noRuns() {
 	w.t.Helper()
-	if all, err := w.ledger.List(context.WithoutCancel(w.t.Context())); err != nil || len(all) > 0 {
+	if all, err := w.ledger.Runs(context.WithoutCancel(w.t.Context())); err != nil || len(all) > 0 {
 		w.t.Errorf("runs %+v, %v; want none", all, err)
 	}
 }
@@ -420,12 +419,12 @@ func (u *upload) send(text string) *upload {
 func (u *upload) stored(n int) (id string) {
 	u.w.t.Helper()
 	u.w.eventually(func() bool {
-		all, err := u.w.ledger.List(u.w.t.Context())
+		all, err := u.w.ledger.Runs(u.w.t.Context())
 		if err != nil {
 			u.w.t.Fatal(err)
 		}
 		for _, r := range all {
-			if run, err := u.w.ledger.Core().Get(u.w.t.Context(),
+			if run, err := u.w.ledger.Get(u.w.t.Context(), "",
 				ledger.RunID(r.ID)); err == nil && run.Staged() && run.Reserved >= n {
 				id = string(r.ID)
 			}
@@ -475,7 +474,7 @@ func query(pairs ...string) string {
 
 // newIntake returns an intake that does not wait two seconds before it reads a run back, which
 // it does on a Cluster.
-func newIntake(rdb redis.UniversalClient, l *runs.Ledger) intake.Intake {
+func newIntake(rdb redis.UniversalClient, l *ledger.Ledger) intake.Intake {
 	i := intake.New(rdb, l)
 	i.VerifyAfter = 10 * time.Millisecond
 	return i

@@ -19,7 +19,6 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
 )
 
 // commands is a hook of the server's client of Redis. before and after get the number of a
@@ -36,7 +35,7 @@ func (c *commands) of(t testing.TB) func(*httpapi.Config) {
 	return func(config *httpapi.Config) {
 		rdb := redistest.New(t)
 		rdb.AddHook(c)
-		config.Redis, config.Ledger = rdb, runs.New(rdb)
+		config.Redis, config.Ledger = rdb, ledger.New(rdb)
 		config.Intake = newIntake(rdb, config.Ledger)
 	}
 }
@@ -180,8 +179,8 @@ func (w *world) parent() {
 func (w *world) holdsOnce(id string, n int) {
 	w.t.Helper()
 	r := w.sealed(id)
-	first, err := w.ledger.Rows(w.t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)}, 0, 100)
-	last, failed := w.ledger.Rows(w.t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)},
+	first, err := w.ledger.Contents(w.t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)}, 0, 100)
+	last, failed := w.ledger.Contents(w.t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)},
 		int64(max(n-100, 100)), 101)
 	different := map[string]bool{}
 	for _, row := range slices.Concat(first, last) {
@@ -204,7 +203,7 @@ func testLeftByAKilledServer(t *testing.T, kind string) {
 	hook.set(failing(false, func(int) bool { return true }).before) // nothing that it does reaches Redis any more
 	u.cut()
 	w.stop()
-	if r, err := w.ledger.Core().Get(t.Context(), ledger.RunID(id)); err != nil || !r.Staged() {
+	if r, err := w.ledger.Get(t.Context(), "", ledger.RunID(id)); err != nil || !r.Staged() {
 		t.Fatalf("run %+v, %v; want it staged", r, err)
 	}
 	hook.heal()
@@ -224,7 +223,7 @@ func TestRedisIsFull(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client()
 	w := newWorld(t, func(c *httpapi.Config) {
-		c.Redis, c.Ledger = rdb, runs.New(rdb)
+		c.Redis, c.Ledger = rdb, ledger.New(rdb)
 		c.Intake = newIntake(rdb, c.Ledger)
 	})
 	w.rdb, w.ledger = rdb, w.config.Ledger
@@ -257,19 +256,19 @@ func newDurableWorld(t *testing.T, hook *commands, change ...func(*httpapi.Confi
 	durable := func(c *httpapi.Config) {
 		rdb := redis.Client()
 		rdb.AddHook(hook)
-		c.Redis, c.Ledger = rdb, runs.New(rdb)
+		c.Redis, c.Ledger = rdb, ledger.New(rdb)
 		c.Intake = newIntake(rdb, c.Ledger)
 	}
 	w := newWorld(t, append([]func(*httpapi.Config){durable}, change...)...)
 	w.rdb = redis.Client()
-	w.ledger = runs.New(w.rdb)
+	w.ledger = ledger.New(w.rdb)
 	return w
 }
 
 // committed returns the run that is committed, other than the parent; "": there is none.
 func (w *world) committed() string {
 	w.t.Helper()
-	all, err := w.ledger.List(w.t.Context())
+	all, err := w.ledger.Runs(w.t.Context())
 	if err != nil {
 		w.t.Error(err)
 	}
@@ -359,7 +358,7 @@ func TestTraceparent(t *testing.T) {
 				key: test.name + "-again", header: header})
 			again.want(t, 202, "")
 			for _, id := range []string{got.run(t).Run, again.run(t).Run} {
-				r, err := w.ledger.Core().Get(t.Context(), ledger.RunID(id))
+				r, err := w.ledger.Get(t.Context(), "", ledger.RunID(id))
 				if err != nil || r.Trace != test.want {
 					t.Errorf("traceparent %q, %v; want %q", r.Trace, err, test.want)
 				}

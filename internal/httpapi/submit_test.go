@@ -322,7 +322,7 @@ func TestBatchWait(t *testing.T) {
 	} {
 		got := w.do(call{method: "POST", path: path + c.query, token: billing, key: fmt.Sprint("k", i), body: c.body})
 		got.want(t, http.StatusAccepted, "")
-		run, err := w.ledger.Core().Get(t.Context(), ledger.RunID(got.run(t).Run))
+		run, err := w.ledger.Get(t.Context(), "", ledger.RunID(got.run(t).Run))
 		if d := run.Description; err != nil || d.Group != c.want.Group || d.BatchWait != c.want.BatchWait {
 			t.Errorf("%s: %+v, %v; want %+v", c.query, d, err, c.want)
 		}

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -11,14 +12,13 @@ import (
 	"strings"
 
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/tasks"
 )
 
-// DomainRow is a stored row about a discovery domain.
+// DomainRow is a row about a discovery domain.
 type DomainRow struct {
-	Run  ledger.Run
-	Item int64
+	Run ledger.Run
+	ledger.RowState
 	// Organization and Domain are the ids that the row names.
 	Organization, Domain string
 }
@@ -27,15 +27,15 @@ type DomainRow struct {
 // domains, those of the newest run first, whatever organization they name. There is no index: every
 // stored row of these runs is read, but only those that contain the domain's id, in any case, are
 // parsed. Rows that were submitted as single rows are among them until they are settled.
-func DomainRows(ctx context.Context, l *runs.Ledger, tenant, domain string) iter.Seq2[DomainRow, error] {
+func DomainRows(ctx context.Context, l *ledger.Ledger, tenant, domain string) iter.Seq2[DomainRow, error] {
 	return func(yield func(DomainRow, error) bool) {
-		all, err := listedOrOpen(ctx, l)
+		all, err := listedOrOpen(ctx, l, ledger.Tenant(tenant))
 		if err != nil {
 			yield(DomainRow{}, err)
 			return
 		}
 		for _, r := range all {
-			if kind, _ := tasks.KindOf(string(r.Kind)); string(r.Tenant) != tenant || !kind.Has("discovery_domain_id") {
+			if kind, _ := tasks.KindOf(string(r.Kind)); !kind.Has("discovery_domain_id") {
 				continue
 			}
 			for row, err := range rowsOfRun(ctx, l, r, domain) {
@@ -47,60 +47,59 @@ func DomainRows(ctx context.Context, l *runs.Ledger, tenant, domain string) iter
 	}
 }
 
-// IDsOf returns the ids of organization and domain that a stored row of the run names.
-func IDsOf(ctx context.Context, l *runs.Ledger, r ledger.Run, item int64) (organization, domain string, err error) {
+// DomainRowAt returns a row of the run by its number, about whatever domain.
+func DomainRowAt(ctx context.Context, l *ledger.Ledger, r ledger.Run, item int64) (DomainRow, error) {
 	stored, err := newStoredRows(l, r)
 	if err != nil {
-		return "", "", err
+		return DomainRow{}, err
 	}
-	rows, err := l.Rows(ctx, r, item, 1)
-	if err == nil && len(rows) == 0 {
-		err = fmt.Errorf("run %s: row %d: %w", r.ID, item, ledger.ErrNotFound)
+	for row, err := range l.Each(ctx, r, ledger.Every, item) {
+		m := stored.rowMembers(row.Content)
+		return DomainRow{r, row, m.Organization, m.Domain}, err
 	}
-	if err != nil {
-		return "", "", err
-	}
-	m := stored.rowMembers(rows[0])
-	return m.Organization, m.Domain, nil
+	return DomainRow{}, fmt.Errorf("run %s: row %d: %w", r.ID, item, ledger.ErrNotFound)
 }
 
-// listedOrOpen returns all runs, the newest first: of the runs of single rows, which List
-// leaves out, those that have not ended.
-func listedOrOpen(ctx context.Context, l *runs.Ledger) ([]ledger.Run, error) {
-	all, err := l.List(ctx)
+// listedOrOpen returns the runs of a tenant, the newest first: of the single rows those that have
+// not ended.
+func listedOrOpen(ctx context.Context, l *ledger.Ledger, t ledger.Tenant) ([]ledger.Run, error) {
+	all, err := l.Runs(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	open, err := l.Open(ctx)
-	for _, r := range open {
-		if r.Single {
-			all = append(all, r)
-		}
-	}
+	open, err := l.OpenSingles(ctx, t)
+	all = append(all, slices.DeleteFunc(open, ledger.Run.Ended)...)
 	slices.SortStableFunc(all, func(a, b ledger.Run) int { return b.CreatedAt.Compare(a.CreatedAt) })
 	return all, err
 }
 
 // rowsOfRun returns the rows of one run about a domain. A run that is deleted meanwhile has none.
-func rowsOfRun(ctx context.Context, l *runs.Ledger, r ledger.Run, domain string) iter.Seq2[DomainRow, error] {
+func rowsOfRun(ctx context.Context, l *ledger.Ledger, r ledger.Run, domain string) iter.Seq2[DomainRow, error] {
 	return func(yield func(DomainRow, error) bool) {
 		stored, err := newStoredRows(l, r)
 		if err = cmp.Or(ctx.Err(), err); err != nil {
 			yield(DomainRow{}, err)
 			return
 		}
-		needles := [][]byte{[]byte(strings.ToLower(domain))}
-		if r.Format != FormatCSV {
-			needles = append(needles, []byte(`\u`)) // a row of JSON may contain the text in escapes
-		}
-		for row, err := range l.Search(ctx, r, needles...) {
-			m := stored.rowMembers(row.Source)
-			switch {
-			case errors.Is(err, ledger.ErrNotFound):
+		needle := []byte(strings.ToLower(domain))
+		for row, err := range l.Each(ctx, r, ledger.Every, 0) {
+			if errors.Is(err, ledger.ErrNotFound) {
 				return
-			case err == nil && m.Domain != domain:
+			}
+			if err == nil && row.Content == nil {
+				err = fmt.Errorf("row %d: %w", row.Item, row.Err)
+			}
+			if err != nil {
+				yield(DomainRow{}, fmt.Errorf("run %s: search rows: %w", r.ID, err))
+				return
+			}
+			// A row of JSON may contain the text in escapes.
+			escapes := r.Format != FormatCSV && bytes.Contains(row.Content, []byte(`\u`))
+			if !escapes && !bytes.Contains(bytes.ToLower(row.Content), needle) {
 				continue
-			case !yield(DomainRow{Run: r, Item: row.Item, Organization: m.Organization, Domain: m.Domain}, err):
+			}
+			m := stored.rowMembers(row.Content)
+			if m.Domain == domain && !yield(DomainRow{r, row, m.Organization, m.Domain}, nil) {
 				return
 			}
 		}

@@ -10,19 +10,18 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 )
 
 // TestLookUpsEnd: a look-up whose caller has gone reads no further, even by a client
 // whose commands outlive their context.
 func TestLookUpsEnd(t *testing.T) {
 	rdb := redistest.New(t)
-	l := runs.New(rdb)
+	l := ledger.New(rdb)
 	for i := range 3 {
 		id := fmt.Sprintf("r%d", i)
-		runstest.Submit(t, l, ledger.NewRun{ID: ledger.RunID(id), Tenant: "acme",
+		ledgertest.Submit(t, l, ledger.NewRun{ID: ledger.RunID(id), Tenant: "acme",
 			Description: ledger.Description{Format: "jsonl"}}, `{"discovery_domain_id":"ord_1"}`)
 	}
 	rdb.AddHook(detached{})

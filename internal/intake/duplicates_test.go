@@ -205,7 +205,7 @@ func TestResumedWithBadRowsAndDuplicates(t *testing.T) {
 		run.Settled() != n/4 {
 		t.Errorf("total %d, settled %d, counts:\n%s", run.Total(), run.Settled(), diff)
 	}
-	for fate, err := range l.Results(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, 0) {
+	for fate, err := range l.Each(t.Context(), run, ledger.WithResult, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,8 +213,8 @@ func TestResumedWithBadRowsAndDuplicates(t *testing.T) {
 		if fate.Item == 7 {
 			want = "the same as row 6 (line 8)"
 		}
-		if fate.Detail != want {
-			t.Errorf("row %d: %s, want %s", fate.Item, fate.Detail, want)
+		if fate.Result.Detail != want {
+			t.Errorf("row %d: %s, want %s", fate.Item, fate.Result.Detail, want)
 		}
 		if fate.Item == 7 {
 			break

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
@@ -34,7 +33,7 @@ type Proofs struct {
 // All returns the wanted proofs of the runs that the ledger knows, those of each run in
 // the order of its rows, the oldest run first. It reads the header of every run, and leaves
 // out one that is deleted meanwhile.
-func (p Proofs) All(ctx context.Context, l *runs.Ledger) iter.Seq2[Proven, error] {
+func (p Proofs) All(ctx context.Context, l *ledger.Ledger) iter.Seq2[Proven, error] {
 	return func(yield func(Proven, error) bool) {
 		all, err := p.runs(ctx, l)
 		if err != nil {
@@ -60,12 +59,15 @@ func (p Proofs) All(ctx context.Context, l *runs.Ledger) iter.Seq2[Proven, error
 }
 
 // runs returns the runs that may have such proofs.
-func (p Proofs) runs(ctx context.Context, l *runs.Ledger) ([]ledger.Run, error) {
-	all, err := l.All(ctx)
+func (p Proofs) runs(ctx context.Context, l *ledger.Ledger) ([]ledger.Run, error) {
+	var tenants []ledger.Tenant // all
+	if p.Tenant != "" {
+		tenants = append(tenants, ledger.Tenant(p.Tenant))
+	}
+	all, err := l.All(ctx, tenants...)
 	all = slices.DeleteFunc(all, func(r ledger.Run) bool {
 		kind, _ := tasks.KindOf(string(r.Kind))
-		return !kind.Proves || p.Tenant != "" && string(r.Tenant) != p.Tenant ||
-			!r.EndedAt.IsZero() && r.EndedAt.Before(p.Since)
+		return !kind.Proves || !r.EndedAt.IsZero() && r.EndedAt.Before(p.Since)
 	})
 	slices.SortFunc(all, func(a, b ledger.Run) int {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
@@ -74,13 +76,16 @@ func (p Proofs) runs(ctx context.Context, l *runs.Ledger) ([]ledger.Run, error) 
 }
 
 // of returns the wanted proofs of one run.
-func (p Proofs) of(ctx context.Context, l *runs.Ledger, r ledger.Run) ([]Proven, error) {
+func (p Proofs) of(ctx context.Context, l *ledger.Ledger, r ledger.Run) ([]Proven, error) {
 	var proofs []Proven
-	for row, err := range l.Evidence(ctx, r) {
+	for row, err := range l.Each(ctx, r, ledger.WithResult, 0) {
 		if err != nil {
 			return nil, err
 		}
-		e, err := handlers.ReadEvidence(row.Evidence)
+		if len(row.Result.Evidence) == 0 {
+			continue
+		}
+		e, err := handlers.ReadEvidence(row.Result.Evidence)
 		if err != nil {
 			return nil, fmt.Errorf("row %d of run %s: %w", row.Item, r.ID, err)
 		}

@@ -8,9 +8,8 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 )
 
 // beforeCommand does something before a number of commands and pipelines was sent.
@@ -44,18 +43,18 @@ func (h *beforeCommand) ProcessPipelineHook(next redis.ProcessPipelineHook) redi
 // TestProofsOfDeletedRun: a run that is deleted while proofs are read, whenever that is, has
 // none, and those of the others are returned.
 func TestProofsOfDeletedRun(t *testing.T) {
-	store := runs.New(redistest.New(t))
+	store := ledger.New(redistest.New(t))
 	for before := 0; ; before++ {
 		run := handInAs(t, "run", "domain:verify", "organization_id,discovery_domain_id\norg_1,ord_1\n")
 		settleAs(t, run, "expired", "", 0)
 		rdb := redistest.New(t)
 		h := &beforeCommand{left: before, do: func() {
-			if err := runstest.Control(t.Context(), store.Core(), (*ledger.Ledger).Delete, "run"); err != nil {
+			if err := ledgertest.Control(t.Context(), store, (*ledger.Ledger).Delete, "run"); err != nil {
 				t.Error(err)
 			}
 		}}
 		rdb.AddHook(h)
-		for proof, err := range (intake.Proofs{}).All(t.Context(), runs.New(rdb)) {
+		for proof, err := range (intake.Proofs{}).All(t.Context(), ledger.New(rdb)) {
 			t.Fatalf("deleted before command %d: proof %+v, error %v; want none", before, proof, err)
 		}
 		if h.left >= 0 {

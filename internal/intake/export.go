@@ -16,7 +16,6 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
@@ -30,7 +29,20 @@ const failedColumns = 2
 // outcomes are those by which rows can be selected.
 var outcomes = []string{string(ledger.Done), string(engine.Unchanged), string(engine.Expired), string(engine.Refused),
 	string(engine.Failed), string(engine.InvalidRow), string(engine.Lost), string(engine.Unproven),
-	string(ledger.Cancelled), string(ledger.Missing), string(runs.Open)}
+	string(ledger.Cancelled), string(ledger.Missing), string(open)}
+
+// open is the outcome of rows without a result.
+const open ledger.Outcome = "open"
+
+func outcomeOf(row ledger.RowState) ledger.Outcome {
+	if row.Phase != ledger.PhaseSettled {
+		return open
+	}
+	return row.Result.Outcome
+}
+
+// failed reports whether rows of an outcome have failed.
+func failed(o ledger.Outcome) bool { return o != ledger.Done && o != engine.Unchanged && o != open }
 
 // CheckOutcomes refuses an outcome that no row can have.
 func CheckOutcomes(selected []string) error {
@@ -54,12 +66,12 @@ type Export struct {
 // submitted unchanged; CSV is safe to open in a spreadsheet, unless it is raw. It holds a chunk of
 // rows at a time, and returns the number of rows. Rows that are settled meanwhile may or may not be
 // among them.
-func ExportFailed(ctx context.Context, l *runs.Ledger, r ledger.Run, o Export, out io.Writer) (rows int64, err error) {
+func ExportFailed(ctx context.Context, l *ledger.Ledger, r ledger.Run, o Export,
+	out io.Writer) (rows int64, err error) {
 	format := r.Format
 	if o.JSON {
 		format = FormatJSONL
 	}
-	failed := func(o ledger.Outcome) bool { return o != ledger.Done && o != engine.Unchanged && o != runs.Open }
 	return export(ctx, l, r, format, o.Raw, failed, exported[:failedColumns], out)
 }
 
@@ -67,7 +79,7 @@ func ExportFailed(ctx context.Context, l *runs.Ledger, r ledger.Run, o Export, o
 // among them, as [ExportFailed] does, and adds to each: its number, the domain, the
 // time of its proof or last check, and the template that it created. format is empty for that in
 // which they were submitted. As CSV, rows that are whole objects have their ids or name alone.
-func ExportResults(ctx context.Context, l *runs.Ledger, r ledger.Run, format string, outcomes []string,
+func ExportResults(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, outcomes []string,
 	out io.Writer) (rows int64, err error) {
 	if err := CheckOutcomes(outcomes); err != nil {
 		return 0, err
@@ -76,7 +88,7 @@ func ExportResults(ctx context.Context, l *runs.Ledger, r ledger.Run, format str
 	return export(ctx, l, r, cmp.Or(format, r.Format), false, selected, exported, out)
 }
 
-func export(ctx context.Context, l *runs.Ledger, r ledger.Run, format string, raw bool,
+func export(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, raw bool,
 	selected func(ledger.Outcome) bool, columns []string, out io.Writer) (rows int64, err error) {
 	stored, err := newStoredRows(l, r)
 	if err != nil {
@@ -104,12 +116,12 @@ func export(ctx context.Context, l *runs.Ledger, r ledger.Run, format string, ra
 		}
 		added := stored.result(row)[:len(columns):len(columns)]
 		if letters {
-			added = append(added, adviceOf(*row.Result)...)
+			added = append(added, adviceOf(row.Result)...)
 		}
 		if w.csv != nil { // a row that was not checked has no advice
 			added = append(added, make([]string, len(names)-len(added))...)
 		}
-		if err := stored.write(w, row.Source, added...); err != nil {
+		if err := stored.write(w, row.Content, added...); err != nil {
 			return rows, fmt.Errorf("run %s: write row %d: %w", r.ID, row.Item, err)
 		}
 		rows++
@@ -135,23 +147,19 @@ func (s *storedRows) columns() (names []string) {
 
 // selected returns the rows whose outcome is selected, in their order. Without those that are
 // done, and open ones, the stored results suffice, of which there may be few.
-func (s *storedRows) selected(ctx context.Context, selected func(ledger.Outcome) bool) iter.Seq2[runs.RowState, error] {
-	return func(yield func(runs.RowState, error) bool) {
-		if selected(ledger.Done) || selected(runs.Open) {
-			for row, err := range s.ledger.States(ctx, s.run) {
-				if (err != nil || selected(row.Outcome())) && !yield(row, err) {
-					return
-				}
-			}
-			return
-		}
-		for r, err := range s.ledger.Results(ctx, s.run, 0) {
-			row := runs.RowState{Item: r.Item, Result: &r, Evidence: r.Evidence}
-			if err == nil && !selected(r.Outcome) {
+func (s *storedRows) selected(ctx context.Context,
+	selected func(ledger.Outcome) bool) iter.Seq2[ledger.RowState, error] {
+	which := ledger.WithResult
+	if selected(ledger.Done) || selected(open) {
+		which = ledger.Every
+	}
+	return func(yield func(ledger.RowState, error) bool) {
+		for row, err := range s.ledger.Each(ctx, s.run, which, 0) {
+			if err == nil && !selected(outcomeOf(row)) {
 				continue
 			}
-			if err == nil {
-				row.Source, err = s.source(ctx, r.Item)
+			if err == nil && which == ledger.WithResult {
+				row.Content, err = s.source(ctx, row.Item)
 			}
 			if !yield(row, err) {
 				return
@@ -161,13 +169,15 @@ func (s *storedRows) selected(ctx context.Context, selected func(ledger.Outcome)
 }
 
 // result returns the values of the exported columns.
-func (s *storedRows) result(row runs.RowState) []string {
-	reason, domain, at, template := row.Open.Reason, "", "", ""
-	if row.Result != nil {
-		reason = row.Result.Detail
-		if s.kind.Name == tasks.TypeCreate && row.Result.Well() {
-			reason, template = "", row.Result.Detail
-		}
+func (s *storedRows) result(row ledger.RowState) []string {
+	outcome, reason, domain, at, template := outcomeOf(row), row.Result.Detail, "", "", ""
+	evidence, record := row.Result.Evidence, (*handlers.VerifyRecord)(nil)
+	switch {
+	case outcome == open:
+		waits := handlers.ReadOpen(s.run.Kind, row)
+		reason, evidence, record = waits.Reason, waits.Evidence, waits.Record
+	case s.kind.Name == tasks.TypeCreate && !failed(outcome):
+		reason, template = "", row.Result.Detail
 	}
 	if s.kind.Proves {
 		var found struct {
@@ -176,13 +186,13 @@ func (s *storedRows) result(row runs.RowState) []string {
 				Domain string `json:"domain"`
 			} `json:"orgops_listed"`
 		}
-		_ = json.Unmarshal(row.Source, &found) // a bad row has neither
+		_ = json.Unmarshal(row.Content, &found) // a bad row has neither
 		domain = cmp.Or(found.Domain, found.Listed.Domain)
 	}
-	if row.Record != nil {
-		domain = row.Record.Domain
+	if record != nil {
+		domain = record.Domain
 	}
-	if e, err := handlers.ReadEvidence(row.Evidence); err == nil { // else there is none, or of a newer version
+	if e, err := handlers.ReadEvidence(evidence); err == nil { // else there is none, or of a newer version
 		at = e.At.Format(time.RFC3339)
 		switch {
 		case e.Compared != nil:
@@ -191,11 +201,11 @@ func (s *storedRows) result(row runs.RowState) []string {
 			domain = e.Record.Domain
 		}
 	}
-	return []string{string(row.Outcome()), reason, strconv.FormatInt(row.Item, 10), domain, at, template}
+	return []string{string(outcome), reason, strconv.FormatInt(row.Item, 10), domain, at, template}
 }
 
 // adviceOf returns the values of adviceNames for a row that has expired, or nil.
-func adviceOf(f runs.Result) []string {
+func adviceOf(f ledger.Result) []string {
 	e, err := handlers.ReadEvidence(f.Evidence)
 	if err != nil || e.Record == nil {
 		return nil

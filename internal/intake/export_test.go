@@ -12,7 +12,6 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
 	"orgops/tasks"
 )
 
@@ -20,7 +19,7 @@ import (
 func handInAs(t *testing.T, id, kind, text string) ledger.Run {
 	t.Helper()
 	rdb := redistest.New(t)
-	store := runs.New(rdb)
+	store := ledger.New(rdb)
 	in := input(t, kind, text, tasks.Defaults{})
 	if _, err := intake.New(rdb, store).Submit(t.Context(), in,
 		ledger.NewRun{ID: ledger.RunID(id), Tenant: "default"}); err != nil {
@@ -36,8 +35,8 @@ func handInAs(t *testing.T, id, kind, text string) ledger.Run {
 // settleAs settles rows that no worker has begun.
 func settleAs(t *testing.T, run ledger.Run, outcome, detail string, items ...int64) {
 	t.Helper()
-	core := runs.New(redistest.New(t)).Core()
-	header, err := core.Get(t.Context(), ledger.RunID(run.ID))
+	core := ledger.New(redistest.New(t))
+	header, err := core.Get(t.Context(), "", ledger.RunID(run.ID))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +64,7 @@ func settleAs(t *testing.T, run ledger.Run, outcome, detail string, items ...int
 func export(t *testing.T, run ledger.Run, asJSON bool) (text string, rows int64) {
 	t.Helper()
 	var out strings.Builder
-	rows, err := intake.ExportFailed(t.Context(), runs.New(redistest.New(t)), run, intake.Export{JSON: asJSON}, &out)
+	rows, err := intake.ExportFailed(t.Context(), ledger.New(redistest.New(t)), run, intake.Export{JSON: asJSON}, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +131,8 @@ func TestExportOfHostileCells(t *testing.T) {
 		settleAs(t, second, "refused", "-2+3 was \"said\"", int64(i))
 	}
 	for i, cell := range hostile {
-		stored, err := runs.New(redistest.New(t)).Rows(t.Context(), ledger.Run{Tenant: "default", ID: "second"}, int64(i), 1)
+		stored, err := ledger.New(redistest.New(t)).Contents(t.Context(), ledger.Run{Tenant: "default", ID: "second"},
+			int64(i), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +217,7 @@ func TestExportForms(t *testing.T) {
 func TestExportedTemplateIsSentAsItWas(t *testing.T) {
 	const template = `{"name":"n","type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{}}},"well_known_trusted_issuers":"aamva"}`
 	handInAs(t, "a", tasks.TypeCreate, strings.TrimSuffix(template, "}")+`,"orgops_outcome":"failed","orgops_error":"x"}`)
-	stored, err := runs.New(redistest.New(t)).Rows(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, 0, 1)
+	stored, err := ledger.New(redistest.New(t)).Contents(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, 0, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

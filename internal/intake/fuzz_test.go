@@ -11,10 +11,10 @@ import (
 	"testing"
 	"unicode"
 
+	"orgops/internal/engine"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
 	"orgops/tasks"
 )
 
@@ -196,7 +196,7 @@ func thereAndBack(t *testing.T, kind, text, detail string) {
 	in.SkipInvalid = true
 	k, _ := tasks.KindOf(kind)
 	rdb := redistest.New(t)
-	l := runs.New(rdb)
+	l := ledger.New(rdb)
 	id := strings.ReplaceAll(kind, ":", "-") // a test has one run of a kind
 	if _, err := intake.New(rdb, l).Submit(t.Context(), in,
 		ledger.NewRun{ID: ledger.RunID(id), Tenant: "default"}); err != nil {
@@ -208,7 +208,7 @@ func thereAndBack(t *testing.T, kind, text, detail string) {
 		t.Fatalf("%v of %q", err, text)
 	}
 	var open []int64
-	for row, err := range l.OpenFrom(t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)}, 0) {
+	for row, err := range l.Each(t.Context(), run, ledger.Unsettled, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,12 +220,12 @@ func thereAndBack(t *testing.T, kind, text, detail string) {
 	schema := schemaFor(k)
 	rows := drain(t, []byte(text), schema)
 	var want []record
-	for fate, err := range l.Results(t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)}, 0) {
+	for row, err := range l.Each(t.Context(), run, ledger.WithResult, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !fate.Well() {
-			want = append(want, rows[fate.Item])
+		if o := row.Result.Outcome; o != ledger.Done && o != engine.Unchanged {
+			want = append(want, rows[row.Item])
 		}
 	}
 	for _, asJSON := range []bool{false, true} {

@@ -9,7 +9,6 @@ import (
 
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/tasks"
 )
 
@@ -158,7 +157,7 @@ func (r *reading) all() error {
 
 // add checks a row and passes it on.
 func (r *reading) add(record Record) error {
-	most := cmp.Or(r.in.MaxRows, runs.MaxRows)
+	most := cmp.Or(r.in.MaxRows, ledger.MaxRows)
 	if r.found.Rows++; r.found.Rows > most {
 		return fmt.Errorf("%s: %w: want at most %d", r.in.Name, ErrTooManyRows, most)
 	}

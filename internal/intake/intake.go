@@ -12,13 +12,12 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
-	"orgops/internal/runs"
 	"orgops/tasks"
 )
 
 // Intake submits rows.
 type Intake struct {
-	Ledger *runs.Ledger
+	Ledger *ledger.Ledger
 	// Redis is that of the ledger. nil: a commit is not read back.
 	Redis redis.UniversalClient
 	// VerifyAfter is how long after a commit it is read back; 0: two seconds, after which
@@ -45,7 +44,7 @@ func (i Intake) committed() {
 }
 
 // New returns an Intake that submits rows to the ledger in rdb.
-func New(rdb redis.UniversalClient, l *runs.Ledger) Intake {
+func New(rdb redis.UniversalClient, l *ledger.Ledger) Intake {
 	return Intake{Ledger: l, Redis: rdb}
 }
 
@@ -54,11 +53,11 @@ func (i Intake) create(ctx context.Context, n ledger.NewRun) (run ledger.Run, cr
 	if i.Traceparent != nil {
 		n.Trace = i.Traceparent(ctx)
 	}
-	run, created, err = i.Ledger.Core().Create(ctx, n)
+	run, created, err = i.Ledger.Create(ctx, n)
 	if err != nil {
 		return ledger.Run{}, false, err
 	}
-	return runs.Exact(run), created, nil
+	return run, created, nil
 }
 
 // ErrCancelled says that rows were to be added to a run that was cancelled.
@@ -68,7 +67,7 @@ var ErrCancelled = errors.New("the run was cancelled: no more of its rows can be
 // committed: it then compares rows with these, and stores nothing. The error is
 // [ErrCancelled] if the run was cancelled before all of its rows were stored.
 func (i Intake) stager(ctx context.Context, run ledger.Run) (stager *ledger.Stager, complete bool, err error) {
-	for core := i.Ledger.Core(); ; {
+	for core := i.Ledger; ; {
 		cancelled := !run.CancelledAt.IsZero()
 		if run.Sealed() && (!cancelled || run.Total() > 0) {
 			stager, err = core.NewComparer(ctx, run)
@@ -96,7 +95,7 @@ func (i Intake) whyNot(ctx context.Context, t ledger.Tenant, run ledger.RunID, e
 	if _, refused := errors.AsType[*ledger.MismatchError](err); !refused {
 		return err
 	}
-	now, failed := i.Ledger.Core().Run(ctx, t, run)
+	now, failed := i.Ledger.Run(ctx, t, run)
 	if failed == nil && now.Cancelled {
 		return fmt.Errorf("run %s: %w", run, ErrCancelled)
 	}

@@ -6,9 +6,8 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 	"orgops/tasks"
 )
 
@@ -16,7 +15,7 @@ import (
 // is taken. A run that is paused, or has ended, is returned as it is.
 func TestBeginPendingAgain(t *testing.T) {
 	rdb := redistest.New(t)
-	l := runs.New(rdb)
+	l := ledger.New(rdb)
 	taker := intake.New(rdb, l)
 	begin := func() (run ledger.Run, created bool) {
 		t.Helper()
@@ -36,16 +35,16 @@ func TestBeginPendingAgain(t *testing.T) {
 	if mismatch, ok := errors.AsType[*ledger.MismatchError](err); !ok || mismatch.Member != "content" {
 		t.Errorf("%v, want the content refused", err)
 	}
-	if err := runstest.Control(t.Context(), l.Core(), (*ledger.Ledger).Pause, "a"); err != nil {
+	if err := ledgertest.Control(t.Context(), l, (*ledger.Ledger).Pause, "a"); err != nil {
 		t.Fatal(err)
 	}
 	if run, created := begin(); created || !run.Paused {
 		t.Errorf("paused: created %v, run %+v", created, run)
 	}
-	if err := runstest.Control(t.Context(), l.Core(), (*ledger.Ledger).Resume, "a"); err != nil {
+	if err := ledgertest.Control(t.Context(), l, (*ledger.Ledger).Resume, "a"); err != nil {
 		t.Error(err)
 	}
-	if _, err := l.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: "a"}); err != nil {
+	if err := l.Cancel(t.Context(), "default", "a"); err != nil {
 		t.Fatal(err)
 	}
 	if run, created := begin(); created || run.CancelledAt.IsZero() {

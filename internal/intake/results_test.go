@@ -15,16 +15,15 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 	"orgops/tasks"
 )
 
 func results(t *testing.T, run ledger.Run, format string, outcomes ...string) (text string, rows int64) {
 	t.Helper()
 	var out strings.Builder
-	rows, err := intake.ExportResults(t.Context(), runs.New(redistest.New(t)), run, format, outcomes, &out)
+	rows, err := intake.ExportResults(t.Context(), ledger.New(redistest.New(t)), run, format, outcomes, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,10 +50,10 @@ func evidence(t *testing.T, text string) []byte {
 // end executes the next rows of a run's first segment, and ends each in its own way.
 func end(t *testing.T, run ledger.Run, endings ...ledger.Ending) {
 	t.Helper()
-	l := runs.New(redistest.New(t))
-	seg, nonce, rows := runstest.Begin(t, l, string(run.ID), len(endings))
+	l := ledger.New(redistest.New(t))
+	seg, nonce, rows := ledgertest.Begin(t, l, string(run.ID), len(endings))
 	for i, row := range rows {
-		if _, err := l.Core().End(t.Context(), seg, nonce, ledger.RowEnd{Row: row, Ending: endings[i]}); err != nil {
+		if _, err := l.End(t.Context(), seg, nonce, ledger.RowEnd{Row: row, Ending: endings[i]}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -164,10 +163,10 @@ func TestResultsOfAScan(t *testing.T) {
 		tasks.TypeRecheck: `{"organization_id":"o","discovery_domain_id":"d","domain":"acme.example","tick":1}`,
 	} {
 		t.Run(string(kind), func(t *testing.T) {
-			l := runs.New(redistest.New(t))
-			runstest.Submit(t, l, ledger.NewRun{ID: "a", Kind: kind,
+			l := ledger.New(redistest.New(t))
+			ledgertest.Submit(t, l, ledger.NewRun{ID: "a", Kind: kind,
 				Description: ledger.Description{Format: intake.FormatJSONL}}, row)
-			out, _ := results(t, runstest.Find(t, l, "a"), intake.FormatCSV)
+			out, _ := results(t, ledgertest.Find(t, l, "a"), intake.FormatCSV)
 			records, err := csv.NewReader(strings.NewReader(out)).ReadAll()
 			if err != nil || len(records) != 2 {
 				t.Fatalf("%v\n%s", err, out)
@@ -201,7 +200,7 @@ func TestResultsCanBeSubmitted(t *testing.T) {
 func TestResultsOfAnUnknownOutcome(t *testing.T) {
 	run := handInAs(t, "a", tasks.TypeRemove, "client_id,organization_id\nc0,o\n")
 	var out strings.Builder
-	_, err := intake.ExportResults(t.Context(), runs.New(redistest.New(t)), run, "", []string{"done", "finished"}, &out)
+	_, err := intake.ExportResults(t.Context(), ledger.New(redistest.New(t)), run, "", []string{"done", "finished"}, &out)
 	want := `outcome "finished": want of done, unchanged, expired, refused, failed, invalid, lost, unproven, cancelled, missing, open`
 	if err == nil || err.Error() != want || out.Len() > 0 {
 		t.Errorf("%v, want %s; written: %q", err, want, out.String())
@@ -241,7 +240,7 @@ func TestResultsOfManyRows(t *testing.T) {
 	text.Reset()
 	var out heaps
 	out.measure()
-	n, err := intake.ExportResults(t.Context(), runs.New(redistest.New(t)), run, "", nil, &out)
+	n, err := intake.ExportResults(t.Context(), ledger.New(redistest.New(t)), run, "", nil, &out)
 	if err != nil || n != rows || len(out.sizes) < 4 {
 		t.Fatalf("%d rows, %d measurements, %v", n, len(out.sizes), err)
 	}

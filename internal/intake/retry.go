@@ -167,7 +167,7 @@ func (i Intake) createChild(ctx context.Context, parent ledger.Run,
 		_, _, err = i.create(ctx, n)
 	}
 	if err == nil || errors.Is(err, ledger.ErrNotFound) {
-		err = i.Ledger.Core().Adopt(ctx, from, n.ID)
+		err = i.Ledger.Adopt(ctx, from, n.ID)
 	}
 	if err == nil {
 		child, _, err = i.create(ctx, n)
@@ -199,7 +199,7 @@ func (i Intake) notOwn(ctx context.Context, from ledger.Run) error {
 	if from.Kind != tasks.TypeVerify {
 		return nil
 	}
-	rows, err := i.Ledger.Rows(ctx, from, 0, 1)
+	rows, err := i.Ledger.Contents(ctx, from, 0, 1)
 	if err != nil || len(rows) == 0 {
 		return err
 	}
@@ -259,12 +259,12 @@ type chosenRows struct {
 // it chooses the same rows again.
 func (i Intake) choose(ctx context.Context, from ledger.Run, outcomes []string) (chosenRows, error) {
 	chosen := chosenRows{bits: make([]byte, (from.Total()+7)/8)}
-	for fate, err := range i.Ledger.Results(ctx, from, 0) {
+	for row, err := range i.Ledger.Each(ctx, from, ledger.WithResult, 0) {
 		if err != nil {
 			return chosenRows{}, err
 		}
-		if slices.Contains(outcomes, string(fate.Outcome)) && fate.Item < from.Total() {
-			chosen.bits[fate.Item/8] |= 1 << (fate.Item % 8)
+		if slices.Contains(outcomes, string(row.Result.Outcome)) && row.Item < from.Total() {
+			chosen.bits[row.Item/8] |= 1 << (row.Item % 8)
 			chosen.rows++
 		}
 	}

@@ -16,9 +16,8 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 	"orgops/tasks"
 )
 
@@ -46,16 +45,16 @@ func ended(t *testing.T, rows int, outcomes ...string) ledger.Run {
 func taker(t *testing.T) intake.Intake {
 	t.Helper()
 	rdb := redistest.New(t)
-	return intake.New(rdb, runs.New(rdb))
+	return intake.New(rdb, ledger.New(rdb))
 }
 
-func storedOf(t *testing.T, l *runs.Ledger, id string) []string {
+func storedOf(t *testing.T, l *ledger.Ledger, id string) []string {
 	t.Helper()
 	r, err := l.Get(t.Context(), "", ledger.RunID(id))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := l.Rows(t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)}, 0, int(r.Total()))
+	rows, err := l.Contents(t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)}, 0, int(r.Total()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +138,7 @@ func TestRetryRefuses(t *testing.T) {
 		{"a child that was cancelled", func(t *testing.T) {
 			failed(t)
 			retry(t, intake.RetryOptions{ID: "b"})
-			if _, err := taker(t).Ledger.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: "b"}); err != nil {
+			if err := taker(t).Ledger.Cancel(t.Context(), "default", "b"); err != nil {
 				t.Fatal(err)
 			}
 		}, intake.RetryOptions{ID: "b"}, is(intake.ErrCancelled)},
@@ -148,14 +147,14 @@ func TestRetryRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.setup(t)
 			i := taker(t)
-			before, err := i.Ledger.List(t.Context())
+			before, err := i.Ledger.Runs(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			if _, err := i.Retry(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, tt.o); !tt.want(err) {
 				t.Errorf("got %v", err)
 			}
-			after, err := i.Ledger.List(t.Context())
+			after, err := i.Ledger.Runs(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -205,7 +204,7 @@ func dyingTaker(t *testing.T, scripts int) intake.Intake {
 	d := &dying{}
 	d.left.Store(int64(scripts))
 	rdb.AddHook(d)
-	return intake.New(rdb, runs.New(rdb))
+	return intake.New(rdb, ledger.New(rdb))
 }
 
 // TestRetryIsCompleted: cut off anywhere, the same call completes it; until then another
@@ -255,7 +254,7 @@ func TestRetryThatWasNeverCreated(t *testing.T) {
 	i := taker(t)
 	run, err := i.Ledger.Get(t.Context(), "", run.ID)
 	if err == nil {
-		err = i.Ledger.Core().Adopt(t.Context(), run, "b")
+		err = i.Ledger.Adopt(t.Context(), run, "b")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -348,7 +347,7 @@ func TestRetryAfterOneWithoutRows(t *testing.T) {
 			break
 		}
 	}
-	if _, err := i.Ledger.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: "b"}); err != nil {
+	if err := i.Ledger.Cancel(t.Context(), "default", "b"); err != nil {
 		t.Fatal(err)
 	}
 	if sub, err := i.Retry(t.Context(), ledger.Run{Tenant: "default", ID: "a"},
@@ -377,7 +376,7 @@ func TestRetriesAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	all, err := taker(t).Ledger.List(t.Context())
+	all, err := taker(t).Ledger.Runs(t.Context())
 	if made != 1 || len(all) != 2 || err != nil {
 		t.Errorf("%d retries were made, %d runs are there, %v", made, len(all), err)
 	}
@@ -389,7 +388,7 @@ func skipped(t *testing.T, kind, text string) ledger.Run {
 	in := input(t, kind, text, tasks.Defaults{})
 	in.SkipInvalid = true
 	l, _ := submitAll(t, in)
-	if _, err := l.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: "a"}); err != nil {
+	if err := l.Cancel(t.Context(), "default", "a"); err != nil {
 		t.Fatal(err)
 	}
 	run, err := l.Get(t.Context(), "", "a")
@@ -468,10 +467,10 @@ func TestResumeOfARunWithBadRows(t *testing.T) {
 	in := input(t, tasks.TypeRemove, "organization_id,client_id\no0,c0\no1,\no2,c2,more\n", tasks.Defaults{})
 	in.SkipInvalid = true
 	l, _ := submitAll(t, in)
-	if err := runstest.Control(t.Context(), l.Core(), (*ledger.Ledger).Pause, "a"); err != nil {
+	if err := ledgertest.Control(t.Context(), l, (*ledger.Ledger).Pause, "a"); err != nil {
 		t.Fatal(err)
 	}
-	if err := runstest.Control(t.Context(), l.Core(), (*ledger.Ledger).Resume, "a"); err != nil {
+	if err := ledgertest.Control(t.Context(), l, (*ledger.Ledger).Resume, "a"); err != nil {
 		t.Fatal(err)
 	}
 	if resumed, err := l.Get(t.Context(), "", "a"); err != nil || resumed.Paused || resumed.Total() != 3 ||

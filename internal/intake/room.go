@@ -59,7 +59,7 @@ func (i Intake) room(ctx context.Context, t ledger.Tenant, run ledger.RunID, row
 	if most == 0 {
 		return room{}, nil
 	}
-	have, err := i.Ledger.Core().Run(ctx, t, run)
+	have, err := i.Ledger.Run(ctx, t, run)
 	if err == nil && !have.Staged() {
 		return room{}, nil
 	}
@@ -85,7 +85,7 @@ func (i Intake) openRows(ctx context.Context, t ledger.Tenant, except ledger.Run
 	for _, n := range singles {
 		rows += n
 	}
-	all, err := i.Ledger.OpenHeaders(ctx)
+	all, err := i.Ledger.OpenRuns(ctx)
 	for _, run := range all {
 		switch {
 		case run.Tenant == t && run.ID == except:

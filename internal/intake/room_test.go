@@ -12,7 +12,6 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
 	"orgops/tasks"
 )
 
@@ -81,7 +80,7 @@ func TestRoom(t *testing.T) {
 			}
 			rdb := redistest.New(t)
 			rdb.AddHook(&tt.memory)
-			limited := intake.New(rdb, runs.New(rdb))
+			limited := intake.New(rdb, ledger.New(rdb))
 			_, err := limited.Submit(t.Context(), input(t, tasks.TypeRemove, removals(0, tt.rows), tasks.Defaults{}), runA)
 			run, failed := i.Ledger.Get(t.Context(), "", "a")
 			if tt.refuse == "" {
@@ -110,7 +109,7 @@ func TestRoomOfACommittedRun(t *testing.T) {
 	}
 	rdb := redistest.New(t)
 	rdb.AddHook(&memory{used: 10, most: 10})
-	sum, err := intake.New(rdb, runs.New(rdb)).Submit(t.Context(),
+	sum, err := intake.New(rdb, ledger.New(rdb)).Submit(t.Context(),
 		input(t, tasks.TypeRemove, text, tasks.Defaults{}), runA)
 	if err != nil || sum.Created || sum.Rows != 10_000 {
 		t.Errorf("%+v, %v", sum, err)

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/tasks"
 )
 
@@ -19,7 +18,7 @@ const chunkRows = 1000
 // storedRows are a run's rows as the ledger has them, read in their order and
 // a chunk at a time.
 type storedRows struct {
-	ledger *runs.Ledger
+	ledger *ledger.Ledger
 	run    ledger.Run
 	kind   tasks.Kind
 
@@ -27,7 +26,7 @@ type storedRows struct {
 	chunk [][]byte
 }
 
-func newStoredRows(l *runs.Ledger, r ledger.Run) (*storedRows, error) {
+func newStoredRows(l *ledger.Ledger, r ledger.Run) (*storedRows, error) {
 	kind, ok := tasks.KindOf(string(r.Kind))
 	if !ok {
 		return nil, fmt.Errorf("run %s: its rows are of kind %s, which this orgops does not know: use a newer one",
@@ -39,7 +38,7 @@ func newStoredRows(l *runs.Ledger, r ledger.Run) (*storedRows, error) {
 // source is the row as it was stored.
 func (s *storedRows) source(ctx context.Context, item int64) ([]byte, error) {
 	if first := item - item%chunkRows; s.chunk == nil || s.first != first {
-		chunk, err := s.ledger.Rows(ctx, s.run, first, chunkRows)
+		chunk, err := s.ledger.Contents(ctx, s.run, first, chunkRows)
 		if err != nil {
 			return nil, err
 		}

@@ -12,9 +12,8 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 	"orgops/tasks"
 )
 
@@ -22,7 +21,7 @@ import (
 func submitText(t *testing.T, kind, text string, d tasks.Defaults) (rows []string, run ledger.Run) {
 	t.Helper()
 	l, _ := submitAll(t, input(t, kind, text, d))
-	stored, err := l.Rows(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, 0, 10)
+	stored, err := l.Contents(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, 0, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +35,7 @@ func submitText(t *testing.T, kind, text string, d tasks.Defaults) (rows []strin
 }
 
 // submitAll submits the input as run "a", to a Redis of its own.
-func submitAll(t *testing.T, in intake.Input) (*runs.Ledger, intake.Submitted) {
+func submitAll(t *testing.T, in intake.Input) (*ledger.Ledger, intake.Submitted) {
 	t.Helper()
 	i := taker(t)
 	sum, err := i.Submit(t.Context(), in, runA)
@@ -233,11 +232,11 @@ func deleteRun(t *testing.T, id string) {
 	if run, err := l.Get(t.Context(), "", ledger.RunID(id)); err != nil {
 		t.Fatal(err)
 	} else if run.Sealed() && !run.Ended() {
-		if _, err := l.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)}); err != nil {
+		if err := l.Cancel(t.Context(), "default", ledger.RunID(id)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := runstest.Control(t.Context(), l.Core(), (*ledger.Ledger).Delete, ledger.RunID(id)); err != nil {
+	if err := ledgertest.Control(t.Context(), l, (*ledger.Ledger).Delete, ledger.RunID(id)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -275,7 +274,7 @@ func testLongBadRows(t *testing.T, text string) {
 	in := input(t, tasks.TypeRemove, text, tasks.Defaults{})
 	in.SkipInvalid = true
 	l, sub := submitAll(t, in)
-	rows, err := l.Rows(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, 0, 30)
+	rows, err := l.Contents(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, 0, 30)
 	if err != nil || len(rows) != 21 || sub.Invalid.Total != 20 {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}

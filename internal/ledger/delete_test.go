@@ -57,7 +57,7 @@ func TestDeleteLeavesNoKeys(t *testing.T) {
 			if runs, err := w.Runs(t.Context(), tenant); err != nil || len(runs) > 0 {
 				t.Errorf("runs %+v, %v", runs, err)
 			}
-			if _, err := w.Get(t.Context(), "a"); !errors.Is(err, ledger.ErrNotFound) {
+			if _, err := w.Get(t.Context(), "", "a"); !errors.Is(err, ledger.ErrNotFound) {
 				t.Errorf("get: %v, want %v", err, ledger.ErrNotFound)
 			}
 		})
@@ -147,7 +147,7 @@ func TestInterruptedDeletionIsCompleted(t *testing.T) {
 				if lost = f.disarm(); lost == (err == nil) {
 					t.Fatalf("delete: %v, connection lost: %v", err, lost)
 				}
-				if _, err := w.Get(t.Context(), "a"); err == nil {
+				if _, err := w.Get(t.Context(), "", "a"); err == nil {
 					w.must(w.Delete, "a") // the command had no effect at all
 				}
 				if err := complete(w); err != nil {
@@ -247,10 +247,10 @@ func TestSweepDeletesNoRunThatContinues(t *testing.T) {
 			t.Fatal(err)
 		}
 		done = i.done()
-		if _, err := w.Get(t.Context(), run.ID); done && (err == nil) != (staged == nil) {
+		if _, err := w.Get(t.Context(), "", run.ID); done && (err == nil) != (staged == nil) {
 			t.Errorf("continued at command %d: stage: %v, get: %v", n, staged, err)
 		}
-		if _, err := w.Get(t.Context(), run.ID); err == nil {
+		if _, err := w.Get(t.Context(), "", run.ID); err == nil {
 			w.must(w.Delete, run.ID)
 		}
 	}

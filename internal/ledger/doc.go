@@ -138,6 +138,14 @@
 // in values, released and executions until the segment is closed. The keys named scratch and
 // mask exist only while a script runs.
 //
+// # Reading
+//
+// [Ledger.Each] returns the rows of a run, or some of them, by their numbers, which count over its
+// segments. [Ledger.Page] and the lists merge those of all tenants. A run that has ended may be
+// retried: it has the ids of its children, which repeat rows of it ([Ledger.Adopt]). Label, caller
+// and details come from outside: whatever reads them gets them cut and with escapes. Memos, notes
+// and evidence are returned as they were written.
+//
 // # Names
 //
 // An execution that has read the object of its row, such as a domain, ends with that [Subject]: the
@@ -179,11 +187,11 @@
 //	session.go            living and dead workers
 //	execution.go          the writes of an execution
 //	names.go              the index of names: the objects of rows
-//	rows.go               rows and results, for readers
+//	rows.go               the rows of a run, for readers
 //	begin.go, release.go  the begin of an execution; the release of rows
 //	segment.go            the state of segments
 //	receipt.go            the answer to a write
-//	list.go               the lists of a tenant's runs
+//	list.go               lists and pages of the runs of tenants
 //	header.go, run.go     the header of a run, as it is stored; its type
 //	schema.go             versions of the data
 //	outcome.go            outcomes and results

@@ -69,7 +69,7 @@ type fleet struct {
 
 // over reports whether the run has ended, or the test failed.
 func (f *fleet) over() bool {
-	run, err := f.Get(f.t.Context(), f.run.ID)
+	run, err := f.Get(f.t.Context(), "", f.run.ID)
 	if err != nil {
 		f.t.Error(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/untrusted"
 )
 
 // onHeader runs a script on the header of a run, whose entry in the lists is its first argument.
@@ -50,9 +52,12 @@ func (l *Ledger) header(ctx context.Context, t Tenant, id RunID) (map[string]str
 // exists reports whether a header is that of a run which is not being deleted.
 func exists(hash map[string]string) bool { return len(hash) > 0 && hash["deleting_at"] == "" }
 
-// Get returns the run of that id, of whatever tenant, or [ErrNotFound]; an [AmbiguousError] if
-// several tenants have one. It takes two round trips.
-func (l *Ledger) Get(ctx context.Context, id RunID) (Run, error) {
+// Get returns the run of that id of a tenant, or of whatever tenant if none is named, or
+// [ErrNotFound]; an [AmbiguousError] if several tenants have one. It takes two round trips.
+func (l *Ledger) Get(ctx context.Context, t Tenant, id RunID) (Run, error) {
+	if t != "" {
+		return l.Run(ctx, t, id)
+	}
 	if err := id.Validate(); err != nil {
 		return Run{}, err
 	}
@@ -106,6 +111,9 @@ func parseRun(id RunID, hash map[string]string) (Run, error) {
 		FinishedAt: read.time("finished_at"), DeletingAt: read.time("deleting_at"),
 		Children: parseRuns(hash["children"]), Counts: Counts{},
 	}
+	if r.Cancelled {
+		r.Control = Control{Cancelled: true} // it is no longer paused or postponed
+	}
 	r.Growing = !r.CommittedAt.IsZero() && hash["sealed"] == ""
 	if progress, ok := hash["scan"]; ok {
 		r.Scan = &Scan{
@@ -115,6 +123,7 @@ func parseRun(id RunID, hash map[string]string) (Run, error) {
 	err := read.err
 	if err == nil {
 		err = json.Unmarshal([]byte(joinPieces(hash, "about")), &r.Description)
+		r.Label, r.Caller = untrusted.Plain(r.Label, maxLabel), untrusted.Plain(r.Caller, maxLabel)
 	}
 	if err == nil {
 		r.Counts, err = countsOf(hash)
@@ -175,7 +184,7 @@ func checkSegments(field string, n int) error {
 func countsOf(hash map[string]string) (Counts, error) {
 	counts, read := Counts{}, numbers{hash: hash}
 	for field := range hash {
-		if outcome, ok := strings.CutPrefix(field, "n:"); ok {
+		if outcome, ok := strings.CutPrefix(field, "n:"); ok && hash[field] != "0" {
 			counts[Outcome(outcome)] = read.int(field)
 		}
 	}

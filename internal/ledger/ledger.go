@@ -14,8 +14,10 @@ const (
 	// SegmentRows is the largest number of rows of a segment. Deleting 16,000 waiting
 	// rows at once blocks Redis for 9 ms, so half of that stays below 5 ms.
 	SegmentRows = 8192
-	// MaxSegments bounds a run to 100 million rows in segments that are full.
+	// MaxSegments bounds a run to MaxRows in segments that are full.
 	MaxSegments = 12_208
+	// MaxRows is the most rows of a run.
+	MaxRows = 100_000_000
 	// ScanSegment is the number of the segment that has the row of a run's scan, and no other. It
 	// is none of the run's own segments: neither its row nor its result counts.
 	ScanSegment = MaxSegments

@@ -260,7 +260,7 @@ func (s *lifecycle) verify(p *producer) {
 
 // scan executes the row of the scan, if it is due: it makes up to two steps, and may die.
 func (s *lifecycle) scan(l *ledger.Ledger) {
-	run, err := l.Get(s.t.Context(), scanned)
+	run, err := l.Get(s.t.Context(), "", scanned)
 	if err != nil {
 		return
 	}
@@ -350,7 +350,7 @@ func (s *lifecycle) control(l *ledger.Ledger) {
 
 // staged reports whether a run is staged. Its producer could not continue if it was cancelled.
 func (s *lifecycle) staged(id ledger.RunID) bool {
-	run, err := s.Get(s.t.Context(), id)
+	run, err := s.Get(s.t.Context(), "", id)
 	return err != nil || run.Staged()
 }
 
@@ -373,7 +373,7 @@ func (s *lifecycle) delete(l *ledger.Ledger) {
 	if p == nil {
 		return
 	}
-	have, _ := s.Get(s.t.Context(), p.run.ID)
+	have, _ := s.Get(s.t.Context(), "", p.run.ID)
 	err := l.Delete(s.t.Context(), tenant, p.run.ID)
 	s.expect("delete "+string(p.run.ID), err)
 	p.deleted = err == nil || errors.Is(err, errFault)
@@ -396,7 +396,7 @@ func (s *lifecycle) sweep(l *ledger.Ledger) {
 		if p.deleted || p.lost {
 			continue
 		}
-		if _, err := s.Get(s.t.Context(), id); errors.Is(err, ledger.ErrNotFound) {
+		if _, err := s.Get(s.t.Context(), "", id); errors.Is(err, ledger.ErrNotFound) {
 			p.deleted = true
 			if age := s.now.Sub(p.touched); age < keepFor {
 				s.t.Errorf("run %s was deleted %v after its last change", id, age)
@@ -555,7 +555,7 @@ func (s *lifecycle) listed() {
 		if part != "header" {
 			continue
 		}
-		run, err := s.Get(s.t.Context(), ledger.RunID(id))
+		run, err := s.Get(s.t.Context(), "", ledger.RunID(id))
 		if errors.Is(err, ledger.ErrNotFound) {
 			continue // the run is being deleted: the remaining keys show whether it is
 		}

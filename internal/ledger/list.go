@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,8 +13,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// listPage is how many headers are read in one round trip.
-const listPage = 500
+const (
+	// listPage is how many headers are read in one round trip.
+	listPage = 500
+	// firstEntries is how many entries of each tenant's list are read first. The number doubles up
+	// to listPage.
+	firstEntries = 20
+)
 
 // Tenants returns the tenants that have, or had, a run, in order.
 func (l *Ledger) Tenants(ctx context.Context) ([]Tenant, error) {
@@ -50,112 +55,282 @@ func (l *Ledger) OpenTenants(ctx context.Context) ([]Tenant, error) {
 	return slices.DeleteFunc(tenants, func(t Tenant) bool { return open[t].Val()+singles[t].Val() == 0 }), nil
 }
 
-// Runs returns the runs of a tenant without single rows, the newest first. If headers
-// cannot be read it returns the other runs and an error.
-func (l *Ledger) Runs(ctx context.Context, t Tenant) ([]Run, error) { return l.list(ctx, t, "runs") }
+// Runs returns the runs of these tenants, or of all if none is named, without single rows, the newest
+// first. If headers cannot be read it returns the other runs and an error.
+func (l *Ledger) Runs(ctx context.Context, tenants ...Tenant) ([]Run, error) {
+	return l.list(ctx, "runs", tenants)
+}
 
-// OpenRuns returns the runs of a tenant that are staged or open, or that have ended but
-// are not finished, the newest first, without single rows. If headers cannot be read it returns the
-// other runs and an error.
-func (l *Ledger) OpenRuns(ctx context.Context, t Tenant) ([]Run, error) {
-	open, err := l.list(ctx, t, "open")
+// OpenRuns returns the runs that are staged or open, or that have ended but are not finished, as
+// [Ledger.Runs] does.
+func (l *Ledger) OpenRuns(ctx context.Context, tenants ...Tenant) ([]Run, error) {
+	open, err := l.list(ctx, "open", tenants)
 	return slices.DeleteFunc(open, func(r Run) bool { return !r.FinishedAt.IsZero() }), err
 }
 
-// OpenSingles returns the single rows of a tenant that are not finished, as OpenRuns does: there
-// may be very many.
-func (l *Ledger) OpenSingles(ctx context.Context, t Tenant) ([]Run, error) {
-	return l.list(ctx, t, "singles")
+// OpenSingles returns the single rows that are not finished, as Runs does: there may be very many.
+func (l *Ledger) OpenSingles(ctx context.Context, tenants ...Tenant) ([]Run, error) {
+	return l.list(ctx, "singles", tenants)
 }
 
-// CountSingles returns the number of these for each of the tenants, in one round trip.
-func (l *Ledger) CountSingles(ctx context.Context, tenants ...Tenant) (map[Tenant]int64, error) {
-	cards, counts := map[Tenant]*redis.IntCmd{}, map[Tenant]int64{}
-	_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, t := range tenants {
-			cards[t] = p.ZCard(ctx, tenantKey(t, "singles"))
+// All returns all runs, single rows among them, in no order, as Runs does.
+func (l *Ledger) All(ctx context.Context, tenants ...Tenant) (all []Run, err error) {
+	known := map[Incarnation]bool{}
+	for _, list := range []string{"runs", "singles", "ended"} {
+		some, failed := l.list(ctx, list, tenants)
+		for _, r := range some {
+			if !known[r.Incarnation] {
+				all = append(all, r)
+			}
+			known[r.Incarnation] = true
+		}
+		err = cmp.Or(err, failed)
+	}
+	return all, err
+}
+
+// CountSingles returns the number of single rows that are not finished, for each of the tenants, or
+// of all if none is named.
+func (l *Ledger) CountSingles(ctx context.Context, tenants ...Tenant) (counts map[Tenant]int64, err error) {
+	defer wrap(&err, "count single rows")
+	if tenants, err = l.orAll(ctx, tenants); err != nil {
+		return nil, err
+	}
+	cards := make([]*redis.IntCmd, len(tenants))
+	_, err = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, t := range tenants {
+			cards[i] = p.ZCard(ctx, tenantKey(t, "singles"))
 		}
 		return nil
 	})
-	for t, card := range cards {
-		counts[t] = card.Val()
+	counts = map[Tenant]int64{}
+	for i, t := range tenants {
+		counts[t] = cards[i].Val()
 	}
-	if err != nil {
-		return nil, fmt.Errorf("count single rows: %w", err)
-	}
-	return counts, nil
+	return counts, err
 }
 
-// list returns the runs of a tenant's list that are not being deleted.
-func (l *Ledger) list(ctx context.Context, t Tenant, list string) (all []Run, err error) {
-	defer wrap(&err, "list runs of %s", t)
-	if err := t.Validate(); err != nil {
+// OpenCounts counts the open runs and rows of a tenant.
+type OpenCounts struct {
+	Runs int64 // single rows among them
+	Rows int64 // of these runs, submitted and not settled
+}
+
+// OpenByTenant sums the runs that have not ended, for each tenant that has one. It reads their
+// headers, and counts single rows.
+func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]OpenCounts, error) {
+	singles, err := l.CountSingles(ctx)
+	if err != nil {
+		return nil, err
+	}
+	runs, err := l.OpenRuns(ctx)
+	open := map[string]OpenCounts{}
+	for t, n := range singles {
+		if n > 0 {
+			open[string(t)] = OpenCounts{Runs: n, Rows: n}
+		}
+	}
+	for _, r := range runs {
+		if o := open[string(r.Tenant)]; !r.Ended() {
+			open[string(r.Tenant)] = OpenCounts{Runs: o.Runs + 1, Rows: o.Rows + max(0, r.Rows-r.Settled())}
+		}
+	}
+	return open, err
+}
+
+// Place is a run's place in the list of all runs, which is ordered by time of creation and
+// then by id. The zero Place is before the newest.
+type Place struct {
+	CreatedAt time.Time // to the millisecond
+	ID        RunID
+}
+
+// String returns the place as a parameter of an address; see [ParsePlace].
+func (p Place) String() string { return fmt.Sprintf("%d-%s", p.CreatedAt.UnixMilli(), p.ID) }
+
+// ParsePlace reads a place of [Place.String]; "" is the zero Place. The id may be of no run.
+func ParsePlace(text string) (p Place, ok bool) {
+	if text == "" {
+		return Place{}, true
+	}
+	at, id, _ := strings.Cut(text, "-")
+	ms, err := strconv.ParseInt(at, 10, 64)
+	p = Place{CreatedAt: fromMillis(ms), ID: RunID(id)}
+	return p, err == nil && ms > 0 && p.ID.Validate() == nil
+}
+
+// Query selects a page of runs.
+type Query struct {
+	// Match reports whether a run belongs to the page; nil: every run does.
+	Match func(Run) bool
+	// After is where the page before this one ended, and Limit the most runs of a page.
+	After Place
+	Limit int
+	// MaxRead bounds how many runs are read; 0: no bound.
+	MaxRead int
+}
+
+// Page returns the newest runs of all tenants that match, without single rows. If there may be
+// more, next is where to continue; else it is the zero Place. A page of which MaxRead runs were read
+// may be short of Limit, or empty.
+func (l *Ledger) Page(ctx context.Context, q Query) (page []Run, next Place, err error) {
+	defer wrap(&err, "list runs")
+	tenants, err := l.Tenants(ctx)
+	if err != nil {
+		return nil, Place{}, err
+	}
+	var from *entry
+	if q.After != (Place{}) { // behind each run of that id
+		from = &entry{at: q.After.CreatedAt, name: string(q.After.ID) + "/"}
+	}
+	after, read := q.After, 0
+	for e, err := range l.newest(ctx, "runs", tenants, from, q.Limit+1) {
+		if err = cmp.Or(err, e.err); err != nil {
+			return nil, Place{}, err
+		}
+		if !e.exists() {
+			continue
+		}
+		read++
+		match := q.Match == nil || q.Match(e.run)
+		if match && len(page) == q.Limit || q.MaxRead > 0 && read > q.MaxRead {
+			return page, after, nil
+		}
+		after = Place{e.at, e.run.ID}
+		if match {
+			page = append(page, e.run)
+		}
+	}
+	return page, Place{}, nil
+}
+
+// list returns the runs of a list of the tenants, or of all, the newest first.
+func (l *Ledger) list(ctx context.Context, list string, tenants []Tenant) (all []Run, err error) {
+	defer wrap(&err, "list runs")
+	if tenants, err = l.orAll(ctx, tenants); err != nil {
 		return nil, err
 	}
 	var failed []error
-	err = l.eachPage(ctx, t, list, func(page []entry) {
-		for _, e := range page {
-			switch {
-			case e.err != nil:
-				failed = append(failed, e.err)
-			case e.found && e.run.DeletingAt.IsZero():
-				all = append(all, e.run)
-			}
+	for e, err := range l.newest(ctx, list, tenants, nil, listPage) {
+		switch {
+		case err != nil:
+			return all, err
+		case e.err != nil:
+			failed = append(failed, e.err)
+		case e.exists():
+			all = append(all, e.run)
 		}
-	})
-	return all, cmp.Or(err, joined("headers", failed))
+	}
+	return all, joined("headers", failed)
+}
+
+// orAll returns the tenants, or all if there is none.
+func (l *Ledger) orAll(ctx context.Context, tenants []Tenant) ([]Tenant, error) {
+	if len(tenants) == 0 {
+		return l.Tenants(ctx)
+	}
+	for _, t := range tenants {
+		if err := t.Validate(); err != nil {
+			return nil, err
+		}
+	}
+	return tenants, nil
 }
 
 // entry is an entry of a tenant's list.
 type entry struct {
-	// run has at least an id, an incarnation and a tenant.
-	run Run
+	name string
 	// at is the entry's time.
 	at time.Time
+	// run has at least a tenant, and an id and an incarnation unless the entry is malformed.
+	run Run
 	// found reports whether there is a header of that incarnation.
 	found bool
 	// err says why the header cannot be read; nil if it can.
 	err error
 }
 
-// eachPage calls f with the entries of a tenant's list, the latest first, listPage at a
-// time.
-func (l *Ledger) eachPage(ctx context.Context, t Tenant, list string, f func([]entry)) error {
-	from := redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: listPage}
-	for {
-		members, err := l.rdb.ZRevRangeByScoreWithScores(ctx, tenantKey(t, list), &from).Result()
-		if err != nil {
-			return err
+// exists reports whether there is a run that is not being deleted.
+func (e entry) exists() bool { return e.found && e.run.DeletingAt.IsZero() }
+
+// order compares entries, the latest first, those of one time as Redis orders them.
+func (e entry) order(other entry) int {
+	return cmp.Or(other.at.Compare(e.at), cmp.Compare(other.name, e.name), cmp.Compare(e.run.Tenant, other.run.Tenant))
+}
+
+// newest yields the entries of a list of the tenants with their runs, the latest first, behind one
+// of them; nil: all. It reads some headers at a time, as many as most callers need.
+func (l *Ledger) newest(ctx context.Context, list string, tenants []Tenant, after *entry,
+	some int) iter.Seq2[entry, error] {
+	return func(yield func(entry, error) bool) {
+		// Few of many tenants' entries are on a first page.
+		for n, more := firstEntries, true; more; n = min(2*n, listPage) {
+			var page []entry
+			err := ctx.Err() // some clients ignore the contexts of their commands
+			if err == nil {
+				page, more, err = l.entriesAfter(ctx, list, tenants, after, n)
+			}
+			if err != nil {
+				yield(entry{}, err)
+				return
+			}
+			for part := range slices.Chunk(page, min(max(n, some), listPage)) {
+				l.readHeaders(ctx, part)
+				for _, e := range part {
+					if !yield(e, nil) {
+						return
+					}
+				}
+			}
+			if more {
+				after = &page[len(page)-1]
+			}
 		}
-		page := make([]entry, len(members))
-		for i, z := range members {
-			name, _ := z.Member.(string)
-			page[i].at = fromMillis(int64(z.Score))
-			page[i].run, page[i].err = listed(t, name)
-		}
-		l.readHeaders(ctx, page)
-		f(page)
-		if ctx.Err() != nil || len(page) < listPage {
-			return ctx.Err()
-		}
-		from = after(from, members)
 	}
 }
 
-// after returns the range of the page after these members: by score, since a rank changes
-// when others are added or removed.
-func after(from redis.ZRangeBy, page []redis.Z) redis.ZRangeBy {
-	last := page[len(page)-1].Score
-	score := strconv.FormatFloat(last, 'f', -1, 64)
-	if score != from.Max {
-		from.Max, from.Offset = score, 0
+// entriesAfter returns the next entries of the tenants' lists behind one of them, in order, and
+// whether there are more: then it is one entry at least. It reads n of each list, in one round trip.
+// What it has read of all lists together is complete up to the first place at which a list may go on.
+func (l *Ledger) entriesAfter(ctx context.Context, list string, tenants []Tenant, after *entry,
+	n int) (all []entry, more bool, err error) {
+	span := &redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: int64(n)}
+	if after != nil { // by time, since a rank changes when others are added or removed
+		span.Max = strconv.FormatInt(toMillis(after.at), 10)
 	}
-	for _, z := range page {
-		if z.Score == last {
-			from.Offset++
+	lists := make([]*redis.ZSliceCmd, len(tenants))
+	_, err = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, t := range tenants {
+			lists[i] = p.ZRevRangeByScoreWithScores(ctx, tenantKey(t, list), span)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	var cut entry
+	for i, t := range tenants {
+		for _, z := range lists[i].Val() {
+			e := entry{at: fromMillis(int64(z.Score))}
+			e.name, _ = z.Member.(string)
+			e.run, e.err = listed(t, e.name)
+			e.run.Tenant = t
+			all = append(all, e)
+		}
+		if len(lists[i].Val()) == n {
+			if last := all[len(all)-1]; !more || last.order(cut) < 0 {
+				cut, more = last, true
+			}
 		}
 	}
-	return from
+	all = slices.DeleteFunc(all, func(e entry) bool {
+		return more && e.order(cut) > 0 || after != nil && e.order(*after) <= 0
+	})
+	if len(all) == 0 && more { // they have the time of the entry
+		return l.entriesAfter(ctx, list, tenants, after, 2*n)
+	}
+	slices.SortFunc(all, entry.order)
+	return all, more, nil
 }
 
 // readHeaders reads the headers of entries.
@@ -189,91 +364,6 @@ func (e *entry) read(hash map[string]string, err error) {
 		return
 	}
 	e.run, e.found = run, true
-}
-
-// Entry is an entry of a tenant's list of runs, or of single rows.
-type Entry struct {
-	Run         RunID
-	Incarnation Incarnation
-	Tenant      Tenant
-	// At is when the run was created.
-	At time.Time
-}
-
-// All returns all runs of a tenant, single rows among them, in no order.
-func (l *Ledger) All(ctx context.Context, t Tenant) ([]Run, error) {
-	found := map[string]Entry{}
-	for _, list := range []string{"runs", "singles", "ended"} {
-		entries, err := l.entries(ctx, list, &redis.ZRangeBy{Min: "-inf", Max: "+inf"}, t)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range entries[0] {
-			found[string(e.Run)+"/"+string(e.Incarnation)] = e
-		}
-	}
-	return l.Headers(ctx, slices.Collect(maps.Values(found)))
-}
-
-// Entries returns, for each of the tenants, the first n entries of its list of runs, which has
-// no single rows, that are not later than a time, the latest first. A zero time is
-// no limit, and n = 0 is all entries. It reads no headers and takes one round trip.
-func (l *Ledger) Entries(ctx context.Context, notAfter time.Time, n int, tenants ...Tenant) ([][]Entry, error) {
-	span := &redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: int64(n)}
-	if !notAfter.IsZero() {
-		span.Max = strconv.FormatInt(toMillis(notAfter), 10)
-	}
-	return l.entries(ctx, "runs", span, tenants...)
-}
-
-// entries returns a range of a list of each of the tenants.
-func (l *Ledger) entries(ctx context.Context, list string, span *redis.ZRangeBy, tenants ...Tenant) ([][]Entry, error) {
-	lists := make([]*redis.ZSliceCmd, len(tenants))
-	if len(tenants) == 0 {
-		return nil, nil
-	}
-	_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, t := range tenants {
-			lists[i] = p.ZRevRangeByScoreWithScores(ctx, tenantKey(t, list), span)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list runs: %w", err)
-	}
-	all := make([][]Entry, len(tenants))
-	for i, t := range tenants {
-		for _, z := range lists[i].Val() {
-			name, _ := z.Member.(string)
-			run, err := listed(t, name)
-			if err != nil {
-				return nil, fmt.Errorf("list runs of %s: %w", t, err)
-			}
-			all[i] = append(all[i], Entry{Run: run.ID, Incarnation: run.Incarnation, Tenant: t, At: fromMillis(int64(z.Score))})
-		}
-	}
-	return all, nil
-}
-
-// Headers returns the runs of entries, in their order, without those that are deleted.
-func (l *Ledger) Headers(ctx context.Context, entries []Entry) ([]Run, error) {
-	var runs []Run
-	for part := range slices.Chunk(entries, listPage) {
-		page := make([]entry, len(part))
-		for i, e := range part {
-			page[i].run = Run{ID: e.Run, Incarnation: e.Incarnation, Tenant: e.Tenant}
-		}
-		l.readHeaders(ctx, page)
-		for _, e := range page {
-			if e.err != nil {
-				return nil, fmt.Errorf("list runs: %w", e.err)
-			}
-			if e.found && e.run.DeletingAt.IsZero() {
-				runs = append(runs, e.run)
-			}
-		}
-	}
-	return runs, nil
 }
 
 // listed returns the run that an entry of a tenant's list names, with no more than its

@@ -78,12 +78,12 @@ func TestAtMaxmemory(t *testing.T) {
 			func(s *state) bool { return !s.get("ended").FinishedAt.IsZero() }},
 		{"delete", func(s *state) error { return s.Delete(s.t.Context(), tenant, "ended") },
 			func(s *state) bool {
-				_, err := s.Get(s.t.Context(), "ended")
+				_, err := s.Get(s.t.Context(), "", "ended")
 				return errors.Is(err, ledger.ErrNotFound)
 			}},
 		{"delete a staged run", func(s *state) error { return s.Delete(s.t.Context(), tenant, "staged") },
 			func(s *state) bool {
-				_, err := s.Get(s.t.Context(), "staged")
+				_, err := s.Get(s.t.Context(), "", "staged")
 				return errors.Is(err, ledger.ErrNotFound)
 			}},
 		{"take due segments", func(s *state) error {

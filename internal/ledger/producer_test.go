@@ -27,7 +27,7 @@ func TestProducerThatIsKilled(t *testing.T) {
 			if lost = f.disarm(); lost == (err == nil) {
 				t.Fatalf("command %d: %v, connection lost: %v", n, err, lost)
 			}
-			if _, err := w.Get(t.Context(), id); err == nil && !slices.Contains(w.open(), id) {
+			if _, err := w.Get(t.Context(), "", id); err == nil && !slices.Contains(w.open(), id) {
 				t.Fatalf("command %d: the run is not listed", n)
 			}
 			run, err := submit(t, w.Ledger, id, rows)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/untrusted"
 )
 
 // Phase is where a row is on its way.
@@ -27,7 +29,9 @@ const (
 
 // RowState is the state of a row, for people to read.
 type RowState struct {
+	// Row is its number within its segment, and Item that within its run, as [Ledger.Each] returns it.
 	Row     Row
+	Item    int64
 	Phase   Phase
 	Content []byte
 	// Due is that of a waiting row, in Redis' time.
@@ -40,7 +44,7 @@ type RowState struct {
 	Checkpoint Checkpoint
 	// Intent is that of an open row; nil if there is none.
 	Intent *Intent
-	// Result is that of a settled row.
+	// Result is that of a settled row. Its Detail is safe to show.
 	Result Result
 	// Err says why content, checkpoint or intent cannot be read; nil if they can.
 	Err error
@@ -70,6 +74,9 @@ func (l *Ledger) Rows(ctx context.Context, seg Segment, from Row, n int) (rows [
 		rows[i] = parseRowState(from+Row(i), a.list(2).list(i), fromMillis(a.int(1)))
 		bytes, err := content.row(rows[i].Row)
 		rows[i].Content, rows[i].Err = bytes, cmp.Or(rows[i].Err, err)
+		if err != nil && rows[i].Phase == PhaseSettled {
+			rows[i].Result.Detail = cmp.Or(rows[i].Result.Detail, untrusted.Plain(err.Error(), maxDetail))
+		}
 	}
 	return rows, nil
 }
@@ -96,10 +103,15 @@ func parseRowState(row Row, a answer, now time.Time) RowState {
 	return r
 }
 
+// maxDetail is how many characters of a detail are read: room for a sentence and a quoted value.
+const maxDetail = 500
+
 func resultOf(cancelled bool, stored string) Result {
 	switch {
 	case stored != "":
-		return parseResult(stored)
+		r := parseResult(stored)
+		r.Detail = untrusted.Plain(r.Detail, maxDetail)
+		return r
 	case cancelled:
 		return Result{Outcome: Cancelled}
 	}
@@ -117,29 +129,173 @@ type RowResult struct {
 	Result Result
 }
 
-// Results returns the results of the settled rows of a segment, from a row on, in order.
-// Rows that are simply done are left out. It reads a page at a time; an error ends it.
-func (l *Ledger) Results(ctx context.Context, seg Segment, from Row) iter.Seq2[RowResult, error] {
-	return func(yield func(RowResult, error) bool) {
-		cancelled, stored, err := l.resultRows(ctx, seg, from)
-		for page := range slices.Chunk(stored, scriptRows) {
-			var results []RowResult
-			if err == nil {
-				results, err = l.resultsOf(ctx, seg, page, cancelled)
-			}
-			if err != nil {
-				break
-			}
-			for _, r := range results {
-				if !yield(r, nil) {
-					return
-				}
-			}
-		}
-		if err != nil {
-			yield(RowResult{}, fmt.Errorf("segment %s: read results: %w", seg, err))
+// Selection says which rows of a run are read.
+type Selection int
+
+// The selections.
+const (
+	// Every row.
+	Every Selection = iota
+	// Unsettled rows.
+	Unsettled
+	// WithResult are settled rows, but for those that are done without a detail or evidence. They are
+	// read without their contents.
+	WithResult
+)
+
+// Each returns rows of a run from number first on, in their order, which count over the segments of
+// the run. It reads a page at a time: a row that is settled meanwhile may or may not be among them.
+// An error, such as [ErrNotFound], ends it.
+func (l *Ledger) Each(ctx context.Context, run Run, which Selection, first int64) iter.Seq2[RowState, error] {
+	return func(yield func(RowState, error) bool) {
+		if err := l.each(ctx, run, which, first, func(r RowState) bool { return yield(r, nil) }); err != nil {
+			yield(RowState{}, err)
 		}
 	}
+}
+
+// each calls f for the rows, until it returns false.
+func (l *Ledger) each(ctx context.Context, run Run, which Selection, first int64, f func(RowState) bool) error {
+	run, err := l.Run(ctx, run.Tenant, run.ID)
+	if err != nil {
+		return err
+	}
+	sums, err := l.Sums(ctx, run)
+	if err != nil {
+		return err
+	}
+	var open []int
+	if which == Unsettled {
+		if open, err = l.openSegments(ctx, run); err != nil {
+			return err
+		}
+	}
+	past := int64(0)
+	for number, sum := range sums {
+		at, from := past, Row(max(first-past, 0))
+		past += int64(sum.Rows)
+		if _, found := slices.BinarySearch(open, number); past <= first || which == Unsettled && !found {
+			continue
+		}
+		more, err := l.eachOf(ctx, run.segment(number), which, from, Row(sum.Rows), func(r RowState) bool {
+			r.Item = at + int64(r.Row)
+			return f(r)
+		})
+		if err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachOf calls f for the rows of a segment from a row on, until it returns false.
+func (l *Ledger) eachOf(ctx context.Context, seg Segment, which Selection, from, past Row,
+	f func(RowState) bool) (more bool, err error) {
+	if which == WithResult {
+		return l.eachResult(ctx, seg, from, f)
+	}
+	var open []Row
+	if which == Unsettled {
+		if open, err = l.unsettled(ctx, seg, from); err != nil {
+			return false, err
+		}
+	}
+	for from < past {
+		if which == Unsettled {
+			at, _ := slices.BinarySearch(open, from)
+			if at == len(open) {
+				break
+			}
+			from = open[at]
+		}
+		if err := ctx.Err(); err != nil {
+			return false, err // some clients ignore the contexts of their commands
+		}
+		page, err := l.Rows(ctx, seg, from, scriptRows)
+		if err != nil {
+			return false, err
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, r := range page {
+			if (which == Every || r.Phase != PhaseSettled) && !f(r) {
+				return false, nil
+			}
+		}
+		from += Row(len(page))
+	}
+	return true, nil
+}
+
+// Contents returns up to n rows of a run as they were stored, from number first on, fewer only where
+// the rows end.
+func (l *Ledger) Contents(ctx context.Context, run Run, first int64, n int) (all [][]byte, err error) {
+	for r, err := range l.Each(ctx, run, Every, first) {
+		if err == nil && r.Content == nil {
+			err = r.Err
+		}
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, r.Content); len(all) >= n {
+			break
+		}
+	}
+	return all, nil
+}
+
+// ItemOf returns the number of a row of a segment among the rows of its run.
+func (l *Ledger) ItemOf(ctx context.Context, seg Segment, row Row) (int64, error) {
+	if seg.Number == 0 {
+		return int64(row), nil
+	}
+	var sums []Sum
+	run, err := l.same(ctx, Run{Tenant: seg.Tenant, ID: seg.Run, Incarnation: seg.Incarnation})
+	if err == nil {
+		sums, err = l.Sums(ctx, run)
+	}
+	if err == nil && seg.Number > len(sums) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return 0, fmt.Errorf("segment %s: %w", seg, err)
+	}
+	item := int64(row)
+	for _, sum := range sums[:seg.Number] {
+		item += int64(sum.Rows)
+	}
+	return item, nil
+}
+
+// eachResult calls f for the rows of a segment that have a result, as [WithResult] says.
+func (l *Ledger) eachResult(ctx context.Context, seg Segment, from Row,
+	f func(RowState) bool) (more bool, err error) {
+	defer wrap(&err, "segment %s: read results", seg)
+	cancelled, rows, err := l.resultRows(ctx, seg, from)
+	if err != nil {
+		return false, err
+	}
+	for page := range slices.Chunk(rows, scriptRows) {
+		fields := make([]string, len(page))
+		for i, row := range page {
+			fields[i] = strconv.Itoa(int(row))
+		}
+		stored, err := l.rdb.HMGet(ctx, segmentKey(seg, "results"), fields...).Result()
+		if err = cmp.Or(ctx.Err(), err); err != nil {
+			return false, err
+		}
+		for i, row := range page {
+			text, cancelled := answer(stored).text(i), bit(cancelled, int(row))
+			if text == "" && !cancelled {
+				continue // it has none any more
+			}
+			if !f(RowState{Row: row, Phase: PhaseSettled, Result: resultOf(cancelled, text)}) {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
 }
 
 // resultRows returns the bitmap of the rows that are simply cancelled, and the numbers of
@@ -175,28 +331,8 @@ func (l *Ledger) resultRows(ctx context.Context, seg Segment, from Row) (cancell
 	return bitmap.Val(), slices.Compact(rows), nil
 }
 
-// resultsOf returns the results of rows, without those that have none any more.
-func (l *Ledger) resultsOf(ctx context.Context, seg Segment, rows []Row, cancelled string) ([]RowResult, error) {
-	fields := make([]string, len(rows))
-	for i, row := range rows {
-		fields[i] = strconv.Itoa(int(row))
-	}
-	stored, err := l.rdb.HMGet(ctx, segmentKey(seg, "results"), fields...).Result()
-	if err != nil {
-		return nil, err
-	}
-	results := make([]RowResult, 0, len(rows))
-	for i, row := range rows {
-		text, _ := stored[i].(string)
-		if text != "" || bit(cancelled, int(row)) {
-			results = append(results, RowResult{row, resultOf(bit(cancelled, int(row)), text)})
-		}
-	}
-	return results, nil
-}
-
-// Unsettled returns the open rows of a segment, from a row on, in order.
-func (l *Ledger) Unsettled(ctx context.Context, seg Segment, from Row) ([]Row, error) {
+// unsettled returns the open rows of a segment, from a row on, in order.
+func (l *Ledger) unsettled(ctx context.Context, seg Segment, from Row) ([]Row, error) {
 	var total, bitmap *redis.StringCmd
 	_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		total, bitmap = p.HGet(ctx, segmentKey(seg, "head"), "rows"), p.Get(ctx, segmentKey(seg, "settled"))
@@ -218,12 +354,11 @@ func (l *Ledger) Unsettled(ctx context.Context, seg Segment, from Row) ([]Row, e
 	return open, nil
 }
 
-// OpenSegments returns the committed segments that have open rows, by number.
-func (l *Ledger) OpenSegments(ctx context.Context, run Run) ([]Segment, error) {
+// openSegments returns the numbers of the committed segments that have open rows.
+func (l *Ledger) openSegments(ctx context.Context, run Run) (open []int, err error) {
 	if run.Ended() {
 		return nil, nil
 	}
-	var open []Segment
 	for from := 0; from < run.Segments; from += listPage {
 		var heads []*redis.SliceCmd
 		_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -237,32 +372,32 @@ func (l *Ledger) OpenSegments(ctx context.Context, run Run) ([]Segment, error) {
 		}
 		for i, head := range heads {
 			if a := answer(head.Val()); a.text(0) != a.text(1) {
-				open = append(open, run.segment(from+i))
+				open = append(open, from+i)
 			}
 		}
 	}
 	return open, nil
 }
 
-// Waiting returns how many rows of the segments wait for their due time after an
-// execution.
-func (l *Ledger) Waiting(ctx context.Context, segments ...Segment) (rows int64, err error) {
-	for page := range slices.Chunk(segments, listPage) {
+// Waiting returns how many rows of a run wait for their due time after an execution.
+func (l *Ledger) Waiting(ctx context.Context, run Run) (rows int64, err error) {
+	open, err := l.openSegments(ctx, run)
+	for page := range slices.Chunk(open, listPage) {
 		var cards []*redis.IntCmd
-		_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for _, seg := range page {
+		_, failed := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, number := range page {
 				for _, part := range []string{"check", "ready", "intended_check", "intended_ready"} {
-					cards = append(cards, p.ZCard(ctx, segmentKey(seg, part)))
+					cards = append(cards, p.ZCard(ctx, segmentKey(run.segment(number), part)))
 				}
 			}
 			return nil
 		})
-		if err != nil {
-			return 0, fmt.Errorf("count waiting rows: %w", err)
+		if failed != nil {
+			return 0, fmt.Errorf("run %s: count waiting rows: %w", run.ID, failed)
 		}
 		for _, card := range cards {
 			rows += card.Val()
 		}
 	}
-	return rows, nil
+	return rows, err
 }

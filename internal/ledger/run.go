@@ -104,7 +104,8 @@ type Scan struct {
 	NextAt time.Time
 }
 
-// Run is the header of a run. Times are Redis', to the millisecond; zero means not yet.
+// Run is the header of a run. Times are Redis', to the millisecond; zero means not yet. Label and
+// Caller are safe to show.
 type Run struct {
 	ID          RunID
 	Incarnation Incarnation

@@ -217,7 +217,7 @@ func TestCommandsDuringAScan(t *testing.T) {
 	t.Run("cancel", func(t *testing.T) { eachCommand(t, cancel, ended) })
 	t.Run("delete", func(t *testing.T) {
 		eachCommand(t, remove, func(w *worker, run ledger.Run) {
-			if now, err := w.Get(t.Context(), run.ID); err == nil { // the last one was not interrupted
+			if now, err := w.Get(t.Context(), "", run.ID); err == nil { // the last one was not interrupted
 				cancel(w, now)
 				lapse(w, now)
 			}

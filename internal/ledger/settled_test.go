@@ -1,10 +1,10 @@
 package ledger_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
-	"strings"
 	"testing"
 
 	"orgops/internal/ledger"
@@ -36,7 +36,7 @@ func (w *worker) fillSettled(run ledger.Run, n int, r ledger.Result) *ledger.Sta
 func TestAddSettled(t *testing.T) {
 	for name, r := range map[string]ledger.Result{
 		"with a detail": invalid,
-		"large":         {Outcome: "invalid", Detail: strings.Repeat("x", 9<<10)},
+		"large":         {Outcome: "invalid", Evidence: bytes.Repeat([]byte("x"), 9<<10)},
 		"done":          {Outcome: ledger.Done},
 		"cancelled":     {Outcome: ledger.Cancelled},
 	} {

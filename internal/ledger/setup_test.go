@@ -199,7 +199,7 @@ func want(t testing.TB, r ledger.Receipt, statuses ...ledger.Status) {
 
 func (w *worker) get(id ledger.RunID) ledger.Run {
 	w.t.Helper()
-	run, err := w.Get(w.t.Context(), id)
+	run, err := w.Get(w.t.Context(), "", id)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -259,7 +259,7 @@ func TestSubmitRowCancelledMeanwhile(t *testing.T) {
 		id := ledger.RunID(fmt.Sprintf("a-%d", n))
 		cancelled := false
 		i := &interruption{after: n, do: func() {
-			if _, err := w.Get(t.Context(), id); err != nil {
+			if _, err := w.Get(t.Context(), "", id); err != nil {
 				return // not created yet
 			}
 			w.must(w.Cancel, id)

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/health"
-	"orgops/internal/runs"
+	"orgops/internal/ledger"
 	"orgops/internal/tenant"
 )
 
@@ -23,13 +23,13 @@ func given(i inspector) func(redis.UniversalClient) inspector {
 }
 
 // NewRunCollector collects the open runs that open gives.
-func NewRunCollector(open func(context.Context) (map[string]runs.OpenCounts, error)) prometheus.Collector {
+func NewRunCollector(open func(context.Context) (map[string]ledger.OpenCounts, error)) prometheus.Collector {
 	return &redisCollector{[]*health.Poll[reading]{openRuns(open, func() []tenant.Announced { return nil })},
 		slog.New(slog.DiscardHandler)}
 }
 
 // NewCollector collects the open runs that open gives, and the queues.
-func NewCollector(i inspector, open func(context.Context) (map[string]runs.OpenCounts, error)) prometheus.Collector {
+func NewCollector(i inspector, open func(context.Context) (map[string]ledger.OpenCounts, error)) prometheus.Collector {
 	return &redisCollector{[]*health.Poll[reading]{openRuns(open, func() []tenant.Announced { return nil }),
 		queueSource(nil, given(i)).eachTime()}, slog.New(slog.DiscardHandler)}
 }

@@ -19,12 +19,11 @@ import (
 	"orgops/apiclient"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/metrics"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/reference"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 	"orgops/internal/sweep"
 	"orgops/internal/tenant"
 	"orgops/tasks"
@@ -58,8 +57,8 @@ func busy(t *testing.T) (*metrics.Metrics, *prometheus.Registry) {
 		asynq.ProcessIn(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	l := runs.New(rdb)
-	runstest.Create(t, l, ledger.NewRun{ID: "job", Tenant: "acme"})
+	l := ledger.New(rdb)
+	ledgertest.Create(t, l, ledger.NewRun{ID: "job", Tenant: "acme"})
 	limiter := pace.New(pace.Config{Redis: rdb, Tenant: "acme",
 		Limit: pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10, Reserve: .2}})
 	for range 6 {
@@ -103,7 +102,7 @@ func keepSweep(t *testing.T, store *sweep.Store) {
 // started: an alert would wait for its end for ever.
 func TestSweepsWithoutEnd(t *testing.T) {
 	rdb := redistest.New(t)
-	l := runs.New(rdb)
+	l := ledger.New(rdb)
 	scheduled := sweep.TenantSweep{Run: "open", At: begun, Started: true}
 	byHand := func(id string) sweep.TenantSweep { return sweep.TenantSweep{Run: id, At: begun.Add(time.Hour)} }
 	tests := []struct {
@@ -120,9 +119,9 @@ func TestSweepsWithoutEnd(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			name := fmt.Sprint("acme", i)
 			for _, id := range []ledger.RunID{"cancelled", "open"} {
-				runstest.Create(t, l, ledger.NewRun{ID: id, Tenant: ledger.Tenant(name)})
+				ledgertest.Create(t, l, ledger.NewRun{ID: id, Tenant: ledger.Tenant(name)})
 			}
-			if _, err := l.Cancel(t.Context(), ledger.Run{Tenant: ledger.Tenant(name), ID: "cancelled"}); err != nil {
+			if err := l.Cancel(t.Context(), ledger.Tenant(name), "cancelled"); err != nil {
 				t.Fatal(err)
 			}
 			if ok, err := sweep.NewStore(rdb, name).SetTicks(t.Context(), &test.ticks); err != nil || !ok {
@@ -192,10 +191,10 @@ func TestOpenRunsAreNotReadEachTime(t *testing.T) {
 		var took time.Duration
 		var readings int64
 		m, registry := newMetrics(t)
-		registry.MustRegister(metrics.NewRunCollector(func(context.Context) (map[string]runs.OpenCounts, error) {
+		registry.MustRegister(metrics.NewRunCollector(func(context.Context) (map[string]ledger.OpenCounts, error) {
 			time.Sleep(took)
 			readings++
-			return map[string]runs.OpenCounts{"default": {Runs: readings}}, nil
+			return map[string]ledger.OpenCounts{"default": {Runs: readings}}, nil
 		}))
 		want := func(when string, reading int) {
 			t.Helper()
@@ -227,10 +226,10 @@ func TestManyOpenRunsDelayNothing(t *testing.T) {
 			info:   func(name string) (*asynq.QueueInfo, error) { return &asynq.QueueInfo{Queue: name}, nil },
 		}
 		readings := 0
-		registry.MustRegister(metrics.NewCollector(queues, func(context.Context) (map[string]runs.OpenCounts, error) {
+		registry.MustRegister(metrics.NewCollector(queues, func(context.Context) (map[string]ledger.OpenCounts, error) {
 			readings++
 			time.Sleep(30 * time.Second)
-			return map[string]runs.OpenCounts{"default": {Runs: 1_000_000}}, nil
+			return map[string]ledger.OpenCounts{"default": {Runs: 1_000_000}}, nil
 		}))
 		others := []string{`orgops_queue_latency_seconds{queue="a"} 0`, "orgops_redis_scrape_success 1"}
 		want := func(want ...string) {
@@ -255,7 +254,7 @@ func TestOpenRunsThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, registry := newMetrics(t)
 		readings := 0
-		registry.MustRegister(metrics.NewRunCollector(func(context.Context) (map[string]runs.OpenCounts, error) {
+		registry.MustRegister(metrics.NewRunCollector(func(context.Context) (map[string]ledger.OpenCounts, error) {
 			readings++
 			time.Sleep(time.Second)
 			return nil, errors.New("i/o timeout")

@@ -22,7 +22,6 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/metrics"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
 	"orgops/internal/tenant"
 )
 
@@ -133,7 +132,7 @@ func TestQueues(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, _ := newMetrics(t)
-	m.WatchRedis(rdb, runs.New(rdb), func() []tenant.Announced { return nil }, quiet)
+	m.WatchRedis(rdb, ledger.New(rdb), func() []tenant.Announced { return nil }, quiet)
 	var want []string
 	for _, queue := range []struct{ name, pending, scheduled string }{{"default.api", "0", "1"},
 		{"default.dns", "2", "0"}} {
@@ -230,7 +229,7 @@ func TestOverdueRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, _ := newMetrics(t)
-	m.WatchRedis(rdb, runs.New(rdb), func() []tenant.Announced { return []tenant.Announced{{Tenant: "new"}} }, quiet)
+	m.WatchRedis(rdb, ledger.New(rdb), func() []tenant.Announced { return []tenant.Announced{{Tenant: "new"}} }, quiet)
 	time.Sleep(10 * time.Millisecond)
 	if err := rdb.SAdd(t.Context(), "orgops:v3:tenants", "Bad").Err(); err != nil {
 		t.Fatal(err)
@@ -279,8 +278,8 @@ func TestReadMetricsAreExposed(t *testing.T) {
 		release := make(chan struct{})
 		hanging := inspector{queues: func() ([]string, error) { <-release; return nil, nil }}
 		m, registry := newMetrics(t)
-		registry.MustRegister(metrics.NewCollector(hanging, func(context.Context) (map[string]runs.OpenCounts, error) {
-			return map[string]runs.OpenCounts{"default": {Runs: 7}}, nil
+		registry.MustRegister(metrics.NewCollector(hanging, func(context.Context) (map[string]ledger.OpenCounts, error) {
+			return map[string]ledger.OpenCounts{"default": {Runs: 7}}, nil
 		}))
 		want := []string{"orgops_redis_scrape_success 0", `orgops_runs_open{tenant="default"} 7`}
 		if diff := cmp.Diff(want, series(t, m, "orgops_redis", "orgops_runs_open")); diff != "" {

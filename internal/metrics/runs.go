@@ -10,7 +10,6 @@ import (
 
 	"orgops/internal/health"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/internal/tenant"
 )
 
@@ -38,7 +37,7 @@ const (
 
 // openRuns reads the open runs of all tenants, and those of these tenants even if there are
 // none. The reading may be old: a million open runs must not delay the other metrics.
-func openRuns(open func(context.Context) (map[string]runs.OpenCounts, error),
+func openRuns(open func(context.Context) (map[string]ledger.OpenCounts, error),
 	tenants func() []tenant.Announced) *health.Poll[reading] {
 	read := source(func(ctx context.Context) (all []prometheus.Metric, err error) {
 		byTenant, err := open(ctx)
@@ -47,7 +46,7 @@ func openRuns(open func(context.Context) (map[string]runs.OpenCounts, error),
 		}
 		for _, t := range tenants() {
 			if _, has := byTenant[t.Tenant]; !has {
-				byTenant[t.Tenant] = runs.OpenCounts{}
+				byTenant[t.Tenant] = ledger.OpenCounts{}
 			}
 		}
 		for tenant, o := range byTenant {

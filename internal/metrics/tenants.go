@@ -12,7 +12,6 @@ import (
 
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
-	"orgops/internal/runs"
 	"orgops/internal/status"
 	"orgops/internal/sweep"
 	"orgops/internal/tenant"
@@ -42,7 +41,7 @@ var (
 func tenantMetrics(ctx context.Context, rdb redis.UniversalClient, t tenant.Announced) ([]prometheus.Metric, error) {
 	state, stateErr := status.ReadTenant(ctx, rdb, t.Tenant)
 	budget, budgetErr := budgetMetrics(t, state.Pace)
-	sweeps, sweepsErr := sweepMetrics(ctx, runs.New(rdb), t.Tenant, state)
+	sweeps, sweepsErr := sweepMetrics(ctx, ledger.New(rdb), t.Tenant, state)
 	return slices.Concat(budget, sweeps), errors.Join(stateErr, budgetErr, sweepsErr)
 }
 
@@ -71,7 +70,7 @@ func budgetMetrics(t tenant.Announced, state *pace.State) ([]prometheus.Metric, 
 	return metrics, nil
 }
 
-func sweepMetrics(ctx context.Context, l *runs.Ledger, tenant string,
+func sweepMetrics(ctx context.Context, l *ledger.Ledger, tenant string,
 	state status.Tenant) (metrics []prometheus.Metric, err error) {
 	summary := state.Sweep
 	if summary != nil {
@@ -104,7 +103,7 @@ func sweepMetrics(ctx context.Context, l *runs.Ledger, tenant string,
 
 // counts reports whether a sweep was started and has ended, or will. A cancelled sweep does not
 // count, nor one whose run is deleted.
-func counts(ctx context.Context, l *runs.Ledger, tenant string, started sweep.TenantSweep,
+func counts(ctx context.Context, l *ledger.Ledger, tenant string, started sweep.TenantSweep,
 	last *status.Sweep) (bool, error) {
 	if started.Run == "" {
 		return false, nil

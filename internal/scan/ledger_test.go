@@ -177,7 +177,7 @@ func (s *site) execute(ctx context.Context, e *engine.Engine, session ledger.Ses
 	if _, err := s.Renew(ctx, ledger.Session{ID: session, Tenants: []ledger.Tenant{tenant}}); err != nil {
 		return
 	}
-	run, err := s.Get(ctx, run0)
+	run, err := s.Get(ctx, "", run0)
 	if err != nil {
 		return
 	}
@@ -198,7 +198,7 @@ func (s *site) execute(ctx context.Context, e *engine.Engine, session ledger.Ses
 // header returns run0.
 func (s *site) header() ledger.Run {
 	s.t.Helper()
-	run, err := s.Get(context.WithoutCancel(s.t.Context()), run0)
+	run, err := s.Get(context.WithoutCancel(s.t.Context()), "", run0)
 	if err != nil {
 		s.t.Fatal(err)
 	}

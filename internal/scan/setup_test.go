@@ -174,7 +174,7 @@ func segment(run ledger.Run, number int) ledger.Segment {
 // until it is.
 func (w *world) release() *asynq.Task {
 	w.t.Helper()
-	run, err := w.Get(w.t.Context(), run0)
+	run, err := w.Get(w.t.Context(), "", run0)
 	var r ledger.Release
 	if err == nil {
 		r, err = w.Release(w.t.Context(), segment(run, ledger.ScanSegment), ledger.Quota{First: 1, Check: 1, Ready: 1})
@@ -273,7 +273,7 @@ type stored struct {
 func (w *world) read(id ledger.RunID) (r stored) {
 	w.t.Helper()
 	var err error
-	if r.Run, err = w.Get(w.t.Context(), id); errors.Is(err, ledger.ErrNotFound) {
+	if r.Run, err = w.Get(w.t.Context(), "", id); errors.Is(err, ledger.ErrNotFound) {
 		return stored{}
 	} else if err != nil {
 		w.t.Fatal(err)

@@ -36,7 +36,7 @@ func (f *fleet) check() {
 // checkRun compares the rows of a run: each is settled, once, about one target.
 func (f *fleet) checkRun(r *fleetRun) {
 	ctx := context.Background()
-	run, err := f.ledger.Get(ctx, r.id)
+	run, err := f.ledger.Get(ctx, "", r.id)
 	if err != nil {
 		f.problem("run %s: %v", r.id, err)
 		return

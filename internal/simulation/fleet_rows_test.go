@@ -11,7 +11,6 @@ import (
 	"orgops/apiclient"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/internal/sweep"
 	"orgops/producer"
 	"orgops/tasks"
@@ -185,7 +184,7 @@ func (f *fleet) sweep(all *sync.WaitGroup, tn *fleetTenant, domains int) {
 	})
 }
 
-func (f *fleet) intake() intake.Intake { return intake.New(f.outside, runs.New(f.outside)) }
+func (f *fleet) intake() intake.Intake { return intake.New(f.outside, ledger.New(f.outside)) }
 
 // must repeats a call that may fail because of Redis' faults.
 func (f *fleet) must(do func(context.Context) error) {
@@ -289,7 +288,7 @@ func (f *fleet) control(r *fleetRun, what string) {
 			control(f.ledger.Cancel)
 			r.cancelled = now()
 			time.Sleep(loses)
-			run, err := f.ledger.Get(f.t.Context(), r.id)
+			run, err := f.ledger.Get(f.t.Context(), "", r.id)
 			if err != nil || run.Cancelled {
 				return
 			}

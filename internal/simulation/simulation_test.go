@@ -21,7 +21,6 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
 	"orgops/internal/sweep"
 	"orgops/tasks/handlers"
 )
@@ -352,7 +351,7 @@ func (s *simulation) revoke(most int64, operators ...string) {
 	}
 	s.count.submitted += len(rows)
 	run := ledger.NewRun{ID: ledger.RunID(fmt.Sprintf("revoke-%d", now().Unix())), Tenant: tenant, Kind: handlers.Revoke}
-	if _, err := (intake.Intake{Ledger: runs.New(s.connect(nil))}).SubmitChosen(ctx, run, rows); err != nil {
+	if _, err := (intake.Intake{Ledger: ledger.New(s.connect(nil))}).SubmitChosen(ctx, run, rows); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -25,7 +25,6 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
@@ -114,7 +113,7 @@ func (w *worker) newScheduler() *schedule.Scheduler {
 		w.s.t.Fatal(err)
 	}
 	return &schedule.Scheduler{
-		Intake: intake.New(w.rdb, runs.New(w.rdb)), Store: sweep.NewStore(w.rdb, string(tenant)),
+		Intake: intake.New(w.rdb, ledger.New(w.rdb)), Store: sweep.NewStore(w.rdb, string(tenant)),
 		Tenant: string(tenant), Cron: cron,
 		Logger: slog.New(slog.DiscardHandler), Ticked: w.ticked,
 	}

@@ -13,7 +13,6 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
 	"orgops/internal/tenant"
@@ -21,15 +20,18 @@ import (
 )
 
 // Cancel cancels the run, and returns the effect in words.
-func Cancel(ctx context.Context, l *runs.Ledger, run ledger.Run) (effect string, err error) {
-	rows, err := l.Cancel(ctx, run)
+func Cancel(ctx context.Context, l *ledger.Ledger, run ledger.Run) (effect string, err error) {
+	ended := l.Cancel(ctx, run.Tenant, run.ID)
+	if ended != nil && !errors.Is(ended, ledger.ErrEnded) {
+		return "", ended
+	}
+	r, err := l.Run(ctx, run.Tenant, run.ID) // it may have been committed meanwhile
 	if err != nil {
 		return "", err
 	}
-	r, err := l.Get(ctx, run.Tenant, run.ID)
+	rows := r.Counts[ledger.Cancelled] - run.Counts[ledger.Cancelled]
 	switch {
-	case err != nil:
-		return "", err
+	case ended != nil:
 	case rows == 0 && !run.Sealed() && run.Scan == nil:
 		return "cancelled: it was still being submitted, and none of its rows had started", nil
 	case rows > 0 && r.Ended():
@@ -41,16 +43,16 @@ func Cancel(ctx context.Context, l *runs.Ledger, run ledger.Run) (effect string,
 }
 
 // Pause pauses the run, and returns the effect in words.
-func Pause(ctx context.Context, l *runs.Ledger, run ledger.Run) (effect string, err error) {
-	if err := l.Core().Pause(ctx, run.Tenant, run.ID); err != nil {
+func Pause(ctx context.Context, l *ledger.Ledger, run ledger.Run) (effect string, err error) {
+	if err := l.Pause(ctx, run.Tenant, run.ID); err != nil {
 		return "", err
 	}
 	return "paused; to continue: enqueue runs resume " + string(run.ID), nil
 }
 
 // Resume resumes the run, and returns the effect in words.
-func Resume(ctx context.Context, l *runs.Ledger, run ledger.Run) (effect string, err error) {
-	err = l.Core().Resume(ctx, run.Tenant, run.ID)
+func Resume(ctx context.Context, l *ledger.Ledger, run ledger.Run) (effect string, err error) {
+	err = l.Resume(ctx, run.Tenant, run.ID)
 	switch {
 	case err != nil:
 		return "", err

@@ -11,20 +11,20 @@ import (
 
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
 	"orgops/internal/status"
+	"orgops/tasks/handlers"
 )
 
 // TestActions: commands act on a run.
 func TestActions(t *testing.T) {
 	rdb := redistest.New(t)
-	l := runs.New(rdb)
+	l := ledger.New(rdb)
 	ctx := t.Context()
-	run, _, err := l.Core().Create(ctx, ledger.NewRun{ID: "new", Tenant: "default", Kind: "domain:update"})
+	run, _, err := l.Create(ctx, ledger.NewRun{ID: "new", Tenant: "default", Kind: "domain:update"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	stager, err := l.Core().NewStager(ctx, run)
+	stager, err := l.NewStager(ctx, run)
 	if err == nil {
 		err = stager.Add(ctx, []byte(`{"organization_id":"org_1","client_id":"c"}`))
 	}
@@ -43,7 +43,7 @@ func TestActions(t *testing.T) {
 			t.Errorf("%q, %v, want %q", got, err, want)
 		}
 	}
-	do := func(f func(context.Context, *runs.Ledger, ledger.Run) (string, error)) (string, error) {
+	do := func(f func(context.Context, *ledger.Ledger, ledger.Run) (string, error)) (string, error) {
 		run, err := l.Get(ctx, "default", "new")
 		if err != nil {
 			t.Fatal(err)
@@ -78,7 +78,7 @@ func TestStopped(t *testing.T) {
 		if have := status.State(r); have != want {
 			t.Errorf("state %q, want %q", have, want)
 		}
-		row := status.OpenRow(r, runs.OpenRow{Reason: "transient: 503", Next: later})
+		row := status.OpenRow(r, 0, handlers.Open{Reason: "transient: 503", Next: later})
 		if stopped := status.Stopped(r); stopped == "" && row.Reason != "transient: 503" ||
 			stopped != "" && (row.Reason != stopped+"; before: transient: 503" || !row.NextCheck.IsZero()) {
 			t.Errorf("a row of a run that is %s: %+v", want, row)
@@ -89,8 +89,8 @@ func TestStopped(t *testing.T) {
 // TestQueueIsPaused: a run says that its tenant's queue is paused.
 func TestQueueIsPaused(t *testing.T) {
 	rdb := redistest.New(t)
-	l := runs.New(rdb)
-	r, _, err := l.Core().Create(t.Context(), ledger.NewRun{ID: "new", Tenant: "default", Kind: "domain:update"})
+	l := ledger.New(rdb)
+	r, _, err := l.Create(t.Context(), ledger.NewRun{ID: "new", Tenant: "default", Kind: "domain:update"})
 	if err != nil {
 		t.Fatal(err)
 	}

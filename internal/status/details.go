@@ -10,7 +10,6 @@ import (
 
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
-	"orgops/internal/runs"
 )
 
 // RunDetails is a run with what only readers and operators see: it names operators, the state of
@@ -28,7 +27,7 @@ type RunDetails struct {
 
 // DetailsOf reads the details of a run, apart from its rows and obstacles. sample is the number of
 // notes to read to count why rows wait.
-func DetailsOf(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, r ledger.Run,
+func DetailsOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, r ledger.Run,
 	sample int) (d RunDetails, err error) {
 	d.Run = RunOf(r)
 	for _, id := range r.Children {
@@ -50,7 +49,7 @@ func DetailsOf(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, r
 }
 
 // ReadRows adds why no row is executed, and the first most open rows and failed rows.
-func (d *RunDetails) ReadRows(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, most int) (err error) {
+func (d *RunDetails) ReadRows(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, most int) (err error) {
 	if !d.Ended() {
 		budget, err := pace.New(pace.Config{Redis: rdb, Tenant: string(d.Tenant)}).State(ctx)
 		if err != nil {

@@ -15,7 +15,6 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/tasks/handlers"
 )
 
@@ -48,10 +47,10 @@ type DomainRow struct {
 
 // DomainOf reads the domain from Redis, with at most so many of its rows. To find them, all stored
 // rows of the tenant are searched; with 0, only the row that was executed last is read.
-func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, name DomainName,
+func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, name DomainName,
 	rows int) (Domain, error) {
 	found := Domain{DomainName: name}
-	subject, err := l.Core().Subject(ctx, ledger.Tenant(name.Tenant), name.ID)
+	subject, err := l.Subject(ctx, ledger.Tenant(name.Tenant), name.ID)
 	if err == nil {
 		var known KnownDomain
 		if known, err = knownDomain(name.Tenant, subject); known.Organization == name.Organization {
@@ -78,7 +77,7 @@ func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, na
 			found.More++
 			continue
 		}
-		if err := found.add(ctx, l, row); err != nil {
+		if err := found.add(row); err != nil {
 			return found, err
 		}
 	}
@@ -92,19 +91,20 @@ func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, na
 }
 
 // lastRow returns the row about the domain that was executed last, unless its run is deleted.
-func (d Domain) lastRow(ctx context.Context, l *runs.Ledger) iter.Seq2[intake.DomainRow, error] {
+func (d Domain) lastRow(ctx context.Context, l *ledger.Ledger) iter.Seq2[intake.DomainRow, error] {
 	return func(yield func(intake.DomainRow, error) bool) {
 		if d.Known == nil || d.Known.last.run == "" {
 			return
 		}
 		last := d.Known.last
 		run, err := l.Get(ctx, ledger.Tenant(d.Tenant), last.run)
-		row := intake.DomainRow{Run: run}
+		var item int64
 		if err == nil {
-			row.Item, err = l.ItemOf(ctx, last.in(run), last.row)
+			item, err = l.ItemOf(ctx, last.in(run), last.row)
 		}
+		var row intake.DomainRow
 		if err == nil {
-			row.Organization, row.Domain, err = intake.IDsOf(ctx, l, run, row.Item)
+			row, err = intake.DomainRowAt(ctx, l, run, item)
 		}
 		// Another run may have the id since.
 		if !errors.Is(err, ledger.ErrNotFound) && (err != nil || row.Domain == d.ID) {
@@ -118,20 +118,17 @@ func (r domainRow) in(run ledger.Run) ledger.Segment {
 	return ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation, Number: r.segment}
 }
 
-// add reads the state of the row.
-func (d *Domain) add(ctx context.Context, l *runs.Ledger, found intake.DomainRow) error {
-	r := found.Run
-	state, err := l.Row(ctx, r, found.Item)
-	if err != nil {
-		return err
+// add adds a row.
+func (d *Domain) add(found intake.DomainRow) error {
+	r, evidence := found.Run, found.Result.Evidence
+	row := DomainRow{Run: r.ID, Kind: r.Kind, CreatedAt: r.CreatedAt, Row: settledRow(found.RowState), Ledger: r}
+	if found.Phase != ledger.PhaseSettled {
+		open := handlers.ReadOpen(r.Kind, found.RowState)
+		row.Row, evidence = openRow(r, found.Item, open), open.Evidence
+		d.Record = cmp.Or(d.Record, open.Record)
 	}
-	d.Record = cmp.Or(d.Record, state.Record)
-	row := DomainRow{Run: r.ID, Kind: r.Kind, CreatedAt: r.CreatedAt, Row: openRow(r, state.Open), Ledger: r}
-	if state.Result != nil {
-		row.Row = settledRow(*state.Result)
-	}
-	if len(state.Evidence) > 0 {
-		e, err := handlers.ReadEvidence(state.Evidence)
+	if len(evidence) > 0 {
+		e, err := handlers.ReadEvidence(evidence)
 		if err != nil {
 			return fmt.Errorf("row %d of run %s: %w", found.Item, r.ID, err)
 		}

@@ -17,7 +17,6 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
-	"orgops/internal/runs"
 	"orgops/internal/tenant"
 	"orgops/tasks"
 )
@@ -208,7 +207,7 @@ func (e *Estimator) read(
 		return nil
 	})
 	_ = redisconn.Batch(ctx, e.rdb, len(open), func(i int, rdb redis.UniversalClient) error {
-		notes[i] = readNotes(ctx, runs.New(rdb), open[i], known[open[i].Incarnation])
+		notes[i] = waitsOf(ctx, ledger.New(rdb), open[i], known[open[i].Incarnation])
 		return nil
 	})
 	e.mu.Lock()
@@ -239,10 +238,10 @@ func readBudget(ctx context.Context, rdb redis.UniversalClient, name ledger.Tena
 	return b
 }
 
-// readNotes reads how many rows wait for DNS or for another attempt. If that fails they stay
+// waitsOf reads how many rows wait for DNS or for another attempt. If that fails they stay
 // as they were.
-func readNotes(ctx context.Context, l *runs.Ledger, run ledger.Run, was watched) (w watched) {
-	notes, noted, err := l.Notes(ctx, run, notesRead)
+func waitsOf(ctx context.Context, l *ledger.Ledger, run ledger.Run, was watched) (w watched) {
+	notes, noted, err := readNotes(ctx, l, run, notesRead)
 	if err != nil {
 		return was
 	}

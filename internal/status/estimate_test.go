@@ -14,10 +14,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 	"orgops/internal/status"
 	tenants "orgops/internal/tenant"
 )
@@ -25,7 +24,7 @@ import (
 // followed is what a test sees of runs that are followed.
 type followed struct {
 	t      *testing.T
-	ledger *runs.Ledger
+	ledger *ledger.Ledger
 	now    time.Time
 	ids    []string
 	see    func(now time.Time) []status.Estimate
@@ -35,7 +34,7 @@ type followed struct {
 func follow(t *testing.T, s tenants.Announced) *followed {
 	t.Helper()
 	rdb := redistest.New(t)
-	f := &followed{t: t, ledger: runs.New(rdb), now: time.Now()}
+	f := &followed{t: t, ledger: ledger.New(rdb), now: time.Now()}
 	if s.Tenant != "" {
 		if err := tenants.Announce(t.Context(), rdb, s); err != nil {
 			t.Fatal(err)
@@ -77,7 +76,7 @@ func (f *followed) run(id, kind string, rows int, columns, row string) {
 		}
 		stored = append(stored, string(text))
 	}
-	runstest.Submit(f.t, f.ledger, ledger.NewRun{
+	ledgertest.Submit(f.t, f.ledger, ledger.NewRun{
 		ID: ledger.RunID(id), Kind: ledger.Kind(kind), Description: ledger.Description{Format: "csv",
 			Columns: strings.Split(columns, ","), GiveUp: 50 * time.Hour},
 	}, stored...)
@@ -96,13 +95,13 @@ func (f *followed) settle(id string, from, past int64) {
 	for item := from; item < past; item++ {
 		items = append(items, item)
 	}
-	runstest.Settle(f.t, f.ledger, id, "done", "", items...)
+	ledgertest.Settle(f.t, f.ledger, id, "done", "", items...)
 }
 
 // note executes the next n rows of run "a", which then wait.
 func (f *followed) note(reason string, n int) {
 	f.t.Helper()
-	runstest.Wait(f.t, f.ledger, "a", reason, time.Hour, n)
+	ledgertest.Wait(f.t, f.ledger, "a", reason, time.Hour, n)
 }
 
 // until is when the rows of run "a" are given up, as Waits has it.
@@ -135,7 +134,7 @@ func TestLeft(t *testing.T) {
 		{"all of it waits for another attempt", announced,
 			func(f *followed) { f.note("transient: no answer", 40) }, "4.0 rows/s"},
 		{"it is paused", announced, func(f *followed) {
-			if err := runstest.Control(f.t.Context(), f.ledger.Core(), (*ledger.Ledger).Pause, "a"); err != nil {
+			if err := ledgertest.Control(f.t.Context(), f.ledger, (*ledger.Ledger).Pause, "a"); err != nil {
 				f.t.Fatal(err)
 			}
 		}, "4.0 rows/s"},
@@ -275,13 +274,13 @@ func TestHeld(t *testing.T) {
 		},
 			"every operation is blocked: 401; fix the credentials, the missing scope or the way to the token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds; 2 wait for DNS, until UNTIL at most"},
 		{"a pause of the run", announced, func(f *followed, _ *pace.Limiter) {
-			if err := runstest.Control(f.t.Context(), f.ledger.Core(), (*ledger.Ledger).Pause, "a"); err != nil {
+			if err := ledgertest.Control(f.t.Context(), f.ledger, (*ledger.Ledger).Pause, "a"); err != nil {
 				f.t.Fatal(err)
 			}
 		}, "paused; to continue: enqueue runs resume a"},
 		{"a cancel that is not through", announced, func(f *followed, _ *pace.Limiter) {
-			runstest.Begin(f.t, f.ledger, "a", 1)
-			if _, err := f.ledger.Cancel(f.t.Context(), ledger.Run{Tenant: "default", ID: "a"}); err != nil {
+			ledgertest.Begin(f.t, f.ledger, "a", 1)
+			if err := f.ledger.Cancel(f.t.Context(), "default", "a"); err != nil {
 				f.t.Fatal(err)
 			}
 		}, "being cancelled; rows in progress finish first"},

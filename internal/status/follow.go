@@ -14,7 +14,6 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 )
 
 // Intervals of showing progress.
@@ -30,7 +29,7 @@ const (
 // have ended, or ctx is done: live bars on a terminal, else a line every five seconds.
 func Follow(ctx context.Context, rdb redis.UniversalClient, t ledger.Tenant, ids []string, out io.Writer,
 	terminal bool) ([]ledger.Run, error) {
-	l := runs.New(rdb)
+	l := ledger.New(rdb)
 	estimator := NewEstimator(rdb)
 	show := follower(&lines{out: out, ended: map[ledger.Incarnation]bool{}})
 	if terminal {
@@ -64,7 +63,7 @@ func Follow(ctx context.Context, rdb redis.UniversalClient, t ledger.Tenant, ids
 	}
 }
 
-func read(ctx context.Context, l *runs.Ledger, t ledger.Tenant, ids []string) ([]ledger.Run, error) {
+func read(ctx context.Context, l *ledger.Ledger, t ledger.Tenant, ids []string) ([]ledger.Run, error) {
 	all := make([]ledger.Run, len(ids))
 	for i, id := range ids {
 		r, err := l.Get(ctx, t, ledger.RunID(id))

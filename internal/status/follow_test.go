@@ -9,9 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 	"orgops/internal/status"
 )
 
@@ -36,7 +35,7 @@ func (d *down) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 
 func TestFollowDuringARestart(t *testing.T) {
 	rdb := redistest.New(t)
-	runstest.Submit(t, runs.New(rdb), ledger.NewRun{ID: "a", Kind: "clients:remove"})
+	ledgertest.Submit(t, ledger.New(rdb), ledger.NewRun{ID: "a", Kind: "clients:remove"})
 	trouble := &down{left: 2}
 	rdb.AddHook(trouble)
 	all, err := status.Follow(t.Context(), rdb, "", []string{"a"}, io.Discard, false)

@@ -12,7 +12,6 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
 	"orgops/internal/tenant"
 	"orgops/tasks"
 )
@@ -42,8 +41,8 @@ type DomainReport struct {
 }
 
 // Report reads where the domain stands, or [ledger.ErrNotFound]. It reads a fixed number of keys.
-func Report(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, tenant, id string) (DomainReport, error) {
-	subject, err := l.Core().Subject(ctx, ledger.Tenant(tenant), id)
+func Report(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, tenant, id string) (DomainReport, error) {
+	subject, err := l.Subject(ctx, ledger.Tenant(tenant), id)
 	if err != nil {
 		return DomainReport{}, err
 	}
@@ -128,7 +127,7 @@ var ErrVerified = errors.New("the domain is verified: nothing is to be checked")
 // CheckNow has workers check the domain's record now: the domain's open row becomes due, or one is
 // submitted in the name of the caller. Nothing else changes: the row waits for pace, pauses, stops
 // and blocks as others do. The error is [ErrVerified] or a [TooManyChecks] if nothing was done.
-func CheckNow(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, d DomainReport,
+func CheckNow(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, d DomainReport,
 	caller string) (CheckEffect, error) {
 	if d.Status == "verified" {
 		return "", ErrVerified
@@ -141,7 +140,7 @@ func CheckNow(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, d 
 		return check, err
 	}
 	if d.Checked {
-		_, err := l.Core().Hasten(ctx, d.last.in(d.row.Ledger), d.last.row)
+		_, err := l.Hasten(ctx, d.last.in(d.row.Ledger), d.last.row)
 		if !errors.Is(err, ledger.ErrNotFound) {
 			return CheckDue, err
 		}
@@ -151,7 +150,7 @@ func CheckNow(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, d 
 	if err != nil {
 		return "", err
 	}
-	_, _, err = l.Core().SubmitRow(ctx, ledger.NewRun{
+	_, _, err = l.SubmitRow(ctx, ledger.NewRun{
 		ID: ledger.RunID(tasks.NewRunID(time.Now())), Tenant: ledger.Tenant(d.Tenant), Kind: tasks.TypeVerify,
 		Description: ledger.Description{
 			Label: "check now", Caller: caller, Format: intake.FormatJSONL, GiveUp: settings.GiveUp,

@@ -13,7 +13,7 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
+	"orgops/tasks/handlers"
 )
 
 // Row describes a row of a run.
@@ -32,19 +32,21 @@ type Row struct {
 func (row Row) Well() bool { return row.Outcome == ledger.Done || row.Outcome == "unchanged" }
 
 // settledRow describes a settled row without its name.
-func settledRow(f runs.Result) Row { return Row{Item: f.Item, Outcome: f.Outcome, Reason: f.Detail} }
+func settledRow(row ledger.RowState) Row {
+	return Row{Item: row.Item, Outcome: row.Result.Outcome, Reason: row.Result.Detail}
+}
 
 // openRow describes an open row of the run without its name. If the run is stopped, that is the
 // reason.
-func openRow(r ledger.Run, row runs.OpenRow) Row {
+func openRow(r ledger.Run, item int64, open handlers.Open) Row {
 	stopped := Stopped(r)
 	if stopped == "" {
-		return Row{Item: row.Item, Reason: row.Reason, NextCheck: row.Next}
+		return Row{Item: item, Reason: open.Reason, NextCheck: open.Next}
 	}
-	if row.Reason != "" {
-		stopped += "; before: " + row.Reason
+	if open.Reason != "" {
+		stopped += "; before: " + open.Reason
 	}
-	return Row{Item: row.Item, Reason: stopped}
+	return Row{Item: item, Reason: stopped}
 }
 
 // String returns the row with its name.
@@ -66,9 +68,9 @@ func (row Row) Waits() string { return cmp.Or(row.Reason, "waiting for a worker"
 
 // OpenPage returns at most that many open rows, from row first on. If there may be more, next is
 // the row to continue from; else it is 0.
-func OpenPage(ctx context.Context, ledger *runs.Ledger, r ledger.Run, first int64,
+func OpenPage(ctx context.Context, l *ledger.Ledger, r ledger.Run, first int64,
 	most int) (page []Row, next int64, err error) {
-	for row, err := range OpenFrom(ctx, ledger, r, first) {
+	for row, err := range OpenFrom(ctx, l, r, first) {
 		if err != nil {
 			return nil, 0, err
 		}
@@ -81,15 +83,19 @@ func OpenPage(ctx context.Context, ledger *runs.Ledger, r ledger.Run, first int6
 }
 
 // OpenFrom returns the open rows from row first on. It holds few of them at a time.
-func OpenFrom(ctx context.Context, ledger *runs.Ledger, r ledger.Run, first int64) iter.Seq2[Row, error] {
+func OpenFrom(ctx context.Context, l *ledger.Ledger, r ledger.Run, first int64) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		names := rowNames{ledger: ledger, run: r}
-		for open, err := range ledger.OpenFrom(ctx, r, first) {
-			row := openRow(r, open)
-			if err == nil {
-				err = names.name(ctx, &row)
+		for open, err := range l.Each(ctx, r, ledger.Unsettled, first) {
+			if err == nil && open.Content == nil {
+				err = open.Err
 			}
-			if !yield(row, err) || err != nil {
+			if err != nil {
+				yield(Row{}, err)
+				return
+			}
+			row := openRow(r, open.Item, handlers.ReadOpen(r.Kind, open))
+			row.name(r, open.Content)
+			if !yield(row, nil) {
 				return
 			}
 		}
@@ -97,7 +103,7 @@ func OpenFrom(ctx context.Context, ledger *runs.Ledger, r ledger.Run, first int6
 }
 
 // FirstFailed returns the first most failed rows.
-func FirstFailed(ctx context.Context, l *runs.Ledger, r ledger.Run, most int) ([]Row, error) {
+func FirstFailed(ctx context.Context, l *ledger.Ledger, r ledger.Run, most int) ([]Row, error) {
 	if Failed(r) == 0 {
 		return nil, nil
 	}
@@ -117,26 +123,30 @@ type FailedQuery struct {
 // FailedPage returns failed rows, in their order. If there may be more, next is the row to
 // continue from; else it is 0. A page for which MaxRead rows were read may be short of Limit,
 // or empty. Of one outcome it reads no more rows than r counts.
-func FailedPage(ctx context.Context, l *runs.Ledger, r ledger.Run, w FailedQuery) (page []Row, next int64, err error) {
+func FailedPage(ctx context.Context, l *ledger.Ledger, r ledger.Run,
+	w FailedQuery) (page []Row, next int64, err error) {
 	names, read, found := rowNames{ledger: l, run: r}, 0, int64(0)
 	if w.Outcome != "" && r.Counts[ledger.Outcome(w.Outcome)] == 0 {
 		return nil, 0, nil
 	}
 	text := strings.ToLower(w.Text)
-	for result, err := range l.Results(ctx, r, w.From) {
+	for settled, err := range l.Each(ctx, r, ledger.WithResult, w.From) {
 		if err != nil {
 			return nil, 0, err
 		}
-		if read++; w.MaxRead > 0 && read > w.MaxRead {
-			return page, result.Item, nil
+		row := settledRow(settled)
+		if row.Outcome == ledger.Done && row.Reason == "" {
+			continue // it has evidence
 		}
-		if result.Well() || (w.Outcome != "" && string(result.Outcome) != w.Outcome) {
+		if read++; w.MaxRead > 0 && read > w.MaxRead {
+			return page, row.Item, nil
+		}
+		if row.Well() || (w.Outcome != "" && string(row.Outcome) != w.Outcome) {
 			continue
 		}
 		if len(page) == w.Limit {
-			return page, result.Item, nil
+			return page, row.Item, nil
 		}
-		row := settledRow(result)
 		if err := names.name(ctx, &row); err != nil {
 			return nil, 0, err
 		}
@@ -153,7 +163,7 @@ func FailedPage(ctx context.Context, l *runs.Ledger, r ledger.Run, w FailedQuery
 // WriteFailedByReason writes why rows of the run failed: each reason once, the most frequent
 // first, with the rows that failed for it. It reads no more than most rows. about returns
 // more about a row, or "".
-func WriteFailedByReason(ctx context.Context, out io.Writer, l *runs.Ledger, r ledger.Run, most int,
+func WriteFailedByReason(ctx context.Context, out io.Writer, l *ledger.Ledger, r ledger.Run, most int,
 	about func(Row) string) error {
 	failed, err := FirstFailed(ctx, l, r, most)
 	if err != nil || len(failed) == 0 {
@@ -202,9 +212,9 @@ func (row Row) plainReason() string {
 	})
 }
 
-// rowNames names rows. It caches the last chunk, since rows are named in their order.
+// rowNames names settled rows. It caches the last chunk, since rows are named in their order.
 type rowNames struct {
-	ledger *runs.Ledger
+	ledger *ledger.Ledger
 	run    ledger.Run
 
 	first int64
@@ -214,11 +224,10 @@ type rowNames struct {
 // chunk is the number of rows that are read at once: the ledger compresses as many together.
 const chunk = 128
 
-// name sets the name of the row and the ids in it. The row is stored as an object, or as the input
-// of an invalid row, which is the list of its cells if it was CSV.
+// name sets the name of the row and the ids in it.
 func (n *rowNames) name(ctx context.Context, row *Row) error {
 	if first := row.Item - row.Item%chunk; n.chunk == nil || n.first != first {
-		rows, err := n.ledger.Rows(ctx, n.run, first, chunk)
+		rows, err := n.ledger.Contents(ctx, n.run, first, chunk)
 		if err != nil {
 			return err
 		}
@@ -229,20 +238,27 @@ func (n *rowNames) name(ctx context.Context, row *Row) error {
 		row.Name = "not stored"
 		return nil
 	}
+	row.name(n.run, n.chunk[at])
+	return nil
+}
+
+// name sets the name of a row and the ids in it. The row is stored as an object, or as the input of
+// an invalid row, which is the list of its cells if it was CSV.
+func (row *Row) name(r ledger.Run, content []byte) {
 	var stored any
-	text := intake.PlainText(n.chunk[at])
+	text := intake.PlainText(content)
 	if json.Unmarshal(text, &stored) != nil { // a line that could not be read
 		row.Name = Shown(string(text))
-		return nil
+		return
 	}
 	values, _ := stored.(map[string]any)
 	if cells, ok := stored.([]any); ok {
-		if len(cells) == 1 && len(n.run.Columns) != 1 { // a line of CSV that could not be read
+		if len(cells) == 1 && len(r.Columns) != 1 { // a line of CSV that could not be read
 			row.Name = Shown(fmt.Sprint(cells[0]))
-			return nil
+			return
 		}
 		values = map[string]any{}
-		for i, column := range n.run.Columns[:min(len(n.run.Columns), len(cells))] {
+		for i, column := range r.Columns[:min(len(r.Columns), len(cells))] {
 			values[column] = cells[i]
 		}
 	}
@@ -255,5 +271,4 @@ func (n *rowNames) name(ctx context.Context, row *Row) error {
 		}
 	}
 	row.Name = strings.Join(names, " ")
-	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"orgops/internal/ledger"
-	"orgops/internal/runs"
+	"orgops/tasks/handlers"
 )
 
 // Waiting counts the open rows of a run by the reason why they wait.
@@ -44,15 +44,15 @@ const (
 
 // WaitingOf counts the open rows of the run by reason, from about sample of them, so that
 // its cost does not grow with the run. The result is nil if nothing is known.
-func WaitingOf(ctx context.Context, ledger *runs.Ledger, r ledger.Run, sample int) (*Waiting, error) {
+func WaitingOf(ctx context.Context, l *ledger.Ledger, r ledger.Run, sample int) (*Waiting, error) {
 	if r.Ended() || Stopped(r) != "" {
 		return nil, nil
 	}
-	notes, noted, err := ledger.Notes(ctx, r, sample)
+	notes, noted, err := readNotes(ctx, l, r, sample)
 	if err != nil {
 		return nil, err
 	}
-	w := Waiting{Read: int64(len(notes)), WithReason: max(noted, int64(len(notes)))}
+	w := Waiting{Read: int64(len(notes)), WithReason: noted}
 	if r.Sealed() {
 		w.WithoutReason = max(r.Total()-r.Settled()-w.WithReason, 0)
 	}
@@ -79,6 +79,30 @@ func WaitingOf(ctx context.Context, ledger *runs.Ledger, r ledger.Run, sample in
 		w.Reasons = w.Reasons[:mostReasons]
 	}
 	return &w, nil
+}
+
+// notedRows is the most open rows that readNotes reads.
+const notedRows = 4096
+
+// readNotes returns open rows of the run that have a note, and how many of them there are: about
+// most of the first open rows.
+func readNotes(ctx context.Context, l *ledger.Ledger, r ledger.Run,
+	most int) (noted []handlers.Open, total int64, err error) {
+	read := 0
+	for row, err := range l.Each(ctx, r, ledger.Unsettled, 0) {
+		if err != nil {
+			return nil, 0, err
+		}
+		if read == notedRows || len(noted) >= most {
+			total, err = l.Waiting(ctx, r)
+			return noted, max(total, int64(len(noted))), err
+		}
+		read++
+		if open := handlers.ReadOpen(r.Kind, row); open.Noted {
+			noted = append(noted, open)
+		}
+	}
+	return noted, int64(len(noted)), nil
 }
 
 var (

@@ -11,16 +11,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 	"orgops/internal/status"
 )
 
 func TestWaiting(t *testing.T) {
-	l := runs.New(redistest.New(t))
+	l := ledger.New(redistest.New(t))
 	const noted, unnoted = 13, 5
-	runstest.Submit(t, l, ledger.NewRun{ID: "a"}, slices.Repeat([]string{"{}"}, noted+unnoted)...)
+	ledgertest.Submit(t, l, ledger.NewRun{ID: "a"}, slices.Repeat([]string{"{}"}, noted+unnoted)...)
 	const at = time.Hour
 	note := func(n int, reason string, next time.Duration) {
 		for i := range n {
@@ -28,7 +27,7 @@ func TestWaiting(t *testing.T) {
 			if strings.Contains(reason, "%") {
 				text = fmt.Sprintf(reason, i)
 			}
-			runstest.Wait(t, l, "a", text, next, 1)
+			ledgertest.Wait(t, l, "a", text, next, 1)
 			next += time.Second
 		}
 	}

@@ -2,6 +2,7 @@
 // its rows may be executed twice, and has how they are released. Each file uses those below it:
 //
 //	kinds.go         how the rows of all kinds are released
+//	open.go          why a row is open, in words
 //	recheck.go       domain:recheck, the check of a sweep
 //	revoke.go        domain:revoke, of a domain whose token is gone, and its undoing
 //	verify.go        domain:verify: the check, and when a row is checked again or expires

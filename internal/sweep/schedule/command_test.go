@@ -8,9 +8,8 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
 	"orgops/tasks"
@@ -19,14 +18,14 @@ import (
 // swept has a tenant's sweeps, none of which is executed.
 type swept struct {
 	t      *testing.T
-	ledger *runs.Ledger
+	ledger *ledger.Ledger
 	taker  intake.Intake
 	store  *sweep.Store
 }
 
 func newSwept(t *testing.T) *swept {
 	rdb := redistest.New(t)
-	l := runs.New(rdb)
+	l := ledger.New(rdb)
 	return &swept{t, l, intake.New(rdb, l), sweep.NewStore(rdb, "default")}
 }
 
@@ -69,14 +68,14 @@ func (s *swept) claim(sweep sweep.TenantSweep) {
 // end ends a sweep without rows.
 func (s *swept) end(id string) {
 	s.t.Helper()
-	core := s.ledger.Core()
-	run, err := core.Get(s.t.Context(), ledger.RunID(id))
+	core := s.ledger
+	run, err := core.Get(s.t.Context(), "", ledger.RunID(id))
 	if err == nil {
 		_, err = core.Dismiss(s.t.Context(), ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation,
 			Number: ledger.ScanSegment}, ledger.Result{Outcome: ledger.Done}, 0)
 	}
 	if err == nil {
-		run, err = core.Get(s.t.Context(), run.ID)
+		run, err = core.Get(s.t.Context(), "", run.ID)
 	}
 	if err != nil || !run.Ended() {
 		s.t.Fatalf("run %s, ended %v: %v", id, run.Ended(), err)
@@ -127,16 +126,16 @@ func TestNow(t *testing.T) {
 	s.mustNow("narrow", sweep.Order{Organization: "org_1"})
 	s.mustNow("first", whole) // the same again
 	refused("second", "still runs")
-	if err := runstest.Control(t.Context(), s.ledger.Core(), (*ledger.Ledger).Pause, "first"); err != nil {
+	if err := ledgertest.Control(t.Context(), s.ledger, (*ledger.Ledger).Pause, "first"); err != nil {
 		t.Fatal(err)
 	}
 	refused("second", "is paused (enqueue runs resume first, or cancel)")
-	if err := runstest.Control(t.Context(), s.ledger.Core(), (*ledger.Ledger).Resume, "first"); err != nil {
+	if err := ledgertest.Control(t.Context(), s.ledger, (*ledger.Ledger).Resume, "first"); err != nil {
 		t.Fatal(err)
 	}
 	s.end("first")
 	s.mustNow("second", whole)
-	if _, err := s.ledger.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: "second"}); err != nil {
+	if err := s.ledger.Cancel(t.Context(), "default", "second"); err != nil {
 		t.Fatal(err)
 	}
 	s.mustNow("third", whole)
@@ -187,7 +186,7 @@ func TestNowAfterAnOldClaim(t *testing.T) {
 	if under, ok := errors.AsType[*schedule.InProgressError](err); !ok || under.Run != "scheduled" {
 		t.Errorf("%v, want the schedule's sweep in its way", err)
 	}
-	if _, err := s.ledger.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: "scheduled"}); err != nil {
+	if err := s.ledger.Cancel(t.Context(), "default", "scheduled"); err != nil {
 		t.Fatal(err)
 	}
 	s.mustNow("old", sweep.Order{})

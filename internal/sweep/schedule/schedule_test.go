@@ -19,9 +19,8 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
-	"orgops/internal/runs"
-	"orgops/internal/runstest"
 	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
 )
@@ -125,7 +124,7 @@ func (f *fleet) worker(cron string, off time.Duration, hooks ...redis.Hook) *sch
 	for _, h := range hooks {
 		rdb.AddHook(h)
 	}
-	i := intake.New(rdb, runs.New(rdb))
+	i := intake.New(rdb, ledger.New(rdb))
 	i.Now = func() time.Time { return f.at.Add(off) }
 	return &schedule.Scheduler{
 		Intake: i, Store: sweep.NewStore(rdb, "default"), Tenant: "default", Cron: c,
@@ -158,7 +157,7 @@ func (f *fleet) until(end time.Time, step time.Duration, each func(), workers ..
 // sweeps returns the runs, the oldest first.
 func (f *fleet) sweeps() (ids []string) {
 	f.t.Helper()
-	all, err := f.ledger.List(f.t.Context())
+	all, err := f.ledger.Runs(f.t.Context())
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -172,7 +171,7 @@ func (f *fleet) sweeps() (ids []string) {
 // endAll ends the running sweeps.
 func (f *fleet) endAll() {
 	f.t.Helper()
-	all, err := f.ledger.List(f.t.Context())
+	all, err := f.ledger.Runs(f.t.Context())
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -368,7 +367,7 @@ func TestTickWhileTheLastRuns(t *testing.T) {
 	to(4, nil)
 	f.wantSweeps(1, 3)
 	f.wantCount(2, 2)
-	if err := runstest.Control(t.Context(), f.ledger.Core(), (*ledger.Ledger).Pause, ledger.RunID(f.id(3))); err != nil {
+	if err := ledgertest.Control(t.Context(), f.ledger, (*ledger.Ledger).Pause, ledger.RunID(f.id(3))); err != nil {
 		t.Fatal(err)
 	}
 	to(7, nil)
@@ -376,7 +375,7 @@ func TestTickWhileTheLastRuns(t *testing.T) {
 	if s := f.ticks().Skipped; s.InRow != 4 || !strings.Contains(s.Why, "is paused (enqueue runs resume "+f.id(3)) {
 		t.Errorf("skipped: %+v", s)
 	}
-	if _, err := f.ledger.Cancel(t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(f.id(3))}); err != nil {
+	if err := f.ledger.Cancel(t.Context(), "default", ledger.RunID(f.id(3))); err != nil {
 		t.Fatal(err)
 	}
 	to(8, nil)
@@ -509,7 +508,7 @@ func TestRunOfThatIDIsTaken(t *testing.T) {
 	f := newFleet(t)
 	worker := f.worker("* * * * *", 0)
 	f.once(worker)
-	runstest.Create(t, f.ledger, ledger.NewRun{ID: ledger.RunID(f.id(1))})
+	ledgertest.Create(t, f.ledger, ledger.NewRun{ID: ledger.RunID(f.id(1))})
 	f.until(f.start.Add(time.Minute+30*time.Second), 10*time.Second, nil, worker)
 	f.wantCount(0, 1)
 	f.wantLog("exists with another kind")

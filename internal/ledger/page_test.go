@@ -1,0 +1,224 @@
+package ledger_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/ledger"
+	"orgops/internal/redistest"
+)
+
+// pages returns the ids of the runs of all pages.
+func (w *worker) pages(q ledger.Query) (ids []ledger.RunID) {
+	w.t.Helper()
+	for {
+		page, next, err := w.Page(w.t.Context(), q)
+		if err != nil || len(page) > q.Limit {
+			w.t.Fatalf("a page of %d has %d runs, %v", q.Limit, len(page), err)
+		}
+		ids = append(ids, idsOf(page)...)
+		if next == (ledger.Place{}) {
+			return ids
+		}
+		var ok bool
+		if q.After, ok = ledger.ParsePlace(next.String()); !ok || q.After != next {
+			w.t.Fatalf("place %s is read as %+v", next, q.After)
+		}
+	}
+}
+
+func idsOf(all []ledger.Run) (ids []ledger.RunID) {
+	for _, r := range all {
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
+// createAt creates a run of a tenant whose entry has that time.
+func (w *worker) createAt(t ledger.Tenant, id string, ms int) {
+	w.t.Helper()
+	run, _, err := w.Create(w.t.Context(), ledger.NewRun{ID: ledger.RunID(id), Tenant: t, Kind: kind})
+	if err == nil {
+		z := redis.Z{Score: float64(ms), Member: id + "/" + string(run.Incarnation)}
+		err = w.rdb.ZAdd(w.t.Context(), ledger.ListKey(t, "runs"), z).Err()
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestPages: pages of several tenants are the list, whatever their size, also where many runs have
+// one time, or most are of one tenant.
+func TestPages(t *testing.T) {
+	for name, c := range map[string]struct {
+		n  int
+		of func(i int) (t string, ms int)
+	}{
+		"a time each":             {12, func(i int) (string, int) { return fmt.Sprint("t", i%4), 1000 + i }},
+		"one time":                {12, func(i int) (string, int) { return fmt.Sprint("t", i%2), 1000 }},
+		"one time, one tenant":    {60, func(int) (string, int) { return "t", 1000 }},
+		"most of one tenant":      {60, func(i int) (string, int) { return fmt.Sprint("t", max(0, 10-i)), 1000 + i/7 }},
+		"ids that begin the same": {60, func(i int) (string, int) { return fmt.Sprint("t", i%3), 1000 + i%2 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorker(t)
+			type placed struct {
+				id string
+				ms int
+			}
+			var want []placed
+			for i := range c.n {
+				id := fmt.Sprint("r", strings.Repeat("-", i%3), i/3)
+				tenant, ms := c.of(i)
+				w.createAt(ledger.Tenant(tenant), id, ms)
+				want = append(want, placed{id, ms})
+			}
+			slices.SortFunc(want, func(a, b placed) int { // as Redis orders the entries
+				if a.ms != b.ms {
+					return b.ms - a.ms
+				}
+				return strings.Compare(b.id+"/", a.id+"/")
+			})
+			var ids []ledger.RunID
+			for _, p := range want {
+				ids = append(ids, ledger.RunID(p.id))
+			}
+			for limit := range 13 {
+				if have := w.pages(ledger.Query{Limit: limit + 1}); !slices.Equal(have, ids) {
+					t.Errorf("pages of %d: %v, want %v", limit+1, have, ids)
+				}
+			}
+			all, err := w.Runs(t.Context())
+			if err != nil || !slices.Equal(idsOf(all), ids) {
+				t.Errorf("list %v, %v; want %v", idsOf(all), err, ids)
+			}
+		})
+	}
+}
+
+// TestPageOfACaller: every run of a caller is on one page, and none of another, also where many
+// tenants have a few of them, and one has most.
+func TestPageOfACaller(t *testing.T) {
+	w := newWorker(t)
+	var want []ledger.RunID
+	create := func(t ledger.Tenant, id, caller string) {
+		w.t.Helper()
+		n := ledger.NewRun{ID: ledger.RunID(id), Tenant: t, Kind: kind, Description: ledger.Description{Caller: caller}}
+		if _, _, err := w.Create(w.t.Context(), n); err != nil {
+			w.t.Fatal(err)
+		}
+		if caller == "billing" {
+			want = append(want, n.ID)
+		}
+	}
+	for i := range 20 {
+		create(ledger.Tenant(fmt.Sprint("tenant-", i)), fmt.Sprintf("of-%02d", i), "billing")
+	}
+	for i := range redistest.Amount(303, 603) {
+		create(tenant, fmt.Sprintf("run-%04d", i), []string{"billing", "crm", ""}[i%3])
+	}
+	match := func(r ledger.Run) bool { return r.Caller == "billing" }
+	for _, q := range []ledger.Query{{Match: match, Limit: 70}, {Match: match, Limit: 7, MaxRead: 11}} {
+		got := w.pages(q)
+		slices.Sort(got) // runs of one millisecond are ordered by their ids
+		if !slices.Equal(got, want) {
+			t.Errorf("runs %q, want %q", got, want)
+		}
+	}
+	for _, text := range []string{"x", "1-", "-a", "0-a", "1-a/b", "1-" + strings.Repeat("a", 65)} {
+		if p, ok := ledger.ParsePlace(text); ok {
+			t.Errorf("%q is the place %+v", text, p)
+		}
+	}
+}
+
+// TestListsOfTenants: lists are of the tenants that are named, or of all.
+func TestListsOfTenants(t *testing.T) {
+	w := newWorker(t)
+	ctx := t.Context()
+	for _, w.tenant = range []ledger.Tenant{"acme", "beta"} {
+		w.submit("run", 2)
+		w.submit(ledger.RunID("of-"+w.tenant), 1)
+		n := single("single")
+		n.Tenant = w.tenant
+		w.submitRow(n)
+		run, err := w.Run(ctx, w.tenant, "single")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.settleAll(segment(run, 0)) // it is not finished
+	}
+	for name, c := range map[string]struct {
+		list func(...ledger.Tenant) ([]ledger.Run, error)
+		want []string
+	}{
+		"runs":    {func(t ...ledger.Tenant) ([]ledger.Run, error) { return w.Runs(ctx, t...) }, []string{"of", "run"}},
+		"open":    {func(t ...ledger.Tenant) ([]ledger.Run, error) { return w.OpenRuns(ctx, t...) }, []string{"of", "run"}},
+		"singles": {func(t ...ledger.Tenant) ([]ledger.Run, error) { return w.OpenSingles(ctx, t...) }, []string{"single"}},
+		"all": {
+			func(t ...ledger.Tenant) ([]ledger.Run, error) { return w.All(ctx, t...) }, []string{"of", "run", "single"},
+		},
+	} {
+		for _, tenants := range [][]ledger.Tenant{{"acme"}, {"beta"}, nil} {
+			all, err := c.list(tenants...)
+			var have []string
+			for _, r := range all {
+				if len(tenants) > 0 && r.Tenant != tenants[0] {
+					t.Errorf("%s of %v: %+v", name, tenants, r)
+				}
+				id, _, _ := strings.Cut(string(r.ID), "-")
+				have = append(have, id)
+			}
+			slices.Sort(have)
+			want := c.want
+			if tenants == nil {
+				want = slices.Sorted(slices.Values(append(slices.Clone(want), want...)))
+			}
+			if err != nil || !slices.Equal(have, want) {
+				t.Errorf("%s of %v: %v, %v; want %v", name, tenants, have, err, want)
+			}
+		}
+	}
+	singles, err := w.CountSingles(ctx)
+	if err != nil || len(singles) != 2 || singles["acme"] != 1 || singles["beta"] != 1 {
+		t.Errorf("single rows %v, %v", singles, err)
+	}
+	open, err := w.OpenByTenant(ctx)
+	if want := (ledger.OpenCounts{Runs: 3, Rows: 4}); err != nil || len(open) != 2 || open["beta"] != want {
+		t.Errorf("open %v, %v; want %v", open, err, want)
+	}
+	_, err = w.Get(ctx, "", "run")
+	if several, ok := errors.AsType[*ledger.AmbiguousError](err); !ok ||
+		!slices.Equal(several.Tenants, []ledger.Tenant{"acme", "beta"}) {
+		t.Errorf("without a tenant: %v, want both tenants", err)
+	}
+	if of, err := w.Get(ctx, "beta", "run"); err != nil || of.Tenant != "beta" {
+		t.Errorf("with a tenant: %+v, %v", of, err)
+	}
+	if of, err := w.Get(ctx, "", "of-beta"); err != nil || of.Tenant != "beta" {
+		t.Errorf("the only one: %+v, %v", of, err)
+	}
+	if of, err := w.Get(ctx, "acme", "of-beta"); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("of another tenant: %+v, %v", of, err)
+	}
+}
+
+// TestCancelledRunIsNotStopped: a cancelled run is no longer paused or postponed.
+func TestCancelledRunIsNotStopped(t *testing.T) {
+	w := newWorker(t)
+	w.submitWith("a", ledger.Control{NotBefore: w.redisNow().Add(time.Hour)}, 1)
+	w.must(w.Pause, "a")
+	if c := w.get("a").Control; !c.Paused || c.NotBefore.IsZero() {
+		t.Errorf("paused and postponed: %+v", c)
+	}
+	w.must(w.Cancel, "a")
+	if c := w.get("a").Control; c != (ledger.Control{Cancelled: true}) {
+		t.Errorf("cancelled: %+v", c)
+	}
+}

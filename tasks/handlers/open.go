@@ -1,0 +1,58 @@
+package handlers
+
+import (
+	"cmp"
+	"time"
+
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
+	"orgops/internal/untrusted"
+)
+
+// maxReason is how many characters of a reason are shown: room for a sentence and a quoted value.
+const maxReason = 500
+
+// Open says why a row is open, for people to read.
+type Open struct {
+	OpenVerify // of another kind it is zero
+
+	// Reason is why the last execution left the row open, or where the row is; safe to show. Empty:
+	// no worker has begun it.
+	Reason string
+	// Noted reports whether an execution has left the reason.
+	Noted bool
+	// Next is when the row is due; zero: not known.
+	Next time.Time
+}
+
+// ReadOpen reads the state of an open row of a kind.
+func ReadOpen(kind ledger.Kind, row ledger.RowState) (o Open) {
+	note := engine.ParseNote(row.Checkpoint.Memo)
+	if kind == Verify && len(note.Memo) > 0 {
+		if v, err := ReadOpenVerify(note.Memo, row.Content); err == nil { // else it is of a newer version
+			o.OpenVerify = v
+		}
+	}
+	text := string(note.Outcome)
+	if reason := cmp.Or(note.Reason, o.Sentence); reason != "" {
+		text += ": " + reason
+	}
+	text = cmp.Or(row.Checkpoint.Note, text)
+	if row.Err != nil {
+		text = row.Err.Error()
+	}
+	o.Reason, o.Next = untrusted.Plain(text, maxReason), row.Due
+	if o.Noted = o.Reason != ""; o.Noted {
+		return o
+	}
+	if o.Next.Before(time.Now()) {
+		o.Next = time.Time{} // it was given back, and waits for a worker
+	}
+	switch row.Phase {
+	case ledger.PhaseReleased:
+		o.Reason = "released to a worker"
+	case ledger.PhaseInProgress:
+		o.Reason = "in progress since " + row.Since.Format(time.RFC3339)
+	}
+	return o
+}
