@@ -109,7 +109,7 @@ func named(parts []string) string { return "local " + strings.Join(parts, ", ") 
 
 func headerScript(name string) *redis.Script {
 	return newScript("header_"+name,
-		named(runParts)+limits()+source("clock")+source("index")+source("steady")+source("header"))
+		named(runParts)+fmt.Sprintf("local run_keys = %d\n", len(runParts))+limits()+source("clock")+source("index")+source("steady")+source("header"))
 }
 
 // limits has the constants that scripts of headers, segments and lists share.
