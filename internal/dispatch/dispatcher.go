@@ -298,13 +298,14 @@ func (d *Dispatcher) elect(ctx context.Context, now time.Time) (held bool, err e
 	if d.woken {
 		d.asleep = 0
 	}
-	if now.Sub(d.leaseAt) < d.electEvery(rank) {
+	yields := d.active && rank > 0 && now.Sub(d.activeAt) >= yieldAfter
+	if !yields && now.Sub(d.leaseAt) < d.electEvery(rank) {
 		return d.active, nil
 	}
 	if d.woken && rank <= 1 {
 		most = leaseFor
 	}
-	if d.active && rank > 0 && now.Sub(d.activeAt) >= yieldAfter {
+	if yields {
 		if err = d.lease.Drop(ctx); err == nil {
 			d.until.Store(nil)
 			d.leaseAt, d.asleep = now, 0

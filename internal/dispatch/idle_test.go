@@ -157,3 +157,19 @@ func TestSleepingDispatcherStops(t *testing.T) {
 		}
 	})
 }
+
+// TestSleepingDispatcherYields: the second worker sleeps, and leaves the tenant to the first one.
+func TestSleepingDispatcherYields(t *testing.T) {
+	t.Parallel()
+	onSite(t, func(t *testing.T, s *site) {
+		first, second := s.ranked(0), s.ranked(1)
+		s.wakes(second)
+		s.await("the second one is active", second.Active)
+		time.Sleep(awaitSleep)
+		s.wakes(first)
+		s.await("the first one is active", first.Active)
+		if second.Active() {
+			t.Error("the second one is active too")
+		}
+	})
+}
