@@ -38,7 +38,7 @@ func (l idleLoad) check() error {
 
 // Aims of idle.
 const (
-	aimCommands    = 3  // a second, of a pair of tenant and worker
+	aimCommands    = 1  // a second, of a pair of tenant and worker
 	aimConnections = 20 // of a worker with 30 tenants
 	aimRedisShare  = 5  // percent of a core, with 100 tenants and 4 workers
 	// With 1,000 tenants:

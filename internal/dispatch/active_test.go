@@ -180,7 +180,7 @@ func TestLeaseDuringARound(t *testing.T) {
 		rounds.Go(func() { _, _ = d.Round(ctx) })
 		other := dispatch.NewLease(s.rdb, tenant, ledger.NewSessionID(), 1)
 		taken := func() bool {
-			held, err := other.Take(t.Context())
+			held, _, err := other.Take(t.Context(), 3*time.Second, time.Minute)
 			if err != nil {
 				t.Error(err)
 			}

@@ -80,12 +80,13 @@ type Config struct {
 // Ledger is the part of [ledger.Ledger] that a dispatcher uses.
 type Ledger interface {
 	Run(ctx context.Context, t ledger.Tenant, run ledger.RunID) (ledger.Run, error)
+	Wake(ctx context.Context, t ledger.Tenant) error
 	TakeDue(ctx context.Context, t ledger.Tenant, n int) (ledger.DueSegments, error)
 	Recall(ctx context.Context, t ledger.Tenant) error
 	Release(ctx context.Context, seg ledger.Segment, q ledger.Quota) (ledger.Release, error)
 	GiveBack(ctx context.Context, seg ledger.Segment, t ledger.Token, rows ...ledger.Row) (ledger.Receipt, error)
 	Dismiss(ctx context.Context, seg ledger.Segment, r ledger.Result, rows ...ledger.Row) (ledger.Receipt, error)
-	ReclaimDead(ctx context.Context, segs ...ledger.Segment) ([]ledger.Reclaimed, error)
+	ReclaimDead(ctx context.Context, t ledger.Tenant) ([]ledger.Reclaimed, error)
 	Finish(ctx context.Context, t ledger.Tenant, run ledger.RunID) error
 	Sweep(ctx context.Context, t ledger.Tenant) (deleted int, err error)
 }
@@ -100,6 +101,10 @@ const (
 	wakeEvery = 5 * time.Millisecond
 	// afterError is the wait after an error of Redis.
 	afterError = time.Second
+	// quietAfter is how long nothing was due or in progress before the dispatcher sleeps until the
+	// next due time or a wake-up. It is longer than another worker takes, after a wake-up, to get
+	// the lease of one that does not wake.
+	quietAfter = 10 * time.Second
 )
 
 // Dispatcher releases the due rows of a tenant while it is the active one.
@@ -108,6 +113,7 @@ type Dispatcher struct {
 	lease *Lease
 	queue *Queue
 	wake  chan struct{}
+	woken bool // since its last round while active, or its last attempt to get the lease
 	// until is when the lease ends unless it is renewed, in this process's time; nil: it is
 	// not held.
 	until atomic.Pointer[time.Time]
@@ -115,23 +121,31 @@ type Dispatcher struct {
 	active   bool
 	activeAt time.Time // when it became active
 	leaseAt  time.Time // of the last attempt
+	// asleep is how long the lease needs nothing after that attempt: this dispatcher is active and
+	// sleeps, or the lease is another one's for as long.
+	asleep   time.Duration
+	busyAt   time.Time // when it last had work
 	upkeepAt time.Time
 	// upkeeping says that an upkeep is in progress.
 	upkeeping atomic.Bool
 	stateAt   time.Time
 	pace      pace.State
 	taken     taken
-	nextDue   time.Duration // from the last reading of the index on
-	load      Load
-	took      time.Duration // by the last release
-	window    Window
-	permits   Permits
-	gate      Gate
-	line      time.Duration  // that a request waits for its permit, at the last release
-	prober    *run           // of the present pass: see nextProber
-	proven    [Bulk + 1]bool // of the present pass: see provenEnough
-	turn      int
-	ends      ends
+	// inProgress says that rows are in progress, and reclaimedAt when those of dead sessions were
+	// last made due.
+	inProgress  bool
+	reclaimedAt time.Time
+	nextDue     time.Duration // from the last reading of the index on
+	load        Load
+	took        time.Duration // by the last release
+	window      Window
+	permits     Permits
+	gate        Gate
+	line        time.Duration  // that a request waits for its permit, at the last release
+	prober      *run           // of the present pass: see nextProber
+	proven      [Bulk + 1]bool // of the present pass: see provenEnough
+	turn        int
+	ends        ends
 }
 
 // New returns a dispatcher that is not active.
@@ -190,29 +204,29 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	defer d.ends.wait()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseFor)
 	defer cancel()
-	if err := d.lease.Drop(ctx); err != nil {
+	err := d.lease.Drop(ctx)
+	if err == nil && d.active {
+		err = d.cfg.Ledger.Wake(ctx, d.cfg.Tenant) // another one need not wait
+	}
+	if err != nil {
 		d.cfg.Logger.DebugContext(ctx, "lease not given up", "tenant", d.cfg.Tenant, "error", err)
 	}
 }
 
 // sleep waits for the next round. After an error nothing shortens the wait.
 func (d *Dispatcher) sleep(ctx context.Context, after time.Duration, failed bool) {
-	if !failed && after > wakeEvery {
-		pause(ctx, wakeEvery, nil)
-		pause(ctx, after-wakeEvery, d.wake)
+	if failed || after <= wakeEvery {
+		_ = engine.Sleep(ctx, after) // Run finds that ctx has ended
 		return
 	}
-	pause(ctx, after, nil)
-}
-
-// pause waits until the time has passed, the dispatcher is woken or ctx ends.
-func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) {
-	timer := time.NewTimer(d)
+	_ = engine.Sleep(ctx, wakeEvery)
+	timer := time.NewTimer(after - wakeEvery)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
-	case <-wake:
+	case <-d.wake:
+		d.woken = true
 	}
 }
 
@@ -227,19 +241,40 @@ func (d *Dispatcher) Round(ctx context.Context) (after time.Duration, err error)
 	if err != nil || !held {
 		return afterError, err
 	}
+	if after, err = d.work(ctx, now); err != nil {
+		return afterError, err
+	}
+	if after <= readEvery || now.Sub(d.busyAt) < quietAfter {
+		return min(after, readEvery), nil
+	}
+	// If it dies meanwhile, another one has the lease as soon after the next due time as it has that
+	// of one that dies while it has work.
+	if held, _, err = d.hold(ctx, after+leaseFor, longestLease); err != nil || !held {
+		return afterError, err
+	}
+	d.asleep = after
+	return after, nil
+}
+
+// work does the work of a round, and returns when to call it again.
+func (d *Dispatcher) work(ctx context.Context, now time.Time) (after time.Duration, err error) {
 	stop := d.renew(ctx)
 	defer stop()
 	d.ends.resume(ctx)
 	d.tend(now)
 	if err := d.take(ctx, now); err != nil {
-		return afterError, err
+		return 0, err
+	}
+	d.reclaim(ctx, now)
+	if d.woken || d.inProgress || len(d.taken) > 0 {
+		d.busyAt, d.woken = now, false
 	}
 	if len(d.taken) == 0 {
 		return d.untilDue(), nil
 	}
 	tasks, err := d.release(ctx, now)
 	if err != nil {
-		return afterError, err
+		return 0, err
 	}
 	switch {
 	case tasks > 0:
@@ -253,36 +288,58 @@ func (d *Dispatcher) Round(ctx context.Context) (after time.Duration, err error)
 }
 
 // untilDue returns when to read the index again while nothing in memory is due.
-func (d *Dispatcher) untilDue() time.Duration { return min(max(d.nextDue, busyEvery), idleEvery) }
+func (d *Dispatcher) untilDue() time.Duration { return max(d.nextDue, busyEvery) }
 
 // elect gets or renews the lease. A dispatcher that becomes active recalls the segments of the
-// former one, which forgets them.
+// former one, which forgets them. One that is woken and finds another one asleep, which is woken
+// too, lets it sleep on for leaseFor only: it may be dead.
 func (d *Dispatcher) elect(ctx context.Context, now time.Time) (held bool, err error) {
-	rank := d.cfg.Place().Rank
-	if now.Sub(d.leaseAt) < d.electEvery(rank) {
+	rank, most, left := d.cfg.Place().Rank, longestLease, time.Duration(0)
+	if d.woken {
+		d.asleep = 0
+	}
+	yields := d.active && rank > 0 && now.Sub(d.activeAt) >= yieldAfter
+	if !yields && now.Sub(d.leaseAt) < d.electEvery(rank) {
 		return d.active, nil
 	}
-	if d.active && rank > 0 && now.Sub(d.activeAt) >= yieldAfter {
-		err = d.lease.Drop(ctx)
+	if d.woken && rank <= 1 {
+		most = leaseFor
+	}
+	if yields {
+		if err = d.lease.Drop(ctx); err == nil {
+			d.until.Store(nil)
+			d.leaseAt, d.asleep = now, 0
+		}
 	} else {
-		held, err = d.lease.Take(ctx)
+		held, left, err = d.hold(ctx, leaseFor, most)
+		d.asleep = left
 	}
 	if err != nil {
 		return false, err
 	}
-	d.until.Store(nil)
-	if held {
-		d.until.Store(new(now.Add(leaseFor)))
-	}
+	d.woken = d.woken && held
 	if held != d.active {
 		d.cfg.Logger.InfoContext(ctx, "dispatcher changed", "tenant", d.cfg.Tenant, "active", held)
-		d.active, d.activeAt, d.upkeepAt, d.taken = held, now, time.Time{}, taken{}
+		d.active, d.activeAt, d.busyAt, d.upkeepAt, d.taken = held, now, now, time.Time{}, taken{}
 		if held {
 			err = d.cfg.Ledger.Recall(ctx, d.cfg.Tenant)
 		}
 	}
-	d.leaseAt = now
 	return held, err
+}
+
+// hold gets or renews the lease: see [Lease.Take].
+func (d *Dispatcher) hold(ctx context.Context, length, most time.Duration) (held bool, left time.Duration, err error) {
+	now := time.Now()
+	if held, left, err = d.lease.Take(ctx, length, most); err != nil {
+		return false, 0, err
+	}
+	d.until.Store(nil)
+	if held {
+		d.until.Store(new(now.Add(length)))
+	}
+	d.leaseAt, d.asleep = now, 0
+	return held, left, nil
 }
 
 // longestRound is how long a round may last: one that hangs loses the lease.
@@ -297,7 +354,7 @@ func (d *Dispatcher) renew(ctx context.Context) (stop func()) {
 		defer close(done)
 		for engine.Sleep(ctx, leaseEvery) == nil {
 			now := time.Now()
-			if held, err := d.lease.Take(ctx); held {
+			if held, _, err := d.lease.Take(ctx, leaseFor, longestLease); held {
 				d.until.Store(new(now.Add(leaseFor)))
 			} else if err == nil {
 				d.until.Store(nil) // the next round finds another dispatcher active
@@ -312,8 +369,11 @@ func (d *Dispatcher) renew(ctx context.Context) (stop func()) {
 // to replace the first, later ones seldom, in case the earlier ones live and do not dispatch.
 // After it has yielded, a worker leaves the first one the time to take the lease.
 func (d *Dispatcher) electEvery(rank int) time.Duration {
-	if d.active || rank == 0 {
+	switch {
+	case d.active:
+		return d.asleep + leaseEvery
+	case rank == 0:
 		return leaseEvery
 	}
-	return time.Duration(rank) * leaseFor
+	return time.Duration(rank) * max(leaseFor, d.asleep)
 }

@@ -161,7 +161,7 @@ func TestRecallSegments(t *testing.T) {
 		older := s.dispatcher()
 		round(t, older)
 		newer := dispatch.NewLease(s.rdb, tenant, ledger.NewSessionID(), 2)
-		if held, err := newer.Take(t.Context()); err != nil || !held {
+		if held, _, err := newer.Take(t.Context(), 3*time.Second, time.Minute); err != nil || !held {
 			t.Fatalf("held %t, %v", held, err)
 		}
 		time.Sleep(1100 * time.Millisecond) // until the older one renews its lease

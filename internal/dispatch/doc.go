@@ -5,6 +5,9 @@
 // Every worker runs a [Dispatcher] for each of its tenants. One of them is active: the
 // holder of a short lease in Redis, and of several the one with the highest protocol
 // number. Two at a time do no harm, since a row is released by one script.
+// Once nothing was due or in progress for ten seconds the active one sleeps until the next due time
+// or [Dispatcher.Wake], for ten seconds at most, with a lease that lasts three seconds longer. A
+// wake-up reaches all workers: the next one shortens that lease, in case the sleeper is dead.
 //
 //	index of due segments --> candidates --> Plan --> Release --> asynq
 //	                                           |

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// leaseFor is how long a dispatcher is active without renewing its lease.
+	// leaseFor is how long a dispatcher is active without renewing its lease, while it has work.
 	leaseFor = 3 * time.Second
 	// leaseEvery is how often the active dispatcher renews it, and the first worker of the
 	// tenant tries to get it.
@@ -36,22 +36,36 @@ func NewLease(rdb redis.UniversalClient, t ledger.Tenant, session ledger.Session
 	return &Lease{rdb: rdb, key: key, tenant: t, session: session, protocol: protocol}
 }
 
-// takeLease stores <protocol>:<session> unless another session of at least the same
-// protocol has the lease. Its first write is a DEL, so that it works at maxmemory.
+// takeLease stores <protocol>:<session> unless another session of at least the same protocol has
+// the lease, and returns for how many ms that one has it, or -1 if this one has. That one keeps
+// it for ARGV[4] ms at most. The first write of a new lease is a DEL, so that it works at maxmemory.
 var takeLease = redis.NewScript(`
-local protocol, session = string.match(redis.call('GET', KEYS[1]) or '', '^(%d+):(.*)$')
-if session and session ~= ARGV[2] and tonumber(protocol) >= tonumber(ARGV[1]) then return 0 end
+local present, own = redis.call('GET', KEYS[1]), ARGV[1] .. ':' .. ARGV[2]
+if present == own then
+  redis.call('PEXPIRE', KEYS[1], ARGV[3])
+  return -1
+end
+local protocol = string.match(present or '', '^(%d+):')
+if protocol and tonumber(protocol) >= tonumber(ARGV[1]) then
+  local left = redis.call('PTTL', KEYS[1])
+  if left <= tonumber(ARGV[4]) then return math.max(left, 0) end
+  redis.call('PEXPIRE', KEYS[1], ARGV[4])
+  return tonumber(ARGV[4])
+end
 redis.call('DEL', KEYS[1])
-redis.call('SET', KEYS[1], ARGV[1] .. ':' .. ARGV[2], 'PX', ARGV[3])
-return 1`)
+redis.call('SET', KEYS[1], own, 'PX', ARGV[3])
+return -1`)
 
-// Take gets or renews the lease, for three seconds, and reports whether it is held.
-func (l *Lease) Take(ctx context.Context) (held bool, err error) {
-	held, err = takeLease.Run(ctx, l.rdb, []string{l.key}, l.protocol, string(l.session), leaseFor.Milliseconds()).Bool()
+// Take gets or renews the lease until a time from now on, and reports whether it is held. If
+// another dispatcher has it, left is for how long. Unless that one renews it, it has the lease no
+// longer than most.
+func (l *Lease) Take(ctx context.Context, d, most time.Duration) (held bool, left time.Duration, err error) {
+	ms, err := takeLease.Run(ctx, l.rdb, []string{l.key}, l.protocol, string(l.session), d.Milliseconds(),
+		most.Milliseconds()).Int64()
 	if err != nil {
-		return false, fmt.Errorf("take the dispatcher's lease of %s: %w", l.tenant, err)
+		return false, 0, fmt.Errorf("take the dispatcher's lease of %s: %w", l.tenant, err)
 	}
-	return held, nil
+	return ms < 0, time.Duration(max(ms, 0)) * time.Millisecond, nil
 }
 
 var dropLease = redis.NewScript(`

@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"testing"
+	"time"
 
 	"orgops/internal/dispatch"
 	"orgops/internal/ledger"
@@ -15,7 +16,7 @@ func TestLease(t *testing.T) {
 	}
 	take := func(l *dispatch.Lease, want bool) {
 		t.Helper()
-		if held, err := l.Take(t.Context()); err != nil || held != want {
+		if held, _, err := l.Take(t.Context(), time.Minute, time.Minute); err != nil || held != want {
 			t.Errorf("held %t, %v", held, err)
 		}
 	}
@@ -33,4 +34,30 @@ func TestLease(t *testing.T) {
 		t.Error(err)
 	}
 	take(other, true)
+}
+
+// TestLeaseIsShortened: whoever finds the lease taken learns for how long, and may shorten it. Its
+// holder may renew it.
+func TestLeaseIsShortened(t *testing.T) {
+	rdb := redistest.New(t)
+	holder := dispatch.NewLease(rdb, tenant, ledger.NewSessionID(), 1)
+	other := dispatch.NewLease(rdb, tenant, ledger.NewSessionID(), 1)
+	for _, step := range []struct {
+		lease   *dispatch.Lease
+		d, most time.Duration
+		held    bool
+		left    time.Duration
+	}{
+		{holder, time.Hour, time.Minute, true, 0},
+		{other, time.Second, 2 * time.Hour, false, time.Hour},
+		{other, time.Second, 20 * time.Minute, false, 20 * time.Minute},
+		{other, time.Second, 2 * time.Hour, false, 20 * time.Minute},
+		{holder, 40 * time.Minute, time.Minute, true, 0},
+		{other, time.Second, 2 * time.Hour, false, 40 * time.Minute},
+	} {
+		held, left, err := step.lease.Take(t.Context(), step.d, step.most)
+		if err != nil || held != step.held || (left-step.left).Abs() > 5*time.Minute {
+			t.Fatalf("%+v: held %t, left %v, %v", step, held, left, err)
+		}
+	}
 }

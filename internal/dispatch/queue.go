@@ -85,6 +85,9 @@ func (q *Queue) TrimArchive(ctx context.Context, now time.Time) (deleted int, er
 	if err != nil {
 		return 0, fmt.Errorf("count archived tasks of %s: %w", q.name, err)
 	}
+	if archived == 0 {
+		return 0, nil
+	}
 	excess := int(archived) - archivedMost
 	for range trimPages {
 		n, err := q.trimPage(ctx, now, excess-deleted)

@@ -21,9 +21,6 @@ import (
 func (d *Dispatcher) release(ctx context.Context, now time.Time) (tasks int, err error) {
 	start := time.Now()
 	defer func() { d.took = time.Since(start) }()
-	if err := d.reclaim(ctx, now); err != nil {
-		return 0, err
-	}
 	if d.load, err = d.queue.Load(ctx); err != nil {
 		return 0, err
 	}
@@ -55,27 +52,6 @@ func (d *Dispatcher) release(ctx context.Context, now time.Time) (tasks int, err
 // the former ones execute, and released rows must not lapse until then.
 func (d *Dispatcher) places() int {
 	return min(d.cfg.Places*d.cfg.Place().Workers, d.load.Active+d.cfg.Places)
-}
-
-// reclaim makes rows of dead sessions due, for each segment as often as sessions are
-// renewed. A segment with rows in progress is due that often.
-func (d *Dispatcher) reclaim(ctx context.Context, now time.Time) error {
-	var segs []ledger.Segment
-	for _, r := range d.taken {
-		for _, s := range r.segments {
-			if now.Sub(s.reclaimedAt) >= ledger.RenewEvery {
-				segs = append(segs, s.id)
-				s.reclaimedAt = now
-			}
-		}
-	}
-	reclaimed, err := d.cfg.Ledger.ReclaimDead(ctx, segs...)
-	for _, r := range reclaimed {
-		d.cfg.Logger.WarnContext(ctx, "rows of a dead worker reclaimed", "tenant", d.cfg.Tenant, "run",
-			r.Segment.Run, "rows", r.Rows)
-		d.taken.wake(r.Segment)
-	}
-	return err
 }
 
 // pass shares free tasks once among the runs that are not in unused, and returns the number of

@@ -18,8 +18,6 @@ type segment struct {
 	open ledger.OpenRows
 	// until is, for each sort, the time before which releasing it is in vain.
 	until [sorts]time.Time
-	// reclaimedAt is when rows of dead sessions were last reclaimed.
-	reclaimedAt time.Time
 }
 
 // emptyFor returns how long no row of a sort is released from a segment that had none due,

@@ -10,8 +10,11 @@ import (
 )
 
 const (
-	// idleEvery is how often the index is read while nothing is due.
-	idleEvery = time.Second
+	// readEvery is how often the index is read while there is work, and idleEvery at least how
+	// often while nothing is due.
+	readEvery, idleEvery = time.Second, 10 * time.Second
+	// longestLease is that of a dispatcher that sleeps as long as it may.
+	longestLease = idleEvery + leaseFor
 	// takePage is how many due segments are read from it at once.
 	takePage = 500
 )
@@ -38,12 +41,31 @@ func (d *Dispatcher) take(ctx context.Context, now time.Time) error {
 			d.cfg.Logger.WarnContext(ctx, "segments not read", "tenant", d.cfg.Tenant, "error", err)
 		}
 		if len(due.Segments) < takePage {
+			d.inProgress = due.InProgress
 			d.nextDue = idleEvery
 			if !due.Next.IsZero() {
 				d.nextDue = min(due.Next.Sub(due.Now), idleEvery)
 			}
 			return nil
 		}
+	}
+}
+
+// reclaim makes rows of dead sessions due while rows are in progress, as often as sessions are
+// renewed.
+func (d *Dispatcher) reclaim(ctx context.Context, now time.Time) {
+	if !d.inProgress || now.Sub(d.reclaimedAt) < ledger.RenewEvery {
+		return
+	}
+	d.reclaimedAt = now
+	reclaimed, err := d.cfg.Ledger.ReclaimDead(ctx, d.cfg.Tenant)
+	for _, r := range reclaimed {
+		d.cfg.Logger.WarnContext(ctx, "rows of a dead worker reclaimed", "tenant", d.cfg.Tenant, "run",
+			r.Segment.Run, "rows", r.Rows)
+		d.taken.wake(r.Segment)
+	}
+	if err != nil && ctx.Err() == nil {
+		d.cfg.Logger.WarnContext(ctx, "rows of a dead worker not reclaimed", "tenant", d.cfg.Tenant, "error", err)
 	}
 }
 

@@ -56,8 +56,9 @@
 // or a [GiveBack]. If it ends without one the row is due again, and the next execution
 // finds the attempt counted. There is no search for lost rows.
 //
-// A worker renews its session every [RenewEvery]. Rows of a dead session are reclaimed
-// ([Ledger.ReclaimDead]), rows of an execution beyond [ExecutionLimit] released again:
+// A worker renews its session every [RenewEvery]. The tenant has the number of rows in progress by
+// session and segment, so that those of dead sessions are reclaimed without a search
+// ([Ledger.ReclaimDead]). Rows of an execution beyond [ExecutionLimit] are released again:
 // also those of one whose End Redis has lost.
 //
 // Rows are released first in the order of their numbers, or in pieces of rows that have
@@ -107,6 +108,8 @@
 //	                                   by since when, less 2^42 ms
 //	                           :names  sorted set, all with the score 0: <name>\1<id>\1<time><about> of subjects
 //	                           :ids    hash: four digits of the SHA-1 of an id -> \1<id>\2<name> of each such id
+//	                           :sessions hash: <session>,<run>/<incarnation>/<number> of segments -> number of rows
+//	                                   that the session has in progress there
 //	                           :clock  hash: Redis' time of the last sweep, and the time by which runs are
 //	                                   deleted, in ms
 //	...:run:<id>:header                hash: see Run; results with which rows were staged apart from those of the run
@@ -128,7 +131,6 @@
 //	            :released :running     sorted sets: rows by when they were released, or began, in ms
 //	            :executions            hash: row -> r<token>, or b<nonce>,<session>
 //	            :active                bitmap: rows in progress or with an intent, which a cancel does not settle
-//	            :sessions              hash: session -> number of rows in progress
 //	            :intents               hash: row -> <time in ms>:<intent>
 //	            :settled :cancelled    bitmaps: a bit for each row
 //	            :results               hash: row -> <outcome>:<detail>, a NUL and evidence

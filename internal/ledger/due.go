@@ -18,12 +18,14 @@ type DueSegments struct {
 	Next time.Time
 	// Now is Redis' time.
 	Now time.Time
+	// InProgress reports whether rows are in progress: see [Ledger.ReclaimDead].
+	InProgress bool
 	// Ended are runs that have ended and are not finished, those that ended first; at most 100.
 	Ended []RunID
 }
 
 // TakeDue returns up to n segments of a tenant that are due for inspection, for which the
-// dispatcher calls [Ledger.ReclaimDead] and [Ledger.Release]. They are due again ten seconds
+// dispatcher calls [Ledger.Release]. They are due again ten seconds
 // later, or with [Ledger.Recall], unless Release has stored another time. If entries of the index
 // are no segments it returns the others and an error.
 func (l *Ledger) TakeDue(ctx context.Context, t Tenant, n int) (due DueSegments, err error) {
@@ -35,7 +37,7 @@ func (l *Ledger) TakeDue(ctx context.Context, t Tenant, n int) (due DueSegments,
 	if err != nil {
 		return due, err
 	}
-	due.Next, due.Now = parseDue(a.int(2)), fromMillis(a.int(3))
+	due.Next, due.Now, due.InProgress = parseDue(a.int(2)), fromMillis(a.int(3)), a.int(5) == 1
 	for _, text := range a.list(1).texts() {
 		seg, malformed := ParseSegment(t, text)
 		if malformed != nil {
@@ -160,7 +162,7 @@ func (l *Ledger) dueSince(ctx context.Context, t Tenant, n, skip int) (all []due
 const wakeChannel = prefix + "wake"
 
 // Wake notifies the dispatchers that the tenant has due rows. A commit and
-// [Ledger.Resume] call it; if it is lost, the next poll finds the rows within a second.
+// [Ledger.Resume] call it; if it is lost, the next poll finds the rows within ten seconds.
 func (l *Ledger) Wake(ctx context.Context, t Tenant) error {
 	if err := l.rdb.Publish(ctx, wakeChannel, string(t)).Err(); err != nil {
 		return fmt.Errorf("wake the dispatchers of %s: %w", t, err)

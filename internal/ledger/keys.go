@@ -16,12 +16,12 @@ func tenantTag(t Tenant) string { return prefix + "{tenant:" + string(t) + "}:" 
 var (
 	headerParts = []string{"header", "sums", "seen", "scratch"}
 	tenantParts = []string{"runs", "singles", "open", "staged", "finishing", "ended", "trash", "due", "clock",
-		"names", "ids", "scratch"}
+		"names", "ids", "sessions", "scratch"}
 	sessionParts = []string{"seen", "about", "since", "scratch"}
 	segmentParts = []string{
 		"head", "chunks", "first", "check", "ready", "intended_check", "intended_ready",
 		"values", "released", "running", "executions",
-		"settled", "cancelled", "results", "intents", "active", "sessions", "order",
+		"settled", "cancelled", "results", "intents", "active", "order",
 		"scratch", "mask",
 	}
 )

@@ -205,3 +205,18 @@ func TestSubjectsAtMaxmemory(t *testing.T) {
 	}
 	l.consistent(all)
 }
+
+// TestDeleteKeepsSubjects: the deletion of a run removes nothing of its tenant.
+func TestDeleteKeepsSubjects(t *testing.T) {
+	w := newWorker(t)
+	l := newLearner(w)
+	s := ledger.Subject{Name: "acme.example", ID: "dom_1", At: time.Unix(1_800_000_000, 0).UTC(), About: []byte("x")}
+	l.learn(s)
+	ended := segment(w.submit("a", 2), 0)
+	w.settleAll(ended)
+	w.must(w.Delete, "a")
+	if all := l.known(""); len(all) != 1 {
+		t.Errorf("subjects %+v, want one", all)
+	}
+	l.consistent([]ledger.Subject{s})
+}

@@ -40,7 +40,7 @@ const (
 	// stops, its successor finds them after that.
 	takenFor = 10 * time.Second
 	// inspectEvery is how often the dispatcher inspects a segment that has rows in progress.
-	inspectEvery = RenewEvery
+	inspectEvery = time.Minute
 	// silentFleet is the time without any renewal after which Redis counts as having been
 	// away.
 	silentFleet = 2 * RenewEvery
@@ -99,18 +99,19 @@ var (
 )
 
 // The keys of the scripts of a header are its own and those of its tenant's lists, and the scripts
-// of a segment have six keys of its run and tenant behind its own.
+// of a segment have seven keys of its run and tenant behind its own.
 var (
 	runParts  = slices.Concat(headerParts, tenantParts[:len(tenantParts)-1])
-	rowsParts = slices.Concat(segmentParts, []string{"header", "sums", "due", "finishing", "names", "ids"})
+	rowsParts = slices.Concat(segmentParts, []string{"header", "sums", "due", "finishing", "names", "ids",
+		"sessions"})
 )
 
 // named gives a script's keys the names of their last parts.
 func named(parts []string) string { return "local " + strings.Join(parts, ", ") + " = unpack(KEYS)\n" }
 
 func headerScript(name string) *redis.Script {
-	return newScript("header_"+name,
-		named(runParts)+limits()+source("clock")+source("index")+source("steady")+source("header"))
+	return newScript("header_"+name, named(runParts)+fmt.Sprintf("local run_keys = %d\n", len(runParts))+limits()+
+		source("clock")+source("index")+source("steady")+source("header"))
 }
 
 // limits has the constants that scripts of headers, segments and lists share.
@@ -122,10 +123,10 @@ func limits() string {
 // segmentScript returns a script of a segment that uses functions of other files.
 func segmentScript(name string, of ...string) *redis.Script {
 	own := fmt.Sprintf("local release_ms, execution_ms, due_ms, inspect_ms, away_ms, taken_ms = %d, %d, %d, %d, %d, %d\n"+
-		"local value_rows, page_bytes, release_bytes = %d, %d, %d\n",
+		"local value_rows, page_bytes, release_bytes, segment_keys = %d, %d, %d, %d\n",
 		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(),
 		(MaxDue + clockMargin).Milliseconds(), inspectEvery.Milliseconds(), awayAfter.Milliseconds(),
-		takenFor.Milliseconds(), valueRows, scriptBytes, releaseBytes)
+		takenFor.Milliseconds(), valueRows, scriptBytes, releaseBytes, len(segmentParts))
 	shared := []string{named(rowsParts), limits(), own, source("clock"), source("index"), source("segment")}
 	for _, file := range of {
 		shared = append(shared, source(file))
@@ -226,7 +227,7 @@ func (l *Ledger) onSegment(ctx context.Context, s *redis.Script, seg Segment, ar
 func rowsKeys(seg Segment) []string {
 	return append(segmentKeys(seg), headerKey(seg.Tenant, seg.Run, "header"), headerKey(seg.Tenant, seg.Run, "sums"),
 		tenantKey(seg.Tenant, "due"), tenantKey(seg.Tenant, "finishing"),
-		tenantKey(seg.Tenant, "names"), tenantKey(seg.Tenant, "ids"))
+		tenantKey(seg.Tenant, "names"), tenantKey(seg.Tenant, "ids"), tenantKey(seg.Tenant, "sessions"))
 }
 
 func (l *Ledger) onTenant(ctx context.Context, s *redis.Script, t Tenant, args ...any) (answer, error) {

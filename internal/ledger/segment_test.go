@@ -24,11 +24,14 @@ func TestCancelFreesMemory(t *testing.T) {
 				w.settle(seg, e, 2, 3)
 			}
 			for _, part := range []string{
-				"first", "check", "ready", "values", "released", "running", "executions", "active", "sessions",
+				"first", "check", "ready", "values", "released", "running", "executions", "active",
 			} {
 				if n := w.rdb.Exists(t.Context(), ledger.SegmentKey(seg, part)).Val(); n > 0 {
 					t.Errorf("%s is left", part)
 				}
+			}
+			if left := w.inProgress(); len(left) > 0 {
+				t.Errorf("in progress are %v", left)
 			}
 			if counts := w.get("a").Counts; counts[ledger.Cancelled] != 4 || counts[ledger.Done] != 2 {
 				t.Errorf("counts %v", counts)

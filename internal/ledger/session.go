@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-
-	"github.com/redis/go-redis/v9"
+	"strings"
 )
 
 // Session is the life of a worker process. A row in progress belongs to one.
@@ -94,70 +92,46 @@ type Reclaimed struct {
 	Rows int
 }
 
-// ReclaimDead makes due the rows of the segments that dead sessions execute. It returns
-// the segments that have such rows. Where there are none it takes two round trips,
-// whatever the number of segments. If some segments fail it returns the others and an
-// error.
-func (l *Ledger) ReclaimDead(ctx context.Context, segs ...Segment) (all []Reclaimed, err error) {
-	if len(segs) == 0 {
-		return nil, nil
-	}
-	sessions, failed := l.sessionsOf(ctx, segs)
-	ids := map[SessionID]bool{}
-	for _, of := range sessions {
-		for _, id := range of {
-			ids[id] = true
-		}
-	}
-	dead, err := l.Dead(ctx, slices.Collect(maps.Keys(ids))...)
+// ReclaimDead makes due the rows of a tenant that dead sessions execute. It returns the segments
+// that have such rows. Where there are none it takes two round trips, whatever the number of
+// segments. If some segments fail it returns the others and an error.
+func (l *Ledger) ReclaimDead(ctx context.Context, t Tenant) (all []Reclaimed, err error) {
+	defer wrap(&err, "reclaim rows of dead sessions of %s", t)
+	fields, err := l.rdb.HKeys(ctx, tenantKey(t, "sessions")).Result()
 	if err != nil {
-		return nil, errors.Join(failed, err)
+		return nil, err
 	}
-	for i, seg := range segs {
-		of := slices.DeleteFunc(sessions[i], func(id SessionID) bool { return !slices.Contains(dead, id) })
-		if len(of) == 0 {
+	slices.Sort(fields)
+	var ids []SessionID
+	for _, field := range fields {
+		id, _, _ := strings.Cut(field, ",")
+		ids = append(ids, SessionID(id))
+	}
+	dead, failed := l.Dead(ctx, slices.Compact(ids)...)
+	for _, field := range fields {
+		id, name, _ := strings.Cut(field, ",")
+		if !slices.Contains(dead, SessionID(id)) {
 			continue
 		}
-		n, _, err := l.Reclaim(ctx, seg, of...)
+		n, seg, err := 0, Segment{}, error(nil)
+		if seg, err = ParseSegment(t, name); err == nil {
+			n, _, err = l.Reclaim(ctx, seg, SessionID(id))
+		}
 		if n > 0 {
 			all = append(all, Reclaimed{Segment: seg, Rows: n})
 		}
-		if err != nil && !isNotFound(err) {
-			failed = errors.Join(failed, err)
-		}
+		failed = errors.Join(failed, err)
 	}
 	return all, failed
 }
 
-// sessionsOf returns the sessions that have rows in progress, by segment.
-func (l *Ledger) sessionsOf(ctx context.Context, segs []Segment) (sessions [][]SessionID, failed error) {
-	answers := make([]*redis.StringSliceCmd, len(segs))
-	_, _ = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // each answer has its error
-		for i, seg := range segs {
-			answers[i] = p.HKeys(ctx, segmentKey(seg, "sessions"))
-		}
-		return nil
-	})
-	sessions = make([][]SessionID, len(segs))
-	for i, a := range answers {
-		names, err := a.Result()
-		if err != nil {
-			failed = errors.Join(failed, fmt.Errorf("segment %s: read sessions: %w", segs[i], err))
-		}
-		for _, name := range names {
-			sessions[i] = append(sessions[i], SessionID(name))
-		}
-	}
-	return sessions, failed
-}
-
-// Reclaim makes due the rows of a segment that dead sessions execute: at once, or after a wait
+// Reclaim makes due the rows of a segment that a dead session executes: at once, or after a wait
 // that grows if executions of the row have died before: see [Checkpoint.Died]. It returns the
 // number of rows.
-func (l *Ledger) Reclaim(ctx context.Context, seg Segment, dead ...SessionID) (n int, r Receipt, err error) {
+func (l *Ledger) Reclaim(ctx context.Context, seg Segment, dead SessionID) (n int, r Receipt, err error) {
 	defer wrap(&err, "segment %s: reclaim", seg)
 	for from := 0; from >= 0; {
-		a, err := l.onSegment(ctx, reclaimScript, seg, append([]any{from, scriptRows}, texts(dead)...)...)
+		a, err := l.onSegment(ctx, reclaimScript, seg, from, scriptRows, string(dead))
 		if err != nil {
 			return n, r, err
 		}

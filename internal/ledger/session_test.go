@@ -146,6 +146,16 @@ func TestSessions(t *testing.T) {
 	}
 }
 
+// inProgress returns the number of rows in progress by session and segment, as Redis has them.
+func (w *worker) inProgress() map[string]string {
+	w.t.Helper()
+	all, err := w.rdb.HGetAll(w.t.Context(), ledger.ListKey(w.tenant, "sessions")).Result()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return all
+}
+
 func TestReclaimDead(t *testing.T) {
 	w := newWorker(t)
 	other := on(t, w.rdb)
@@ -155,7 +165,7 @@ func TestReclaimDead(t *testing.T) {
 	_, row := w.take(seg)
 	alive, kept := other.take(seg)
 	w.passSessions(ledger.DeadAfter+ledger.RenewEvery, other)
-	reclaimed, err := other.ReclaimDead(t.Context(), seg)
+	reclaimed, err := other.ReclaimDead(t.Context(), tenant)
 	if err != nil || len(reclaimed) != 1 || reclaimed[0].Segment != seg || reclaimed[0].Rows != 1 {
 		t.Fatalf("reclaimed %+v, %v", reclaimed, err)
 	}

@@ -591,7 +591,19 @@ func (s *simulation) difference() string {
 	for n := range s.model.segments {
 		all = append(all, s.rows(segment(s.subject, n)))
 	}
-	return s.model.difference(all, now.Add(time.Second))
+	want := map[string]int{}
+	for n, m := range s.model.segments {
+		for _, r := range m.rows {
+			if r.phase == ledger.PhaseInProgress {
+				want[fmt.Sprintf("%s,%s", r.session, segment(s.subject, n))]++
+			}
+		}
+	}
+	d := s.model.difference(all, now.Add(time.Second))
+	if have := s.inProgress(); fmt.Sprint(have) != fmt.Sprint(want) {
+		d += fmt.Sprintf("\nin progress\n\thave %v\n\twant %v", have, want)
+	}
+	return d
 }
 
 // end resumes the run, executes due rows until none is left, and checks that the run has ended

@@ -29,14 +29,12 @@ const (
 func (l *Ledger) Sweep(ctx context.Context, t Tenant) (deleted int, err error) {
 	defer wrap(&err, "sweep runs of %s", t)
 	a, err := l.onTenant(ctx, clockScript, t)
-	if err != nil {
+	if err != nil || len(a) == 1 {
 		return 0, err
 	}
-	if a.int(3) > 0 { // Redis may have lost it, on another node than that of the tenant
-		err := noMemory(l.rdb.SAdd(ctx, tenantsKey, string(t)).Err())
-		if err != nil && !errors.Is(err, ErrNoMemory) {
-			return 0, err
-		}
+	// Redis may have lost it, on another node than that of the tenant.
+	if err := noMemory(l.rdb.SAdd(ctx, tenantsKey, string(t)).Err()); err != nil && !errors.Is(err, ErrNoMemory) {
+		return 0, err
 	}
 	steady, now, end := fromMillis(a.int(1)), fromMillis(a.int(2)), time.Now().Add(sweepFor)
 	trash, err := l.rdb.HGetAll(ctx, tenantKey(t, "trash")).Result()

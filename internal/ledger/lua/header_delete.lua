@@ -18,7 +18,7 @@ for _, list in ipairs(lists) do redis.call('ZREM', list, entry) end
 for i = 1, n, 1000 do redis.call('ZREM', due, unpack(segments(i - 1, math.min(i + 999, n)))) end
 redis.call('ZREM', due, scanRow)
 if n <= 1 and not h[4] and not h[5] then
-  redis.call('UNLINK', header, sums, unpack(KEYS, 14))
+  redis.call('UNLINK', header, sums, unpack(KEYS, run_keys + 1))
   return {'ok', -1}
 end
 redis.call('HSETNX', header, 'deleting_at', text(now()))

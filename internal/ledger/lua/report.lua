@@ -10,7 +10,8 @@ end
 -- report returns when the segment is to be inspected next, in ms, and the phases of its open rows.
 --
 -- The time is 0 for now, -1 if nothing becomes due by itself. A segment with rows in progress is
--- inspected every five seconds, since their session may have died. The phases are numbers of rows:
+-- inspected every minute, so that one that is inspected late tells a jump of Redis' clock from an
+-- execution that takes long. The phases are numbers of rows:
 -- queued, waiting at check, due of these, waiting at ready, due of these, released, running, and
 -- never begun but due later.
 local function report(t, flags, before)

@@ -103,6 +103,14 @@ end
 -- release or execution that ended last from one that was superseded.
 local function short(random) return string.sub(random, 1, 6) end
 
+local own = '' -- the name of this segment: see control
+
+-- inSession counts rows that begin or end in a session.
+local function inSession(session, n)
+  local field = session .. ',' .. own
+  if redis.call('HINCRBY', sessions, field, n) <= 0 then redis.call('HDEL', sessions, field) end
+end
+
 -- free ends a row's release or execution.
 local function free(row, execution)
   redis.call('HDEL', executions, row)
@@ -111,14 +119,13 @@ local function free(row, execution)
     return
   end
   redis.call('ZREM', running, row)
-  local session = string.match(execution, ',(.*)$') or ''
-  if redis.call('HINCRBY', sessions, session, -1) <= 0 then redis.call('HDEL', sessions, session) end
+  inSession(string.match(execution, ',(.*)$') or '', -1)
 end
 
 -- clear removes everything that is stored of rows apart from their results.
 local function clear()
   redis.call('UNLINK', first, check, ready, intended_check, intended_ready, values, released, running, executions,
-    intents, active, sessions, order)
+    intents, active, order)
 end
 
 local scans = false -- whether this is the segment of a scan's row: see control
@@ -180,6 +187,7 @@ end
 local function control()
   local name = redis.call('HGET', head, 'name')
   if not name then return end
+  own = name
   local entry, number = string.match(name, '^(.*)/(%d+)$')
   local h = redis.call('HMGET', header, 'inc', 'flags', 'not_before', 'segments')
   scans = tonumber(number) == scan_segment

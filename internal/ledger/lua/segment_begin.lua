@@ -20,7 +20,7 @@ local function begin(row)
     redis.call('ZADD', running, text(t), row)
     redis.call('SETBIT', active, row, 1)
     redis.call('HSET', executions, row, execution)
-    redis.call('HINCRBY', sessions, session, 1)
+    inSession(session, 1)
   end
   local value, damaged = load(row)
   return {'admitted', value, intent, damaged and 1 or 0}

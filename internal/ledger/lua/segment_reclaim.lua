@@ -1,10 +1,9 @@
--- ARGV: place from which on rows in progress are read, the most rows to read, dead
--- sessions. Makes due rows of executions that belong to these. Answers with {number of
+-- ARGV: place from which on rows in progress are read, the most rows to read, a dead
+-- session. Makes due rows of executions that belong to it. Answers with {number of
 -- rows, place of the next row or -1}.
 local flags, before, entry, name = control()
 if not flags then return {'missing'} end
-local from, most, dead, t, n = tonumber(ARGV[1]), tonumber(ARGV[2]), {}, now(), 0
-for i = 3, #ARGV do dead[ARGV[i]] = true end
+local from, most, t, n = tonumber(ARGV[1]), tonumber(ARGV[2]), now(), 0
 
 -- die ends the execution of a row that died with its worker. Which row was the cause is
 -- not known, so the first time the row is due at once. From the second time on it waits,
@@ -23,7 +22,7 @@ allowWrites()
 local rows = redis.call('ZRANGE', running, from, from + most - 1)
 for _, row in ipairs(rows) do
   local execution = redis.call('HGET', executions, row) or ''
-  if dead[string.match(execution, ',(.*)$') or ''] then
+  if string.match(execution, ',(.*)$') == ARGV[3] then
     die(row, execution)
     n = n + 1
   end

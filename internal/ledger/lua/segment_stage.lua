@@ -7,7 +7,7 @@ if no then return no end
 local number, sum = tonumber(digits), ARGV[4]
 local before = tonumber(redis.call('HGET', header, 'staged'))
 redis.call('HSET', header, 'staged', text(math.max(before, number + 1)), 'staged_at', text(now()))
-redis.call('UNLINK', unpack(KEYS, 1, 20))
+redis.call('UNLINK', unpack(KEYS, 1, segment_keys))
 redis.call('SETRANGE', sums, text(number * #sum), sum)
 redis.call('HSET', head, 'name', ARGV[1], 'rows', ARGV[3], 'per', ARGV[5], 'next', ARGV[7], 'settled', '0')
 if ARGV[6] ~= '' then redis.call('SET', order, ARGV[6]) end

@@ -1,6 +1,7 @@
 -- Advances the time by which runs are deleted. Answers {'ok', that time in ms, Redis' time in
--- ms, number of runs, some of which count twice}.
+-- ms}; without the times if the tenant has no runs: then no time need pass.
+if redis.call('EXISTS', runs, singles, open, staged, ended, trash) == 0 then return {'ok'} end
 local at, t = steady()
 allowWrites()
 advance(at, t)
-return {'ok', at, t, redis.call('ZCARD', runs) + redis.call('ZCARD', singles) + redis.call('ZCARD', ended)}
+return {'ok', at, t}

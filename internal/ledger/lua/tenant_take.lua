@@ -1,13 +1,19 @@
 -- ARGV: the most segments, at most 1,000, ms until they are due again unless they are inspected.
 -- Answers {'ok', segments that are to be inspected now, when the next is due in ms, 0 for now, or
--- -1, now, the first runs that have ended and are not finished}.
-local t = now()
-local most = math.min(ARGV[1], 1000)
-local segments = redis.call('ZRANGEBYSCORE', due, '-inf', text(t), 'LIMIT', 0, most)
-for _, segment in ipairs(redis.call('ZRANGEBYSCORE', due, '(' .. text(t + ahead_ms), '+inf', 'LIMIT', 0, most - #segments)) do
-  segments[#segments + 1] = segment
-end
-if #segments > 0 then
+-- -1, now, the first runs that have ended and are not finished, 1 if rows are in progress}.
+local t, lists = now(), redis.call('EXISTS', due, finishing, sessions)
+if lists == 0 then return {'ok', {}, -1, t, {}, 0} end
+
+local function score(place) return tonumber(redis.call('ZRANGE', due, place, place, 'WITHSCORES')[2]) end
+
+local segments, next = {}, score(0)
+if next then lists = lists - 1 end
+if next and (next <= t or score(-1) > t + ahead_ms) then
+  local most = math.min(ARGV[1], 1000)
+  segments = redis.call('ZRANGEBYSCORE', due, '-inf', text(t), 'LIMIT', 0, most)
+  for _, segment in ipairs(redis.call('ZRANGEBYSCORE', due, '(' .. text(t + ahead_ms), '+inf', 'LIMIT', 0, most - #segments)) do
+    segments[#segments + 1] = segment
+  end
   local entries = {}
   for _, segment in ipairs(segments) do
     entries[#entries + 1] = text(t + ARGV[2])
@@ -15,6 +21,8 @@ if #segments > 0 then
   end
   allowWrites()
   redis.call('ZADD', due, unpack(entries))
+  next = score(0)
 end
-local next = tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2])
-return {'ok', segments, next and math.max(next, 0) or -1, t, redis.call('ZRANGE', finishing, 0, 99)}
+next = next and math.max(next, 0) or -1
+if lists == 0 then return {'ok', segments, next, t, {}, 0} end
+return {'ok', segments, next, t, redis.call('ZRANGE', finishing, 0, 99), redis.call('EXISTS', sessions)}
