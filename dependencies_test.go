@@ -49,7 +49,7 @@ var rooms = map[string]room{
 	"internal/intake": {
 		3210, "dnscheck engine ledger redisconn runs scan spelling sweep untrusted tasks tasks/handlers",
 	},
-	"internal/ledger":     {4610, "untrusted"},
+	"internal/ledger":     {4590, "untrusted"},
 	"internal/logtest":    {50, ""},
 	"internal/metrics":    {700, "apiclient health ledger pace redisconn runs status sweep tenant"},
 	"internal/otlptest":   {150, ""},
