@@ -29,8 +29,8 @@ func (s *site) ranked(rank int) *dispatch.Dispatcher {
 	})
 }
 
-// TestIdleCosts counts the commands of the dispatchers of a tenant that has nothing due, those inside
-// scripts too: at most one a second.
+// TestIdleCosts counts the commands of the dispatchers of a tenant that has nothing due, those
+// inside scripts too: at most one a second.
 func TestIdleCosts(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -69,6 +69,7 @@ func TestIdleCosts(t *testing.T) {
 func TestSleepingDispatcher(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {
+		redistest.Mini(t) // the times are exact
 		d, other := s.ranked(0), s.ranked(1)
 		s.wakes(d)
 		s.await("the first one is active", d.Active)
@@ -91,7 +92,7 @@ func TestSleepingDispatcher(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(100 * time.Millisecond) {
+		for begun := time.Now(); time.Since(begun) < awaitSleep; time.Sleep(100 * time.Millisecond) {
 			if !d.Active() || other.Active() {
 				t.Fatalf("active are %t and %t", d.Active(), other.Active())
 			}
@@ -114,6 +115,7 @@ func TestSleepingDispatcherDies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			onSite(t, func(t *testing.T, s *site) {
+				redistest.Mini(t) // the times are exact
 				submit := func() {
 					due := time.Now().Add(tt.due)
 					s.submit("a", handlers.Update, s.domains(1), func(n *ledger.NewRun) { n.NotBefore = due })
@@ -144,6 +146,7 @@ func TestSleepingDispatcherDies(t *testing.T) {
 func TestSleepingDispatcherStops(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {
+		redistest.Mini(t) // the times are exact
 		first, second := s.ranked(0), s.ranked(1)
 		stop := s.wakes(first)
 		s.await("the first one is active", first.Active)

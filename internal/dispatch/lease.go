@@ -38,7 +38,7 @@ func NewLease(rdb redis.UniversalClient, t ledger.Tenant, session ledger.Session
 
 // takeLease stores <protocol>:<session> unless another session of at least the same protocol has
 // the lease, and returns for how many ms that one has it, or -1 if this one has. That one keeps
-// it for ARGV[4] ms at most. The first write of a new lease is a DEL, so that it works at maxmemory.
+// it for ARGV[4] ms at most. A new lease begins with a DEL, so that it passes at maxmemory.
 var takeLease = redis.NewScript(`
 local present, own = redis.call('GET', KEYS[1]), ARGV[1] .. ':' .. ARGV[2]
 if present == own then

@@ -113,8 +113,9 @@ func (l *Ledger) ReclaimDead(ctx context.Context, t Tenant) (all []Reclaimed, er
 		if !slices.Contains(dead, SessionID(id)) {
 			continue
 		}
-		n, seg, err := 0, Segment{}, error(nil)
-		if seg, err = ParseSegment(t, name); err == nil {
+		n := 0
+		seg, err := ParseSegment(t, name)
+		if err == nil {
 			n, _, err = l.Reclaim(ctx, seg, SessionID(id))
 		}
 		if n > 0 {
