@@ -47,9 +47,9 @@ var rooms = map[string]room{
 	"internal/health":     {1350, "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks"},
 	"internal/httpapi":    {1450, "intake ledger status tenant untrusted web tasks"},
 	"internal/intake": {
-		3230, "dnscheck engine ledger redisconn scan spelling sweep untrusted tasks tasks/handlers",
+		3220, "dnscheck engine ledger redisconn scan spelling sweep untrusted tasks tasks/handlers",
 	},
-	"internal/ledger":     {4870, "untrusted"},
+	"internal/ledger":     {4860, "untrusted"},
 	"internal/ledgertest": {150, "ledger"},
 	"internal/logtest":    {50, ""},
 	"internal/metrics":    {700, "apiclient health ledger pace redisconn status sweep tenant"},
@@ -65,7 +65,7 @@ var rooms = map[string]room{
 	"internal/simulation": {50, ""},
 	"internal/spelling":   {100, ""},
 	"internal/status": {
-		2850,
+		2840,
 		"dnscheck cli dispatch engine intake ledger pace provider redisconn sweep sweep/schedule tenant untrusted tasks tasks/handlers",
 	},
 	"internal/sweep":          {1450, "dnscheck events untrusted"},
