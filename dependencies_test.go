@@ -49,7 +49,7 @@ var rooms = map[string]room{
 	"internal/intake": {
 		3240, "dnscheck engine ledger redisconn scan spelling sweep untrusted tasks tasks/handlers",
 	},
-	"internal/ledger":     {4870, "untrusted"},
+	"internal/ledger":     {4860, "untrusted"},
 	"internal/ledgertest": {150, "ledger"},
 	"internal/logtest":    {50, ""},
 	"internal/metrics":    {700, "apiclient health ledger pace redisconn status sweep tenant"},

@@ -55,8 +55,8 @@ func (l *Ledger) OpenTenants(ctx context.Context) ([]Tenant, error) {
 	return slices.DeleteFunc(tenants, func(t Tenant) bool { return open[t].Val()+singles[t].Val() == 0 }), nil
 }
 
-// Runs returns the runs of these tenants, or of all if none is named, without single rows, the newest
-// first. If headers cannot be read it returns the other runs and an error.
+// Runs returns the runs of these tenants, or of all if none is named, without single rows, the
+// newest first. If headers cannot be read it returns the other runs and an error.
 func (l *Ledger) Runs(ctx context.Context, tenants ...Tenant) ([]Run, error) {
 	return l.list(ctx, "runs", tenants)
 }
@@ -171,8 +171,8 @@ type Query struct {
 }
 
 // Page returns the newest runs of all tenants that match, without single rows. If there may be
-// more, next is where to continue; else it is the zero Place. A page of which MaxRead runs were read
-// may be short of Limit, or empty.
+// more, next is where to continue; else it is the zero Place. A page of which MaxRead runs were
+// read may be short of Limit, or empty.
 func (l *Ledger) Page(ctx context.Context, q Query) (page []Run, next Place, err error) {
 	defer wrap(&err, "list runs")
 	tenants, err := l.Tenants(ctx)
@@ -290,8 +290,8 @@ func (l *Ledger) newest(ctx context.Context, list string, tenants []Tenant, afte
 }
 
 // entriesAfter returns the next entries of the tenants' lists behind one of them, in order, and
-// whether there are more: then it is one entry at least. It reads n of each list, in one round trip.
-// What it has read of all lists together is complete up to the first place at which a list may go on.
+// whether there are more: then it is one entry at least. It reads n of each list, in one round
+// trip. What it has read of all of them is complete up to the first place where a list may go on.
 func (l *Ledger) entriesAfter(ctx context.Context, list string, tenants []Tenant, after *entry,
 	n int) (all []entry, more bool, err error) {
 	span := &redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: int64(n)}

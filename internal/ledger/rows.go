@@ -228,8 +228,8 @@ func (l *Ledger) eachOf(ctx context.Context, seg Segment, which Selection, from,
 	return true, nil
 }
 
-// Contents returns up to n rows of a run as they were stored, from number first on, fewer only where
-// the rows end.
+// Contents returns up to n rows of a run as they were stored, from number first on, fewer only
+// where the rows end.
 func (l *Ledger) Contents(ctx context.Context, run Run, first int64, n int) (all [][]byte, err error) {
 	for r, err := range l.Each(ctx, run, Every, first) {
 		if err == nil && r.Content == nil {
