@@ -25,8 +25,10 @@ type DomainRow struct {
 // DomainRows returns the rows about a discovery domain in all runs of the tenant that are about
 // domains, those of the newest run first, whatever organization they name. There is no index: every
 // stored row of these runs is read, but only those that contain the domain's id, in any case, are
-// parsed. Rows that were submitted as single rows are among them until they are settled.
-func DomainRows(ctx context.Context, l *runs.Ledger, tenant, domain string) iter.Seq2[DomainRow, error] {
+// parsed. Rows that were submitted as single rows are among them until they are settled. Rows that
+// have the domain's name instead of its id are among them if name is that, and organization theirs.
+func DomainRows(ctx context.Context, l *runs.Ledger, tenant, domain, organization,
+	name string) iter.Seq2[DomainRow, error] {
 	return func(yield func(DomainRow, error) bool) {
 		all, err := listedOrOpen(ctx, l)
 		if err != nil {
@@ -37,7 +39,7 @@ func DomainRows(ctx context.Context, l *runs.Ledger, tenant, domain string) iter
 			if kind, _ := tasks.KindOf(string(r.Kind)); string(r.Tenant) != tenant || !kind.Has("discovery_domain_id") {
 				continue
 			}
-			for row, err := range rowsOfRun(ctx, l, r, domain) {
+			for row, err := range rowsOfRun(ctx, l, r, domain, organization, name) {
 				if !yield(row, err) || err != nil {
 					return
 				}
@@ -64,7 +66,8 @@ func listedOrOpen(ctx context.Context, l *runs.Ledger) ([]ledger.Run, error) {
 }
 
 // rowsOfRun returns the rows of one run about a domain. A run that is deleted meanwhile has none.
-func rowsOfRun(ctx context.Context, l *runs.Ledger, r ledger.Run, domain string) iter.Seq2[DomainRow, error] {
+func rowsOfRun(ctx context.Context, l *runs.Ledger, r ledger.Run, domain, organization,
+	name string) iter.Seq2[DomainRow, error] {
 	return func(yield func(DomainRow, error) bool) {
 		stored, err := newStoredRows(l, r)
 		if err = cmp.Or(ctx.Err(), err); err != nil {
@@ -72,11 +75,17 @@ func rowsOfRun(ctx context.Context, l *runs.Ledger, r ledger.Run, domain string)
 			return
 		}
 		needles := [][]byte{[]byte(strings.ToLower(domain))}
+		if name != "" {
+			needles = append(needles, []byte(name))
+		}
 		if r.Format != FormatCSV {
 			needles = append(needles, []byte(`\u`)) // a row of JSON may contain the text in escapes
 		}
 		for row, err := range l.Search(ctx, r, needles...) {
 			m := stored.rowMembers(row.Source)
+			if name != "" && m.Domain == "" && m.Name == name && m.Organization == organization {
+				m.Domain = domain
+			}
 			switch {
 			case errors.Is(err, ledger.ErrNotFound):
 				return
@@ -93,6 +102,7 @@ func rowsOfRun(ctx context.Context, l *runs.Ledger, r ledger.Run, domain string)
 type rowMembers struct {
 	Organization string `json:"organization_id"`
 	Domain       string `json:"discovery_domain_id"`
+	Name         string `json:"domain"`
 }
 
 // rowMembers reads a row, which may be a bad one.

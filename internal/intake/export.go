@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -102,9 +103,14 @@ func export(ctx context.Context, l *runs.Ledger, r ledger.Run, format string, ra
 		if err != nil {
 			return rows, err
 		}
+		row.Source = withID(row)
 		added := stored.result(row)[:len(columns):len(columns)]
 		if letters {
-			added = append(added, adviceOf(*row.Result)...)
+			advice := adviceOf(*row.Result)
+			if name := stored.rowMembers(row.Source).Name; advice == nil && name != "" {
+				advice = []string{name}
+			}
+			added = append(added, advice...)
 		}
 		if w.csv != nil { // a row that was not checked has no advice
 			added = append(added, make([]string, len(names)-len(added))...)
@@ -192,6 +198,28 @@ func (s *storedRows) result(row runs.RowState) []string {
 		}
 	}
 	return []string{string(row.Outcome()), reason, strconv.FormatInt(row.Item, 10), domain, at, template}
+}
+
+// withID returns the stored row, with the id that a worker has found if the row has the domain's
+// name instead.
+func withID(row runs.RowState) []byte {
+	if !bytes.HasPrefix(row.Source, []byte{'{'}) || !bytes.Contains(row.Source, []byte(`"domain"`)) ||
+		bytes.Contains(row.Source, []byte(`"discovery_domain_id"`)) {
+		return row.Source
+	}
+	id := ""
+	if row.Record != nil {
+		id = row.Record.ID
+	}
+	if e, err := handlers.ReadEvidence(row.Evidence); err == nil && e.Compared != nil {
+		id = e.Compared.DiscoveryDomainID
+	} else if err == nil && e.Record != nil {
+		id = e.Record.ID
+	}
+	if id == "" {
+		return row.Source
+	}
+	return fmt.Appendf(nil, `{"discovery_domain_id":%s,%s`, jsonString(id), row.Source[1:])
 }
 
 // adviceOf returns the values of adviceNames for a row that has expired, or nil.

@@ -61,7 +61,8 @@ func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *runs.Ledger, na
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return found, err
 	}
-	for row, err := range intake.DomainRows(ctx, l, name.Tenant, name.ID) {
+	known := cmp.Or(found.Known, &KnownDomain{})
+	for row, err := range intake.DomainRows(ctx, l, name.Tenant, name.ID, name.Organization, known.Name) {
 		switch {
 		case err != nil:
 			return found, err
