@@ -93,6 +93,21 @@ func TestParse(t *testing.T) {
 		{"verify, name and value", tasks.TypeVerify, verifyRow("verification_txt", "name=a value+1e+3"),
 			tasks.Defaults{}, ""},
 		{"verify, one quotation mark", tasks.TypeVerify, verifyRow("verification_txt", `a"`), tasks.Defaults{}, ""},
+		{"verify by name", tasks.TypeVerify, row("organization_id", "o", "domain", "Bücher.Example."),
+			tasks.Defaults{}, ""},
+		{"verify by name alone", tasks.TypeVerify, row("domain", "acme.example"), tasks.Defaults{}, ""},
+		{"verify by name, in the id's place", tasks.TypeVerify,
+			row("organization_id", "o", "discovery_domain_id", "acme.example"), tasks.Defaults{}, ""},
+		{"verify by id and name", tasks.TypeVerify, verifyRow("domain", "acme.example"), tasks.Defaults{}, ""},
+		{"verify by name, id without organization", tasks.TypeVerify,
+			row("discovery_domain_id", "d", "domain", "acme.example"), tasks.Defaults{}, "organization_id"},
+		{"verify, wildcard", tasks.TypeVerify, row("domain", "*.acme.example"), tasks.Defaults{}, `"*"`},
+		{"verify, empty label", tasks.TypeVerify, row("domain", "acme..example"), tasks.Defaults{}, "acme..example"},
+		{"verify, long label", tasks.TypeVerify, row("domain", strings.Repeat("a", 64)+".example"), tasks.Defaults{}, "aaaa"},
+		{"verify, long name", tasks.TypeVerify, row("domain", strings.Repeat("a.", 130)+"example"), tasks.Defaults{}, "a.a."},
+		{"verify, public suffix", tasks.TypeVerify, row("domain", "co.uk"), tasks.Defaults{}, "public suffix"},
+		{"verify, address", tasks.TypeVerify, row("domain", "192.0.2.1"), tasks.Defaults{}, "192.0.2.1"},
+		{"verify, URL", tasks.TypeVerify, row("domain", "https://acme.example/"), tasks.Defaults{}, "acme.example"},
 		{"update", tasks.TypeUpdate, verifyRow("status", "pending"), tasks.Defaults{}, ""},
 		{"update of nothing", tasks.TypeUpdate, verifyRow(), tasks.Defaults{}, "status"},
 		{"update by defaults", tasks.TypeUpdate, verifyRow(), pending, ""},
@@ -124,7 +139,7 @@ func TestContentAsJSON(t *testing.T) {
 	}
 	k, _ := tasks.KindOf(tasks.TypeVerify)
 	for _, txt := range texts {
-		r, err := k.Parse([]string{"o", "d", "", txt, ""}, tasks.Defaults{})
+		r, err := k.Parse([]string{"o", "d", "", "", txt, ""}, tasks.Defaults{})
 		if err != nil {
 			t.Fatal(err)
 		}

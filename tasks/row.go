@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -13,6 +14,35 @@ type Column struct {
 	Name     string
 	Bool     bool // true or false; text otherwise
 	Required bool
+	Or       string // the column that a row may have instead of a required one; "": none
+}
+
+// Usage lists columns as a usage line does: required ones first, then the optional ones in
+// brackets.
+func Usage(columns []Column) string {
+	var required, optional []string
+	or := ""
+	for _, c := range columns {
+		if c.Required {
+			required, or = append(required, c.Name), c.Or
+		}
+	}
+	for _, c := range columns {
+		if !c.Required && c.Name != or {
+			optional = append(optional, c.Name)
+		}
+	}
+	words := strings.Join(required, ", ")
+	if or != "" {
+		words += " (or " + or + ")"
+	}
+	switch {
+	case len(optional) == 0:
+		return words
+	case words == "":
+		return "[" + strings.Join(optional, ", ") + "]"
+	}
+	return words + "[, " + strings.Join(optional, ", ") + "]"
 }
 
 // Kind describes the rows of a run: what people read of them, and how one is checked.
@@ -71,18 +101,34 @@ type Row struct {
 	values       []string        // of the columns, in their order; "": none
 	object       json.RawMessage // of kinds whose rows are whole objects
 	organization string          // that the row is about
+	domain       string          // the name that the row has for it; "": none
 	template     apiclient.TemplateRequest
 }
 
 // Organization is the organization that the row is about; empty for templates.
 func (r Row) Organization() string { return r.organization }
 
-// AppendSubject appends the values of the required columns to b, or a template's name: two
-// rows about the same subject are the same work, or contradict each other.
+// Domain is the name of the domain that the row is about, as [dnscheck.CheckDomain] returns it;
+// empty if the row has none.
+func (r Row) Domain() string { return r.domain }
+
+// NeedsIDs reports whether the row names a domain without its organization: it can be stored with
+// the ids of [Kind.WithIDs] only.
+func (r Row) NeedsIDs() bool { return r.domain != "" && r.organization == "" }
+
+// WithIDs returns the row of a domain with these ids.
+func (k Kind) WithIDs(r Row, organization, domain string) (Row, error) {
+	values := slices.Clone(r.values)
+	values[0], values[1] = organization, domain
+	return k.Parse(values, nil)
+}
+
+// AppendSubject appends the values of the required columns to b, or a name: two rows about the same
+// subject are the same work, or contradict each other.
 func (r Row) AppendSubject(b []byte) []byte {
 	for i, column := range r.columns {
 		if column.Required {
-			b = append(append(b, r.values[i]...), 0) // no text has a NUL
+			b = append(append(b, cmp.Or(r.values[i], r.domain)...), 0) // no text has a NUL
 		}
 	}
 	return append(b, r.template.Name...)

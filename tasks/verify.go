@@ -19,7 +19,11 @@ const TypeVerify = "domain:verify"
 var verify = Kind{
 	Name: TypeVerify, Command: "domains verify",
 	Label: "Prove by DNS that organizations own their discovery domains, and set them to verified.",
-	Help: `With --pending no rows are given: a worker scans the organizations, at the tenant's pace, and each pending domain becomes a
+	Help: `A domain may be named by its name (domain) instead of its id: in punycode or Unicode, in any case. A worker finds it among the
+domains of organization_id. Without organization_id the ids are those of the last row about the domain that was executed, from
+any source. A row is refused if the record has another name.
+
+With --pending no rows are given: a worker scans the organizations, at the tenant's pace, and each pending domain becomes a
 row of the run. That takes one request for each organization and one for each hundred of them.
 
 Examples:
@@ -27,16 +31,31 @@ Examples:
     enqueue domains verify domains.csv --follow
     enqueue domains verify --pending`,
 	Columns: []Column{
-		{Name: "organization_id", Required: true}, {Name: "discovery_domain_id", Required: true},
+		{Name: "organization_id", Required: true, Or: "domain"},
+		{Name: "discovery_domain_id", Required: true, Or: "domain"}, {Name: "domain"},
 		{Name: "verification_host"}, {Name: "verification_txt"}, {Name: "use_for_organization_discovery", Bool: true},
 	},
 	Scopes:   []string{UpdateDomains, ReadDomains},
 	Awaits:   true,
 	Proves:   true,
 	Requests: 2, // a GET, to prove it, and the PATCH
-	check: func(r *Row) error {
-		return VerifyRow{OrganizationID: r.values[0], DiscoveryDomainID: r.values[1], VerificationHost: r.values[2],
-			VerificationTXT: r.values[3]}.Validate()
+	check: func(r *Row) (err error) {
+		v := r.values
+		if v[2] == "" && strings.Contains(v[1], ".") { // no id has a dot
+			v[1], v[2] = "", v[1]
+		}
+		if v[2] != "" {
+			if r.domain, err = dnscheck.CheckDomain(v[2]); err != nil {
+				return err
+			}
+			v[2] = r.domain
+		}
+		row := VerifyRow{OrganizationID: v[0], DiscoveryDomainID: v[1], Domain: v[2], VerificationHost: v[3],
+			VerificationTXT: v[4]}
+		if v[0] == "" && v[1] == "" { // whoever submits it finds the ids
+			return row.checkRecord()
+		}
+		return row.Validate()
 	},
 }
 
@@ -45,8 +64,11 @@ const DefaultGiveUp = 72 * time.Hour
 
 // VerifyRow is the content of a row of [TypeVerify].
 type VerifyRow struct {
-	OrganizationID    string `json:"organization_id"`
+	OrganizationID string `json:"organization_id"`
+	// DiscoveryDomainID may be empty if Domain is not: a worker finds it.
 	DiscoveryDomainID string `json:"discovery_domain_id"`
+	// Domain, if given, must be the name of the record, in any form.
+	Domain string `json:"domain,omitempty"`
 	// VerificationHost and VerificationTXT, if given, must be those of the record.
 	VerificationHost string `json:"verification_host,omitempty"`
 	VerificationTXT  string `json:"verification_txt,omitempty"`
@@ -74,9 +96,21 @@ const maxToken = 4096
 
 // Validate checks the row, as far as that needs no tenant.
 func (r VerifyRow) Validate() error {
-	if err := CheckDomainIDs(r.OrganizationID, r.DiscoveryDomainID); err != nil {
+	err := apiclient.CheckID("organization_id", r.OrganizationID)
+	if r.DiscoveryDomainID != "" || r.Domain == "" {
+		err = CheckDomainIDs(r.OrganizationID, r.DiscoveryDomainID)
+	}
+	if err == nil && r.Domain != "" {
+		_, err = dnscheck.CheckDomain(r.Domain)
+	}
+	if err != nil {
 		return err
 	}
+	return r.checkRecord()
+}
+
+// checkRecord checks what the row says of the record.
+func (r VerifyRow) checkRecord() error {
 	if r.VerificationHost != "" {
 		if err := dnscheck.CheckHost(r.VerificationHost); err != nil {
 			return fmt.Errorf("verification_host: %w", err)

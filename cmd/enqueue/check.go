@@ -195,7 +195,8 @@ func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[status.TXTR
 func (c *checkCommand) read(file *rowsFile) (*intake.Reader, error) {
 	reader, err := intake.Open(file.name, file, intake.Schema{Ignore: c.IgnoreColumns, Columns: []tasks.Column{
 		{Name: "verification_host", Required: true}, {Name: "verification_txt", Required: true},
-		{Name: "organization_id"}, {Name: "discovery_domain_id"}, {Name: "use_for_organization_discovery", Bool: true},
+		{Name: "organization_id"}, {Name: "discovery_domain_id"}, {Name: "domain"},
+		{Name: "use_for_organization_discovery", Bool: true},
 	}})
 	if header, ok := errors.AsType[*intake.HeaderError](err); ok {
 		return nil, cli.Usage(header)

@@ -9,6 +9,7 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/intake"
+	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/status"
 	"orgops/internal/tenant"
@@ -30,10 +31,11 @@ func (t *tool) dryRun(ctx context.Context, in intake.Input, name string) error {
 	if !announced {
 		settings = assumed
 	}
+	in.Named = t.intake().Named(ctx, ledger.Tenant(name))
 	plan, err := in.Plan(settings.MaxClientsPerRequest)
 	t.printFound(in.Name, plan.Found)
 	if err != nil {
-		return interruptedOr(refusal(plan.Found, err))
+		return interruptedOr(refusal(plan.Found, name, err))
 	}
 	limit, err := settings.Limit()
 	if err != nil {

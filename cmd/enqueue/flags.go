@@ -55,6 +55,7 @@ type oneDomain struct {
 	Org    string `noenv:"true" placeholder:"ORG" help:"Organization id of a single domain, if several have it or no row about it was executed yet."`
 	Domain string `noenv:"true" placeholder:"NAME|ID" help:"A single domain instead of a file: its name or its discovery domain id."`
 	noFile bool   // the domain was given as a file, which does not exist
+	byName bool   // a row may have the domain's name
 }
 
 // take sets the domain if the file argument is a domain's name, and no such file exists.
@@ -74,14 +75,21 @@ func (o *oneDomain) take(file *string) {
 
 // row is the single row, or nil where a file is meant.
 func (o oneDomain) row(ctx context.Context, t *tool, tenant string) ([]byte, error) {
-	if o == (oneDomain{}) {
+	if o.Org == "" && o.Domain == "" {
 		return nil, nil
 	}
-	name, err := o.named(ctx, t, tenant)
-	if err != nil {
-		return nil, err
+	members := map[string]string{"organization_id": o.Org}
+	if o.byName && strings.Contains(o.Domain, ".") {
+		members["domain"] = o.Domain
 	}
-	return json.Marshal(map[string]string{"organization_id": name.Organization, "discovery_domain_id": name.ID})
+	if o.Org == "" || members["domain"] == "" { // else a worker finds it
+		name, err := o.named(ctx, t, tenant)
+		if err != nil {
+			return nil, err
+		}
+		members["organization_id"], members["discovery_domain_id"] = name.Organization, name.ID
+	}
+	return json.Marshal(members)
 }
 
 // named returns the domain's ids. Unless they are given, they are those of the index of names.
@@ -134,7 +142,11 @@ func (o oneDomain) unknown(asked status.DomainName, similar []status.KnownDomain
 	if len(similar) > 0 {
 		err = fmt.Errorf("%w; there is %s", err, listed(similar))
 	}
-	return cli.Fixed(err, "%s, or name it by --org and its id", status.LearnNames(asked.Tenant))
+	also := "it by --org and its id"
+	if o.byName {
+		also = "its organization by --org"
+	}
+	return cli.Fixed(err, "%s, or name %s", status.LearnNames(asked.Tenant), also)
 }
 
 // listed lists domains in an error.

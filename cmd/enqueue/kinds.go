@@ -17,22 +17,9 @@ invalid or failed.`
 // submitHelp returns the help of the command that submits rows of that kind.
 func submitHelp(name string) string {
 	kind, _ := tasks.KindOf(name)
-	columns, optional := "", ""
-	for _, c := range kind.Columns {
-		list := &columns
-		if !c.Required {
-			list = &optional
-		}
-		if *list != "" {
-			*list += ", "
-		}
-		*list += c.Name
-	}
-	if optional != "" {
-		columns += "[, " + optional + "]"
-	}
-	if columns != "" {
-		columns = "Columns: " + columns + "\n\n"
+	columns := ""
+	if len(kind.Columns) > 0 {
+		columns = "Columns: " + tasks.Usage(kind.Columns) + "\n\n"
 	}
 	return columns + kind.Help + "\n\n" + submitStatus
 }
@@ -58,6 +45,7 @@ func (c *verifyCommand) Run(ctx context.Context, t *tool) error {
 		return t.submitPending(ctx, o, c.Org)
 	}
 	var err error
+	c.byName = true
 	c.take(&o.File)
 	if o.one, err = c.row(ctx, t, c.Tenant); err != nil {
 		return err

@@ -293,7 +293,7 @@ func (t *tool) submitChosen(ctx context.Context, c *revokeCommand, run ledger.Ne
 		ledger.Tenant(c.Tenant), c.Label
 	sub, err := t.intake().SubmitChosen(ctx, run, rows)
 	if err != nil {
-		return refusal(sub.Found, unfinished(ctx, string(run.ID), err))
+		return refusal(sub.Found, string(run.Tenant), unfinished(ctx, string(run.ID), err))
 	}
 	if err := t.printSubmitted(ctx, sub); err != nil || !c.Follow {
 		return err

@@ -10,6 +10,7 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/status"
 	"orgops/tasks"
 )
 
@@ -96,7 +97,7 @@ func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile, in intak
 	sub, err := t.submitTo(ctx, o.Rejected, rows, in, run)
 	t.printFound(in.Name, sub.Found)
 	if err != nil {
-		return "", refusal(sub.Found, unfinished(ctx, string(sub.Run.ID), err))
+		return "", refusal(sub.Found, o.Tenant, unfinished(ctx, string(sub.Run.ID), err))
 	}
 	if !seen {
 		t.log.WarnContext(ctx, "no worker has served this tenant on this Redis: the rows wait until one starts", "tenant",
@@ -153,7 +154,7 @@ func (t *tool) printFound(name string, found intake.Found) {
 }
 
 // refusal returns the error of an input as the command ends with it.
-func refusal(found intake.Found, err error) error {
+func refusal(found intake.Found, tenant string, err error) error {
 	header, isHeader := errors.AsType[*intake.HeaderError](err)
 	bad, isBad := errors.AsType[*intake.BadRows](err)
 	mismatch, differs := errors.AsType[*ledger.MismatchError](err)
@@ -167,6 +168,9 @@ func refusal(found intake.Found, err error) error {
 		refused := fmt.Errorf("bad rows: %d of %d; nothing was submitted", bad.Total, found.Rows)
 		if bad.Total < found.Rows {
 			refused = cli.Fixed(refused, "to submit the others: --skip-invalid")
+		}
+		if bad.Unknown > 0 {
+			refused = cli.Fixed(refused, "%s, so that all are known by their names", status.LearnNames(tenant))
 		}
 		return &cli.StatusError{Status: cli.StatusRejected, Err: refused}
 	case differs:

@@ -84,8 +84,9 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 	states := &sweep.States{Tenant: t.Name, Store: sweep.NewStore(w.redis, t.Name), Notifier: notifier,
 		Keep: t.Cron.String() != ""}
 	verify := handlers.VerifyConfig{
-		API: api, DNS: dns, Line: t.limiter, RequestTimeout: timeout,
-		Places: handlers.NewPlaces(dnsConcurrency, dnsConcurrency/2), Notify: handlers.NotifyStates(states),
+		API: api, List: api, Named: handlers.NamedIn(w.ledger, name), DNS: dns, Line: t.limiter,
+		RequestTimeout: timeout,
+		Places:         handlers.NewPlaces(dnsConcurrency, dnsConcurrency/2), Notify: handlers.NotifyStates(states),
 		Item: w.ledger.ItemOf, Logger: logger,
 	}
 	swept := verify

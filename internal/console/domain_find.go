@@ -135,7 +135,7 @@ func (s *site) candidates(ctx context.Context, asked status.DomainName, byName b
 			DomainName: status.DomainName{Tenant: asked.Tenant, Organization: r.Organization, ID: asked.ID},
 		})
 	}
-	for row, err := range intake.DomainRows(ctx, s.Ledger, asked.Tenant, asked.ID) {
+	for row, err := range intake.DomainRows(ctx, s.Ledger, asked.Tenant, asked.ID, "", "") {
 		if err != nil {
 			return nil, errors.New(unread(err))
 		}

@@ -59,12 +59,12 @@ func troubles() []trouble {
 }
 
 // site sets up a row with the trouble.
-func (c trouble) site(t *testing.T) *verifySite {
+func (c trouble) site(t *testing.T, change ...func(*tasks.VerifyRow)) *verifySite {
 	s := newVerifySite(t)
-	d := s.domain(sandbox.Domain{Use: new(false)}, true)
+	d := s.domain(sandbox.Domain{Domain: "acme.example", Use: new(false)}, true)
 	c.set(s, d)
 	s.giveUp = time.Hour
-	s.verify()
+	s.verify(change...)
 	return s
 }
 

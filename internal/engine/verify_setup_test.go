@@ -113,8 +113,9 @@ func (l *timed) left(r ledger.Receipt, after time.Duration) {
 // API.
 type probe struct {
 	engine.Ledger
-	api handlers.Domains
-	on  func(point string)
+	api  handlers.Domains
+	list handlers.DomainList
+	on   func(point string)
 }
 
 func (p *probe) around(call string, f func()) {
@@ -157,6 +158,12 @@ func (p *probe) UpdateDiscoveryDomain(ctx context.Context, organization, domain 
 	u apiclient.DiscoveryDomainUpdate) (d apiclient.DiscoveryDomain, err error) {
 	p.around("PATCH", func() { d, err = p.api.UpdateDiscoveryDomain(ctx, organization, domain, u) })
 	return d, err
+}
+
+func (p *probe) DiscoveryDomainsPage(ctx context.Context, organization,
+	from string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
+	p.around("list", func() { page, next, err = p.list.DiscoveryDomainsPage(ctx, organization, from) })
+	return page, next, err
 }
 
 // line is the wait for a permit.
@@ -223,7 +230,7 @@ func newVerifySite(t *testing.T, change ...func(*sandbox.Options)) *verifySite {
 		sandbox: sb, api: client}}
 	s.timed = &timed{Ledger: s.Ledger, clock: c}
 	s.config = handlers.VerifyConfig{
-		API: client, DNS: s.checker(), Line: &s.line, RequestTimeout: 30 * time.Second,
+		API: client, List: client, DNS: s.checker(), Line: &s.line, RequestTimeout: 30 * time.Second,
 		Notify: func(_ context.Context, e events.Event, evidence []byte) error {
 			s.events = append(s.events, notified{e, evidence})
 			return nil
@@ -280,6 +287,11 @@ func (s *verifySite) verify(change ...func(*tasks.VerifyRow)) {
 	s.began = s.clock.now()
 }
 
+// named has the row name the domain instead of its id.
+func named(name string) func(*tasks.VerifyRow) {
+	return func(r *tasks.VerifyRow) { r.DiscoveryDomainID, r.Domain = "", name }
+}
+
 // claim sets host and token of the submitted row.
 func claim(host, txt string) func(*tasks.VerifyRow) {
 	return func(r *tasks.VerifyRow) { r.VerificationHost, r.VerificationTXT = host, txt }
@@ -287,9 +299,9 @@ func claim(host, txt string) func(*tasks.VerifyRow) {
 
 // worker returns a worker around whose calls s.on is called.
 func (s *verifySite) worker() (*engine.Engine, ledger.SessionID) {
-	p := &probe{Ledger: s.timed, api: s.config.API, on: s.point}
+	p := &probe{Ledger: s.timed, api: s.config.API, list: s.config.List, on: s.point}
 	cfg := s.config
-	cfg.API = p
+	cfg.API, cfg.List = p, p
 	return s.site.worker(func(c *engine.Config) {
 		c.Ledger, c.Stopping = p, s.stopping
 		c.Handlers = map[ledger.Kind]engine.Handler{handlers.Verify: handlers.NewVerify(cfg)}

@@ -188,9 +188,9 @@ func TestRows(t *testing.T) {
 		{"as JSON", csv + "/rows?outcomes=done", "application/jsonl", 200, "application/jsonl", object},
 		{"JSON as it came", jsonl + "/rows", "*/*", 200, "application/jsonl", object},
 		{"JSON as CSV", jsonl + "/rows", "text/csv", 200, asCSV,
-			"organization_id,discovery_domain_id,verification_host,verification_txt,use_for_organization_discovery," +
+			"organization_id,discovery_domain_id,domain,verification_host,verification_txt,use_for_organization_discovery," +
 				strings.TrimPrefix(header, "organization_id,discovery_domain_id,") +
-				"org_0000000000000000,ord_0000000000000000000000,,,,done,,0,,,\n"},
+				"org_0000000000000000,ord_0000000000000000000000,,,,,done,,0,,,\n"},
 		{"neither", csv + "/rows", "image/png", 406, "application/problem+json", ""},
 		{"unknown outcome", csv + "/rows?outcomes=done,finished", "", 400, "application/problem+json", ""},
 		{"unknown run", "none/rows", "", 404, "application/problem+json", ""},

@@ -154,6 +154,7 @@ func (s *Server) answerPlan(ctx context.Context, w http.ResponseWriter, o order)
 	if err != nil {
 		return err
 	}
+	o.input.Named = s.cfg.Intake.Named(ctx, o.run.Tenant)
 	plan, err := o.input.Plan(settings.MaxClientsPerRequest)
 	if err != nil {
 		return err

@@ -214,6 +214,28 @@ func testBadRows(t *testing.T, kind string) {
 	}
 }
 
+// TestByName has rows with names: of an organization, and alone, which are not known.
+func TestByName(t *testing.T) {
+	w := newWorld(t)
+	c := call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", body: `{"domain":"acme.example"}`}
+	for _, query := range []string{"", "?dry_run=1"} {
+		c.path = "/v1/runs/domain:verify" + query
+		got := w.do(c)
+		got.want(t, 422, "bad-rows")
+		if !strings.Contains(got.body, `"unknown_domains":1,`) ||
+			!strings.Contains(got.body, "no domain acme.example is known here") {
+			t.Errorf("%s: %s", query, got.body)
+		}
+	}
+	w.noRuns()
+	c.path, c.body = "/v1/runs/domain:verify", `{"organization_id":"org_1","domain":"acme.example"}`
+	got := w.do(c)
+	got.want(t, 202, "")
+	if r := w.sealed(got.run(t).Run); r.Total() != 1 {
+		t.Errorf("%d rows", r.Total())
+	}
+}
+
 func TestSameKey(t *testing.T) { eachKind(t, testSameKey) }
 
 func testSameKey(t *testing.T, kind string) {

@@ -66,7 +66,8 @@ func openCSV(name string, in io.Reader, line int, s Schema) (*csvReader, error) 
 		}
 	}
 	for _, column := range s.Columns {
-		if column.Required && !slices.Contains(cells, column.Name) {
+		given := slices.Contains(cells, column.Name) || column.Or != "" && slices.Contains(cells, column.Or)
+		if column.Required && !given {
 			refusal.Missing = append(refusal.Missing, column.Name)
 		}
 	}

@@ -21,6 +21,7 @@
 //	requests.go      the number of requests that rows take
 //	intake.go        creates runs, opens them for rows, and waits until Redis keeps a commit
 //	input.go         the rows of an input: checked, rejected, duplicates
+//	names.go         the ids of domains that rows name by their names
 //	domain.go, evidence.go, export.go  stored rows: about a domain, proofs, results
 //	stored.go        a run's rows as they are stored
 //	rejected.go, duplicates.go  bad rows and repeated rows of an input

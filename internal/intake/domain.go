@@ -26,8 +26,10 @@ type DomainRow struct {
 // DomainRows returns the rows about a discovery domain in all runs of the tenant that are about
 // domains, those of the newest run first, whatever organization they name. There is no index: every
 // stored row of these runs is read, but only those that contain the domain's id, in any case, are
-// parsed. Rows that were submitted as single rows are among them until they are settled.
-func DomainRows(ctx context.Context, l *ledger.Ledger, tenant, domain string) iter.Seq2[DomainRow, error] {
+// parsed. Rows that were submitted as single rows are among them until they are settled. Rows that
+// have the domain's name instead of its id are among them if name is that, and organization theirs.
+func DomainRows(ctx context.Context, l *ledger.Ledger, tenant, domain, organization,
+	name string) iter.Seq2[DomainRow, error] {
 	return func(yield func(DomainRow, error) bool) {
 		all, err := listedOrOpen(ctx, l, ledger.Tenant(tenant))
 		if err != nil {
@@ -38,7 +40,7 @@ func DomainRows(ctx context.Context, l *ledger.Ledger, tenant, domain string) it
 			if kind, _ := tasks.KindOf(string(r.Kind)); !kind.Has("discovery_domain_id") {
 				continue
 			}
-			for row, err := range rowsOfRun(ctx, l, r, domain) {
+			for row, err := range rowsOfRun(ctx, l, r, domain, organization, name) {
 				if !yield(row, err) || err != nil {
 					return
 				}
@@ -47,15 +49,15 @@ func DomainRows(ctx context.Context, l *ledger.Ledger, tenant, domain string) it
 	}
 }
 
-// DomainRowAt returns a row of the run by its number, about whatever domain.
-func DomainRowAt(ctx context.Context, l *ledger.Ledger, r ledger.Run, item int64) (DomainRow, error) {
+// DomainRowAt returns a row of the run by its number, about whatever domain, as DomainRows does.
+func DomainRowAt(ctx context.Context, l *ledger.Ledger, r ledger.Run, item int64, domain, organization,
+	name string) (DomainRow, error) {
 	stored, err := newStoredRows(l, r)
 	if err != nil {
 		return DomainRow{}, err
 	}
 	for row, err := range l.Each(ctx, r, ledger.Every, item) {
-		m := stored.rowMembers(row.Content)
-		return DomainRow{r, row, m.Organization, m.Domain}, err
+		return stored.about(row, domain, organization, name), err
 	}
 	return DomainRow{}, fmt.Errorf("run %s: row %d: %w", r.ID, item, ledger.ErrNotFound)
 }
@@ -74,14 +76,21 @@ func listedOrOpen(ctx context.Context, l *ledger.Ledger, t ledger.Tenant) ([]led
 }
 
 // rowsOfRun returns the rows of one run about a domain. A run that is deleted meanwhile has none.
-func rowsOfRun(ctx context.Context, l *ledger.Ledger, r ledger.Run, domain string) iter.Seq2[DomainRow, error] {
+func rowsOfRun(ctx context.Context, l *ledger.Ledger, r ledger.Run, domain, organization,
+	name string) iter.Seq2[DomainRow, error] {
 	return func(yield func(DomainRow, error) bool) {
 		stored, err := newStoredRows(l, r)
 		if err = cmp.Or(ctx.Err(), err); err != nil {
 			yield(DomainRow{}, err)
 			return
 		}
-		needle := []byte(strings.ToLower(domain))
+		needles := [][]byte{[]byte(strings.ToLower(domain))}
+		if name != "" {
+			needles = append(needles, []byte(name))
+		}
+		if r.Format != FormatCSV {
+			needles = append(needles, []byte(`\u`)) // a row of JSON may contain the text in escapes
+		}
 		for row, err := range l.Each(ctx, r, ledger.Every, 0) {
 			if errors.Is(err, ledger.ErrNotFound) {
 				return
@@ -93,23 +102,32 @@ func rowsOfRun(ctx context.Context, l *ledger.Ledger, r ledger.Run, domain strin
 				yield(DomainRow{}, fmt.Errorf("run %s: search rows: %w", r.ID, err))
 				return
 			}
-			// A row of JSON may contain the text in escapes.
-			escapes := r.Format != FormatCSV && bytes.Contains(row.Content, []byte(`\u`))
-			if !escapes && !bytes.Contains(bytes.ToLower(row.Content), needle) {
+			text := bytes.ToLower(row.Content)
+			if !slices.ContainsFunc(needles, func(needle []byte) bool { return bytes.Contains(text, needle) }) {
 				continue
 			}
-			m := stored.rowMembers(row.Content)
-			if m.Domain == domain && !yield(DomainRow{r, row, m.Organization, m.Domain}, nil) {
+			if one := stored.about(row, domain, organization, name); one.Domain == domain && !yield(one, nil) {
 				return
 			}
 		}
 	}
 }
 
+// about returns a row with the ids that it names. One that has the domain's organization, and its name
+// instead of an id, is about the domain.
+func (s *storedRows) about(row ledger.RowState, domain, organization, name string) DomainRow {
+	m := s.rowMembers(row.Content)
+	if name != "" && m.Domain == "" && m.Name == name && m.Organization == organization {
+		m.Domain = domain
+	}
+	return DomainRow{s.run, row, m.Organization, m.Domain}
+}
+
 // rowMembers are the members that identify a row's domain. Each may be missing.
 type rowMembers struct {
 	Organization string `json:"organization_id"`
 	Domain       string `json:"discovery_domain_id"`
+	Name         string `json:"domain"`
 }
 
 // rowMembers reads a row, which may be a bad one.

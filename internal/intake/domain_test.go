@@ -29,7 +29,7 @@ func TestLookUpsEnd(t *testing.T) {
 	defer cancel()
 	rows := 0
 	var last error
-	for _, err := range intake.DomainRows(ctx, l, "acme", "ord_1") {
+	for _, err := range intake.DomainRows(ctx, l, "acme", "ord_1", "", "") {
 		if last = err; err == nil {
 			rows++
 		}

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -114,9 +115,14 @@ func export(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, 
 		if err != nil {
 			return rows, err
 		}
+		row.Content = stored.withID(row)
 		added := stored.result(row)[:len(columns):len(columns)]
 		if letters {
-			added = append(added, adviceOf(row.Result)...)
+			advice := adviceOf(row.Result)
+			if name := stored.rowMembers(row.Content).Name; advice == nil && name != "" {
+				advice = []string{name}
+			}
+			added = append(added, advice...)
 		}
 		if w.csv != nil { // a row that was not checked has no advice
 			added = append(added, make([]string, len(names)-len(added))...)
@@ -202,6 +208,31 @@ func (s *storedRows) result(row ledger.RowState) []string {
 		}
 	}
 	return []string{string(outcome), reason, strconv.FormatInt(row.Item, 10), domain, at, template}
+}
+
+// withID returns the stored row, with the id that a worker has found if the row has the domain's
+// name instead.
+func (s *storedRows) withID(row ledger.RowState) []byte {
+	if !bytes.HasPrefix(row.Content, []byte{'{'}) || !bytes.Contains(row.Content, []byte(`"domain"`)) ||
+		bytes.Contains(row.Content, []byte(`"discovery_domain_id"`)) {
+		return row.Content
+	}
+	id, evidence := "", row.Result.Evidence
+	if row.Phase != ledger.PhaseSettled {
+		open := handlers.ReadOpen(s.run.Kind, row)
+		if evidence = open.Evidence; open.Record != nil {
+			id = open.Record.ID
+		}
+	}
+	if e, err := handlers.ReadEvidence(evidence); err == nil && e.Compared != nil {
+		id = e.Compared.DiscoveryDomainID
+	} else if err == nil && e.Record != nil {
+		id = e.Record.ID
+	}
+	if id == "" {
+		return row.Content
+	}
+	return fmt.Appendf(nil, `{"discovery_domain_id":%s,%s`, jsonString(id), row.Content[1:])
 }
 
 // adviceOf returns the values of adviceNames for a row that has expired, or nil.

@@ -10,6 +10,7 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 // Input is rows to be submitted as one run. They are read once.
@@ -36,6 +37,9 @@ type Input struct {
 	// MayOrganization reports whether the submitter may submit rows of an organization, "" for rows
 	// that have none: others are bad. nil: any.
 	MayOrganization func(id string) bool
+	// Named returns the domains of each of some names, as [Intake.Named] does, for the rows that name
+	// a domain without its organization. nil: such rows are bad, unless [Intake.Submit] submits them.
+	Named func(names []string) ([][]handlers.Known, error)
 }
 
 // Found has the numbers of rows of an input, and its bad rows and duplicates.
@@ -50,8 +54,10 @@ type Found struct {
 
 // BadRows is the error of an input of which rows are bad.
 type BadRows struct {
-	Total int64   `json:"rows"`
-	First []error `json:"first,omitempty"` // the first of them, each a *RowError
+	Total int64 `json:"rows"`
+	// Unknown are those whose domain is not known by its name.
+	Unknown int64   `json:"unknown_domains,omitempty"`
+	First   []error `json:"first,omitempty"` // the first of them, each a *RowError
 }
 
 // mostBadRows is how many bad rows are listed one by one.
@@ -90,6 +96,10 @@ type reading struct {
 	rejected   *rowWriter // nil until there is a bad row
 	skipped    int        // bytes of the bad rows that were passed to settled
 	found      Found
+	waiting    []readRow // that wait for ids
+	bytes      int       // of their texts
+	// former returns the ids of a row that was submitted before; nil: none was.
+	former func(item int64, name string) (ids rowMembers, found bool, err error)
 
 	// work receives each row that becomes work, and settled each one that becomes none, as it is
 	// stored: a bad one, or a duplicate.
@@ -143,54 +153,69 @@ func (r *reading) check() error {
 func (r *reading) all() error {
 	for {
 		record, err := r.rows.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err == nil {
-			err = r.add(record)
-		}
 		if err != nil {
+			if failed := r.addWaiting(); failed != nil || errors.Is(err, io.EOF) {
+				return failed
+			}
+			return err
+		}
+		if err := r.addOrWait(r.parse(record)); err != nil {
 			return err
 		}
 	}
 }
 
-// add checks a row and passes it on.
-func (r *reading) add(record Record) error {
+// bad sets the error of a row.
+func (r *reading) bad(one *readRow, msg string, a ...any) {
+	one.Err = &RowError{File: r.in.Name, Line: one.Line, Msg: fmt.Sprintf(msg, a...)}
+}
+
+// parse checks the row that was read last by the rules of its kind.
+func (r *reading) parse(record Record) readRow {
+	one := readRow{Record: record}
+	one.text, one.cells = r.rows.Last()
+	if record.Cut && !r.in.File && record.Err == nil {
+		r.bad(&one, "the last line has no end, so the input may have been cut off: if it is complete, add a line end")
+	}
+	if one.Err != nil {
+		return one
+	}
+	var err error
+	if one.row, err = record.parse(r.kind, r.in.Defaults); err != nil {
+		r.bad(&one, "%s", oneLine(err))
+	}
+	return one
+}
+
+// add passes a row on.
+func (r *reading) add(one readRow) error {
 	most := cmp.Or(r.in.MaxRows, ledger.MaxRows)
 	if r.found.Rows++; r.found.Rows > most {
 		return fmt.Errorf("%s: %w: want at most %d", r.in.Name, ErrTooManyRows, most)
 	}
-	if record.Cut && r.in.File {
-		r.found.CutLine = record.Line
-	} else if record.Cut && record.Err == nil {
-		record.Err = &RowError{File: r.in.Name, Line: record.Line,
-			Msg: "the last line has no end, so the input may have been cut off: if it is complete, add a line end"}
+	if one.Cut && r.in.File {
+		r.found.CutLine = one.Line
 	}
-	if record.Err != nil {
-		return r.addBad(record)
+	if one.Err == nil {
+		if err := checkOrganization(r.in.MayOrganization, one.row); err != nil {
+			r.bad(&one, "%s", oneLine(err))
+		}
 	}
-	row, err := record.parse(r.kind, r.in.Defaults)
-	if err == nil {
-		err = checkOrganization(r.in.MayOrganization, row)
+	if one.Err != nil {
+		return r.addBad(one)
 	}
-	if err != nil {
-		record.Err = &RowError{File: r.in.Name, Line: record.Line, Msg: oneLine(err)}
-		return r.addBad(record)
-	}
-	first, same := r.duplicates.first(record, row)
+	first, same := r.duplicates.first(one.Record, one.row)
 	switch {
 	case !same: // both would run at the same time, and either could be the last
-		record.Err = &RowError{File: r.in.Name, Line: record.Line,
-			Msg: fmt.Sprintf("it contradicts line %d, which has the same %s and other values: remove one of the two",
-				first.line, subjectOf(r.kind))}
-		return r.addBad(record)
+		r.bad(&one, "it contradicts line %d, which has the same %s and other values: remove one of the two",
+			first.line, subjectOf(r.kind, one.row))
+		return r.addBad(one)
 	case r.failed():
 		return nil
-	case int64(first.item) != record.Item && !r.kind.WholeObject: // two equal templates are two requests
-		return r.addDuplicate(record, row, first)
+	case int64(first.item) != one.Item && !r.kind.WholeObject: // two equal templates are two requests
+		return r.addDuplicate(one.Record, one.row, first)
 	}
-	return r.work(row)
+	return r.work(one.row)
 }
 
 // checkOrganization returns an error for a row that its submitter may not submit.
@@ -206,9 +231,12 @@ func checkOrganization(may func(id string) bool, row tasks.Row) error {
 }
 
 // subjectOf names the members that say what a row of the kind is about.
-func subjectOf(k tasks.Kind) string {
-	if k.WholeObject {
+func subjectOf(k tasks.Kind, row tasks.Row) string {
+	switch {
+	case k.WholeObject:
 		return "name"
+	case row.Domain() != "":
+		return "domain"
 	}
 	return k.Columns[0].Name + " and " + k.Columns[1].Name
 }
@@ -216,17 +244,17 @@ func subjectOf(k tasks.Kind) string {
 // failed reports whether the input is refused, so that its rows are only checked.
 func (r *reading) failed() bool { return r.found.Invalid.Total > 0 && !r.in.SkipInvalid }
 
-func (r *reading) addBad(record Record) error {
-	r.found.Invalid.add(record.Err)
+func (r *reading) addBad(one readRow) error {
+	r.found.Invalid.add(one.Err)
 	if r.in.Rejected != nil {
-		if err := r.reject(record.Err); err != nil {
+		if err := r.reject(one); err != nil {
 			return fmt.Errorf("write rejected rows: %w", err)
 		}
 	}
 	if r.failed() {
 		return nil
 	}
-	content, result := r.badContent(), resultOf(engine.InvalidRow, "line %d: %s", record.Line, reason(record.Err))
+	content, result := r.badContent(one), resultOf(engine.InvalidRow, "line %d: %s", one.Line, reason(one.Err))
 	if r.skipped += len(content) + len(result.Detail); r.skipped > maxSkipped {
 		return fmt.Errorf("%s: %w; the first of %d: %w", r.in.Name, ErrTooManyBad, r.found.Invalid.Total,
 			r.found.Invalid.First[0])

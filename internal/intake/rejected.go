@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// reject writes the row that was read last, which is bad, to those that are rejected.
-func (r *reading) reject(bad error) (err error) {
+// reject writes a bad row to those that are rejected.
+func (r *reading) reject(one readRow) (err error) {
 	if r.rejected == nil {
 		var header []string
 		if r.rows.csv != nil {
@@ -18,14 +18,13 @@ func (r *reading) reject(bad error) (err error) {
 			return err
 		}
 	}
-	text, cells := r.rows.Last()
 	switch {
 	case r.rows.csv == nil:
-		return r.rejected.object(rejectedMembers(text), reason(bad))
-	case cells == nil:
-		return r.rejected.cells(nil, reason(bad), string(text))
+		return r.rejected.object(rejectedMembers(one.text), reason(one.Err))
+	case one.cells == nil:
+		return r.rejected.cells(nil, reason(one.Err), string(one.text))
 	}
-	return r.rejected.cells(cells, reason(bad), "")
+	return r.rejected.cells(one.cells, reason(one.Err), "")
 }
 
 // rejectedMembers are those of a bad line of JSON Lines, or its text.
@@ -57,12 +56,11 @@ const maxBad = 2 << 10
 // may have a million.
 const maxSkipped = 16 << 20
 
-// badContent returns the row that was read last as it is stored if it is bad: a cell for each
-// of the run's columns, or the object behind a mark. No handler takes either for a row. One
-// that cannot be that is stored empty: cut, filled up or put right to fit, it could be taken
-// for a good one later.
-func (r *reading) badContent() []byte {
-	text, cells := r.rows.Last()
+// badContent returns a bad row as it is stored: a cell for each of the run's columns, or the
+// object behind a mark. No handler takes either for a row. One that cannot be that is stored
+// empty: cut, filled up or put right to fit, it could be taken for a good one later.
+func (r *reading) badContent(one readRow) []byte {
+	text, cells := one.text, one.cells
 	if format := r.rows.csv; format != nil {
 		for i, cell := range cells {
 			cells[i] = strings.ToValidUTF8(cell, "\ufffd") // it is stored as JSON
@@ -88,6 +86,6 @@ func (r *reading) areGood(cells []string) bool {
 	if len(broken) > 0 {
 		return false
 	}
-	_, err := r.kind.Parse(values, r.in.Defaults)
-	return err == nil
+	row, err := r.kind.Parse(values, r.in.Defaults)
+	return err == nil && !row.NeedsIDs()
 }

@@ -439,7 +439,7 @@ func TestBadRowsComeBack(t *testing.T) {
 		}, `{"organization_id":"o0","discovery_domain_id":"d0","use_for_organization_discovery":true}`},
 		{"json lines", jsonText, false, []string{
 			`{"organization_id":"o0","discovery_domain_id":"d0","orgops_outcome":"cancelled","orgops_error":""}`,
-			`{"organization_id":"o1","colour":1,"orgops_outcome":"invalid","orgops_error":"line 2: unknown member \"colour\" (expected organization_id, discovery_domain_id[, verification_host, verification_txt, use_for_organization_discovery])"}`,
+			`{"organization_id":"o1","colour":1,"orgops_outcome":"invalid","orgops_error":"line 2: unknown member \"colour\" (expected organization_id, discovery_domain_id (or domain)[, verification_host, verification_txt, use_for_organization_discovery])"}`,
 			`{"orgops_outcome":"invalid","orgops_error":"line 3: not a JSON object: it must begin with {"}`,
 			`{"orgops_outcome":"invalid","orgops_error":"line 4: member \"organization_id\" occurs twice"}`,
 			`{"orgops_outcome":"invalid","orgops_error":"line 5: not a JSON object: it must begin with {"}`,

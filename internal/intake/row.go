@@ -11,6 +11,15 @@ import (
 	"orgops/tasks"
 )
 
+// readRow is a row of the input, with its text and cells as [Reader.Last] returns them.
+type readRow struct {
+	Record
+
+	row   tasks.Row // unless Err is set
+	text  []byte
+	cells []string
+}
+
 // ParseRow checks one row, given as a JSON object, as the rows of a file of JSON Lines are
 // checked.
 func ParseRow(k tasks.Kind, object json.RawMessage) (tasks.Row, error) {
@@ -22,7 +31,11 @@ func ParseRow(k tasks.Kind, object json.RawMessage) (tasks.Row, error) {
 	if len(broken) > 0 {
 		return tasks.Row{}, errors.New(strings.Join(broken, "; "))
 	}
-	return r.parse(k, tasks.Defaults{})
+	row, err := r.parse(k, tasks.Defaults{})
+	if err == nil && row.NeedsIDs() {
+		err = errors.New("organization_id is missing")
+	}
+	return row, err
 }
 
 // parse checks a row by the rules of its kind.
@@ -34,14 +47,15 @@ func (r Record) parse(k tasks.Kind, d tasks.Defaults) (tasks.Row, error) {
 }
 
 // columnsWith returns the columns of the rows as they are stored: those of a CSV header, and
-// those that the defaults fill; nil for JSON Lines.
+// those that the defaults fill, or the ids of a domain's name; nil for JSON Lines.
 func columnsWith(k tasks.Kind, d tasks.Defaults, rows *Reader) []string {
 	if rows.Format() != FormatCSV {
 		return rows.Columns()
 	}
 	all := slices.Clone(rows.Columns())
 	for _, column := range k.Columns {
-		if d[column.Name] != "" && !slices.Contains(all, column.Name) {
+		found := column.Or != "" && slices.Contains(all, column.Or)
+		if (d[column.Name] != "" || found) && !slices.Contains(all, column.Name) {
 			all = append(all, column.Name)
 		}
 	}

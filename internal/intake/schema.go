@@ -61,29 +61,14 @@ func (s Schema) expected() string {
 	if s.Object {
 		return "one JSON object a line"
 	}
-	var required, optional []string
-	for _, c := range s.Columns {
-		if c.Required {
-			required = append(required, c.Name)
-		} else {
-			optional = append(optional, c.Name)
-		}
-	}
-	words := strings.Join(required, ", ")
-	switch {
-	case len(optional) == 0:
-		return words
-	case words == "":
-		return "[" + strings.Join(optional, ", ") + "]"
-	}
-	return words + "[, " + strings.Join(optional, ", ") + "]"
+	return tasks.Usage(s.Columns)
 }
 
 // missing returns an error for each required column without a value.
 func (s Schema) missing(values []string) []string {
 	var broken []string
 	for i, c := range s.Columns {
-		if c.Required && values[i] == "" {
+		if c.Required && values[i] == "" && (c.Or == "" || values[s.place(c.Or)] == "") {
 			broken = append(broken, c.Name+" is missing")
 		}
 	}

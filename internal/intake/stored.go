@@ -96,7 +96,7 @@ func (s *storedRows) cells(source []byte) (cells []string, err error) {
 		}
 		return cells, nil
 	}
-	var members map[string]any
+	members := map[string]any{}
 	if err := json.Unmarshal(PlainText(source), &members); err != nil {
 		return nil, fmt.Errorf("members: %w", err)
 	}
@@ -104,6 +104,9 @@ func (s *storedRows) cells(source []byte) (cells []string, err error) {
 		cell := "" // values are texts or booleans
 		if value, ok := members[column]; ok {
 			cell = fmt.Sprint(value)
+		} else if name, ok := members["domain"]; ok && column == "discovery_domain_id" &&
+			!slices.Contains(s.run.Columns, "domain") {
+			cell = fmt.Sprint(name) // which was in the id's place
 		}
 		cells = append(cells, cell)
 	}

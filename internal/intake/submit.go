@@ -39,13 +39,16 @@ func (e *UnfinishedError) Unwrap() error { return e.Err }
 // that id has another kind, tenant, caller or content, [ErrCancelled] if it was cancelled
 // before it was committed, or an [UnfinishedError].
 func (i Intake) Submit(ctx context.Context, in Input, about ledger.NewRun) (Submitted, error) {
+	if in.Named == nil && i.Redis != nil {
+		in.Named = i.Named(ctx, about.Tenant)
+	}
 	rows, err := in.open()
 	if err != nil {
 		return Submitted{}, err
 	}
 	about.Kind, about.Format, about.Columns = ledger.Kind(in.Kind), rows.rows.Format(), rows.columns
 	s := submission{staging: i.newStaging(about.Tenant, about.ID, about.Kind), about: about}
-	s.staging.begin = s.begin
+	s.staging.begin, rows.former = s.begin, i.former(ctx, about)
 	rows.work = func(row tasks.Row) error { return s.add(ctx, row) }
 	rows.settled = func(content []byte, r ledger.Result) error { return s.addSettled(ctx, content, r) }
 	err = s.end(ctx, rows.check())

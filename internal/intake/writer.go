@@ -70,6 +70,7 @@ func (w *rowWriter) cells(cells []string, added ...string) error {
 // object writes a row of JSON Lines, its values as they were. Of the members to add, the last
 // ones may be missing.
 func (w *rowWriter) object(members []member, added ...string) error {
+	members = slices.DeleteFunc(members, func(m member) bool { return slices.Contains(w.added[:len(added)], m.name) })
 	for i, text := range added {
 		value := jsonString(text)
 		if w.added[i] == itemName {

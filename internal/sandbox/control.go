@@ -128,6 +128,7 @@ func (s *Sandbox) getState(w http.ResponseWriter) {
 func (s *Sandbox) getRows(w http.ResponseWriter, r *http.Request, file string) {
 	seed, ok := map[string]func(int) []byte{
 		"domains.csv": s.SeedDomains, "unpublished.csv": s.SeedUnpublished, "updates.csv": s.SeedUpdates,
+		"names.csv":   s.SeedNames,
 		"clients.csv": s.SeedClients, "templates.jsonl": s.SeedTemplates,
 	}[file]
 	if !ok {

@@ -104,6 +104,11 @@ func TestControlRows(t *testing.T) {
 		t.Errorf("%+v, %q", d, got)
 	}
 
+	names := rows("names.csv?n=1")
+	if all := s.Domains(names[1][0]); names[0][1] != "domain" || !slices.ContainsFunc(all,
+		func(d sandbox.Domain) bool { return d.Domain == names[1][1] && d.Status == "pending" }) {
+		t.Errorf("%q, among %+v", names, all)
+	}
 	updates := rows("updates.csv?n=3")
 	var changes [][]string
 	for _, row := range updates {

@@ -23,6 +23,7 @@
 //	GET    /_sandbox/state               domains, clients and templates, JSON
 //	GET    /_sandbox/rows/domains.csv    adds ?n= records and returns their input file;
 //	                                     unpublished.csv without TXT records;
+//	                                     names.csv with names instead of ids;
 //	                                     clients.csv, updates.csv and templates.jsonl likewise
 //	PUT    /_sandbox/domains             adds or replaces an organization and its domain, a
 //	                                     [DomainRequest] in JSON, and returns them

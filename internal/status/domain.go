@@ -62,7 +62,8 @@ func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, 
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return found, err
 	}
-	all := intake.DomainRows(ctx, l, name.Tenant, name.ID)
+	known := cmp.Or(found.Known, &KnownDomain{})
+	all := intake.DomainRows(ctx, l, name.Tenant, name.ID, name.Organization, known.Name)
 	if rows == 0 {
 		all, rows = found.lastRow(ctx, l), 1
 	}
@@ -104,7 +105,7 @@ func (d Domain) lastRow(ctx context.Context, l *ledger.Ledger) iter.Seq2[intake.
 		}
 		var row intake.DomainRow
 		if err == nil {
-			row, err = intake.DomainRowAt(ctx, l, run, item)
+			row, err = intake.DomainRowAt(ctx, l, run, item, d.ID, d.Organization, d.Known.Name)
 		}
 		// Another run may have the id since.
 		if !errors.Is(err, ledger.ErrNotFound) && (err != nil || row.Domain == d.ID) {

@@ -265,7 +265,11 @@ func (row *Row) name(r ledger.Run, content []byte) {
 	row.Organization, _ = values["organization_id"].(string)
 	row.Domain, _ = values["discovery_domain_id"].(string)
 	var names []string
-	for _, member := range []string{"organization_id", "discovery_domain_id", "client_id", "name"} {
+	subject := "discovery_domain_id"
+	if row.Domain == "" {
+		subject = "domain"
+	}
+	for _, member := range []string{"organization_id", subject, "client_id", "name"} {
 		if name, _ := values[member].(string); name != "" {
 			names = append(names, Shown(name))
 		}

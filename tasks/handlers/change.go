@@ -21,6 +21,12 @@ type Domains interface {
 		u apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error)
 }
 
+// DomainList is the part of the API's client that finds domains by their names.
+type DomainList interface {
+	DiscoveryDomainsPage(ctx context.Context, organization,
+		from string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error)
+}
+
 const (
 	// defaultSettled is how long a read may show a record as it was before a change: reads of
 	// discovery domains are eventually consistent.

@@ -194,9 +194,7 @@ func (e Evidence) packed(cut int) *packed {
 			p.Compared = append(p.Compared, *member)
 		}
 	}
-	if r := e.Record; r != nil {
-		p.Record = []string{r.Domain, r.Host, r.TXT}
-	}
+	p.Record = e.Record.members()
 	if f := e.Finding; f != nil {
 		p.Finding = []string{string(f.Mistake), f.Host, f.Found}
 	}
@@ -235,9 +233,7 @@ func (p packed) unpacked() Evidence {
 			*members[i] = text
 		}
 	}
-	if r := p.Record; len(r) == 3 {
-		e.Record = &VerifyRecord{r[0], r[1], r[2]}
-	}
+	e.Record = recordOfMembers(p.Record)
 	if f := p.Finding; len(f) == 3 {
 		e.Finding = &dnscheck.Finding{Mistake: dnscheck.Mistake(f[0]), Host: f[1], Found: f[2]}
 	}
@@ -291,6 +287,30 @@ type VerifyRecord struct {
 	Domain string `json:"domain"`
 	Host   string `json:"verification_host"`
 	TXT    string `json:"verification_txt"`
+	// ID is the domain's id, if the row has its name instead.
+	ID string `json:"discovery_domain_id,omitempty"`
+}
+
+// members returns the record in the form in which it is stored; of nil: nil.
+func (r *VerifyRecord) members() []string {
+	switch {
+	case r == nil:
+		return nil
+	case r.ID == "":
+		return []string{r.Domain, r.Host, r.TXT}
+	}
+	return []string{r.Domain, r.Host, r.TXT, r.ID}
+}
+
+// recordOfMembers is the inverse of [VerifyRecord.members].
+func recordOfMembers(m []string) *VerifyRecord {
+	switch len(m) {
+	case 3:
+		return &VerifyRecord{m[0], m[1], m[2], ""}
+	case 4:
+		return &VerifyRecord{m[0], m[1], m[2], m[3]}
+	}
+	return nil
 }
 
 func recordOf(d apiclient.DiscoveryDomain) *VerifyRecord {
@@ -315,9 +335,7 @@ func (s VerifyState) pack() ([]byte, error) {
 	}
 	memo, err := compress(engine.MaxMemo, func(cut int) any {
 		p := packedState{VerifyState: s}
-		if r := s.Record; r != nil {
-			p.Record = []string{r.Domain, r.Host, r.TXT}
-		}
+		p.Record = s.Record.members()
 		if s.Evidence != nil {
 			p.Evidence = s.Evidence.packed(cut)
 			if p.Evidence.Record = nil; !s.Evidence.hasAdvice() || s.Record == nil {
@@ -344,9 +362,7 @@ func ReadVerifyState(memo []byte) (s VerifyState, err error) {
 		return s, &engine.UnknownError{What: fmt.Sprintf("the row's memo (%v)", err)}
 	}
 	s = p.VerifyState
-	if r := p.Record; len(r) == 3 {
-		s.Record = &VerifyRecord{r[0], r[1], r[2]}
-	}
+	s.Record = recordOfMembers(p.Record)
 	if p.Evidence != nil {
 		e := p.Evidence.unpacked()
 		e.Record = s.Record

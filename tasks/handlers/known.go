@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -47,6 +48,23 @@ func NameKey(domain string) string {
 	}
 	return strings.ToLower(domain)
 }
+
+// NamedIn returns a function for [VerifyConfig].Named that reads the tenant's index of names. That
+// cannot be read, or not all of it, is no error, since it only saves requests.
+func NamedIn(l *ledger.Ledger, t ledger.Tenant) func(ctx context.Context, organization, name string) string {
+	return func(ctx context.Context, organization, name string) string {
+		subjects, _ := l.SubjectsNamed(ctx, t, name, 0, mostNamed)
+		for _, s := range subjects {
+			if k, err := ReadKnown(s); err == nil && k.OrganizationID == organization {
+				return k.ID
+			}
+		}
+		return ""
+	}
+}
+
+// mostNamed is how many domains of a name are read from the index.
+const mostNamed = 200
 
 // learn sets the subject of the row, which the ledger stores when the execution ends.
 func learn(x *engine.Execution, row *engine.Row, k Known) {

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -76,6 +77,13 @@ func NewVerify(cfg VerifyConfig) engine.Handler {
 		if v.proof, err = newProof(cfg, x, row, want.OrganizationID, want.DiscoveryDomainID); err != nil {
 			return result, err
 		}
+		switch {
+		case v.domain != "":
+		case v.former != nil:
+			v.domain = v.former.evidence.Compared.DiscoveryDomainID
+		case v.state.Record != nil:
+			v.domain = v.state.Record.ID
+		}
 		v.flag, v.bySweep = want.UseForOrganizationDiscovery, want.Restore
 		var unproven *dnscheck.Verdict
 		if v.former != nil {
@@ -84,10 +92,10 @@ func NewVerify(cfg VerifyConfig) engine.Handler {
 			result, unproven, err = v.prove(ctx)
 		}
 		if unproven != nil {
-			v.state.Record = recordOf(v.record)
+			v.state.Record = v.recordRead()
 			return result, v.wait(ctx, *unproven, true)
 		}
-		return result, err
+		return result, v.withID(err)
 	})
 }
 
@@ -140,20 +148,92 @@ func (v *verification) fresh(ctx context.Context) error {
 		learn(v.x, v.row, knownOf(v.x, v.organization, v.record))
 	} else {
 		var err error
-		if v.record, err = v.readYoung(v.x.Beginning(ctx, v.stamp)); err != nil {
+		read := v.readYoung
+		if v.domain == "" {
+			read = v.find
+		}
+		if v.record, err = read(v.x.Beginning(ctx, v.stamp)); err != nil {
 			return err
 		}
 	}
 	// For a young row the record may be read as it was before a change.
 	const differs = "%s of the row differs from the tenant's record of this domain; nothing was changed"
 	switch w, d := v.want, v.record; {
+	case w.Domain != "" && NameKey(w.Domain) != NameKey(d.Domain):
+		return v.readTwice(engine.Refuse("the row names domain %q, but discovery domain %q is %q; nothing was changed: "+
+			"correct the row's domain or id", w.Domain, d.ID, d.Domain))
 	case w.VerificationTXT != "" && w.VerificationTXT != d.VerificationTXT:
 		return v.readTwice(engine.Refuse(differs, "verification_txt"))
 	case w.VerificationHost != "" && !sameName(w.VerificationHost, d.VerificationHost):
 		return v.readTwice(engine.Refuse(differs, "verification_host"))
 	}
-	v.state.Record = recordOf(v.record)
+	v.state.Record = v.recordRead()
 	return provable(v.record)
+}
+
+// recordRead returns the record as it is stored with the row.
+func (v *verification) recordRead() *VerifyRecord {
+	r := recordOf(v.record)
+	if v.want.DiscoveryDomainID == "" {
+		r.ID = v.record.ID
+	}
+	return r
+}
+
+// mostPages bounds the list of an organization's domains, each of which has a hundred.
+const mostPages = 100
+
+// find finds the domain of a row that has its name instead of its id: by the index of names, whose
+// entry may be old, or else in the list of the organization's domains.
+func (v *verification) find(ctx context.Context) (d apiclient.DiscoveryDomain, err error) {
+	name := NameKey(v.want.Domain)
+	if v.cfg.Named != nil {
+		v.domain = v.cfg.Named(ctx, v.organization, name)
+	}
+	if v.domain != "" {
+		if d, err = v.read(ctx); err == nil && NameKey(d.Domain) == name || err != nil && !isNotFound(err) {
+			return d, err
+		}
+		v.domain = ""
+	}
+	from := ""
+	for range mostPages {
+		var all []apiclient.Listed[apiclient.DiscoveryDomain]
+		all, from, err = v.cfg.List.DiscoveryDomainsPage(ctx, v.organization, from)
+		if isNotFound(err) {
+			err = v.readTwice(err)
+		}
+		if err != nil {
+			return d, err
+		}
+		for _, l := range all {
+			switch {
+			case NameKey(l.Record.Domain) != name:
+			case l.Err != nil:
+				return d, engine.Refuse("domain %q of the organization: %v", name, l.Err)
+			default:
+				v.domain = l.Record.ID
+				learn(v.x, v.row, knownOf(v.x, v.organization, l.Record))
+				return l.Record, nil
+			}
+		}
+		if from == "" {
+			return d, v.readTwice(engine.Refuse("organization %q has no domain %q: add it there, or correct the row",
+				v.organization, name))
+		}
+	}
+	return d, engine.Refuse("domain %q is not among the first %d00 of organization %q: give its discovery_domain_id",
+		name, mostPages, v.organization)
+}
+
+// withID adds the id that was found to the reason of a row that settles without evidence.
+func (v *verification) withID(err error) error {
+	c, ok := errors.AsType[*engine.Consequence](err)
+	settles := ok && (c.Outcome == engine.Refused || c.Outcome == engine.Unchanged)
+	if settles && v.want.DiscoveryDomainID == "" && v.domain != "" {
+		c.Reason += fmt.Sprintf(" (discovery domain %q)", v.domain)
+	}
+	return err
 }
 
 // query checks whether the row's token is there. The reason of a row without a place stays

@@ -44,8 +44,12 @@ type Line interface {
 // VerifyConfig configures the handler of [Verify].
 type VerifyConfig struct {
 	API  Domains
-	DNS  DNS
-	Line Line
+	List DomainList
+	// Named returns the id that the index of names has of an organization's domain, whose record may
+	// be another by now; "": none. nil: likewise.
+	Named func(ctx context.Context, organization, name string) string
+	DNS   DNS
+	Line  Line
 	// RequestTimeout is the client's: a request whose answer was lost may have its effect
 	// until twice that time later.
 	RequestTimeout time.Duration

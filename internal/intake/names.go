@@ -1,0 +1,172 @@
+package intake
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/dnscheck"
+	"orgops/internal/ledger"
+	"orgops/internal/redisconn"
+	"orgops/tasks/handlers"
+)
+
+const (
+	// The most rows, and bytes of their texts, that wait to be looked up together.
+	mostWaiting      = 1000
+	mostWaitingBytes = 1 << 20
+	// mostNamed is how many domains of one name are read, and mostListed how many of them an error
+	// lists.
+	mostNamed  = 200
+	mostListed = 10
+)
+
+// Named returns a function that reads the domains of names from the tenant's index of names, as few
+// round trips as commands for many names can be sent together. It is for [Input.Named].
+func (i Intake) Named(ctx context.Context, t ledger.Tenant) func(names []string) ([][]handlers.Known, error) {
+	return func(names []string) ([][]handlers.Known, error) {
+		all := make([][]handlers.Known, len(names))
+		err := redisconn.Batch(ctx, i.Redis, len(names), func(n int, rdb redis.UniversalClient) error {
+			subjects, err := ledger.New(rdb).SubjectsNamed(ctx, t, names[n], 0, mostNamed)
+			for _, s := range subjects {
+				known, bad := handlers.ReadKnown(s)
+				err = cmp.Or(err, bad)
+				all[n] = append(all[n], known)
+			}
+			return err
+		})
+		return all, err
+	}
+}
+
+// former returns a function for the rows of a submission whose run may be committed: the same rows
+// have the ids that they had then, whatever the index of names has by now. Those of a row that was
+// bad are empty.
+func (i Intake) former(ctx context.Context,
+	about ledger.NewRun) func(item int64, name string) (ids rowMembers, found bool, err error) {
+	var stored *storedRows
+	var none bool
+	return func(item int64, name string) (ids rowMembers, found bool, err error) {
+		if stored == nil && !none {
+			run, err := i.Ledger.Get(ctx, about.Tenant, about.ID)
+			switch {
+			case errors.Is(err, ledger.ErrNotFound):
+				none = true
+			case err == nil:
+				none = !run.Sealed() || run.Caller != about.Caller || run.Kind != ledger.Kind(about.Kind)
+				stored, err = newStoredRows(i.Ledger, run)
+			}
+			if err != nil && !none {
+				return ids, false, err
+			}
+		}
+		if none || item >= stored.run.Total() {
+			return ids, false, nil
+		}
+		source, err := stored.source(ctx, item)
+		if err != nil {
+			return ids, false, err
+		}
+		ids = stored.rowMembers(source)
+		former, _ := dnscheck.CheckDomain(ids.Name)
+		return ids, former == name, nil
+	}
+}
+
+// addOrWait passes a row on, unless it or one before it has to be looked up by its name.
+func (r *reading) addOrWait(one readRow) error {
+	if len(r.waiting) == 0 && !one.row.NeedsIDs() {
+		return r.add(one)
+	}
+	one.text = bytes.Clone(one.text)
+	r.waiting, r.bytes = append(r.waiting, one), r.bytes+len(one.text)
+	if len(r.waiting) < mostWaiting && r.bytes < mostWaitingBytes {
+		return nil
+	}
+	return r.addWaiting()
+}
+
+// addWaiting passes on the rows that wait, with their ids.
+func (r *reading) addWaiting() error {
+	rows := r.waiting
+	r.waiting, r.bytes = nil, 0
+	if err := r.lookUp(rows); err != nil {
+		return err
+	}
+	for _, one := range rows {
+		if err := r.add(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lookUp finds the ids of rows that name a domain without its organization. A row whose domain is
+// not known, or which several organizations have, is bad.
+func (r *reading) lookUp(rows []readRow) error {
+	var asked []*readRow
+	var names []string
+	for i := range rows {
+		one := &rows[i]
+		if one.Err != nil || !one.row.NeedsIDs() {
+			continue
+		}
+		if r.former != nil {
+			ids, found, err := r.former(one.Item, one.row.Domain())
+			if err != nil {
+				return err
+			}
+			if found {
+				r.name(one, handlers.Known{OrganizationID: ids.Organization, ID: ids.Domain})
+				continue
+			}
+		}
+		asked, names = append(asked, one), append(names, one.row.Domain())
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	if r.in.Named == nil {
+		return errors.New("no domain can be looked up by its name here")
+	}
+	found, err := r.in.Named(names)
+	if err != nil {
+		return err
+	}
+	for i, one := range asked {
+		r.name(one, slices.DeleteFunc(found[i], func(k handlers.Known) bool {
+			return r.in.MayOrganization != nil && !r.in.MayOrganization(k.OrganizationID)
+		})...)
+	}
+	return nil
+}
+
+// name gives a row the ids of its domain, of which all with its name are given.
+func (r *reading) name(one *readRow, found ...handlers.Known) {
+	switch name := one.row.Domain(); {
+	case len(found) > 1:
+		var all []string
+		for _, k := range found[:min(len(found), mostListed)] {
+			all = append(all, fmt.Sprintf("%s (%s, %s)", k.OrganizationID, k.ID, k.Status))
+		}
+		if more := len(found) - len(all); more > 0 {
+			all = append(all, fmt.Sprintf("and %d more", more))
+		}
+		r.bad(one, "several organizations have domain %s: %s: add the organization_id of one of them", name,
+			strings.Join(all, ", "))
+	case len(found) == 0 || found[0].OrganizationID == "":
+		r.found.Invalid.Unknown++
+		r.bad(one, "no domain %s is known here: add its organization_id, or have the tenant's domains read", name)
+	default:
+		var err error
+		if one.row, err = r.kind.WithIDs(one.row, found[0].OrganizationID, found[0].ID); err != nil {
+			r.bad(one, "%s", oneLine(err))
+		}
+	}
+}
