@@ -348,13 +348,20 @@ func TestTwoProducersAtOnce(t *testing.T) {
 			least := passOf(t, tc.args, file) / 2
 			var gates [2]*gate
 			var producers [2]*producing
+			var ended [2]chan struct{}
+			var ends [2]error
 			for i := range gates {
-				gates[i] = newGate(t, 1+random.Int64N(least))
+				gates[i], ended[i] = newGate(t, 1+random.Int64N(least)), make(chan struct{})
 				producers[i] = produce(t, gates[i].url, append(tc.args[:2:2], "--run", "job", file)...)
+				go func() {
+					defer close(ended[i])
+					ends[i] = producers[i].cmd.Wait()
+				}()
 			}
 			for i, g := range gates {
 				select {
 				case <-g.reached:
+				case <-ended[i]: // it was replaced before
 				case <-time.After(patience):
 					t.Fatalf("producer %d never came to byte %d, but to %d; it wrote %q", i, g.most, g.octets(), &producers[i].errors)
 				}
@@ -363,8 +370,9 @@ func TestTwoProducersAtOnce(t *testing.T) {
 				close(gates[i].opened)
 			}
 			replaced := 0
-			for _, p := range producers {
-				err := p.cmd.Wait()
+			for i, p := range producers {
+				<-ended[i]
+				err := ends[i]
 				if err != nil && strings.Contains(p.errors.String(), "another submission of the run has begun since") {
 					replaced++
 				} else if err != nil || p.out.String() != "job\n" {

@@ -113,8 +113,8 @@ func rowsOfRun(ctx context.Context, l *ledger.Ledger, r ledger.Run, domain, orga
 	}
 }
 
-// about returns a row with the ids that it names. One that has the domain's organization, and its name
-// instead of an id, is about the domain.
+// about returns a row with the ids that it names. One that has the domain's organization, and its
+// name instead of an id, is about the domain.
 func (s *storedRows) about(row ledger.RowState, domain, organization, name string) DomainRow {
 	m := s.rowMembers(row.Content)
 	if name != "" && m.Domain == "" && m.Name == name && m.Organization == organization {

@@ -42,7 +42,8 @@ func (s *Sandbox) SeedDomains(n int) []byte {
 // SeedUnpublished is SeedDomains without TXT records.
 func (s *Sandbox) SeedUnpublished(n int) []byte { return s.seedPending(n, func(Domain) {}) }
 
-// SeedNames is SeedDomains for a file with the names of the domains: CSV of organization_id, domain.
+// SeedNames is SeedDomains for a file with the names of the domains: CSV of organization_id and
+// domain.
 func (s *Sandbox) SeedNames(n int) []byte {
 	return s.csvRows(n, rowsPerOrganization, "organization_id,domain", func(org string, _ int) []string {
 		d := s.AddDomain(org, Domain{Use: new(true)})
