@@ -26,13 +26,14 @@ func (s *site) knownDomain() (handlers.Known, bool) {
 	return k, true
 }
 
-// wantKnown compares the entry of a domain, apart from times.
-func (s *site) wantKnown(d sandbox.Domain, status apiclient.DomainStatus, state string) (k handlers.Known) {
+// wantKnown compares the entry of a domain, apart from times. The run has one row.
+func (s *site) wantKnown(run ledger.RunID, d sandbox.Domain, status apiclient.DomainStatus,
+	state string) (k handlers.Known) {
 	s.t.Helper()
 	k, _ = s.knownDomain()
 	want := handlers.Known{OrganizationID: org, ID: dom, Domain: d.Domain, Host: d.Host, TXT: d.TXT,
 		Status: status, State: state,
-		Read: k.Read, At: k.At, Next: k.Next}
+		Read: k.Read, At: k.At, Next: k.Next, Run: run}
 	if k != want {
 		s.t.Errorf("known is %+v, want %+v", k, want)
 	}
@@ -45,19 +46,19 @@ func TestKnownOfVerify(t *testing.T) {
 	d := s.domain(sandbox.Domain{Domain: "known.example"}, false)
 	s.verify()
 	s.step()
-	first := s.wantKnown(d, apiclient.StatusPending, "absent")
+	first := s.wantKnown("a", d, apiclient.StatusPending, "absent")
 	if wait := first.Next.Sub(first.At); wait < 5*time.Second || wait > time.Minute || first.Read.IsZero() {
 		t.Errorf("known is %+v, want the next check within a minute", first)
 	}
 	s.step() // by the stored record: the record is not read
-	if k := s.wantKnown(d, apiclient.StatusPending, "absent"); !k.At.After(first.At) ||
+	if k := s.wantKnown("a", d, apiclient.StatusPending, "absent"); !k.At.After(first.At) ||
 		k.Read.After(k.At.Add(-time.Second)) {
 		t.Errorf("after another check known is %+v, after the first it was %+v", k, first)
 	}
 	s.sandbox.SetTXT(d.Host, d.TXT)
 	for s.step() {
 	}
-	if k := s.wantKnown(d, apiclient.StatusVerified, "present"); !k.Next.IsZero() {
+	if k := s.wantKnown("a", d, apiclient.StatusVerified, "present"); !k.Next.IsZero() {
 		t.Errorf("a row that is done is checked next at %s", k.Next)
 	}
 }
@@ -68,7 +69,7 @@ func TestKnownOfVerified(t *testing.T) {
 	d := s.domain(sandbox.Domain{Domain: "known.example", Status: "verified"}, true)
 	s.verify()
 	s.step()
-	s.wantKnown(d, apiclient.StatusVerified, "")
+	s.wantKnown("a", d, apiclient.StatusVerified, "")
 }
 
 // TestKnownOfExpired has a row give up.
@@ -79,7 +80,7 @@ func TestKnownOfExpired(t *testing.T) {
 	s.verify()
 	for s.step() {
 	}
-	if k := s.wantKnown(d, apiclient.StatusPending, "absent"); !k.Next.IsZero() {
+	if k := s.wantKnown("a", d, apiclient.StatusPending, "absent"); !k.Next.IsZero() {
 		t.Errorf("an expired row is checked next at %s", k.Next)
 	}
 }
@@ -89,10 +90,10 @@ func TestKnownOfSweeps(t *testing.T) {
 	s := newSweepSite(t, sweep.SetPending)
 	d := s.verified(new(true))
 	s.days(1)
-	s.wantKnown(d, apiclient.StatusVerified, "absent")
+	s.wantKnown("run1", d, apiclient.StatusVerified, "absent")
 	s.publish()
 	s.days(1)
-	s.wantKnown(d, apiclient.StatusVerified, "present")
+	s.wantKnown("run2", d, apiclient.StatusVerified, "present")
 }
 
 // TestKnownOfDeleted has a sweep find that a domain was deleted.
@@ -112,5 +113,5 @@ func TestKnownOfDeleted(t *testing.T) {
 func TestKnownOfRevocation(t *testing.T) {
 	s := newSweepSite(t, sweep.SetPending)
 	d := s.revoked(new(true))
-	s.wantKnown(d, apiclient.StatusPending, "")
+	s.wantKnown("run1", d, apiclient.StatusPending, "")
 }
