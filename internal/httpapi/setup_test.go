@@ -86,8 +86,8 @@ func newWorld(t testing.TB, change ...func(*httpapi.Config)) *world {
 		Access: access(t, accessFile), Logger: slog.New(slog.NewTextHandler(w.log, nil)),
 		Intake: newIntake(rdb, w.ledger),
 		// A test that waits for nothing to happen cannot fail; these are for those in
-		// which it does.
-		Limits: httpapi.Limits{Poll: 5 * time.Millisecond, Heartbeat: 20 * time.Millisecond},
+		// which it does. Bodies wait for other requests, for long on a busy machine.
+		Limits: httpapi.Limits{Poll: 5 * time.Millisecond, Heartbeat: 20 * time.Millisecond, Idle: 20 * time.Minute},
 	}
 	for _, c := range change {
 		c(&w.config)
