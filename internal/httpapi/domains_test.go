@@ -14,6 +14,7 @@ import (
 	"orgops/internal/httpapi"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
+	"orgops/internal/redistest"
 	"orgops/internal/tenant"
 	"orgops/tasks/handlers"
 )
@@ -196,15 +197,21 @@ func TestCheckMakesTheRowDue(t *testing.T) {
 	w.do(call{method: "POST", path: "/v1/domains/ord_0/check", token: reader}).want(t, 403, "not-allowed")
 }
 
-// TestCheckSubmitsARow checks a domain without an open row.
+// TestCheckSubmitsARow checks a domain without an open row, in two minutes: until the row is executed
+// there is no second one.
 func TestCheckSubmitsARow(t *testing.T) {
 	w := domainWorld(t)
 	w.waits("a", [3]string{"org_1", "ord_1", "acme.example"})
 	w.settle("a", "expired", "no", 0)
-	got := w.do(call{method: "POST", path: "/v1/domains/ord_1/check", token: two})
-	got.want(t, 202, "")
-	if !strings.Contains(got.body, `"check":"submitted"`) {
-		t.Errorf("answer %s", got.body)
+	for range 2 {
+		got := w.do(call{method: "POST", path: "/v1/domains/ord_1/check", token: two})
+		got.want(t, 202, "")
+		if !strings.Contains(got.body, `"check":"submitted"`) {
+			t.Errorf("answer %s", got.body)
+		}
+		if n := w.rdb.Del(t.Context(), redistest.Keys(t, "*:checks:*")...).Val(); n != 1 {
+			t.Fatalf("%d counts of checks, want one of this minute", n)
+		}
 	}
 	open, err := w.ledger.OpenSingles(t.Context(), "acme")
 	if err != nil || len(open) != 1 || open[0].Caller != "two" || !open[0].Single || open[0].Tenant != "acme" {

@@ -2,7 +2,6 @@ package intake
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,9 +20,7 @@ const (
 	// The most rows, and bytes of their texts, that wait to be looked up together.
 	mostWaiting      = 1000
 	mostWaitingBytes = 1 << 20
-	// mostNamed is how many domains of one name are read, and mostListed how many of them an error
-	// lists.
-	mostNamed  = 200
+	// mostListed is how many domains of one name an error lists.
 	mostListed = 10
 )
 
@@ -33,12 +30,8 @@ func (i Intake) Named(ctx context.Context, t ledger.Tenant) func(names []string)
 	return func(names []string) ([][]handlers.Known, error) {
 		all := make([][]handlers.Known, len(names))
 		err := redisconn.Batch(ctx, i.Redis, len(names), func(n int, rdb redis.UniversalClient) error {
-			subjects, err := ledger.New(rdb).SubjectsNamed(ctx, t, names[n], 0, mostNamed)
-			for _, s := range subjects {
-				known, bad := handlers.ReadKnown(s)
-				err = cmp.Or(err, bad)
-				all[n] = append(all[n], known)
-			}
+			known, err := handlers.KnownNamed(ctx, ledger.New(rdb), t, names[n])
+			all[n] = known
 			return err
 		})
 		return all, err

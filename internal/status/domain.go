@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -46,7 +45,7 @@ type DomainRow struct {
 }
 
 // DomainOf reads the domain from Redis, with at most so many of its rows. To find them, all stored
-// rows of the tenant are searched; with 0, only the row that was executed last is read.
+// rows of the tenant are searched.
 func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, name DomainName,
 	rows int) (Domain, error) {
 	found := Domain{DomainName: name}
@@ -63,11 +62,7 @@ func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, 
 		return found, err
 	}
 	known := cmp.Or(found.Known, &KnownDomain{})
-	all := intake.DomainRows(ctx, l, name.Tenant, name.ID, name.Organization, known.Name)
-	if rows == 0 {
-		all, rows = found.lastRow(ctx, l), 1
-	}
-	for row, err := range all {
+	for row, err := range intake.DomainRows(ctx, l, name.Tenant, name.ID, name.Organization, known.Name) {
 		switch {
 		case err != nil:
 			return found, err
@@ -82,36 +77,44 @@ func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, 
 			return found, err
 		}
 	}
-	swept, ok, err := SweptDomainOf(ctx, rdb, name.Tenant, name.ID)
-	if ok && swept.Organization != name.Organization {
-		found.Other = cmp.Or(found.Other, swept.Organization)
-	} else if ok {
-		found.Swept = &swept
-	}
-	return found, err
+	return found, found.readSwept(ctx, rdb)
 }
 
-// lastRow returns the row about the domain that was executed last, unless its run is deleted.
-func (d Domain) lastRow(ctx context.Context, l *ledger.Ledger) iter.Seq2[intake.DomainRow, error] {
-	return func(yield func(intake.DomainRow, error) bool) {
-		if d.Known == nil || d.Known.last.run == "" {
-			return
-		}
-		last := d.Known.last
-		run, err := l.Get(ctx, ledger.Tenant(d.Tenant), last.run)
-		var item int64
-		if err == nil {
-			item, err = l.ItemOf(ctx, last.in(run), last.row)
-		}
-		var row intake.DomainRow
-		if err == nil {
-			row, err = intake.DomainRowAt(ctx, l, run, item, d.ID, d.Organization, d.Known.Name)
-		}
-		// Another run may have the id since.
-		if !errors.Is(err, ledger.ErrNotFound) && (err != nil || row.Domain == d.ID) {
-			yield(row, err)
-		}
+// readSwept adds the state that sweeps have stored.
+func (d *Domain) readSwept(ctx context.Context, rdb redis.UniversalClient) error {
+	swept, ok, err := SweptDomainOf(ctx, rdb, d.Tenant, d.ID)
+	if ok && swept.Organization != d.Organization {
+		d.Other = cmp.Or(d.Other, swept.Organization)
+	} else if ok {
+		d.Swept = &swept
 	}
+	return err
+}
+
+// addLast adds the row that was executed last, unless its run is deleted.
+func (d *Domain) addLast(ctx context.Context, l *ledger.Ledger) error {
+	last := d.Known.last
+	if last.run == "" {
+		return nil
+	}
+	run, err := l.Get(ctx, ledger.Tenant(d.Tenant), last.run)
+	var item int64
+	if err == nil {
+		item, err = l.ItemOf(ctx, last.in(run), last.row)
+	}
+	var row intake.DomainRow
+	if err == nil {
+		row, err = intake.DomainRowAt(ctx, l, run, item, d.ID, d.Organization, d.Known.Name)
+	}
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case row.Domain != d.ID || row.Organization != d.Organization: // of a later run with the same id
+		return nil
+	}
+	return d.add(row)
 }
 
 // in returns the segment of the row in its run.

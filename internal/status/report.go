@@ -1,7 +1,9 @@
 package status
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,32 +18,34 @@ import (
 	"orgops/tasks"
 )
 
-// DomainReport says where a discovery domain stands, by what the workers have stored of it. The
-// domain's owner may read it: it names no run, caller or operator.
+// DomainReport is the state of a discovery domain for its owner, as workers have stored it. It names
+// no run, caller or operator.
 type DomainReport struct {
 	KnownDomain
 
-	// Checked reports whether an open row has the record checked, so that the domain is verified
-	// once it is there. Held is why that row waits although its time has come; "": it does not.
+	// Checked reports whether the domain has an open row, whose executions check the record. Held is
+	// why that row does not start; "": it may.
 	Checked bool   `json:"checked"`
 	Held    string `json:"held,omitempty"`
-	// Reason is what the last check found instead of the record, with the remedy, and Finding the
-	// mistake in it; "" and nil: nothing is wrong, or it is not known.
+	// Reason is the result of the last check with the remedy, and Finding the mistake in the record;
+	// "" and nil: there is none, or it is not known.
 	Reason  string            `json:"reason,omitempty"`
 	Finding *dnscheck.Finding `json:"finding,omitempty"`
-	// ProvenAt is when the record was proven last; zero: it was not, or that is not stored any more.
+	// ProvenAt is the time of the last stored proof; zero: none is stored.
 	ProvenAt time.Time `json:"proven_at,omitzero"`
-	// AbsentSince is since when sweeps have found the record of a verified domain absent; zero:
-	// they have not.
+	// AbsentSince is the first time of the sweeps that found the record of the verified domain
+	// absent; zero: the last sweep did not.
 	AbsentSince time.Time `json:"absent_since,omitzero"`
-	// Check is the effect of [CheckNow]; "": none was asked for.
+	// Check is the effect of [CheckNow]; "": it was not called.
 	Check CheckEffect `json:"check,omitempty"`
 
 	row *DomainRow // the one that was executed last; nil: its run is deleted
 }
 
-// Report reads where the domain stands, or [ledger.ErrNotFound]. It reads a fixed number of keys.
-func Report(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, tenant, id string) (DomainReport, error) {
+// Report returns the state of a domain of the index of names, or [ledger.ErrNotFound]. It reads a
+// fixed number of keys.
+func Report(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, tenant,
+	id string) (DomainReport, error) {
 	subject, err := l.Subject(ctx, ledger.Tenant(tenant), id)
 	if err != nil {
 		return DomainReport{}, err
@@ -50,11 +54,10 @@ func Report(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, te
 	if err != nil {
 		return DomainReport{}, err
 	}
-	d, err := DomainOf(ctx, rdb, l, known.DomainName, 0)
-	if err != nil || d.Known == nil {
+	d := Domain{DomainName: known.DomainName, Known: &known}
+	if err := cmp.Or(d.addLast(ctx, l), d.readSwept(ctx, rdb)); err != nil {
 		return DomainReport{}, err
 	}
-	known = *d.Known
 	r := DomainReport{KnownDomain: known}
 	for _, row := range d.Rows {
 		r.row = &row
@@ -96,11 +99,11 @@ const (
 	CheckDue CheckEffect = "due"
 	// CheckSubmitted: a row was submitted, since the domain had no open one.
 	CheckSubmitted CheckEffect = "submitted"
-	// CheckShared: the check was asked for within the same minute.
+	// CheckShared: a check of the domain was requested in the same minute.
 	CheckShared CheckEffect = "shared"
 )
 
-// The checks that may be asked for in a minute.
+// The most checks that are requested in a minute.
 const (
 	organizationChecks = 10
 	tenantChecks       = 60
@@ -110,23 +113,23 @@ const (
 	checkRequests = 2
 )
 
-// TooManyChecks is the error of a check beyond what may be asked for.
+// TooManyChecks is the error of a check beyond the most of a minute.
 type TooManyChecks struct {
 	Of string // "organization" or "tenant"
-	// After is when to ask again.
+	// After is when the next check may be requested.
 	After time.Duration
 }
 
 func (e *TooManyChecks) Error() string {
-	return fmt.Sprintf("too many checks of this %s were asked for: ask again in %s", e.Of, e.After)
+	return fmt.Sprintf("too many checks of this %s were requested: repeat the request in %s", e.Of, e.After)
 }
 
 // ErrVerified is the error of a check of a verified domain: sweeps check these.
-var ErrVerified = errors.New("the domain is verified: nothing is to be checked")
+var ErrVerified = errors.New("the domain is verified: there is nothing to check")
 
-// CheckNow has workers check the domain's record now: the domain's open row becomes due, or one is
-// submitted in the name of the caller. Nothing else changes: the row waits for pace, pauses, stops
-// and blocks as others do. The error is [ErrVerified] or a [TooManyChecks] if nothing was done.
+// CheckNow makes the domain's open row due, or submits one in the name of the caller. The row waits
+// for pace, pauses, stops and blocks as others do. The error is [ErrVerified] or a [TooManyChecks] if
+// nothing was done.
 func CheckNow(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, d DomainReport,
 	caller string) (CheckEffect, error) {
 	if d.Status == "verified" {
@@ -150,8 +153,11 @@ func CheckNow(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, 
 	if err != nil {
 		return "", err
 	}
+	// Until a worker has executed the row, another check has the same id: rows do not add up while
+	// the tenant is stopped.
+	sum := sha256.Sum256([]byte(d.ID + " " + d.At.String()))
 	_, _, err = l.SubmitRow(ctx, ledger.NewRun{
-		ID: ledger.RunID(tasks.NewRunID(time.Now())), Tenant: ledger.Tenant(d.Tenant), Kind: tasks.TypeVerify,
+		ID: ledger.RunID(fmt.Sprintf("check-%x", sum[:8])), Tenant: ledger.Tenant(d.Tenant), Kind: tasks.TypeVerify,
 		Description: ledger.Description{
 			Label: "check now", Caller: caller, Format: intake.FormatJSONL, GiveUp: settings.GiveUp,
 		},

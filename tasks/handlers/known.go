@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -49,22 +50,35 @@ func NameKey(domain string) string {
 	return strings.ToLower(domain)
 }
 
-// NamedIn returns a function for [VerifyConfig].Named that reads the tenant's index of names. That
-// cannot be read, or not all of it, is no error, since it only saves requests.
+// mostNamed is how many domains of a name are read from the index.
+const mostNamed = 200
+
+// KnownNamed returns the tenant's domains of a name in the index of names. If some cannot be read it
+// returns the others and an error.
+func KnownNamed(ctx context.Context, l *ledger.Ledger, t ledger.Tenant, name string) (all []Known, err error) {
+	subjects, err := l.SubjectsNamed(ctx, t, name, 0, mostNamed)
+	for _, s := range subjects {
+		k, bad := ReadKnown(s)
+		if err = cmp.Or(err, bad); bad == nil {
+			all = append(all, k)
+		}
+	}
+	return all, err
+}
+
+// NamedIn returns a function for [VerifyConfig].Named that reads the tenant's index of names. An
+// index that cannot be read is no error: it only saves requests.
 func NamedIn(l *ledger.Ledger, t ledger.Tenant) func(ctx context.Context, organization, name string) string {
 	return func(ctx context.Context, organization, name string) string {
-		subjects, _ := l.SubjectsNamed(ctx, t, name, 0, mostNamed)
-		for _, s := range subjects {
-			if k, err := ReadKnown(s); err == nil && k.OrganizationID == organization {
+		all, _ := KnownNamed(ctx, l, t, name)
+		for _, k := range all {
+			if k.OrganizationID == organization {
 				return k.ID
 			}
 		}
 		return ""
 	}
 }
-
-// mostNamed is how many domains of a name are read from the index.
-const mostNamed = 200
 
 // learn sets the subject of the row, which the ledger stores when the execution ends.
 func learn(x *engine.Execution, row *engine.Row, k Known) {
