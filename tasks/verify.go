@@ -52,7 +52,7 @@ Examples:
 		}
 		row := VerifyRow{OrganizationID: v[0], DiscoveryDomainID: v[1], Domain: v[2], VerificationHost: v[3],
 			VerificationTXT: v[4]}
-		if v[0] == "" && v[1] == "" { // whoever submits it finds the ids
+		if v[0] == "" && v[1] == "" { // package intake adds the ids
 			return row.checkRecord()
 		}
 		return row.Validate()
@@ -109,7 +109,7 @@ func (r VerifyRow) Validate() error {
 	return r.checkRecord()
 }
 
-// checkRecord checks what the row says of the record.
+// checkRecord checks the record in the row.
 func (r VerifyRow) checkRecord() error {
 	if r.VerificationHost != "" {
 		if err := dnscheck.CheckHost(r.VerificationHost); err != nil {

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 )
@@ -298,7 +299,7 @@ func (c *chaos) compareCreated(row *chaosRow, ids []string) {
 	if len(ids) > 1 {
 		c.addDoubled("%v: the tenant has %q", row, ids)
 	}
-	if succeeded(row.fate) && !slices.Contains(ids, row.fate.Detail) {
+	if engine.Succeeded(row.fate.Outcome) && !slices.Contains(ids, row.fate.Detail) {
 		c.addWrong("%v: the tenant has %q", row, ids)
 	}
 }

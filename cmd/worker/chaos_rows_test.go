@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 )
@@ -119,7 +120,7 @@ func (c *chaos) cellsOf(j *job, rows map[string]*chaosRow) (all [][]string) {
 	c.t.Helper()
 	if j.parent != nil {
 		for _, cells := range j.parent.cells {
-			if row := rows[keyOf(cells)]; !succeeded(row.fate) && row.fate.Outcome != notFound {
+			if row := rows[keyOf(cells)]; !engine.Succeeded(row.fate.Outcome) && row.fate.Outcome != notFound {
 				all = append(all, cells)
 			}
 		}

@@ -234,7 +234,7 @@ func (f *fleet) well(run string) []ledger.Result {
 	counts := map[string]int{}
 	for i, fate := range fates {
 		counts[string(fate.Outcome)]++
-		if !succeeded(fate) {
+		if !engine.Succeeded(fate.Outcome) {
 			f.t.Errorf("run %s: row %d is %s: %s", run, i, fate.Outcome, fate.Detail)
 		}
 	}
@@ -323,9 +323,4 @@ func roleOf(t *testing.T, s *redistest.Server) string {
 		t.Fatalf("role: %v, %v", role, err)
 	}
 	return fmt.Sprint(role[0])
-}
-
-// succeeded reports whether a row did what it was to do.
-func succeeded(r ledger.Result) bool {
-	return r.Outcome == ledger.Done || r.Outcome == engine.Unchanged
 }

@@ -44,7 +44,7 @@ func (v verifyRun) state(name string) (status.Domain, status.DomainRow) {
 	return d, d.Rows[0]
 }
 
-// wantReport compares where the domain stands, by the row that was executed last, with that row.
+// wantReport compares the report of the domain with its last row.
 func (v verifyRun) wantReport(name, domainStatus string) {
 	v.t.Helper()
 	_, row := v.state(name)

@@ -36,8 +36,8 @@ func TestLease(t *testing.T) {
 	take(other, true)
 }
 
-// TestLeaseIsShortened: whoever finds the lease taken learns for how long, and may shorten it. Its
-// holder may renew it.
+// TestLeaseIsShortened has a dispatcher find the lease taken, and shorten it. Its holder may renew
+// it.
 func TestLeaseIsShortened(t *testing.T) {
 	rdb := redistest.New(t)
 	holder := dispatch.NewLease(rdb, tenant, ledger.NewSessionID(), 1)

@@ -29,7 +29,7 @@ func (e *Engine) endRows(ctx context.Context, x *Execution, rows []*Row, answers
 	e.block(ctx, all)
 	e.write(ctx, x, all)
 	for _, one := range all {
-		if o := one.consequence.Outcome; one.err == nil && Settles(o) && !succeeded(o) && o != ledger.Cancelled {
+		if o := one.consequence.Outcome; one.err == nil && Settles(o) && !Succeeded(o) && o != ledger.Cancelled {
 			x.failed = fmt.Errorf("%s: %s: %w", o, one.consequence.Reason, asynq.SkipRetry)
 		}
 	}

@@ -40,8 +40,8 @@ func Settles(o ledger.Outcome) bool {
 	return false
 }
 
-// succeeded reports whether the row is now as it asks for.
-func succeeded(o ledger.Outcome) bool { return o == ledger.Done || o == Unchanged }
+// Succeeded reports whether a row with that outcome needs nothing more.
+func Succeeded(o ledger.Outcome) bool { return o == ledger.Done || o == Unchanged }
 
 // levelOf returns the level at which an execution with that outcome is logged: info for
 // the one line of a row that settles as it should, debug if it stays open as planned.

@@ -29,7 +29,7 @@
 //	submit.go    submissions, estimates and retries
 //	events.go    a run after each change
 //	failed.go    the rows of a run, or the failed ones, as a file
-//	domains.go   where domains stand, and their check
+//	domains.go   the state of domains, and their check
 //	run.go       runs as clients get them; cancel
 //	order.go     the properties of a submission, from the head of its request
 //	body.go      the rows: types, gzip, limits and time

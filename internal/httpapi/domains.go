@@ -73,7 +73,7 @@ func tenantOf(r *http.Request) (string, error) {
 	return t, nil
 }
 
-// domain answers where a domain stands: GET /v1/domains/{id}.
+// domain answers with the state of a domain: GET /v1/domains/{id}.
 func (s *Server) domain(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
 	defer cancel()
@@ -85,8 +85,8 @@ func (s *Server) domain(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// ownDomain returns where the domain stands that a path names. For the caller, a domain of others
-// is one that does not exist.
+// ownDomain returns the state of the domain in the path. A domain of others does not exist for the
+// caller.
 func (s *Server) ownDomain(ctx context.Context, r *http.Request) (status.DomainReport, error) {
 	id, caller := r.PathValue("id"), callerOf(ctx)
 	none := newProblem(http.StatusNotFound, "not-found",
@@ -105,7 +105,7 @@ func (s *Server) ownDomain(ctx context.Context, r *http.Request) (status.DomainR
 	return d, err
 }
 
-// checkDomain has a worker check a domain now: POST /v1/domains/{id}/check.
+// checkDomain requests a check of a domain: POST /v1/domains/{id}/check.
 func (s *Server) checkDomain(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
 	defer cancel()
@@ -117,7 +117,7 @@ func (s *Server) checkDomain(w http.ResponseWriter, r *http.Request) error {
 	d.Check, err = status.CheckNow(ctx, s.cfg.Redis, s.cfg.Ledger, d, caller.Name)
 	if many, ok := errors.AsType[*status.TooManyChecks](err); ok {
 		return newProblem(http.StatusTooManyRequests, "too-many-checks",
-			"The checks of this %s that may be asked for in a minute are used up.", many.Of).after(many.After)
+			"The checks of this %s in a minute are used up.", many.Of).after(many.After)
 	}
 	if errors.Is(err, status.ErrVerified) {
 		return newProblem(http.StatusConflict, "state", "The domain is verified: there is nothing to check.")
@@ -125,7 +125,7 @@ func (s *Server) checkDomain(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.log.InfoContext(ctx, "check of a domain asked for", "caller", caller.Name, "tenant", d.Tenant,
+	s.log.InfoContext(ctx, "check of a domain requested", "caller", caller.Name, "tenant", d.Tenant,
 		"organization", d.Organization, "domain", d.ID, "effect", d.Check)
 	answerJSON(w, http.StatusAccepted, d)
 	return nil

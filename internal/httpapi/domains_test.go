@@ -19,7 +19,7 @@ import (
 	"orgops/tasks/handlers"
 )
 
-// Tokens of those who read about domains.
+// Tokens of readers of domains.
 var (
 	one       = "orgops_" + strings.Repeat("1", 64) // the customer of organization org_1
 	two       = "orgops_" + strings.Repeat("2", 64) // the customer of two organizations
@@ -175,7 +175,7 @@ func TestDomainsOfOthersDoNotExist(t *testing.T) {
 	w.do(call{path: "/v1/domains/ord_1", token: one}).want(t, 200, "")
 }
 
-// TestCheckMakesTheRowDue checks what a check does to an open row, and that it is one in a minute.
+// TestCheckMakesTheRowDue checks that the open row becomes due, and that a minute allows one check.
 func TestCheckMakesTheRowDue(t *testing.T) {
 	w := domainWorld(t)
 	seg := w.waits("a", [3]string{"org_1", "ord_0", "b.example"}, [3]string{"org_1", "ord_1", "acme.example"})
@@ -236,8 +236,7 @@ func TestVerifiedIsNotChecked(t *testing.T) {
 	w.do(call{method: "POST", path: "/v1/domains/ord_1/check", token: one}).want(t, 409, "state")
 }
 
-// TestChecksAreLimited uses up what an organization, and what a tenant, may ask for in a minute. A
-// minute that ends meanwhile begins anew.
+// TestChecksAreLimited uses up the checks of an organization, and of a tenant, in a minute.
 func TestChecksAreLimited(t *testing.T) {
 	for _, c := range []struct {
 		name, rate       string

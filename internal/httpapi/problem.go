@@ -66,7 +66,7 @@ var titles = map[string]string{
 	"busy":               "Too many concurrent requests",
 	"store":              "Redis is not available",
 	"rows-a-day":         "The rows of the day are used up; nothing was submitted",
-	"too-many-checks":    "Too many checks of domains were asked for",
+	"too-many-checks":    "Too many checks of domains were requested",
 	"full":               "There is no room for the rows; nothing was submitted",
 	"internal":           "Internal server error",
 }

@@ -36,7 +36,7 @@ var parameters = map[string][]string{
 	"POST /v1/domains/{id}/check": {"tenant"},
 }
 
-// The roles of routes: those for runs, for domains, and for the check of one.
+// The roles of routes.
 var (
 	anybody    = []web.Role{web.Anybody}
 	submitters = []web.Role{web.Submitter}

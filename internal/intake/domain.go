@@ -62,8 +62,7 @@ func DomainRowAt(ctx context.Context, l *ledger.Ledger, r ledger.Run, item int64
 	return DomainRow{}, fmt.Errorf("run %s: row %d: %w", r.ID, item, ledger.ErrNotFound)
 }
 
-// listedOrOpen returns the runs of a tenant, the newest first: of the single rows those that have
-// not ended.
+// listedOrOpen returns the runs of a tenant and its open single rows, the newest first.
 func listedOrOpen(ctx context.Context, l *ledger.Ledger, t ledger.Tenant) ([]ledger.Run, error) {
 	all, err := l.Runs(ctx, t)
 	if err != nil {

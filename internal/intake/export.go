@@ -43,7 +43,7 @@ func outcomeOf(row ledger.RowState) ledger.Outcome {
 }
 
 // failed reports whether rows of an outcome have failed.
-func failed(o ledger.Outcome) bool { return o != ledger.Done && o != engine.Unchanged && o != open }
+func failed(o ledger.Outcome) bool { return !engine.Succeeded(o) && o != open }
 
 // CheckOutcomes refuses an outcome that no row can have.
 func CheckOutcomes(selected []string) error {

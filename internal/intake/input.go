@@ -55,7 +55,7 @@ type Found struct {
 // BadRows is the error of an input of which rows are bad.
 type BadRows struct {
 	Total int64 `json:"rows"`
-	// Unknown are those whose domain is not known by its name.
+	// Unknown counts the rows whose domain is not in the index of names.
 	Unknown int64   `json:"unknown_domains,omitempty"`
 	First   []error `json:"first,omitempty"` // the first of them, each a *RowError
 }

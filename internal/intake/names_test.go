@@ -148,8 +148,8 @@ func TestSubmitByNameRefused(t *testing.T) {
 	}
 }
 
-// TestSubmitByNameOfOthers: whoever may submit rows of some organizations neither finds nor is told
-// of domains of others.
+// TestSubmitByNameOfOthers has a submitter of some organizations name domains of others: the error
+// does not show that they exist.
 func TestSubmitByNameOfOthers(t *testing.T) {
 	b := newByName(t)
 	b.learn(acme, [3]string{"acme.example", "org_2", "ord_2"}, [3]string{"other.example", "org_2", "ord_3"})
@@ -196,8 +196,8 @@ func submitByNameAgain(t *testing.T, text string) {
 	}
 }
 
-// TestExportByName: bad rows whose domain is not known keep their names, for those who correct
-// them, and so do rows that fail; a row that has found its domain has its id.
+// TestExportByName checks that bad and failed rows keep their names, to be corrected, and that a row
+// whose domain was found has its id.
 func TestExportByName(t *testing.T) {
 	b := newByName(t)
 	b.learn(acme)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// reject writes a bad row to those that are rejected.
+// reject writes a bad row to the file of rejected rows.
 func (r *reading) reject(one readRow) (err error) {
 	if r.rejected == nil {
 		var header []string

@@ -68,7 +68,7 @@ func (l *Ledger) OpenRuns(ctx context.Context, tenants ...Tenant) ([]Run, error)
 	return slices.DeleteFunc(open, func(r Run) bool { return !r.FinishedAt.IsZero() }), err
 }
 
-// OpenSingles returns the single rows that are not finished, as Runs does: there may be very many.
+// OpenSingles returns the single rows that are not finished, as Runs does. There may be millions.
 func (l *Ledger) OpenSingles(ctx context.Context, tenants ...Tenant) ([]Run, error) {
 	return l.list(ctx, "singles", tenants)
 }
@@ -291,7 +291,7 @@ func (l *Ledger) newest(ctx context.Context, list string, tenants []Tenant, afte
 
 // entriesAfter returns the next entries of the tenants' lists behind one of them, in order, and
 // whether there are more: then it is one entry at least. It reads n of each list, in one round
-// trip. What it has read of all of them is complete up to the first place where a list may go on.
+// trip. The merged entries are complete up to the first place where a list may go on.
 func (l *Ledger) entriesAfter(ctx context.Context, list string, tenants []Tenant, after *entry,
 	n int) (all []entry, more bool, err error) {
 	span := &redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: int64(n)}

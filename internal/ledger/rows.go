@@ -138,8 +138,8 @@ const (
 	Every Selection = iota
 	// Unsettled rows.
 	Unsettled
-	// WithResult are settled rows, but for those that are done without a detail or evidence. They are
-	// read without their contents.
+	// WithResult are settled rows with a detail, evidence or an outcome other than done. They are read
+	// without their contents.
 	WithResult
 )
 

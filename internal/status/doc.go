@@ -10,7 +10,7 @@
 //	plan.go      the estimate of a submission
 //	acts.go      who did what to a run or a tenant
 //	estimate.go  rate, time left and obstacles of runs
-//	report.go    where a domain stands, for its owner, and the check that they ask for
+//	report.go    the state of a domain for its owner, and a check on request
 //	instructions.go  what to publish, for the owner of a domain
 //	domain.go    a domain's rows and its recorded state
 //	find.go      domains by name or id

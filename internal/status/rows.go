@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"orgops/internal/engine"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/tasks/handlers"
@@ -29,7 +30,7 @@ type Row struct {
 }
 
 // Well reports whether the row succeeded.
-func (row Row) Well() bool { return row.Outcome == ledger.Done || row.Outcome == "unchanged" }
+func (row Row) Well() bool { return engine.Succeeded(row.Outcome) }
 
 // settledRow describes a settled row without its name.
 func settledRow(row ledger.RowState) Row {
