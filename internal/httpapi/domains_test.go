@@ -197,8 +197,8 @@ func TestCheckMakesTheRowDue(t *testing.T) {
 	w.do(call{method: "POST", path: "/v1/domains/ord_0/check", token: reader}).want(t, 403, "not-allowed")
 }
 
-// TestCheckSubmitsARow checks a domain without an open row, in two minutes: until the row is executed
-// there is no second one.
+// TestCheckSubmitsARow checks a domain without an open row, in two minutes: until the row is
+// executed there is no second one.
 func TestCheckSubmitsARow(t *testing.T) {
 	w := domainWorld(t)
 	w.waits("a", [3]string{"org_1", "ord_1", "acme.example"})

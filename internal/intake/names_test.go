@@ -196,8 +196,8 @@ func submitByNameAgain(t *testing.T, text string) {
 	}
 }
 
-// TestExportByName checks that bad and failed rows keep their names, to be corrected, and that a row
-// whose domain was found has its id.
+// TestExportByName checks that bad and failed rows keep their names, to be corrected, and that a
+// row whose domain was found has its id.
 func TestExportByName(t *testing.T) {
 	b := newByName(t)
 	b.learn(acme)

@@ -46,8 +46,8 @@ func (r Record) parse(k tasks.Kind, d tasks.Defaults) (tasks.Row, error) {
 	return k.Parse(r.Values, d)
 }
 
-// columnsWith returns the columns of the rows as they are stored: the columns of a CSV header and of
-// the defaults, and the ids of named domains; nil for JSON Lines.
+// columnsWith returns the columns of the rows as they are stored: the columns of a CSV header and
+// of the defaults, and the ids of named domains; nil for JSON Lines.
 func columnsWith(k tasks.Kind, d tasks.Defaults, rows *Reader) []string {
 	if rows.Format() != FormatCSV {
 		return rows.Columns()

@@ -18,8 +18,8 @@ import (
 	"orgops/tasks"
 )
 
-// DomainReport is the state of a discovery domain for its owner, as workers have stored it. It names
-// no run, caller or operator.
+// DomainReport is the state of a discovery domain for its owner, as workers have stored it. It
+// names no run, caller or operator.
 type DomainReport struct {
 	KnownDomain
 
@@ -127,9 +127,9 @@ func (e *TooManyChecks) Error() string {
 // ErrVerified is the error of a check of a verified domain: sweeps check these.
 var ErrVerified = errors.New("the domain is verified: there is nothing to check")
 
-// CheckNow makes the domain's open row due, or submits one in the name of the caller. The row waits
-// for pace, pauses, stops and blocks as others do. The error is [ErrVerified] or a [TooManyChecks] if
-// nothing was done.
+// CheckNow makes the domain's open row due, or submits one in the name of the caller. The row
+// waits for pace, pauses, stops and blocks as others do. The error is [ErrVerified] or a
+// [TooManyChecks] if nothing was done.
 func CheckNow(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, d DomainReport,
 	caller string) (CheckEffect, error) {
 	if d.Status == "verified" {

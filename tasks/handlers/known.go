@@ -53,8 +53,8 @@ func NameKey(domain string) string {
 // mostNamed is how many domains of a name are read from the index.
 const mostNamed = 200
 
-// KnownNamed returns the tenant's domains of a name in the index of names. If some cannot be read it
-// returns the others and an error.
+// KnownNamed returns the tenant's domains of a name in the index of names. If some cannot be read
+// it returns the others and an error.
 func KnownNamed(ctx context.Context, l *ledger.Ledger, t ledger.Tenant, name string) (all []Known, err error) {
 	subjects, err := l.SubjectsNamed(ctx, t, name, 0, mostNamed)
 	for _, s := range subjects {
