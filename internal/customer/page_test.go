@@ -248,7 +248,7 @@ func TestRowForALink(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		w.link(3 * time.Hour)
+		w.do("GET", "/"+w.link(3*time.Hour)).want(t, 200, "<strong>Next check</strong>: in a moment.")
 	}
 	open, err := w.ledger.OpenSingles(t.Context(), "acme")
 	if err != nil || len(open) != 1 || open[0].GiveUp != 3*time.Hour || open[0].Caller != "ada" {

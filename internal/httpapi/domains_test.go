@@ -208,11 +208,17 @@ func TestCheckSubmitsARow(t *testing.T) {
 	w := domainWorld(t)
 	w.waits("a", [3]string{"org_1", "ord_1", "acme.example"})
 	w.settle("a", "expired", "no", 0)
-	for range 2 {
+	if got := w.do(call{path: "/v1/domains/ord_1", token: two}); strings.Contains(got.body, `"checked":true`) {
+		t.Errorf("the domain is checked: %s", got.body)
+	}
+	for _, want := range []string{`"check":"submitted"`, `"check":"due"`} {
 		got := w.do(call{method: "POST", path: "/v1/domains/ord_1/check", token: two})
 		got.want(t, 202, "")
-		if !strings.Contains(got.body, `"check":"submitted"`) {
-			t.Errorf("answer %s", got.body)
+		if !strings.Contains(got.body, want) {
+			t.Errorf("answer %s, want %s", got.body, want)
+		}
+		if got := w.do(call{path: "/v1/domains/ord_1", token: two}); !strings.Contains(got.body, `"checked":true`) {
+			t.Errorf("the domain is not checked: %s", got.body)
 		}
 		if n := w.rdb.Del(t.Context(), redistest.Keys(t, "*:checks:*")...).Val(); n != 1 {
 			t.Fatalf("%d counts of checks, want one of this minute", n)

@@ -75,6 +75,15 @@ func Report(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, te
 			}
 		}
 	}
+	if !r.Checked && known.Status != "verified" {
+		run, err := l.Get(ctx, ledger.Tenant(tenant), checkRun(known))
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			return DomainReport{}, err
+		}
+		if r.Checked = err == nil && !run.Ended(); r.Checked {
+			r.Next, r.Held = time.Time{}, Stopped(run)
+		}
+	}
 	if s := d.Swept; s != nil {
 		if s.ProvenAt.After(r.ProvenAt) {
 			r.ProvenAt = s.ProvenAt
@@ -154,11 +163,17 @@ func CheckNow(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, 
 	if check, err := countCheck(ctx, rdb, d, by, settings); err != nil || check != "" {
 		return check, err
 	}
-	if d.Checked {
-		_, err := l.Hasten(ctx, d.last.in(d.domain.Rows[0].Ledger), d.last.row)
-		if !errors.Is(err, ledger.ErrNotFound) {
-			return CheckDue, err
+	for _, row := range d.domain.Rows {
+		if row.Outcome == "" && row.Kind == tasks.TypeVerify {
+			_, err := l.Hasten(ctx, d.last.in(row.Ledger), d.last.row)
+			if !errors.Is(err, ledger.ErrNotFound) {
+				return CheckDue, err
+			}
+			d.Checked = false // its run was deleted meanwhile
 		}
+	}
+	if d.Checked { // by a row that was submitted here, and that no worker has executed yet
+		return CheckDue, nil
 	}
 	return CheckSubmitted, submit(ctx, l, d, by)
 }
@@ -177,16 +192,20 @@ func submit(ctx context.Context, l *ledger.Ledger, d DomainReport, by Requester)
 	if err != nil {
 		return err
 	}
-	// Until a worker has executed the row, another check has the same id: rows do not add up while
-	// the tenant is stopped.
-	sum := sha256.Sum256([]byte(d.ID + " " + d.At.String()))
 	_, _, err = l.SubmitRow(ctx, ledger.NewRun{
-		ID: ledger.RunID(fmt.Sprintf("check-%x", sum[:8])), Tenant: ledger.Tenant(d.Tenant), Kind: tasks.TypeVerify,
+		ID: checkRun(d.KnownDomain), Tenant: ledger.Tenant(d.Tenant), Kind: tasks.TypeVerify,
 		Description: ledger.Description{
 			Label: "check now", Caller: by.Caller, Format: intake.FormatJSONL, GiveUp: by.GiveUp,
 		},
 	}, content)
 	return err
+}
+
+// checkRun returns the id of a submitted check. Until a worker has executed the row, another one has
+// the same id: rows do not add up while the tenant is stopped.
+func checkRun(d KnownDomain) ledger.RunID {
+	sum := sha256.Sum256([]byte(d.ID + " " + d.At.String()))
+	return ledger.RunID(fmt.Sprintf("check-%x", sum[:8]))
 }
 
 // checkScript counts a check of a domain in a minute, once, unless there would be too many, and
