@@ -136,7 +136,11 @@ func (t *tool) limiter(name string) *pace.Limiter {
 // printTenant prints the effect on the tenant, or with --json its state.
 func (t *tool) printTenant(ctx context.Context, name, effect string) error {
 	if t.JSON {
-		state, err := status.ReadDetails(ctx, t.redis, name)
+		fleet, err := status.ReadFleet(ctx, t.ledger)
+		if err != nil {
+			return err
+		}
+		state, err := status.ReadDetails(ctx, t.redis, name, fleet)
 		if err != nil {
 			return err
 		}

@@ -53,7 +53,8 @@ func (v verifyRun) wantReport(name, domainStatus string) {
 	// The row's reason begins with a word for programs, such as not_yet.
 	explained := r.Reason != "" && strings.HasSuffix(row.Reason, r.Reason)
 	if err != nil || r.Host != v.domains[name].Host || r.Status != domainStatus || r.Checked != open ||
-		r.Next.IsZero() == open || explained == (proven || row.Evidence == nil) || r.ProvenAt.IsZero() == proven || r.Read.IsZero() {
+		r.Next.IsZero() == open || explained == (proven || row.Evidence == nil) || r.ProvenAt.IsZero() == proven ||
+		r.Read.IsZero() {
 		v.t.Errorf("%s: %+v, %v; its row: %+v", name, r, err, row)
 	}
 }

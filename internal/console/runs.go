@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -23,16 +24,15 @@ const (
 
 // runsPage is the page of all runs.
 type runsPage struct {
-	Attention []attention
-	Tenants   []string // known here
-	Filter    runsFilter
-	Kinds     []string
-	States    []string
-	Runs      []runView
-	Older     string // path of the page after this one; empty: it is the last
-	Newest    string // path of the first page; empty: this is it
-	Cut       bool   // more runs may match the filter
-	Searched  int64
+	overview
+	Filter   runsFilter
+	Kinds    []string
+	States   []string
+	Runs     []runView
+	Older    string // path of the page after this one; empty: it is the last
+	Newest   string // path of the first page; empty: this is it
+	Cut      bool   // more runs may match the filter
+	Searched int64
 }
 
 // runsFilter selects runs; an empty member selects all.
@@ -41,7 +41,8 @@ type runsFilter struct{ Tenant, Kind, State string }
 // runStates are the states of runs to filter by.
 var runStates = []string{"open", "ended", "unwell"}
 
-func (f runsFilter) is(r ledger.Run) bool {
+// is reports whether the filter selects the run. held are the tenants of which no row is executed.
+func (f runsFilter) is(r ledger.Run, held map[string]bool) bool {
 	if (f.Tenant != "" && string(r.Tenant) != f.Tenant) || (f.Kind != "" && string(r.Kind) != f.Kind) {
 		return false
 	}
@@ -51,7 +52,7 @@ func (f runsFilter) is(r ledger.Run) bool {
 	case "ended":
 		return r.Ended()
 	case "unwell":
-		return status.Failed(r) > 0 || len(status.Trouble(r)) > 0
+		return status.Failed(r) > 0 || len(status.Trouble(r)) > 0 || !r.Ended() && (r.Paused || held[string(r.Tenant)])
 	}
 	return true
 }
@@ -74,12 +75,12 @@ func (s *site) runs(ctx context.Context, r *http.Request) (title string, data an
 		p.Kinds = append(p.Kinds, kind.Name)
 	}
 	user := web.Of(ctx).User
-	match := func(r ledger.Run) bool { return user.MayTenant(string(r.Tenant)) && filter.is(r) }
-	all, next, err := s.Ledger.Page(ctx, ledger.Query{Match: match, After: after, Limit: runsAPage, MaxRead: runsLooked})
-	if err != nil {
+	if p.overview, err = s.overview(ctx, filter.Tenant); err != nil {
 		return "", nil, err
 	}
-	if p.Attention, p.Tenants, err = s.attention(ctx, filter.Tenant); err != nil {
+	match := func(r ledger.Run) bool { return user.MayTenant(string(r.Tenant)) && filter.is(r, p.held) }
+	all, next, err := s.Ledger.Page(ctx, ledger.Query{Match: match, After: after, Limit: runsAPage, MaxRead: runsLooked})
+	if err != nil {
 		return "", nil, err
 	}
 	for i, ahead := range s.estimator.Estimate(ctx, time.Now(), all) {
@@ -90,6 +91,9 @@ func (s *site) runs(ctx context.Context, r *http.Request) (title string, data an
 	}
 	if after != (ledger.Place{}) {
 		p.Newest = filter.path("")
+	}
+	if n := len(p.Warnings); n > 0 {
+		return fmt.Sprintf("(%d) Runs", n), p, nil // in the tab
 	}
 	return "Runs", p, nil
 }

@@ -70,6 +70,16 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
+// livingWorker is the session of a worker.
+const livingWorker = ledger.SessionID("worker0000000000")
+
+// serve has a worker serve the tenant default for some seconds.
+func (d *desk) serve() {
+	d.t.Helper()
+	_, err := d.ledger.Renew(d.t.Context(), ledger.Session{ID: livingWorker, Tenants: []ledger.Tenant{"default"}})
+	mustNot(d.t, err)
+}
+
 // handIn submits rows as a run.
 func (d *desk) handIn(id, kind, rows string) ledger.Run {
 	d.t.Helper()
@@ -613,12 +623,14 @@ func TestAttention(t *testing.T) {
 		asynq.Queue("default.rows"))
 	mustNot(t, err)
 	mustNot(t, asynq.NewInspectorFromRedisClient(d.rdb).PauseQueue("default.rows"))
+	d.serve()
 	page := plain(d.get("/runs"))
 	for _, want := range []string{
-		"the queue default.rows is paused", "Resume it on the page Queues",
-		"the operation verify is blocked: 403: missing scope update:domains",
+		"1 worker runs. 4 matters need attention:",
+		"The queue default.rows is paused", "Resume it on the page Queues",
+		"The operation verify is blocked: 403: missing scope update:domains",
 		"has asked this tenant to pause (429) until",
-		"a sweep was skipped: the tick of 2030-03-17T17:46:40Z: the last sweep is still under way (3 in a row)",
+		"A sweep was skipped: the tick of 2030-03-17T17:46:40Z: the last sweep is still under way (3 in a row)",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q: %s", want, page)

@@ -16,6 +16,7 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/deliveries"
+	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/status"
 	"orgops/internal/tenant"
@@ -42,6 +43,7 @@ type tenantView struct {
 
 	Name       string
 	ServedHere bool
+	Workers    int  // that live and serve it
 	Announced  bool // a worker of it was seen
 	Problem    string
 	Warnings   []attention // the worst first
@@ -70,10 +72,14 @@ func (s *site) tenants(ctx context.Context, r *http.Request) (title string, data
 	if err != nil {
 		return "", nil, err
 	}
+	fleet, err := status.ReadFleet(ctx, s.Ledger)
+	if err != nil {
+		return "", nil, err
+	}
 	p, names := pageOfTenants(names, r.URL.Query().Get("tenant"))
 	p.Tenants = make([]tenantView, len(names))
 	err = redisconn.Batch(ctx, s.Redis, len(names), func(i int, rdb redis.UniversalClient) error {
-		p.Tenants[i] = s.viewOfTenant(ctx, rdb, names[i], queues)
+		p.Tenants[i] = s.viewOfTenant(ctx, rdb, names[i], fleet, queues)
 		return nil
 	})
 	return "Tenants", p, err
@@ -132,16 +138,15 @@ func (s *site) tenantNames(ctx context.Context, queues []string) (names []string
 	return append(names, others...), nil
 }
 
-func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name string, queues []string) tenantView {
+func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name string, fleet status.Fleet,
+	queues []string) tenantView {
 	t, served := s.tenant(name)
-	state, warnings, stateErr := attentionOf(ctx, rdb, name)
-	v := tenantView{Tenant: t, State: state, Name: name, ServedHere: served, Announced: true, Used: -1, Warnings: warnings}
+	state, warnings, stateErr := attentionOf(ctx, rdb, name, fleet)
+	v := tenantView{Tenant: t, State: state, Name: name, ServedHere: served, Workers: fleet[ledger.Tenant(name)],
+		Announced: true, Used: -1, Warnings: warnings}
 	var settingsErr error
 	if !served {
 		v.Settings, v.Announced, settingsErr = tenant.ReadAnnounced(ctx, rdb, name)
-	}
-	if !v.Announced && settingsErr == nil {
-		v.warn("wait", "No worker of this tenant has been seen on this Redis.", "Start a worker for it, or delete its runs.")
 	}
 	if v.Announced {
 		settingsErr = v.showSettings()
@@ -223,10 +228,6 @@ func (v *tenantView) showDeliveries(rdb redis.UniversalClient, queues []string) 
 	}
 	if v.Deliveries, err = asynq.NewInspectorFromRedisClient(rdb).GetQueueInfo(queue); err != nil {
 		return fmt.Errorf("queue of deliveries: %w", err)
-	}
-	if given := v.Deliveries.Archived; given > 0 {
-		v.warn("wait", fmt.Sprintf("orgops gave up %d webhook deliveries.", given),
-			"Fix the receiver, then run the archived tasks in the queue "+queue+", which also have the errors.")
 	}
 	return nil
 }

@@ -1,16 +1,27 @@
 package deliveries
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 )
 
 // Queue returns the name of a tenant's queue in asynq.
 func Queue(tenant string) string { return tenant + ".webhook" }
+
+// GivenUp returns how many deliveries of a tenant were given up: asynq's archived tasks.
+func GivenUp(ctx context.Context, rdb redis.UniversalClient, tenant string) (int64, error) {
+	n, err := rdb.ZCard(ctx, "asynq:{"+Queue(tenant)+"}:archived").Result()
+	if err != nil {
+		return 0, fmt.Errorf("deliveries of tenant %s that were given up: %w", tenant, err)
+	}
+	return n, nil
+}
 
 // TaskType is the type of the tasks in asynq.
 const TaskType = "webhook:deliver"

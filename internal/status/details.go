@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -55,11 +56,14 @@ func (d *RunDetails) ReadRows(ctx context.Context, rdb redis.UniversalClient, l 
 		if err != nil {
 			return err
 		}
-		queue, err := PausedQueue(ctx, rdb, string(d.Tenant))
+		fleet, err := ReadFleet(ctx, l)
 		if err != nil {
 			return err
 		}
-		d.Obstacles = Obstacles(string(d.Tenant), budget, queue)
+		if d.Obstacles, err = ReadObstacles(ctx, rdb, d.Tenant, fleet, budget); err != nil {
+			return err
+		}
+		d.Obstacles = slices.DeleteFunc(d.Obstacles, func(o Obstacle) bool { return !o.concerns(d.Ledger) })
 		if d.OpenRows, _, err = OpenPage(ctx, l, d.Ledger, 0, most); err != nil {
 			return err
 		}

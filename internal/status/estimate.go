@@ -17,7 +17,6 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
-	"orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -120,11 +119,9 @@ type move struct {
 
 // budget is the state of a tenant's when it was read.
 type budget struct {
-	readAt  time.Time
-	known   bool // it could be read
-	served  bool // a worker has announced the tenant
-	state   pace.State
-	stopped string // the queue of rows, if it is paused
+	readAt    time.Time
+	known     bool // it could be read
+	obstacles []Obstacle
 }
 
 // Estimate records the present states of the runs, and returns an estimate of each. A value
@@ -202,8 +199,12 @@ func (e *Estimator) read(
 		}
 	}
 	states, notes := make([]budget, len(names)), make([]watched, len(open))
+	var fleet Fleet // unknown if it cannot be read
+	if len(names) > 0 {
+		fleet, _ = ReadFleet(ctx, ledger.New(e.rdb))
+	}
 	_ = redisconn.Batch(ctx, e.rdb, len(names), func(i int, rdb redis.UniversalClient) error {
-		states[i] = readBudget(ctx, rdb, names[i])
+		states[i] = readBudget(ctx, rdb, names[i], fleet)
 		return nil
 	})
 	_ = redisconn.Batch(ctx, e.rdb, len(open), func(i int, rdb redis.UniversalClient) error {
@@ -229,13 +230,10 @@ func (e *Estimator) read(
 	}
 }
 
-func readBudget(ctx context.Context, rdb redis.UniversalClient, name ledger.Tenant) (b budget) {
-	var err, noState, noQueue error
-	_, b.served, err = tenant.ReadAnnounced(ctx, rdb, string(name))
-	b.state, noState = pace.New(pace.Config{Redis: rdb, Tenant: string(name)}).State(ctx)
-	b.stopped, noQueue = PausedQueue(ctx, rdb, string(name))
-	b.known = err == nil && noState == nil && noQueue == nil
-	return b
+func readBudget(ctx context.Context, rdb redis.UniversalClient, name ledger.Tenant, fleet Fleet) budget {
+	state, noState := pace.New(pace.Config{Redis: rdb, Tenant: string(name)}).State(ctx)
+	obstacles, err := ReadObstacles(ctx, rdb, name, fleet, state)
+	return budget{known: err == nil && noState == nil, obstacles: obstacles}
 }
 
 // waitsOf reads how many rows wait for DNS or for another attempt. If that fails they stay
@@ -276,11 +274,10 @@ func held(r ledger.Run, of budget) (why []string) {
 	case !r.Sealed():
 		why = append(why, "still being submitted")
 	}
-	if of.known && !of.served {
-		why = append(why, "no worker for tenant "+string(r.Tenant)+" has been seen on this Redis")
-	}
-	for _, o := range Obstacles(string(r.Tenant), of.state, of.stopped) {
-		why = append(why, o.String())
+	for _, o := range of.obstacles {
+		if o.concerns(r) {
+			why = append(why, o.String())
+		}
 	}
 	return why
 }

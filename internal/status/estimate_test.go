@@ -27,10 +27,11 @@ type followed struct {
 	ledger *ledger.Ledger
 	now    time.Time
 	ids    []string
+	worker *ledger.Session // that lives; nil: none
 	see    func(now time.Time) []status.Estimate
 }
 
-// follow announces a tenant, if s has one, and follows runs that the test makes.
+// follow has a worker announce a tenant, if s has one, and follows runs that the test makes.
 func follow(t *testing.T, s tenants.Announced) *followed {
 	t.Helper()
 	rdb := redistest.New(t)
@@ -39,9 +40,15 @@ func follow(t *testing.T, s tenants.Announced) *followed {
 		if err := tenants.Announce(t.Context(), rdb, s); err != nil {
 			t.Fatal(err)
 		}
+		f.worker = &ledger.Session{ID: ledger.NewSessionID(), Tenants: []ledger.Tenant{ledger.Tenant(s.Tenant)}}
 	}
 	see := status.NewEstimator(rdb).Estimate
 	f.see = func(now time.Time) []status.Estimate {
+		if f.worker != nil {
+			if _, err := f.ledger.Renew(t.Context(), *f.worker); err != nil {
+				t.Fatal(err)
+			}
+		}
 		var all []ledger.Run
 		for _, id := range f.ids {
 			all = append(all, f.get(id))
@@ -251,7 +258,13 @@ func TestHeld(t *testing.T) {
 	}{
 		{"nothing", announced, func(*followed, *pace.Limiter) {}, ""},
 		{"no worker", tenants.Announced{}, func(*followed, *pace.Limiter) {},
-			"no worker for tenant default has been seen on this Redis"},
+			"no worker of tenant default has been seen on this Redis; start a worker that serves it; rows wait until then"},
+		{"the worker has stopped", tenants.Announced{Tenant: "default", Rate: "10/s", Burst: 1,
+			UpdatedAt: time.Date(2026, 11, 2, 3, 4, 5, 0, time.UTC)}, func(f *followed, _ *pace.Limiter) {
+			f.worker = nil
+			f.note("not_yet: there is none", 2)
+		}, "no worker of tenant default runs; the last one was seen at 2026-11-02 03:04 UTC; start a worker that serves it; " +
+			"rows wait until then; 2 wait for DNS, until UNTIL at most"},
 		{"DNS", announced, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 12) },
 			"12 wait for DNS, until UNTIL at most"},
 		{"another attempt", announced, func(f *followed, _ *pace.Limiter) {
@@ -266,6 +279,11 @@ func TestHeld(t *testing.T) {
 			}
 		},
 			"the operation get_discovery_domain is blocked: 403 Forbidden; fix the credentials, the missing scope or the way to the token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds"},
+		{"a block of another operation", announced, func(f *followed, budget *pace.Limiter) {
+			if err := budget.Block(f.t.Context(), "delete_organization_clients", "403 Forbidden"); err != nil {
+				f.t.Fatal(err)
+			}
+		}, ""},
 		{"all is blocked", announced, func(f *followed, budget *pace.Limiter) {
 			if err := budget.Block(f.t.Context(), pace.All, "401"); err != nil {
 				f.t.Fatal(err)

@@ -1,7 +1,11 @@
 package status
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -9,6 +13,8 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
+	"orgops/internal/tenant"
+	"orgops/tasks/handlers"
 )
 
 // Obstacle is a reason why rows of a tenant are not executed.
@@ -16,6 +22,8 @@ type Obstacle struct {
 	Kind ObstacleKind `json:"kind"`
 	What string       `json:"reason"`
 	Fix  string       `json:"fix"`
+
+	operation string // that is blocked or paused; "": all are concerned
 }
 
 // ObstacleKind is a kind of obstacle.
@@ -23,6 +31,7 @@ type ObstacleKind string
 
 // The kinds.
 const (
+	NoWorker         ObstacleKind = "no worker"
 	TenantStopped    ObstacleKind = "tenant stopped"
 	OperationBlocked ObstacleKind = "operation blocked" // requests are refused for a fault
 	QueuePaused      ObstacleKind = "queue paused"
@@ -43,12 +52,12 @@ func Obstacles(tenant string, budget pace.State, queue string) (all []Obstacle) 
 		})
 	}
 	for _, b := range budget.Blocks {
-		operation := "the operation " + b.Operation
+		what, operation := "the operation "+b.Operation, b.Operation
 		if b.Operation == pace.All {
-			operation = "every operation"
+			what, operation = "every operation", ""
 		}
 		all = append(all, Obstacle{
-			Kind: OperationBlocked, What: operation + " is blocked: " + b.Reason,
+			Kind: OperationBlocked, operation: operation, What: what + " is blocked: " + b.Reason,
 			Fix: "fix the credentials, the missing scope or the way to the token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds",
 		})
 	}
@@ -66,11 +75,69 @@ func Obstacles(tenant string, budget pace.State, queue string) (all []Obstacle) 
 	}
 	for _, p := range budget.Pauses {
 		all = append(all, Obstacle{
-			Kind: OperationPaused, What: "the API has asked to pause " + p.Operation + " (429) until " + clock(p.Until),
+			Kind: OperationPaused, operation: p.Operation, What: "the API has asked to pause " + p.Operation + " (429) until " + clock(p.Until),
 			Fix: "other operations go on, and work resumes by itself",
 		})
 	}
 	return all
+}
+
+// concerns reports whether the obstacle holds rows of the run.
+func (o Obstacle) concerns(r ledger.Run) bool {
+	needed := handlers.Released(1)[r.Kind].Operations
+	all := slices.Concat(needed.First, needed.Check, needed.Ready)
+	return o.operation == "" || r.Scanning() || len(all) == 0 || slices.Contains(all, o.operation)
+}
+
+// Fleet counts the living workers of each tenant. In a nil one they are not known.
+type Fleet map[ledger.Tenant]int
+
+// ReadFleet reads the living workers.
+func ReadFleet(ctx context.Context, l *ledger.Ledger) (Fleet, error) {
+	sessions, err := l.Sessions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return FleetOf(sessions), nil
+}
+
+// FleetOf counts living workers.
+func FleetOf(sessions []ledger.Session) Fleet {
+	fleet := Fleet{}
+	for _, s := range sessions {
+		for _, t := range s.Tenants {
+			fleet[t]++
+		}
+	}
+	return fleet
+}
+
+// obstacle returns the obstacle that no worker serves the tenant; nil: one does, or it is not known.
+// announced is when one announced its settings last, which it does every minute; zero: none did.
+func (f Fleet) obstacle(t ledger.Tenant, announced time.Time) *Obstacle {
+	if f == nil || f[t] > 0 {
+		return nil
+	}
+	o := Obstacle{Kind: NoWorker, What: fmt.Sprintf("no worker of tenant %s has been seen on this Redis", t),
+		Fix: "start a worker that serves it; rows wait until then"}
+	if !announced.IsZero() {
+		o.What = fmt.Sprintf("no worker of tenant %s runs; the last one was seen at %s", t, clock(announced))
+	}
+	return &o
+}
+
+// ReadObstacles reads the obstacles of a tenant whose budget has that state, the worst first.
+func ReadObstacles(ctx context.Context, rdb redis.UniversalClient, t ledger.Tenant, f Fleet,
+	budget pace.State) ([]Obstacle, error) {
+	queue, err := PausedQueue(ctx, rdb, string(t))
+	settings, _, noSettings := tenant.ReadAnnounced(ctx, rdb, string(t))
+	all := Obstacles(string(t), budget, queue)
+	if err = cmp.Or(err, noSettings); err == nil {
+		if o := f.obstacle(t, settings.UpdatedAt); o != nil {
+			all = slices.Insert(all, 0, *o)
+		}
+	}
+	return all, err
 }
 
 // PausedQueue returns the name of the tenant's queue of rows if it is paused in asynqmon,

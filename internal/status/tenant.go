@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/sweep"
 )
@@ -47,15 +48,14 @@ func ReadTenant(ctx context.Context, rdb redis.UniversalClient, name string) (Te
 }
 
 // ReadDetails reads the state of a tenant with its obstacles, and who did what to it.
-func ReadDetails(ctx context.Context, rdb redis.UniversalClient, name string) (Tenant, error) {
+func ReadDetails(ctx context.Context, rdb redis.UniversalClient, name string, fleet Fleet) (Tenant, error) {
 	t, err := ReadTenant(ctx, rdb, name)
-	paused, pausedErr := PausedQueue(ctx, rdb, name)
 	budget := pace.State{}
 	if t.Pace != nil {
 		budget = *t.Pace
 	}
-	t.Obstacles = Obstacles(name, budget, paused)
-	var actsErr error
+	var obstaclesErr, actsErr error
+	t.Obstacles, obstaclesErr = ReadObstacles(ctx, rdb, ledger.Tenant(name), fleet, budget)
 	t.Acts, actsErr = Acts(ctx, rdb, "tenant "+name, time.Time{})
-	return t, errors.Join(err, pausedErr, actsErr)
+	return t, errors.Join(err, obstaclesErr, actsErr)
 }

@@ -119,6 +119,7 @@ async function refresh() {
     const other = page.getElementById(part.id);
     if (other) carry(part, document.adoptNode(other));
   }
+  document.title = page.title;
   fresh = new Date();
   stale("");
   const changed = announcement(before, after);

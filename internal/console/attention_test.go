@@ -1,0 +1,75 @@
+package console_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/hibiken/asynq"
+
+	"orgops/internal/deliveries"
+	"orgops/internal/ledger"
+	"orgops/internal/sweep"
+)
+
+// TestAllIsWell checks that the first page says so only while it is.
+func TestAllIsWell(t *testing.T) {
+	d := newDesk(t)
+	d.handIn("a", "domain:verify", domains(2))
+	says := func(title string, wanted ...string) {
+		t.Helper()
+		page := d.get("/runs")
+		if !strings.Contains(page, "<title>"+title+" –") {
+			t.Errorf("the title is not %q", title)
+		}
+		for _, want := range wanted {
+			if text := plain(page); !strings.Contains(text, want) {
+				t.Errorf("the page does not say %q: %s", want, text)
+			}
+		}
+	}
+	d.serve()
+	says("Runs", "1 worker runs. All is well.")
+
+	value, err := json.Marshal(sweep.Summary{Tick: 1_900_000_000, Run: "sweep-7", Lost: 12, Absent: 13, Unknown: 1})
+	mustNot(t, err)
+	ok, err := sweep.NewStore(d.rdb, "default").SetState(t.Context(), sweep.SummaryState, nil, value)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	_, err = asynq.NewClientFromRedisClient(d.rdb).Enqueue(asynq.NewTask(deliveries.TaskType, nil),
+		asynq.Queue(deliveries.Queue("default")), asynq.TaskID("1"))
+	mustNot(t, err)
+	mustNot(t, d.inspector.ArchiveTask(deliveries.Queue("default"), "1"))
+	d.serve()
+	says("(3) Runs", "3 matters need attention:",
+		"The sweep of 2030-03-17T17:46:40Z found 12 domains lost", "revoke the domains: enqueue domains revoke --tenant default",
+		"got no clear answer for 1 domain", "1 webhook delivery was given up")
+	if page := d.get("/runs"); !strings.Contains(page, `href="/runs/sweep-7?tenant=default"`) {
+		t.Error("no link to the sweep")
+	}
+
+	mustNot(t, d.ledger.EndSession(t.Context(), livingWorker))
+	says("(4) Runs", "No worker runs. 4 matters need attention:", "No worker of tenant default",
+		"Start a worker that serves it; rows wait until then")
+	if tenants := plain(d.get("/tenants")); !strings.Contains(tenants, "No worker of tenant default") {
+		t.Errorf("the tenants' page does not say that no worker runs: %s", tenants)
+	}
+	// Its runs need attention too.
+	if page := plain(d.get("/runs?state=unwell")); !strings.Contains(page, "label of a") {
+		t.Errorf("the held run is not among those that need attention: %s", page)
+	}
+}
+
+// TestPausedRunsNeedAttention checks that a paused run is found by the filter.
+func TestPausedRunsNeedAttention(t *testing.T) {
+	d := newDesk(t)
+	d.handIn("a", "domain:verify", domains(2))
+	d.handIn("b", "domain:verify", domains(2))
+	mustNot(t, d.ledger.Pause(t.Context(), "default", ledger.RunID("b")))
+	d.serve()
+	page := plain(d.get("/runs?state=unwell"))
+	if strings.Contains(page, "label of a") || !strings.Contains(page, "label of b") {
+		t.Errorf("runs that need attention: %s", page)
+	}
+}
