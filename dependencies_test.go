@@ -31,7 +31,7 @@ type room struct {
 // the specification: it shares no code about it.
 var rooms = map[string]room{
 	"apiclient":    {3500, "untrusted"},
-	"cmd/enqueue":  {3059, "*"},
+	"cmd/enqueue":  {3350, "*"},
 	"cmd/worker":   {2150, "*"},
 	"dnscheck":     {5480, "untrusted"},
 	"internal/cli": {900, "apiclient spelling"},
@@ -39,13 +39,14 @@ var rooms = map[string]room{
 		2310,
 		"apiclient dnscheck deliveries engine health intake ledger pace redisconn status tenant untrusted web webhooks tasks tasks/handlers",
 	},
+	"internal/customer":   {610, "dnscheck ledger status untrusted web"},
 	"internal/deliveries": {900, "events untrusted"},
 	"internal/dispatch":   {1950, "engine ledger pace workers"},
 	"internal/engine":     {1750, "apiclient dnscheck ledger"},
 	"internal/events":     {200, "untrusted"},
 	"internal/untrusted":  {100, ""},
 	"internal/health":     {1350, "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks"},
-	"internal/httpapi":    {1600, "intake ledger status tenant untrusted web tasks"},
+	"internal/httpapi":    {1700, "customer intake ledger status tenant untrusted web tasks"},
 	"internal/intake": {
 		3490, "dnscheck engine ledger redisconn scan spelling sweep untrusted tasks tasks/handlers",
 	},
@@ -65,7 +66,7 @@ var rooms = map[string]room{
 	"internal/simulation": {50, ""},
 	"internal/spelling":   {100, ""},
 	"internal/status": {
-		3130,
+		3200,
 		"dnscheck cli dispatch engine intake ledger pace provider redisconn sweep sweep/schedule tenant untrusted tasks tasks/handlers",
 	},
 	"internal/sweep":          {1450, "dnscheck events untrusted"},

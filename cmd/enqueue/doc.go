@@ -1,7 +1,7 @@
 // Command enqueue submits rows and tracks their results.
 //
 // It needs Redis only, and for a check of a DNS record not even that. serve accepts rows over
-// HTTP. A file is read once: its rows are checked and staged in the ledger, and none starts
+// HTTP, and customer-page shows customers their domains. A file is read once: its rows are checked and staged in the ledger, and none starts
 // before all are. Submitting the same rows again under the run's id is harmless, and completes
 // a submission that was interrupted.
 //
@@ -9,6 +9,7 @@
 //
 //	main.go       the process: signals and exit
 //	run.go        the commands
+//	link.go       domains link, and the page that links open
 //	serve.go      the intake over HTTP; new entries of the access file
 //	kinds.go      domains verify and update, clients remove, templates create
 //	revoke.go     domains revoke, and its undoing

@@ -32,6 +32,7 @@ type grammar struct {
 		Show         domainCommand       `cmd:"" help:"Show a discovery domain: its rows in all runs, why one is open, and what sweeps found."`
 		History      historyCommand      `cmd:"" help:"Show the results of sweeps for a discovery domain, and its revocations."`
 		Instructions instructionsCommand `cmd:"" help:"Print the record for the owner of a domain to publish, with instructions."`
+		Link         linkCommand         `cmd:"" help:"Print a link to a page for the customer, or revoke the links to a domain."`
 		Sweep        sweepCommand        `cmd:"" help:"${domains_sweep}"`
 		Revoke       revokeCommand       `cmd:"" help:"${domains_revoke}"`
 	} `cmd:"" help:"Verify, update, check and inspect discovery domains."`
@@ -64,7 +65,8 @@ type grammar struct {
 		New accessCommand `cmd:"" help:"Print a new token, and its entry for the access file."`
 	} `cmd:"" help:"Give people and programs access to the pages and the intake."`
 	cli.Manual
-	Serve serveCommand `cmd:"" help:"Serve an HTTP API that accepts rows."`
+	Serve        serveCommand `cmd:"" help:"Serve an HTTP API that accepts rows."`
+	CustomerPage pageCommand  `cmd:"" help:"Serve the page for customers that the links to domains open."`
 }
 
 // labels returns the help of the commands of kinds, by their names: ${domains_verify}.

@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"orgops/internal/cli"
+	"orgops/internal/customer"
 	"orgops/internal/httpapi"
 	"orgops/internal/ledger"
 	"orgops/internal/web"
@@ -16,11 +19,12 @@ type serveCommand struct {
 	Addr   string `default:"127.0.0.1:8082" placeholder:"HOST:PORT" help:"Address to listen on. Other than on loopback, --access, --tls-cert and --tls-key are required."`
 	NoAuth bool   `noenv:"true" help:"Accept requests without a token. Only on loopback."`
 	web.Settings
-	MaxBytes        int64         `default:"268435456" placeholder:"N" help:"Maximum size of a body in bytes, before and after decompression."`
-	MaxRows         int64         `default:"1000000" placeholder:"N" help:"Maximum number of rows in a body."`
-	MaxUploads      int           `default:"16" placeholder:"N" help:"Maximum number of bodies and retries stored at once."`
-	UploadTimeout   time.Duration `default:"30m" placeholder:"DURATION" help:"Maximum time for receiving a body, or for a retry; 30 s without a byte always end a body."`
-	ShutdownTimeout time.Duration `default:"25s" placeholder:"DURATION" help:"How long requests in progress may take to finish at shutdown."`
+	Links           customer.Settings `embed:""`
+	MaxBytes        int64             `default:"268435456" placeholder:"N" help:"Maximum size of a body in bytes, before and after decompression."`
+	MaxRows         int64             `default:"1000000" placeholder:"N" help:"Maximum number of rows in a body."`
+	MaxUploads      int               `default:"16" placeholder:"N" help:"Maximum number of bodies and retries stored at once."`
+	UploadTimeout   time.Duration     `default:"30m" placeholder:"DURATION" help:"Maximum time for receiving a body, or for a retry; 30 s without a byte always end a body."`
+	ShutdownTimeout time.Duration     `default:"25s" placeholder:"DURATION" help:"How long requests in progress may take to finish at shutdown."`
 }
 
 func (*serveCommand) Help() string {
@@ -46,26 +50,39 @@ func (c *serveCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
+	var links *customer.Links
+	if len(c.Links.LinkKeys) > 0 {
+		if links, err = c.Links.Open(t.redis, t.ledger, t.log); err != nil {
+			return cli.Usage(err)
+		}
+	}
 	handler := httpapi.New(httpapi.Config{
-		Redis: t.redis, Ledger: t.ledger, Access: access, Version: version, Logger: t.log,
+		Redis: t.redis, Ledger: t.ledger, Access: access, Version: version, Logger: t.log, Links: links,
 		Intake: t.intake(), Trace: t.traces.Remote, Limits: limits,
 	})
-	url, ended, stop, err := web.Serve(ctx, c.Addr, certificate, handler, t.log)
+	return t.serve(ctx, c.Addr, certificate, handler, c.ShutdownTimeout)
+}
+
+// serve serves the handler until the context ends, and lets requests in progress finish within the
+// patience.
+func (t *tool) serve(ctx context.Context, addr string, certificate *tls.Config, handler http.Handler,
+	patience time.Duration) error {
+	url, ended, stop, err := web.Serve(ctx, addr, certificate, handler, t.log)
 	if err != nil {
 		return fmt.Errorf("addr: %w", err)
 	}
-	t.log.InfoContext(ctx, "serving", "url", url, "auth", access != nil)
+	t.log.InfoContext(ctx, "serving", "url", url)
 	var failed error
 	select {
 	case <-ctx.Done():
 	case failed = <-ended:
 	}
-	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.ShutdownTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	if err := stop(patience); err != nil {
-		t.log.WarnContext(patience, "requests interrupted by the shutdown", "after", c.ShutdownTimeout, "error", err)
+	if err := stop(ctx); err != nil {
+		t.log.WarnContext(ctx, "requests interrupted by the shutdown", "after", patience, "error", err)
 	}
-	t.log.InfoContext(patience, "stopped")
+	t.log.InfoContext(ctx, "stopped")
 	return failed
 }
 
@@ -114,7 +131,7 @@ give it to the user now: it cannot be shown again. The file has only its SHA-256
     support    finds one domain on them, and checks it
     operator   sees the pages and acts
     submitter  submits rows to "enqueue serve"
-    customer   is limited to its own organizations, and has no pages yet
+    customer   reads the domains of its organizations through "enqueue serve", and has them checked
 
 To take access away, delete the entry: it ends within seconds.
 

@@ -84,6 +84,7 @@ type tab struct {
 	t    *testing.T
 	ctx  context.Context
 	base string
+	also string // another host that requests may be sent to
 
 	mu      sync.Mutex
 	amiss   []string
@@ -118,7 +119,8 @@ func (b *tab) saw(own string, event any) {
 	defer b.mu.Unlock()
 	switch e := event.(type) {
 	case *network.EventRequestWillBeSent:
-		if u, err := url.Parse(e.Request.URL); err != nil || (u.Host != own && u.Scheme != "data" && u.Scheme != "blob") {
+		u, err := url.Parse(e.Request.URL)
+		if err != nil || !slices.Contains([]string{own, b.also}, u.Host) && u.Scheme != "data" && u.Scheme != "blob" {
 			b.amiss = append(b.amiss, "a request left for "+e.Request.URL)
 		}
 	case *runtime.EventConsoleAPICalled:

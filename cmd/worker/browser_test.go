@@ -89,6 +89,7 @@ func TestBrowser(t *testing.T) {
 	t.Run("reasons", func(t *testing.T) { o.reasonsAreSeen(t, b) })
 	t.Run("filter", func(t *testing.T) { o.filters(t, b) })
 	t.Run("queues", func(t *testing.T) { o.queues(t, b) })
+	t.Run("customer", func(t *testing.T) { o.showsACustomer(t, b, axe) })
 	t.Run("actions", func(t *testing.T) { o.actions(t, b) })
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"orgops/internal/customer"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/tasks"
@@ -114,7 +115,7 @@ func (s *Server) checkDomain(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	caller := callerOf(ctx)
-	d.Check, err = status.CheckNow(ctx, s.cfg.Redis, s.cfg.Ledger, d, caller.Name)
+	d.Check, err = status.CheckNow(ctx, s.cfg.Redis, s.cfg.Ledger, d, status.Requester{Caller: caller.Name})
 	if many, ok := errors.AsType[*status.TooManyChecks](err); ok {
 		return newProblem(http.StatusTooManyRequests, "too-many-checks",
 			"The checks of this %s in a minute are used up.", many.Of).after(many.After)
@@ -129,4 +130,56 @@ func (s *Server) checkDomain(w http.ResponseWriter, r *http.Request) error {
 		"organization", d.Organization, "domain", d.ID, "effect", d.Check)
 	answerJSON(w, http.StatusAccepted, d)
 	return nil
+}
+
+// link makes a link to the page of a domain: POST /v1/domains/{id}/links.
+func (s *Server) link(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
+	defer cancel()
+	d, err := s.linked(ctx, r)
+	if err != nil {
+		return err
+	}
+	life, err := customer.ParseLife(r.URL.Query().Get("for"))
+	if err != nil {
+		return badRequest("The parameter for: %s.", err)
+	}
+	if _, err := d.Instructions(ctx, nil); err != nil { // the page would have nothing to show
+		return newProblem(http.StatusConflict, "state", "%s.", err)
+	}
+	caller := callerOf(ctx)
+	link, err := s.cfg.Links.Make(ctx, d, life, caller.Name)
+	if err != nil {
+		return err
+	}
+	s.log.InfoContext(ctx, "link made", "caller", caller.Name, "tenant", d.Tenant, "organization", d.Organization,
+		"domain", d.ID, "expires_at", link.Expires)
+	answerJSON(w, http.StatusCreated, link)
+	return nil
+}
+
+// revokeLinks makes the links to a domain void: DELETE /v1/domains/{id}/links.
+func (s *Server) revokeLinks(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
+	defer cancel()
+	d, err := s.linked(ctx, r)
+	if err == nil {
+		err = s.cfg.Links.Revoke(ctx, d.DomainName)
+	}
+	if err != nil {
+		return err
+	}
+	s.log.InfoContext(ctx, "links revoked", "caller", callerOf(ctx).Name, "tenant", d.Tenant,
+		"organization", d.Organization, "domain", d.ID)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// linked returns the state of the domain in the path, if this server makes links.
+func (s *Server) linked(ctx context.Context, r *http.Request) (status.DomainReport, error) {
+	if s.cfg.Links == nil {
+		return status.DomainReport{}, newProblem(http.StatusNotImplemented, "no-links",
+			"This server makes no links: it was started without --link-keys and --link-url.")
+	}
+	return s.ownDomain(ctx, r)
 }

@@ -3,6 +3,10 @@ package httpapi_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/apiclient"
+	"orgops/internal/customer"
 	"orgops/internal/httpapi"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
@@ -203,11 +208,17 @@ func TestCheckSubmitsARow(t *testing.T) {
 	w := domainWorld(t)
 	w.waits("a", [3]string{"org_1", "ord_1", "acme.example"})
 	w.settle("a", "expired", "no", 0)
-	for range 2 {
+	if got := w.do(call{path: "/v1/domains/ord_1", token: two}); strings.Contains(got.body, `"checked":true`) {
+		t.Errorf("the domain is checked: %s", got.body)
+	}
+	for _, want := range []string{`"check":"submitted"`, `"check":"due"`} {
 		got := w.do(call{method: "POST", path: "/v1/domains/ord_1/check", token: two})
 		got.want(t, 202, "")
-		if !strings.Contains(got.body, `"check":"submitted"`) {
-			t.Errorf("answer %s", got.body)
+		if !strings.Contains(got.body, want) {
+			t.Errorf("answer %s, want %s", got.body, want)
+		}
+		if got := w.do(call{path: "/v1/domains/ord_1", token: two}); !strings.Contains(got.body, `"checked":true`) {
+			t.Errorf("the domain is not checked: %s", got.body)
 		}
 		if n := w.rdb.Del(t.Context(), redistest.Keys(t, "*:checks:*")...).Val(); n != 1 {
 			t.Fatalf("%d counts of checks, want one of this minute", n)
@@ -276,5 +287,66 @@ func TestChecksAreLimited(t *testing.T) {
 				t.Errorf("%d checks, want %d in a minute", done, c.n)
 			}
 		})
+	}
+}
+
+// TestLinks makes a link and revokes it, and checks who may.
+func TestLinks(t *testing.T) {
+	var links *customer.Links
+	w := newWorld(t, func(c *httpapi.Config) {
+		c.Access = access(t, domainAccess)
+		key := filepath.Join(t.TempDir(), "link.key")
+		if err := os.WriteFile(key, []byte(strings.Repeat("5a", 32)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		links, err = customer.Settings{LinkKeys: []string{key}, LinkURL: "https://verify.example.com"}.Open(c.Redis, c.Ledger,
+			c.Logger)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Links = links
+	})
+	page, err := customer.PageSettings{Color: "#000000"}.Handler(links, nil, w.config.Logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.waits("a", [3]string{"org_1", "ord_1", "acme.example"}, [3]string{"org_2", "ord_2", "acme.example"})
+	w.settle("a", "expired", "no", 0)
+	shown := func(link string) int {
+		out := httptest.NewRecorder()
+		page.ServeHTTP(out, httptest.NewRequestWithContext(t.Context(), http.MethodGet, link, nil))
+		return out.Code
+	}
+
+	got := w.do(call{method: "POST", path: "/v1/domains/ord_1/links" + query("for", "36h"), token: one})
+	got.want(t, 201, "")
+	var link customer.Link
+	if err := json.Unmarshal([]byte(got.body), &link); err != nil {
+		t.Fatal(err)
+	}
+	if life := time.Until(link.Expires); life > 36*time.Hour || life < 35*time.Hour || link.ID != "ord_1" ||
+		link.Name != "acme.example" || shown(link.URL) != 200 {
+		t.Errorf("link %+v, whose page has status %d", link, shown(link.URL))
+	}
+	open, err := w.ledger.OpenSingles(t.Context(), "acme")
+	if err != nil || len(open) != 1 || open[0].Caller != "one" || open[0].GiveUp != 36*time.Hour {
+		t.Errorf("open runs %+v, %v; want one for 36 hours", open, err)
+	}
+	w.do(call{method: "DELETE", path: "/v1/domains/ord_1/links", token: one}).want(t, 204, "")
+	if code := shown(link.URL); code != 404 {
+		t.Errorf("the page of a revoked link has status %d", code)
+	}
+	if strings.Contains(w.log.String(), link.URL[len(link.URL)-20:]) {
+		t.Errorf("the log has the link:\n%s", w.log.String())
+	}
+
+	w.do(call{method: "POST", path: "/v1/domains/ord_1/links" + query("for", "31d"), token: one}).
+		want(t, 400, "bad-request")
+	for _, method := range []string{"POST", "DELETE"} {
+		w.do(call{method: method, path: "/v1/domains/ord_2/links", token: one}).want(t, 404, "not-found")
+		w.do(call{method: method, path: "/v1/domains/ord_1/links", token: reader}).want(t, 403, "not-allowed")
+		w.do(call{method: method, path: "/v1/domains/ord_1/links", token: ""}).want(t, 401, "unauthenticated")
+		domainWorld(t).do(call{method: method, path: "/v1/domains/ord_1/links", token: one}).want(t, 501, "no-links")
 	}
 }

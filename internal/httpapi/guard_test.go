@@ -193,9 +193,13 @@ func TestRolesOfRoutes(t *testing.T) {
 		"GET /v1/domains":             "reader support operator submitter customer",
 		"GET /v1/domains/{id}":        "reader support operator submitter customer",
 		"POST /v1/domains/{id}/check": "support operator submitter customer",
-		"GET /v1/openapi.yaml":        "*",
-		"GET /v1/openapi.json":        "*",
-		"GET /healthz":                "*",
+
+		"POST /v1/domains/{id}/links":   "support operator customer",
+		"DELETE /v1/domains/{id}/links": "support operator customer",
+
+		"GET /v1/openapi.yaml": "*",
+		"GET /v1/openapi.json": "*",
+		"GET /healthz":         "*",
 	}
 	file, tokens := "", map[web.Role]string{}
 	for _, role := range web.Roles {

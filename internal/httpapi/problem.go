@@ -54,6 +54,7 @@ var titles = map[string]string{
 	"unauthenticated":    "A valid token is required",
 	"not-allowed":        "The token does not allow this",
 	"not-found":          "Not found",
+	"no-links":           "This server makes no links",
 	"method-not-allowed": "Method not allowed",
 	"not-acceptable":     "Not available in this format",
 	"body-timeout":       "The upload was too slow",

@@ -34,6 +34,9 @@ var parameters = map[string][]string{
 	"GET /v1/domains":             {"tenant", "name", "id", "organization"},
 	"GET /v1/domains/{id}":        {"tenant"},
 	"POST /v1/domains/{id}/check": {"tenant"},
+
+	"POST /v1/domains/{id}/links":   {"tenant", "for"},
+	"DELETE /v1/domains/{id}/links": {"tenant"},
 }
 
 // The roles of routes.
@@ -42,6 +45,7 @@ var (
 	submitters = []web.Role{web.Submitter}
 	readers    = web.Roles
 	checkers   = []web.Role{web.Customer, web.Support, web.Operator, web.Submitter}
+	linkers    = []web.Role{web.Customer, web.Support, web.Operator}
 )
 
 func (s *Server) routes() []web.Route {
@@ -71,6 +75,8 @@ func (s *Server) routes() []web.Route {
 		route(readers, "GET /v1/domains", s.domains),
 		route(readers, "GET /v1/domains/{id}", s.domain),
 		route(checkers, "POST /v1/domains/{id}/check", s.checkDomain),
+		route(linkers, "POST /v1/domains/{id}/links", s.link),
+		route(linkers, "DELETE /v1/domains/{id}/links", s.revokeLinks),
 		route(anybody, "GET /v1/openapi.yaml", described("application/yaml", func() []byte { return description })),
 		route(anybody, "GET /v1/openapi.json", described("application/json", descriptionJSON)),
 		route(anybody, "GET /healthz", s.health),

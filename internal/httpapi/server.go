@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/semaphore"
 
+	"orgops/internal/customer"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/web"
@@ -24,6 +25,7 @@ type Config struct {
 	// machine as their host are answered, so that no page of another site can
 	// have a browser here make them.
 	Access *web.Access
+	Links  *customer.Links // to the page for customers; nil: none are made
 	Limits Limits
 	// Trace returns the context of a submission whose request has that header traceparent
 	// (W3C Trace Context), whatever is in it. nil: the header is ignored.

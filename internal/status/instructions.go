@@ -132,6 +132,13 @@ func (i Instructions) WriteHTML(out io.Writer) error {
 	return htmlInstructions.Execute(out, i.printable())
 }
 
+// Steps returns the steps alone, as HTML.
+func (i Instructions) Steps() (template.HTML, error) {
+	var steps strings.Builder
+	err := htmlInstructions.ExecuteTemplate(&steps, "steps", i.printable())
+	return template.HTML(steps.String()), err //nolint:gosec // the template has escaped it
+}
+
 // Text returns the instructions as text.
 func (i Instructions) Text() (string, error) {
 	var text strings.Builder

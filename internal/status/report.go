@@ -39,7 +39,7 @@ type DomainReport struct {
 	// Check is the effect of [CheckNow]; "": it was not called.
 	Check CheckEffect `json:"check,omitempty"`
 
-	row *DomainRow // the one that was executed last; nil: its run is deleted
+	domain Domain // with the row that was executed last, unless its run is deleted
 }
 
 // Report returns the state of a domain of the index of names, or [ledger.ErrNotFound]. It reads a
@@ -58,9 +58,8 @@ func Report(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, te
 	if err := cmp.Or(d.addLast(ctx, l), d.readSwept(ctx, rdb)); err != nil {
 		return DomainReport{}, err
 	}
-	r := DomainReport{KnownDomain: known}
+	r := DomainReport{KnownDomain: known, domain: d}
 	for _, row := range d.Rows {
-		r.row = &row
 		r.Checked = row.Outcome == "" && row.Kind == tasks.TypeVerify
 		if r.Checked {
 			r.Held = Stopped(row.Ledger)
@@ -74,6 +73,15 @@ func Report(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, te
 			if len(e.Findings) > 0 {
 				r.Finding = &e.Findings[0]
 			}
+		}
+	}
+	if !r.Checked && known.Status != "verified" {
+		run, err := l.Get(ctx, ledger.Tenant(tenant), checkRun(known))
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			return DomainReport{}, err
+		}
+		if r.Checked = err == nil && !run.Ended(); r.Checked {
+			r.Next, r.Held = time.Time{}, Stopped(run)
 		}
 	}
 	if s := d.Swept; s != nil {
@@ -90,6 +98,11 @@ func Report(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, te
 	return r, nil
 }
 
+// Instructions returns the record to publish: see [Domain.Instructions].
+func (r DomainReport) Instructions(ctx context.Context, checker *dnscheck.Checker) (Instructions, error) {
+	return r.domain.Instructions(ctx, checker)
+}
+
 // CheckEffect is the effect of [CheckNow].
 type CheckEffect string
 
@@ -103,8 +116,9 @@ const (
 	CheckShared CheckEffect = "shared"
 )
 
-// The most checks that are requested in a minute.
+// The most checks that are requested in a minute, and by the links to a domain in a day (UTC).
 const (
+	linkChecks         = 30
 	organizationChecks = 10
 	tenantChecks       = 60
 	// checkShare is the part of the tenant's rate that they may use, and checkRequests what each of
@@ -113,9 +127,9 @@ const (
 	checkRequests = 2
 )
 
-// TooManyChecks is the error of a check beyond the most of a minute.
+// TooManyChecks is the error of a check beyond the most of a minute, or of a day.
 type TooManyChecks struct {
-	Of string // "organization" or "tenant"
+	Of string // "link", "organization" or "tenant"
 	// After is when the next check may be requested.
 	After time.Duration
 }
@@ -127,11 +141,17 @@ func (e *TooManyChecks) Error() string {
 // ErrVerified is the error of a check of a verified domain: sweeps check these.
 var ErrVerified = errors.New("the domain is verified: there is nothing to check")
 
-// CheckNow makes the domain's open row due, or submits one in the name of the caller. The row
-// waits for pace, pauses, stops and blocks as others do. The error is [ErrVerified] or a
-// [TooManyChecks] if nothing was done.
+// Requester is who requests a check.
+type Requester struct {
+	Caller string        // in whose name a row is submitted
+	GiveUp time.Duration // of that row; 0: the tenant's setting
+	Link   bool          // the request is by a link
+}
+
+// CheckNow makes the domain's open row due, or submits one. The row waits for pace, pauses, stops
+// and blocks as others do. The error is [ErrVerified] or a [TooManyChecks] if nothing was done.
 func CheckNow(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, d DomainReport,
-	caller string) (CheckEffect, error) {
+	by Requester) (CheckEffect, error) {
 	if d.Status == "verified" {
 		return "", ErrVerified
 	}
@@ -139,46 +159,76 @@ func CheckNow(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, 
 	if err != nil {
 		return "", err
 	}
-	if check, err := countCheck(ctx, rdb, d, settings); err != nil || check != "" {
+	by.GiveUp = cmp.Or(by.GiveUp, settings.GiveUp)
+	if check, err := countCheck(ctx, rdb, d, by, settings); err != nil || check != "" {
 		return check, err
 	}
-	if d.Checked {
-		_, err := l.Hasten(ctx, d.last.in(d.row.Ledger), d.last.row)
-		if !errors.Is(err, ledger.ErrNotFound) {
-			return CheckDue, err
+	for _, row := range d.domain.Rows {
+		if row.Outcome == "" && row.Kind == tasks.TypeVerify {
+			_, err := l.Hasten(ctx, d.last.in(row.Ledger), d.last.row)
+			if !errors.Is(err, ledger.ErrNotFound) {
+				return CheckDue, err
+			}
+			d.Checked = false // its run was deleted meanwhile
 		}
 	}
+	if d.Checked { // by a row that was submitted here, and that no worker has executed yet
+		return CheckDue, nil
+	}
+	return CheckSubmitted, submit(ctx, l, d, by)
+}
+
+// KeepChecked submits a row of a domain that is not verified, if no row of it is open.
+func KeepChecked(ctx context.Context, l *ledger.Ledger, d DomainReport, by Requester) error {
+	if d.Status == "verified" || d.Checked {
+		return nil
+	}
+	return submit(ctx, l, d, by)
+}
+
+func submit(ctx context.Context, l *ledger.Ledger, d DomainReport, by Requester) error {
 	row := tasks.VerifyRow{OrganizationID: d.Organization, DiscoveryDomainID: d.ID}
 	content, err := json.Marshal(row)
 	if err != nil {
-		return "", err
+		return err
 	}
-	// Until a worker has executed the row, another check has the same id: rows do not add up while
-	// the tenant is stopped.
-	sum := sha256.Sum256([]byte(d.ID + " " + d.At.String()))
 	_, _, err = l.SubmitRow(ctx, ledger.NewRun{
-		ID: ledger.RunID(fmt.Sprintf("check-%x", sum[:8])), Tenant: ledger.Tenant(d.Tenant), Kind: tasks.TypeVerify,
+		ID: checkRun(d.KnownDomain), Tenant: ledger.Tenant(d.Tenant), Kind: tasks.TypeVerify,
 		Description: ledger.Description{
-			Label: "check now", Caller: caller, Format: intake.FormatJSONL, GiveUp: settings.GiveUp,
+			Label: "check now", Caller: by.Caller, Format: intake.FormatJSONL, GiveUp: by.GiveUp,
 		},
 	}, content)
-	return CheckSubmitted, err
+	return err
 }
 
-// checkScript counts a check of a domain in a minute, once, unless there would be too many.
+// checkRun returns the id of a submitted check. Until a worker has executed the row, another one has
+// the same id: rows do not add up while the tenant is stopped.
+func checkRun(d KnownDomain) ledger.RunID {
+	sum := sha256.Sum256([]byte(d.ID + " " + d.At.String()))
+	return ledger.RunID(fmt.Sprintf("check-%x", sum[:8]))
+}
+
+// checkScript counts a check of a domain in a minute, once, unless there would be too many, and
+// among those by links in a day.
 var checkScript = redis.NewScript(`
 local domain, organization = 'd:' .. ARGV[1], 'o:' .. ARGV[2]
 if redis.call('HEXISTS', KEYS[1], domain) == 1 then return 'shared' end
+local by_link, most_by_link = ARGV[5] == '1', tonumber(ARGV[6])
+if by_link and tonumber(redis.call('HGET', KEYS[2], ARGV[1]) or 0) >= most_by_link then return 'link' end
 if tonumber(redis.call('HGET', KEYS[1], organization) or 0) >= tonumber(ARGV[3]) then return 'organization' end
 if tonumber(redis.call('HGET', KEYS[1], 'all') or 0) >= tonumber(ARGV[4]) then return 'tenant' end
 redis.call('HSET', KEYS[1], domain, '1')
 redis.call('HINCRBY', KEYS[1], organization, 1)
 redis.call('HINCRBY', KEYS[1], 'all', 1)
 redis.call('EXPIRE', KEYS[1], 120)
+if by_link then
+	redis.call('HINCRBY', KEYS[2], ARGV[1], 1)
+	redis.call('EXPIRE', KEYS[2], 2 * 86400)
+end
 return ''`)
 
 // countCheck returns [CheckShared] if the domain's check was counted before in this minute.
-func countCheck(ctx context.Context, rdb redis.UniversalClient, d DomainReport,
+func countCheck(ctx context.Context, rdb redis.UniversalClient, d DomainReport, by Requester,
 	s tenant.Announced) (CheckEffect, error) {
 	most := tenantChecks
 	// Without a limit no worker has announced one.
@@ -186,15 +236,20 @@ func countCheck(ctx context.Context, rdb redis.UniversalClient, d DomainReport,
 		most = min(most, max(1, int(limit.Rate.PerSecond()*60*checkShare/checkRequests)))
 	}
 	now := time.Now().UTC()
-	key := "orgops:v3:{tenant:" + d.Tenant + "}:checks:" + now.Format("1504")
-	of, err := checkScript.Run(ctx, rdb, []string{key}, d.ID, d.Organization, organizationChecks, most).Text()
+	checks := "orgops:v3:{tenant:" + d.Tenant + "}:checks:"
+	keys := []string{checks + now.Format("1504"), checks + now.Format(time.DateOnly)}
+	of, err := checkScript.Run(ctx, rdb, keys, d.ID, d.Organization, organizationChecks, most, by.Link, linkChecks).Text()
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("count the checks of tenant %s: %w", d.Tenant, err)
 	case of == "shared":
 		return CheckShared, nil
 	case of != "":
-		left := time.Minute - now.Sub(now.Truncate(time.Minute))
+		period := time.Minute
+		if of == "link" {
+			period = 24 * time.Hour
+		}
+		left := period - now.Sub(now.Truncate(period))
 		return "", &TooManyChecks{Of: of, After: left.Round(time.Second) + time.Second}
 	}
 	return "", nil

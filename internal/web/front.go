@@ -30,6 +30,9 @@ type Front struct {
 	// Pages says that users are people with browsers, who send a token as the password of HTTP
 	// Basic. Else they are programs, which send it as Bearer.
 	Pages bool
+	// Public says that each path has a secret of its own, so that requests may come from any site,
+	// and the pages be framed.
+	Public bool
 	// Hosts are names that requests for pages may be for, as [ParseHosts] returns them, in addition
 	// to loopback's and the address of the connection.
 	Hosts []string

@@ -10,7 +10,12 @@ import (
 
 // Settings are those of every server with users. Their tags are of package cli.
 type Settings struct {
-	Access  string `placeholder:"FILE" help:"File of those who have access, YAML: enqueue access new prints its entries. Reloaded when it changes."`
+	Access string `placeholder:"FILE" help:"File of those who have access, YAML: enqueue access new prints its entries. Reloaded when it changes."`
+	Certificate
+}
+
+// Certificate names the files of a server's certificate.
+type Certificate struct {
 	TLSCert string `name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM. Reloaded when it changes."`
 	TLSKey  string `name:"tls-key" placeholder:"FILE" help:"Key of the certificate, PEM."`
 }

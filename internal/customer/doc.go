@@ -1,0 +1,14 @@
+// Package customer serves the page that a company's customer opens by a link: which TXT record to
+// publish for a discovery domain, the result of the last check, and a button that requests another.
+//
+// A link needs no sign-in. Its path has a token: tenant, organization, domain, the time at which it
+// expires, and a nonce, with an HMAC of them by a key that only the servers have. The nonce is kept
+// in Redis beside the tenant's data. A link is revoked by deleting it, and the links of a Redis that
+// was emptied are void.
+//
+// The files, each of which uses those below it:
+//
+//	page.go   the page, and the answer to a link that is not valid
+//	links.go  makes, opens and revokes links
+//	token.go  the token of a link, and the keys that sign it
+package customer

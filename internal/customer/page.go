@@ -1,0 +1,267 @@
+package customer
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	texttemplate "text/template"
+	"time"
+
+	"orgops/dnscheck"
+	"orgops/internal/status"
+	"orgops/internal/untrusted"
+	"orgops/internal/web"
+)
+
+// PageSettings are those of the page. Their tags are of package cli.
+type PageSettings struct {
+	Company string   `placeholder:"NAME" help:"Name of your company, at the top of the page."`
+	Color   string   `name:"company-color" default:"#0b57b4" placeholder:"#RRGGBB" help:"Color of the top of the page and of its button."`
+	Frames  []string `name:"frame-origins" placeholder:"ORIGINS" help:"Origins whose pages may have the page in a frame, such as https://app.example.com."`
+}
+
+// look is the appearance of the page.
+type look struct {
+	Company    string
+	Color, Ink string // "#rrggbb": of the button, and of the text on it
+	policy     string // content security policy
+	framed     bool
+}
+
+func (s PageSettings) look() (look, error) {
+	l := look{Company: s.Company, Color: strings.ToLower(s.Color), Ink: "#ffffff", framed: len(s.Frames) > 0}
+	rgb, err := hex.DecodeString(strings.TrimPrefix(l.Color, "#"))
+	if err != nil || len(rgb) != 3 || l.Color[0] != '#' {
+		return look{}, fmt.Errorf("company-color: want #rrggbb, such as #0b57b4, got %.40q", s.Color)
+	}
+	if isLight([3]byte(rgb)) {
+		l.Ink = "#000000"
+	}
+	ancestors := "'none'"
+	if l.framed {
+		ancestors = strings.Join(s.Frames, " ")
+	}
+	for _, origin := range s.Frames {
+		u, err := url.Parse(origin)
+		if err != nil || u.Scheme != "https" && !untrusted.IsLoopback(u.Hostname()) || origin != u.Scheme+"://"+u.Host ||
+			strings.ContainsAny(origin, "*;,' ") {
+			return look{}, fmt.Errorf("frame-origins: want origins such as https://app.example.com, got %.100q", origin)
+		}
+	}
+	l.policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; " +
+		"form-action 'self'; base-uri 'none'; frame-ancestors " + ancestors
+	return l, nil
+}
+
+// isLight reports whether black text has more contrast on the color than white text (WCAG 2.2,
+// relative luminance).
+func isLight(rgb [3]byte) bool {
+	luminance := 0.0
+	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
+		part := float64(rgb[i]) / 255
+		if part <= 0.04045 {
+			part /= 12.92
+		} else {
+			part = math.Pow((part+0.055)/1.055, 2.4)
+		}
+		luminance += weight * part
+	}
+	return luminance > 0.179
+}
+
+// The limits of a page, and of the requests at a time.
+const (
+	pageWithin = 10 * time.Second
+	mostPages  = 128
+)
+
+// page serves the pages.
+type page struct {
+	links   *Links
+	look    look
+	checker *dnscheck.Checker
+	log     *slog.Logger
+}
+
+//go:embed page.html
+var pageFile string
+
+//go:embed static
+var static embed.FS
+
+var (
+	templates = template.Must(template.New("page").Funcs(template.FuncMap{
+		"whole": status.Whole, "soon": func(at time.Time) bool { return at.Before(time.Now()) },
+		"iso": func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
+		"utc": func(at time.Time) string { return at.UTC().Format("2 January 2006 at 15:04") + " UTC" },
+	}).Parse(pageFile))
+	style = texttemplate.Must(texttemplate.ParseFS(static, "static/page.css"))
+)
+
+// Handler returns the handler of the page and its files, for requests to the host of the links. The
+// checker's resolvers are queried for the zone of a domain; nil: none is known. The error is one of settings.
+func (s PageSettings) Handler(links *Links, checker *dnscheck.Checker, log *slog.Logger) (http.Handler, error) {
+	l, err := s.look()
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := web.ParseHosts([]string{links.base.Hostname()})
+	if err != nil {
+		return nil, fmt.Errorf("link-url: %w", err)
+	}
+	p := &page{links, l, checker, log}
+	customers := []web.Role{web.Customer}
+	front := web.Front{
+		Routes: []web.Route{
+			{Pattern: "GET /{token}", Roles: customers, Serve: p.show},
+			{Pattern: "POST /{token}", Roles: customers, Serve: p.check},
+			{Pattern: "GET /page.css", Roles: customers, Serve: p.style},
+			{Pattern: "GET /page.js", Roles: customers, Serve: func(w http.ResponseWriter, r *http.Request) {
+				http.ServeFileFS(w, r, static, "static/page.js")
+			}},
+		},
+		Unsigned: web.Customer, Pages: true, Public: true, Hosts: hosts, Limit: mostPages, MaxBody: 1 << 10, Logger: log,
+		Refuse: p.refuse,
+	}
+	handler := front.Handler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if path.Clean(r.URL.Path) != r.URL.Path { // else the answer would lead to the clean path, with the token
+			r.URL.Path, r.URL.RawPath = "/", ""
+		}
+		handler.ServeHTTP(w, r)
+	}), nil
+}
+
+// view is the content of the page.
+type view struct {
+	look
+	status.DomainReport
+
+	Expires time.Time     // of the link
+	Steps   template.HTML // to publish the record
+	Absent  bool          // the domain is verified, but the last sweep did not find the record
+	Done    bool          // it is verified, and the record was there
+	Busy    time.Duration // until when no check can be requested; 0: it can
+	Problem string        // instead of all this
+}
+
+// show shows a domain: GET /{token}.
+func (p *page) show(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), pageWithin)
+	defer cancel()
+	d, expires, err := p.links.open(ctx, r.PathValue("token"))
+	if err != nil {
+		p.fail(w, r, err)
+		return
+	}
+	p.answer(ctx, w, r, view{DomainReport: d, Expires: expires})
+}
+
+// check requests a check of a domain, and shows it: POST /{token}.
+func (p *page) check(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), pageWithin)
+	defer cancel()
+	d, expires, err := p.links.open(ctx, r.PathValue("token"))
+	v := view{DomainReport: d, Expires: expires}
+	if err == nil {
+		v.Check, err = status.CheckNow(ctx, p.links.redis, p.links.ledger, d, status.Requester{
+			Caller: "link", Link: true, GiveUp: expires.Sub(p.links.now()).Truncate(time.Second),
+		})
+	}
+	many, _ := errors.AsType[*status.TooManyChecks](err)
+	switch {
+	case many != nil:
+		v.Busy = many.After
+	case err != nil && !errors.Is(err, status.ErrVerified):
+		p.fail(w, r, err)
+		return
+	case err == nil:
+		p.log.InfoContext(ctx, "check of a domain requested", "caller", "link", "tenant", d.Tenant,
+			"organization", d.Organization, "domain", d.ID, "effect", v.Check)
+	}
+	p.answer(ctx, w, r, v)
+}
+
+// answer writes the page of a domain.
+func (p *page) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, v view) {
+	v.Absent = v.Status == "verified" && !v.AbsentSince.IsZero()
+	v.Done = v.Status == "verified" && !v.Absent
+	if !v.Done {
+		instructions, err := v.Instructions(ctx, p.checker)
+		if err == nil {
+			v.Steps, err = instructions.Steps()
+		}
+		if err != nil {
+			p.fail(w, r, err)
+			return
+		}
+	}
+	code := http.StatusOK
+	if v.Busy > 0 {
+		w.Header().Set("Retry-After", fmt.Sprint(int(v.Busy/time.Second)))
+		code = http.StatusTooManyRequests
+	}
+	p.write(w, r, code, v)
+}
+
+// fail answers a request whose link is not valid, or that could not be served.
+func (p *page) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, errInvalid) {
+		p.refuse(w, r, &web.Refusal{Status: http.StatusNotFound})
+		return
+	}
+	p.log.ErrorContext(r.Context(), "page of a customer not shown", "request_id", web.Of(r.Context()).ID, "error", err)
+	p.refuse(w, r, &web.Refusal{Status: http.StatusServiceUnavailable})
+}
+
+// refuse answers a request that is refused: each in the same way, unless the reason is in the
+// server.
+func (p *page) refuse(w http.ResponseWriter, r *http.Request, why *web.Refusal) {
+	if why.Status < http.StatusInternalServerError {
+		p.write(w, r, http.StatusNotFound, view{
+			Problem: "This link is not valid, or no longer. Ask the company that sent it to you for a new one."})
+		return
+	}
+	p.write(w, r, why.Status, view{
+		Problem: "This page cannot be shown at the moment. Please try again in a minute. Checks go on meanwhile."})
+}
+
+// write writes the page once it is complete.
+func (p *page) write(w http.ResponseWriter, r *http.Request, code int, v view) {
+	v.look = p.look
+	var out bytes.Buffer
+	if err := templates.Execute(&out, v); err != nil {
+		p.log.ErrorContext(r.Context(), "page of a customer not written", "error", err)
+		http.Error(w, "writing this page failed", http.StatusInternalServerError)
+		return
+	}
+	header := w.Header()
+	header.Del("WWW-Authenticate")
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Content-Security-Policy", p.look.policy)
+	header.Set("Referrer-Policy", "no-referrer") // the address is a secret
+	header.Set("X-Robots-Tag", "noindex, nofollow")
+	if p.look.framed {
+		header.Del("X-Frame-Options") // the policy names who may
+	}
+	w.WriteHeader(code)
+	_, _ = out.WriteTo(w) // fails if the client has gone
+}
+
+// style serves the style sheet in the company's color.
+func (p *page) style(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/css; charset=utf-8")
+	if err := style.Execute(w, p.look); err != nil {
+		p.log.DebugContext(r.Context(), "style sheet not sent", "error", err)
+	}
+}
