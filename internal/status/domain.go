@@ -42,6 +42,8 @@ type DomainRow struct {
 	// did not find the token.
 	Evidence *Findings  `json:"evidence,omitempty"`
 	Ledger   ledger.Run `json:"-"`
+
+	sentence string // that result, with advice; "": it is that of a proof, or not known
 }
 
 // DomainOf reads the domain from Redis. If rows is 0, it has the row that was executed last, which
@@ -137,11 +139,11 @@ func (r domainRow) in(run ledger.Run) ledger.Segment {
 
 // add adds a row.
 func (d *Domain) add(found intake.DomainRow) error {
-	r, evidence := found.Run, found.Result.Evidence
+	r, evidence, sentence := found.Run, found.Result.Evidence, found.Result.Detail
 	row := DomainRow{Run: r.ID, Kind: r.Kind, CreatedAt: r.CreatedAt, Row: settledRow(found.RowState), Ledger: r}
 	if found.Phase != ledger.PhaseSettled {
 		open := handlers.ReadOpen(r.Kind, found.RowState)
-		row.Row, evidence = openRow(r, found.Item, open), open.Evidence
+		row.Row, evidence, sentence = openRow(r, found.Item, open), open.Evidence, open.Sentence
 		d.Record = cmp.Or(d.Record, open.Record)
 	}
 	if len(evidence) > 0 {
@@ -153,6 +155,9 @@ func (d *Domain) add(found intake.DomainRow) error {
 		if e.Finding != nil {
 			e.Finding.Sentence = e.Advice()
 			row.Evidence.Findings = []dnscheck.Finding{*e.Finding}
+		}
+		if e.Compared == nil {
+			row.sentence = cmp.Or(e.Advice(), sentence)
 		}
 	}
 	d.Rows = append(d.Rows, row)

@@ -69,7 +69,7 @@ func Report(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, te
 		case e.Compared != nil:
 			r.ProvenAt = e.At
 		case known.State != dnscheck.Present.String():
-			r.Reason = e.Advice()
+			r.Reason = row.sentence
 			if len(e.Findings) > 0 {
 				r.Finding = &e.Findings[0]
 			}
