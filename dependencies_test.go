@@ -61,7 +61,7 @@ var rooms = map[string]room{
 	"internal/redisconn":  {1050, ""},
 	"internal/redistest":  {1000, "redisconn"},
 	"internal/reference":  {250, "cli"},
-	"internal/sandbox":    {3840, "untrusted"},
+	"internal/sandbox":    {3872, "untrusted"},
 	"internal/scan":       {690, "apiclient engine ledger sweep tasks tasks/handlers"},
 	"internal/simulation": {50, ""},
 	"internal/spelling":   {100, ""},

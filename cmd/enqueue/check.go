@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"math"
 	"slices"
 	"sync"
 
@@ -154,7 +153,7 @@ func (c *checkCommand) stored(ctx context.Context, t *tool) (status.TXTRecord, e
 	if err != nil {
 		return status.TXTRecord{}, err
 	}
-	found, err := t.readDomain(ctx, name, math.MaxInt)
+	found, err := t.readDomain(ctx, name, 0)
 	if err != nil {
 		return status.TXTRecord{}, err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"math"
 
 	"orgops/internal/cli"
 )
@@ -33,7 +32,7 @@ func (c *instructionsCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	found, err := t.readDomain(ctx, name, math.MaxInt)
+	found, err := t.readDomain(ctx, name, 0)
 	if err != nil {
 		return err
 	}

@@ -133,7 +133,8 @@ type failedCommand struct {
 func (*failedCommand) Help() string {
 	return `The rows keep the form in which they were submitted, with orgops_outcome and orgops_error added: CSV as CSV, safe to open in a
 spreadsheet, JSON Lines as JSON Lines (with --json always JSON Lines). For letters to customers, rows of domains verify also get domain,
-host and value of the TXT record to publish, found (the values at the name) and advice. The file can be submitted as it is: these columns are ignored.
+host and value of the TXT record to publish, found (the values at the name) and advice. In JSON Lines, members that are not known are left out.
+The file can be submitted as it is: these columns are ignored.
 
 Example:
 
@@ -161,15 +162,16 @@ type resultsCommand struct {
 }
 
 func (*resultsCommand) Help() string {
-	return `The rows are written as by "enqueue runs failed", and also have orgops_item, the number of the row from 0; orgops_domain, the name of
-its domain; orgops_at, the time of its proof or last check; and orgops_template, the id of the template that it created or found; each where
-it is known. An open row has the outcome open, and the reason why it is open. As CSV, rows of sweeps have their ids alone, and templates their names.
+	return `The rows are written as by "enqueue runs failed", and also have orgops_item, the number of the row from 0; orgops_at, the time of its
+proof or last check; and orgops_template, the id of the template that it created or found; each where it is known. Rows of sweeps have domain.
+An open row has the outcome open, and the reason why it is open. As CSV, rows of sweeps have their ids and domain alone, and templates their names.
 
 Examples:
 
     enqueue runs results nightly --format csv >nightly.csv
     enqueue runs results removals --outcome done >removed.csv
-    enqueue runs results templates --outcome done --format jsonl | jq -r .orgops_template`
+    enqueue runs results templates --outcome done --format jsonl | jq -r .orgops_template
+    enqueue runs results nightly --outcome open --format jsonl | jq -r 'select(.found) | "\(.domain): \(.advice)"'`
 }
 
 func (c *resultsCommand) Run(ctx context.Context, t *tool) error {

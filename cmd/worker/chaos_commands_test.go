@@ -263,7 +263,7 @@ func (c *chaos) drawCommand(draws *rand.Rand, j *job) func() {
 	}
 	if j.command[0] == "domains" {
 		row := c.rowsOf(j.file)[0]
-		reads = append(reads, []string{"domains", "show", "--org", row[0], row[1]})
+		reads = append(reads, []string{"domains", "show", "--org", row[0], row[1], "--rows", "20"})
 	}
 	read, wait := reads[draws.IntN(len(reads))], time.Duration(draws.IntN(4000))*time.Millisecond
 	switch n := draws.IntN(28); {

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
-	"orgops/internal/intake"
 	"orgops/internal/status"
 	"orgops/internal/web"
 	"orgops/tasks/handlers"
@@ -21,7 +19,7 @@ const (
 	// mostCandidates is how many domains are offered to choose from.
 	mostCandidates = 50
 	// lookUpWait bounds a search in Redis for rows about an id, which reads the stored rows: about
-	// a second for a million. The connections of Config.Redis bound how many run at a time.
+	// ten seconds for a million. The connections of Config.Redis bound how many run at a time.
 	lookUpWait = 20 * time.Second
 )
 
@@ -102,12 +100,6 @@ func (s *site) candidates(ctx context.Context, asked status.DomainName, byName b
 		return nil, errors.New(unread(err))
 	}
 	found := known.Domains
-	add := func(k status.KnownDomain) {
-		same := func(other status.KnownDomain) bool { return other.DomainName == k.DomainName }
-		if mine(k) && !slices.ContainsFunc(found, same) {
-			found = append(found, k)
-		}
-	}
 	if len(found) > 0 && (!byName || !known.Prefix || asked.Organization == "") {
 		return found, nil
 	}
@@ -125,26 +117,16 @@ func (s *site) candidates(ctx context.Context, asked status.DomainName, byName b
 	if apiclient.CheckID("domain", asked.ID) != nil {
 		return nil, nil
 	}
-	// An id of which no row was executed, or which a newer name has replaced in the index.
+	// An id that a newer name has replaced in the index.
 	r, ok, err := status.SweptDomainOf(ctx, s.Redis, asked.Tenant, asked.ID)
 	if err != nil {
 		return nil, errors.New(unread(err))
 	}
-	if ok {
-		add(status.KnownDomain{
-			DomainName: status.DomainName{Tenant: asked.Tenant, Organization: r.Organization, ID: asked.ID},
-		})
+	swept := status.KnownDomain{
+		DomainName: status.DomainName{Tenant: asked.Tenant, Organization: r.Organization, ID: asked.ID},
 	}
-	for row, err := range intake.DomainRows(ctx, s.Ledger, asked.Tenant, asked.ID, "", "") {
-		if err != nil {
-			return nil, errors.New(unread(err))
-		}
-		add(status.KnownDomain{
-			DomainName: status.DomainName{Tenant: asked.Tenant, Organization: row.Organization, ID: row.Domain},
-		})
-		if len(found) == mostCandidates {
-			break
-		}
+	if ok && mine(swept) {
+		found = append(found, swept)
 	}
 	return found, nil
 }

@@ -17,13 +17,14 @@ import (
 	"orgops/tasks"
 )
 
-// rowsOfDomain is how many of its rows are shown: the newest ones.
+// rowsOfDomain is how many of its rows are shown after a search: the newest ones.
 const rowsOfDomain = 10
 
 // domainPage shows why a domain is, or is not, verified.
 type domainPage struct {
 	status.DomainName // of the request: its ID may be the domain's name
 
+	All        bool // show the newest rows of all runs, which takes a search, and not only the one executed last
 	Tenants    []string
 	Problem    string               // why there is no answer; empty: there is one, or no request
 	Candidates []status.KnownDomain // that may be meant
@@ -75,6 +76,7 @@ func (s *site) askedFor(ctx context.Context, asked url.Values) domainPage {
 	p := domainPage{
 		DomainName: status.DomainName{Tenant: field(asked, "tenant"), Organization: field(asked, "organization"),
 			ID: field(asked, "domain")},
+		All: field(asked, "all") != "",
 	}
 	for _, t := range s.Tenants() {
 		if web.Of(ctx).User.MayTenant(t.Settings.Tenant) {
@@ -120,7 +122,7 @@ func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 	p.DomainName = name
 	tenant, served := s.tenant(name.Tenant)
 	record, recordErr := s.readRecord(ctx, tenant, served, name)
-	known, err := s.known(ctx, name)
+	known, err := s.known(ctx, name, p.All)
 	if err != nil {
 		p.Problem = unread(err)
 		return http.StatusServiceUnavailable
@@ -157,11 +159,16 @@ func (a *domainAnswer) instruct(ctx context.Context, t Tenant) {
 	}
 }
 
-// known reads the state of the domain in Redis.
-func (s *site) known(ctx context.Context, name status.DomainName) (status.Domain, error) {
+// known reads the state of the domain in Redis, with the newest rows of all runs, or else the one
+// that was executed last.
+func (s *site) known(ctx context.Context, name status.DomainName, all bool) (status.Domain, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpWait)
 	defer cancel()
-	return status.DomainOf(ctx, s.Redis, s.Ledger, name, rowsOfDomain)
+	rows := 0
+	if all {
+		rows = rowsOfDomain
+	}
+	return status.DomainOf(ctx, s.Redis, s.Ledger, name, rows)
 }
 
 // toDo returns the remedy for a failed or waiting row; empty: there is nothing to do.
@@ -207,10 +214,10 @@ func summarize(record apiclient.DiscoveryDomain, err error, known status.Domain)
 		return summary{"bad", "Not verified, and no run checks it any more", printable(row.Text()), toDo(row)}
 	case err == nil:
 		return summary{"bad", "Not verified, and no run checks it",
-			"The domain is " + printable(string(record.Status)) + ", and no run has an open row for it.",
+			"The domain is " + printable(string(record.Status)) + ", and no executed row waits for its record.",
 			"To verify it, run enqueue domains verify with --tenant, --org and --domain as above."}
 	}
-	return summary{"wait", "Unknown", "The API's record could not be read, and no run has an open row for the domain.",
+	return summary{"wait", "Unknown", "The API's record could not be read, and no executed row waits for the domain's.",
 		"See the data from Redis below."}
 }
 

@@ -192,12 +192,25 @@ const script = `<script>alert(1)</script>`
 func TestDomainPageSaysWhyItIsNotVerified(t *testing.T) {
 	s := newLookSite(t)
 	s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "not_yet: there it says "+script)
-	status, page := s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil)
+	s.row(t, "run-2", "acme", s.org, s.domain.ID, "", "")
+	path := "/domains?" + asked("acme", s.org, s.domain.ID).Encode()
+	status, page := s.do(t, http.MethodGet, path, nil)
 	if status != http.StatusOK {
 		t.Errorf("status %d", status)
 	}
-	wantIn(t, page, "Domain northwind.example", "pending", "a run is checking it", "&lt;script&gt;", `href="/runs/run-1"`)
-	wantNotIn(t, page, script)
+	wantIn(t, page, "Domain northwind.example", "pending", "no executed row waits", "No executed row has read",
+		`href="`+html.EscapeString(path)+`&amp;all=1"`)
+	wantNotIn(t, page, "/runs/run-")
+
+	knows(t, s.ledger, "run-1", s.org, s.domain.ID, "northwind.example")
+	_, page = s.do(t, http.MethodGet, path, nil)
+	wantIn(t, page, "a run is checking it", "&lt;script&gt;", `href="/runs/run-1"`, "the row that was executed last",
+		"&amp;all=1")
+	wantNotIn(t, page, script, "/runs/run-2")
+
+	_, page = s.do(t, http.MethodGet, path+"&all=1", nil)
+	wantIn(t, page, "a run is checking it", `href="/runs/run-1"`, `href="/runs/run-2"`)
+	wantNotIn(t, page, script, "executed last", "all=1")
 }
 
 // TestDomainPageShowsTheRecordWhole: support sends host and value of the TXT record to the
@@ -233,7 +246,7 @@ func TestDomainPageSaysWhatToPublish(t *testing.T) {
 	}
 
 	s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "not_yet: no")
-	_, page = s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil)
+	_, page = s.do(t, http.MethodGet, "/domains?all=1&"+asked("acme", s.org, s.domain.ID).Encode(), nil)
 	wantIn(t, page, "We look for the record by ourselves, next on ", "<dt>Next check</dt><dd><time")
 	wantNotIn(t, page, "Tell us when")
 
@@ -283,16 +296,17 @@ func zoneAtGoDaddy(t *testing.T, zone string) dnscheck.Resolver {
 	return dnscheck.Resolver{Addr: conn.LocalAddr().(*net.UDPAddr).AddrPort(), Transport: "udp"}
 }
 
-// knows has the index of names store a domain.
-func (s lookSite) knows(t *testing.T, run ledger.RunID, organization, id, name string) {
+// knows has the index of names store a domain, as the first row of the run has read it.
+func knows(t *testing.T, l *ledger.Ledger, run ledger.RunID, organization, id, name string) {
 	t.Helper()
-	r, err := s.ledger.Get(t.Context(), "", run)
+	r, err := l.Get(t.Context(), "", run)
 	if err != nil {
 		t.Fatal(err)
 	}
 	seg := ledger.Segment{Tenant: r.Tenant, Run: r.ID, Incarnation: r.Incarnation}
-	k := handlers.Known{OrganizationID: organization, ID: id, Domain: name, Host: "_v." + name, TXT: "t", At: time.Now()}
-	if _, err := s.ledger.End(t.Context(), seg, ledger.NewNonce(),
+	k := handlers.Known{OrganizationID: organization, ID: id, Domain: name, Host: "_v." + name, TXT: "t", At: time.Now(),
+		Run: r.ID}
+	if _, err := l.End(t.Context(), seg, ledger.NewNonce(),
 		ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: k.Subject()}); err != nil {
 		t.Fatal(err)
 	}
@@ -317,10 +331,10 @@ func TestDomainIsFoundByIdOrName(t *testing.T) {
 	s := newLookSite(t)
 	s.row(t, "run-1", "acme", s.org, s.domain.ID, "_v.northwind.example", "not_yet: no")
 	s.row(t, "run-2", "acme", "org_new", "ord_new", "", "not_yet: no")
-	s.knows(t, "run-1", s.org, s.domain.ID, "northwind.example")
-	s.knows(t, "run-1", "org_other", "ord_2", "southwind.example")
-	s.knows(t, "run-1", "org_third", "ord_3", "southwind.example")
-	s.knows(t, "run-1", "org_third", "ord_4", "southwind2.example")
+	knows(t, s.ledger, "run-1", s.org, s.domain.ID, "northwind.example")
+	knows(t, s.ledger, "run-1", "org_other", "ord_2", "southwind.example")
+	knows(t, s.ledger, "run-1", "org_third", "ord_3", "southwind.example")
+	knows(t, s.ledger, "run-1", "org_third", "ord_4", "southwind2.example")
 	for _, c := range []struct {
 		name   string
 		asked  url.Values
@@ -337,8 +351,8 @@ func TestDomainIsFoundByIdOrName(t *testing.T) {
 			[]string{`id="candidates"`, "ord_2", "ord_3", "ord_4", "southwind2.example"}},
 		{"the beginning of several, of one organization", asked("acme", "org_other", "southwind.example"), http.StatusOK,
 			[]string{`id="summary"`, "ord_2"}},
-		{"the id of a row that was not executed", asked("acme", "", "ord_new"), http.StatusOK,
-			[]string{`id="summary"`, "org_new"}},
+		{"the id of a row that was not executed", asked("acme", "", "ord_new"), http.StatusBadRequest,
+			[]string{"name the organization too"}},
 		{"a name of two", asked("acme", "", "southwind.example"), http.StatusOK,
 			[]string{`id="candidates"`, "ord_2", "ord_3"}},
 		{"a name of nobody", asked("acme", "", "elsewhere.example"), http.StatusBadRequest,
@@ -400,6 +414,7 @@ func TestDomainPageWithoutTheAPI(t *testing.T) {
 	s := newLookSite(t)
 	s.box.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Status: http.StatusServiceUnavailable})
 	s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "not_yet: no")
+	knows(t, s.ledger, "run-1", s.org, s.domain.ID, "northwind.example")
 	_, page := s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil)
 	wantIn(t, page, "<dt>Error</dt>", "503 Service Unavailable", `href="/runs/run-1"`)
 	_, page = s.do(t, http.MethodGet, "/tenants", nil)

@@ -111,6 +111,8 @@ func TestRolesOfRoutes(t *testing.T) {
 func TestTenantsOfAUser(t *testing.T) {
 	d := newDesk(t)
 	d.handIn("mine", tasks.TypeVerify, domains(3))
+	knows(t, d.ledger, "mine", "org_0", "dom_0", "zero.example")
+	knows(t, d.ledger, "mine", "org_1", "dom_1", "one.example")
 	in := strings.NewReader("organization_id,discovery_domain_id\norg_9,dom_9\n")
 	_, err := d.taker.Submit(t.Context(), intake.Input{Name: "rows", Kind: tasks.TypeVerify, Rows: in},
 		ledger.NewRun{ID: "theirs", Tenant: "other"})

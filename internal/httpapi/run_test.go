@@ -169,12 +169,13 @@ func TestRows(t *testing.T) {
 	}
 	w.settle(csv, "refused", "=why", 2)
 	const (
-		header = "organization_id,discovery_domain_id,orgops_outcome,orgops_error,orgops_item,orgops_domain,orgops_at,orgops_template\n"
-		first  = "org_0000000000000000,ord_0000000000000000000000,done,,0,,,\n"
-		second = "org_0000000000000001,ord_0000000000000000000001,open,,1,,,\n"
-		third  = "org_0000000000000002,ord_0000000000000000000002,refused,'=why,2,,,\n"
+		header = "organization_id,discovery_domain_id,orgops_outcome,orgops_error,orgops_item,orgops_at,orgops_template," +
+			"domain,host,value,found,advice\n"
+		first  = "org_0000000000000000,ord_0000000000000000000000,done,,0,,,,,,,\n"
+		second = "org_0000000000000001,ord_0000000000000000000001,open,,1,,,,,,,\n"
+		third  = "org_0000000000000002,ord_0000000000000000000002,refused,'=why,2,,,,,,,\n"
 		object = `{"organization_id":"org_0000000000000000","discovery_domain_id":"ord_0000000000000000000000",` +
-			`"orgops_outcome":"done","orgops_error":"","orgops_item":0,"orgops_domain":"","orgops_at":"","orgops_template":""}` + "\n"
+			`"orgops_outcome":"done","orgops_item":0}` + "\n"
 		asCSV = "text/csv; charset=utf-8; header=present"
 	)
 	tests := []struct {
@@ -188,9 +189,9 @@ func TestRows(t *testing.T) {
 		{"as JSON", csv + "/rows?outcomes=done", "application/jsonl", 200, "application/jsonl", object},
 		{"JSON as it came", jsonl + "/rows", "*/*", 200, "application/jsonl", object},
 		{"JSON as CSV", jsonl + "/rows", "text/csv", 200, asCSV,
-			"organization_id,discovery_domain_id,domain,verification_host,verification_txt,use_for_organization_discovery," +
+			"organization_id,discovery_domain_id,verification_host,verification_txt,use_for_organization_discovery," +
 				strings.TrimPrefix(header, "organization_id,discovery_domain_id,") +
-				"org_0000000000000000,ord_0000000000000000000000,,,,,done,,0,,,\n"},
+				"org_0000000000000000,ord_0000000000000000000000,,,,done,,0,,,,,,,\n"},
 		{"neither", csv + "/rows", "image/png", 406, "application/problem+json", ""},
 		{"unknown outcome", csv + "/rows?outcomes=done,finished", "", 400, "application/problem+json", ""},
 		{"unknown run", "none/rows", "", 404, "application/problem+json", ""},

@@ -21,12 +21,6 @@ import (
 	"orgops/tasks/handlers"
 )
 
-// exported are the columns that results add to rows. Failed rows have those of failedColumns
-// alone: they are for people who correct them.
-var exported = []string{outcomeName, errorName, itemName, domainName, atName, templateName}
-
-const failedColumns = 2
-
 // outcomes are those by which rows can be selected.
 var outcomes = []string{string(ledger.Done), string(engine.Unchanged), string(engine.Expired), string(engine.Refused),
 	string(engine.Failed), string(engine.InvalidRow), string(engine.Lost), string(engine.Unproven),
@@ -63,34 +57,36 @@ type Export struct {
 
 // ExportFailed writes the failed rows of a run to out, in their order and in the form in which
 // they were submitted, with their outcome and reason as orgops_outcome and orgops_error; those of
-// domain:verify with the record to publish, the values found, and advice. The output can be
-// submitted unchanged; CSV is safe to open in a spreadsheet, unless it is raw. It holds a chunk of
-// rows at a time, and returns the number of rows. Rows that are settled meanwhile may or may not be
-// among them.
+// domain:verify with the record to publish, the values found, and advice, as far as they are known.
+// The output can be submitted unchanged; CSV is safe to open in a spreadsheet, unless it is raw. It
+// holds a chunk of rows at a time, and returns the number of rows. Rows that are settled meanwhile
+// may or may not be among them.
 func ExportFailed(ctx context.Context, l *ledger.Ledger, r ledger.Run, o Export,
 	out io.Writer) (rows int64, err error) {
 	format := r.Format
 	if o.JSON {
 		format = FormatJSONL
 	}
-	return export(ctx, l, r, format, o.Raw, failed, exported[:failedColumns], out)
+	return export(ctx, l, r, format, o.Raw, failed, nil, out)
 }
 
 // ExportResults writes every row of a run to out, or those with the given outcomes, open rows
-// among them, as [ExportFailed] does, and adds to each: its number, the domain, the
-// time of its proof or last check, and the template that it created. format is empty for that in
-// which they were submitted. As CSV, rows that are whole objects have their ids or name alone.
+// among them, as [ExportFailed] does, and adds to each: its number, the time of its proof or last
+// check, and the template that it created. format is empty for that in which they were submitted.
+// As CSV, rows that are whole objects have their ids or name alone.
 func ExportResults(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, outcomes []string,
 	out io.Writer) (rows int64, err error) {
 	if err := CheckOutcomes(outcomes); err != nil {
 		return 0, err
 	}
 	selected := func(o ledger.Outcome) bool { return len(outcomes) == 0 || slices.Contains(outcomes, string(o)) }
-	return export(ctx, l, r, cmp.Or(format, r.Format), false, selected, exported, out)
+	more := []string{itemName, atName, templateName}
+	return export(ctx, l, r, cmp.Or(format, r.Format), false, selected, more, out)
 }
 
+// export adds columns to the rows, more than those that all exports have.
 func export(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, raw bool,
-	selected func(ledger.Outcome) bool, columns []string, out io.Writer) (rows int64, err error) {
+	selected func(ledger.Outcome) bool, more []string, out io.Writer) (rows int64, err error) {
 	stored, err := newStoredRows(l, r)
 	if err != nil {
 		return 0, err
@@ -100,10 +96,12 @@ func export(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, 
 		stored.run.Columns = stored.columns()
 		header = stored.run.Columns
 	}
-	names := slices.Clone(columns)
-	letters := len(columns) == failedColumns && r.Kind == handlers.Verify
-	if letters {
+	names := slices.Concat([]string{outcomeName, errorName}, more)
+	switch {
+	case r.Kind == handlers.Verify:
 		names = append(names, adviceNames...)
+	case stored.kind.Proves:
+		names = append(names, domainName)
 	}
 	w, err := newRowWriter(out, header, names...)
 	if err != nil {
@@ -115,19 +113,12 @@ func export(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, 
 		if err != nil {
 			return rows, err
 		}
-		row.Content = stored.withID(row)
-		added := stored.result(row)[:len(columns):len(columns)]
-		if letters {
-			advice := adviceOf(row.Result)
-			if name := stored.rowMembers(row.Content).Name; advice == nil && name != "" {
-				advice = []string{name}
-			}
-			added = append(added, advice...)
+		content, known := stored.result(row)
+		added := make([]string, len(names))
+		for i, name := range names {
+			added[i] = known[name]
 		}
-		if w.csv != nil { // a row that was not checked has no advice
-			added = append(added, make([]string, len(names)-len(added))...)
-		}
-		if err := stored.write(w, row.Content, added...); err != nil {
+		if err := stored.write(w, content, added...); err != nil {
 			return rows, fmt.Errorf("run %s: write row %d: %w", r.ID, row.Item, err)
 		}
 		rows++
@@ -174,87 +165,73 @@ func (s *storedRows) selected(ctx context.Context,
 	}
 }
 
-// result returns the values of the exported columns.
-func (s *storedRows) result(row ledger.RowState) []string {
-	outcome, reason, domain, at, template := outcomeOf(row), row.Result.Detail, "", "", ""
-	evidence, record := row.Result.Evidence, (*handlers.VerifyRecord)(nil)
-	switch {
+// result returns the stored row, with the id that a worker has found if the row has the domain's
+// name instead, and what is known of it by the names of the added columns.
+func (s *storedRows) result(row ledger.RowState) (content []byte, known map[string]string) {
+	reason, advice, evidence := row.Result.Detail, row.Result.Detail, row.Result.Evidence
+	var record handlers.VerifyRecord
+	if s.kind.Proves {
+		record = s.contentRecord(row.Content)
+	}
+	known = map[string]string{outcomeName: string(outcomeOf(row)), itemName: strconv.FormatInt(row.Item, 10)}
+	switch outcome := outcomeOf(row); {
 	case outcome == open:
 		waits := handlers.ReadOpen(s.run.Kind, row)
-		reason, evidence, record = waits.Reason, waits.Evidence, waits.Record
+		reason, advice, evidence = waits.Reason, waits.Sentence, waits.Evidence
+		record = *cmp.Or(waits.Record, &record)
 	case s.kind.Name == tasks.TypeCreate && !failed(outcome):
-		reason, template = "", row.Result.Detail
-	}
-	if s.kind.Proves {
-		var found struct {
-			Domain string `json:"domain"`
-			Listed struct {
-				Domain string `json:"domain"`
-			} `json:"orgops_listed"`
-		}
-		_ = json.Unmarshal(row.Content, &found) // a bad row has neither
-		domain = cmp.Or(found.Domain, found.Listed.Domain)
-	}
-	if record != nil {
-		domain = record.Domain
+		reason, known[templateName] = "", row.Result.Detail
 	}
 	if e, err := handlers.ReadEvidence(evidence); err == nil { // else there is none, or of a newer version
-		at = e.At.Format(time.RFC3339)
-		switch {
-		case e.Compared != nil:
-			domain = e.Compared.Domain
-		case e.Record != nil:
-			domain = e.Record.Domain
+		known[atName] = e.At.Format(time.RFC3339)
+		if c := e.Compared; c != nil {
+			record = handlers.VerifyRecord{Domain: c.Domain, Host: c.Host, TXT: c.TXT, ID: c.DiscoveryDomainID}
+		} else {
+			record = *cmp.Or(e.Record, &record)
+			known[foundName], known[adviceName] = foundAndAdvice(e, advice)
 		}
 	}
-	return []string{string(outcome), reason, strconv.FormatInt(row.Item, 10), domain, at, template}
+	known[errorName] = reason
+	known[domainName], known[hostName], known[valueName] = record.Domain, record.Host, record.TXT
+	return withID(row.Content, record.ID), known
 }
 
-// withID returns the stored row, with the id that a worker has found if the row has the domain's
-// name instead.
-func (s *storedRows) withID(row ledger.RowState) []byte {
-	if !bytes.HasPrefix(row.Content, []byte{'{'}) || !bytes.Contains(row.Content, []byte(`"domain"`)) ||
-		bytes.Contains(row.Content, []byte(`"discovery_domain_id"`)) {
-		return row.Content
+// contentRecord returns the record that the row has itself: that of a listing, or its name alone.
+func (s *storedRows) contentRecord(content []byte) handlers.VerifyRecord {
+	var row tasks.VerifyRow
+	if err := json.Unmarshal(content, &row); err != nil { // of a bad row
+		row = tasks.VerifyRow{Domain: s.rowMembers(content).Name}
 	}
-	id, evidence := "", row.Result.Evidence
-	if row.Phase != ledger.PhaseSettled {
-		open := handlers.ReadOpen(s.run.Kind, row)
-		if evidence = open.Evidence; open.Record != nil {
-			id = open.Record.ID
-		}
+	if l := row.Listed; l != nil {
+		return handlers.VerifyRecord{Domain: l.Domain, Host: l.VerificationHost, TXT: l.VerificationTXT}
 	}
-	if e, err := handlers.ReadEvidence(evidence); err == nil && e.Compared != nil {
-		id = e.Compared.DiscoveryDomainID
-	} else if err == nil && e.Record != nil {
-		id = e.Record.ID
-	}
-	if id == "" {
-		return row.Content
-	}
-	return fmt.Appendf(nil, `{"discovery_domain_id":%s,%s`, jsonString(id), row.Content[1:])
+	return handlers.VerifyRecord{Domain: row.Domain}
 }
 
-// adviceOf returns the values of adviceNames for a row that has expired, or nil.
-func adviceOf(f ledger.Result) []string {
-	e, err := handlers.ReadEvidence(f.Evidence)
-	if err != nil || e.Record == nil {
-		return nil
+// withID returns a stored row with the domain's id, unless it is empty or the row has it.
+func withID(content []byte, id string) []byte {
+	if id == "" || !bytes.HasPrefix(content, []byte{'{'}) || bytes.Contains(content, []byte(`"discovery_domain_id"`)) {
+		return content
 	}
-	found, advice := "", f.Detail
-	switch r := e.Finding; {
-	case r != nil:
-		found = r.Found
-		if !strings.EqualFold(r.Host, e.Record.Host) {
-			found = strings.TrimSpace(found + " at " + r.Host)
-		}
-	case e.State == dnscheck.Absent.String():
-		advice += " Add a TXT record there with the expected value."
-		if i := slices.IndexFunc(e.Said, func(o dnscheck.ObservationRecord) bool { return len(o.Values) > 0 }); i >= 0 {
-			found = e.Said[i].Values[0]
-		}
+	return fmt.Appendf(nil, `{"discovery_domain_id":%s,%s`, jsonString(id), content[1:])
+}
+
+// foundAndAdvice returns the values that the last check found, as printable ASCII, and the remedy.
+// reason is that of the row.
+func foundAndAdvice(e handlers.Evidence, reason string) (found, advice string) {
+	if e.State != dnscheck.Absent.String() {
+		return "", reason
 	}
-	return []string{e.Record.Domain, e.Record.Host, e.Record.TXT, found, advice}
+	if f := e.Finding; f != nil {
+		if found = f.Found; e.Record == nil || !strings.EqualFold(f.Host, e.Record.Host) {
+			found = strings.TrimSpace(found + " at " + f.Host)
+		}
+		return found, reason
+	}
+	if i := slices.IndexFunc(e.Said, func(o dnscheck.ObservationRecord) bool { return len(o.Values) > 0 }); i >= 0 {
+		found = strings.Replace(e.Said[i].Values[0], "…", "...", 1)
+	}
+	return found, reason + " Add a TXT record there with the expected value."
 }
 
 // write writes a row in the form of the writer. One that cannot be read has the added columns

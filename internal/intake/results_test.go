@@ -64,12 +64,14 @@ func end(t *testing.T, run ledger.Run, endings ...ledger.Ending) {
 func TestResults(t *testing.T) {
 	const (
 		shape  = `"type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{}}},"well_known_trusted_issuers":"aamva"}`
-		header = "orgops_outcome,orgops_error,orgops_item,orgops_domain,orgops_at,orgops_template\n"
+		header = "orgops_outcome,orgops_error,orgops_item,orgops_at,orgops_template"
+		letter = header + ",domain,host,value,found,advice\n"
 	)
 	proof := evidence(t, `{"t":1795768200,"c":["o0","d0","acme.example","_t.acme.example","v"]}`)
-	check := evidence(t, `{"t":1795768260}`)
-	memo := append([]byte("not_yet\x00there is none\x00"),
-		evidence(t, `{"r":["beta.example","_t.beta.example","v"],"e":{"t":1795768320,"s":"absent"}}`)...)
+	check := evidence(t, `{"t":1795768260,"s":"absent","d":["alpha.example","_t.alpha.example","=v"],
+		"f":["quoted","_t.alpha.example","\"\\\"=v\\\"\""]}`)
+	memo := append([]byte("not_yet\x00there is none\x00"), evidence(t, `{"r":["beta.example","_t.beta.example","v"],
+		"e":{"t":1795768320,"s":"absent","e":"Another.","o":[{"s":"absent"},{"s":"absent","v":["\"w\"…","\"x\""]}]}}`)...)
 	verified := []ledger.Ending{
 		ledger.Result{Outcome: ledger.Done, Evidence: proof},
 		ledger.Result{Outcome: "expired", Detail: "=not there", Evidence: check},
@@ -89,13 +91,13 @@ func TestResults(t *testing.T) {
 			endings: []ledger.Ending{ledger.Result{Outcome: ledger.Done},
 				ledger.Result{Outcome: "refused", Detail: "why, \"so\""}},
 			want: "client_id,organization_id," + header +
-				"c0,o,done,,0,,,\nc1,o,refused,\"why, \"\"so\"\"\",1,,,\nc2,o,open,,2,,,\n",
+				"\nc0,o,done,,0,,\nc1,o,refused,\"why, \"\"so\"\"\",1,,\nc2,o,open,,2,,\n",
 		},
 		{
 			name: "removals that were made", kind: tasks.TypeRemove, text: "client_id,organization_id\nc0,o\nc1,o\nc2,o\n",
 			endings:  []ledger.Ending{ledger.Result{Outcome: "refused", Detail: "why"}, ledger.Result{Outcome: ledger.Done}},
 			outcomes: []string{"done"},
-			want:     "client_id,organization_id," + header + "c1,o,done,,1,,,\n",
+			want:     "client_id,organization_id," + header + "\nc1,o,done,,1,,\n",
 		},
 		{
 			name: "several outcomes, of which none is in the ledger's bits", kind: tasks.TypeRemove,
@@ -103,31 +105,45 @@ func TestResults(t *testing.T) {
 			endings: []ledger.Ending{ledger.Result{Outcome: "refused", Detail: "why"}, ledger.Result{Outcome: ledger.Done},
 				ledger.Result{Outcome: "failed", Detail: "late"}},
 			outcomes: []string{"failed", "refused"}, format: intake.FormatJSONL,
-			want: `{"organization_id":"o","client_id":"c0","orgops_outcome":"refused","orgops_error":"why","orgops_item":0,"orgops_domain":"","orgops_at":"","orgops_template":""}
-{"organization_id":"o","client_id":"c2","orgops_outcome":"failed","orgops_error":"late","orgops_item":2,"orgops_domain":"","orgops_at":"","orgops_template":""}
+			want: `{"organization_id":"o","client_id":"c0","orgops_outcome":"refused","orgops_error":"why","orgops_item":0}
+{"organization_id":"o","client_id":"c2","orgops_outcome":"failed","orgops_error":"late","orgops_item":2}
 `,
 		},
 		{
 			name: "an outcome that no row has", kind: tasks.TypeRemove, text: "client_id,organization_id\nc0,o\n",
-			outcomes: []string{"lost"}, want: "client_id,organization_id," + header,
+			outcomes: []string{"lost"}, want: "client_id,organization_id," + header + "\n",
 		},
 		{
 			name: "domains", kind: tasks.TypeVerify, text: threeDomains, endings: verified,
-			want: "organization_id,discovery_domain_id," + header +
-				"o0,d0,done,,0,acme.example,2026-11-27T08:30:00Z,\no1,d1,expired,'=not there,1,,2026-11-27T08:31:00Z,\n" +
-				"o2,d2,open,not_yet: there is none,2,beta.example,2026-11-27T08:32:00Z,\no3,d3,done,,3,,,\no4,d4,open,,4,,,\n",
+			want: "organization_id,discovery_domain_id," + letter +
+				"o0,d0,done,,0,2026-11-27T08:30:00Z,,acme.example,_t.acme.example,v,,\n" +
+				"o1,d1,expired,'=not there,1,2026-11-27T08:31:00Z,,alpha.example,_t.alpha.example,'=v," +
+				`"""\""=v\"""""` + ",'=not there\n" +
+				"o2,d2,open,not_yet: there is none,2,2026-11-27T08:32:00Z,,beta.example,_t.beta.example,v," +
+				`"""w""..."` + ",Another. Add a TXT record there with the expected value.\n" +
+				"o3,d3,done,,3,,,,,,,\no4,d4,open,,4,,,,,,,\n",
+		},
+		{
+			name: "domains in JSON Lines", kind: tasks.TypeVerify, text: threeDomains, endings: verified,
+			format: intake.FormatJSONL,
+			want: `{"organization_id":"o0","discovery_domain_id":"d0","orgops_outcome":"done","orgops_item":0,"orgops_at":"2026-11-27T08:30:00Z","domain":"acme.example","host":"_t.acme.example","value":"v"}
+{"organization_id":"o1","discovery_domain_id":"d1","orgops_outcome":"expired","orgops_error":"=not there","orgops_item":1,"orgops_at":"2026-11-27T08:31:00Z","domain":"alpha.example","host":"_t.alpha.example","value":"=v","found":"\"\\\"=v\\\"\"","advice":"=not there"}
+{"organization_id":"o2","discovery_domain_id":"d2","orgops_outcome":"open","orgops_error":"not_yet: there is none","orgops_item":2,"orgops_at":"2026-11-27T08:32:00Z","domain":"beta.example","host":"_t.beta.example","value":"v","found":"\"w\"...","advice":"Another. Add a TXT record there with the expected value."}
+{"organization_id":"o3","discovery_domain_id":"d3","orgops_outcome":"done","orgops_item":3}
+{"organization_id":"o4","discovery_domain_id":"d4","orgops_outcome":"open","orgops_item":4}
+`,
 		},
 		{
 			name: "open domains", kind: tasks.TypeVerify, text: threeDomains, endings: verified, outcomes: []string{"open"},
-			format: intake.FormatJSONL,
-			want: `{"organization_id":"o2","discovery_domain_id":"d2","orgops_outcome":"open","orgops_error":"not_yet: there is none","orgops_item":2,"orgops_domain":"beta.example","orgops_at":"2026-11-27T08:32:00Z","orgops_template":""}
-{"organization_id":"o4","discovery_domain_id":"d4","orgops_outcome":"open","orgops_error":"","orgops_item":4,"orgops_domain":"","orgops_at":"","orgops_template":""}
-`,
+			want: "organization_id,discovery_domain_id," + letter +
+				"o2,d2,open,not_yet: there is none,2,2026-11-27T08:32:00Z,,beta.example,_t.beta.example,v," +
+				`"""w""..."` + ",Another. Add a TXT record there with the expected value.\no4,d4,open,,4,,,,,,,\n",
 		},
 		{
 			name: "JSON Lines as CSV", kind: tasks.TypeUpdate, format: intake.FormatCSV,
 			text: `{"discovery_domain_id":"d0","organization_id":"o0","use_for_organization_discovery":true}` + "\n",
-			want: "organization_id,discovery_domain_id,status,use_for_organization_discovery," + header + "o0,d0,,true,open,,0,,,\n",
+			want: "organization_id,discovery_domain_id,status,use_for_organization_discovery," + header +
+				"\no0,d0,,true,open,,0,,\n",
 		},
 		{
 			name: "templates, created and found", kind: tasks.TypeCreate, outcomes: []string{"done", "unchanged"},
@@ -135,13 +151,13 @@ func TestResults(t *testing.T) {
 			endings: []ledger.Ending{ledger.Result{Outcome: ledger.Done, Detail: "vct_0"},
 				ledger.Result{Outcome: "unchanged", Detail: "vct_1"}, ledger.Result{Outcome: "refused", Detail: "taken"}},
 			format: intake.FormatCSV,
-			want:   "name," + header + "n0,done,,0,,,vct_0\n'=n1,unchanged,,1,,,vct_1\n",
+			want:   "name," + header + "\nn0,done,,0,,vct_0\n'=n1,unchanged,,1,,vct_1\n",
 		},
 		{
 			name: "templates as they were submitted", kind: tasks.TypeCreate, text: `{"name":"n0",` + shape + "\n",
 			endings: []ledger.Ending{ledger.Result{Outcome: ledger.Done, Detail: "vct_0"}},
 			want: `{"name":"n0",` + strings.TrimSuffix(shape, "}") +
-				`,"orgops_outcome":"done","orgops_error":"","orgops_item":0,"orgops_domain":"","orgops_at":"","orgops_template":"vct_0"}` + "\n",
+				`,"orgops_outcome":"done","orgops_item":0,"orgops_template":"vct_0"}` + "\n",
 		},
 	}
 	for _, tt := range tests {
@@ -175,7 +191,7 @@ func TestResultsOfAScan(t *testing.T) {
 			for i, name := range records[0] {
 				got[name] = records[1][i]
 			}
-			if got["organization_id"] != "o" || got["discovery_domain_id"] != "d" || got["orgops_domain"] != "acme.example" {
+			if got["organization_id"] != "o" || got["discovery_domain_id"] != "d" || got["domain"] != "acme.example" {
 				t.Errorf("%v", got)
 			}
 		})
@@ -185,13 +201,18 @@ func TestResultsOfAScan(t *testing.T) {
 // TestResultsCanBeSubmitted checks that the file of results is one of rows, whatever became of
 // them.
 func TestResultsCanBeSubmitted(t *testing.T) {
-	run := handInAs(t, "a", tasks.TypeRemove, "client_id,organization_id\nc0,o\nc1,o\nc2,o\n")
-	settleAs(t, run, "done", "", 0)
-	settleAs(t, run, "cancelled", "", 1)
-	for _, format := range []string{intake.FormatCSV, intake.FormatJSONL} {
-		out, _ := results(t, run, format)
-		if again := handInAs(t, "again-"+format, tasks.TypeRemove, out); again.Total() != 3 {
-			t.Errorf("%s: %d rows of 3:\n%s", format, again.Total(), out)
+	removals := handInAs(t, "a", tasks.TypeRemove, "client_id,organization_id\nc0,o\nc1,o\n")
+	settleAs(t, removals, "done", "", 0)
+	settleAs(t, removals, "cancelled", "", 1)
+	verified := handInAs(t, "b", tasks.TypeVerify, "organization_id,discovery_domain_id\no,d0\no,d1\n")
+	end(t, verified, ledger.Result{Outcome: ledger.Done,
+		Evidence: evidence(t, `{"t":1795768200,"c":["o","d0","acme.example","_t.acme.example","v"]}`)})
+	for _, run := range []ledger.Run{removals, verified} {
+		for _, format := range []string{intake.FormatCSV, intake.FormatJSONL} {
+			out, _ := results(t, run, format)
+			if again := handInAs(t, string(run.ID)+format, string(run.Kind), out); again.Total() != 2 {
+				t.Errorf("%s: %d rows of 2:\n%s", format, again.Total(), out)
+			}
 		}
 	}
 }
@@ -266,7 +287,7 @@ func TestResultsOfDamagedRows(t *testing.T) {
 		}
 	}
 	for format, want := range map[string][]string{
-		intake.FormatCSV: {",,done,row 1: stored rows: ", "o,c199,open,,199,,,"},
+		intake.FormatCSV: {",,done,row 1: stored rows: ", "o,c199,open,,199,,"},
 		intake.FormatJSONL: {`{"orgops_outcome":"done","orgops_error":"row 1: `,
 			`{"organization_id":"o","client_id":"c199","orgops_outcome":"open"`},
 	} {

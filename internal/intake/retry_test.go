@@ -426,7 +426,7 @@ func TestBadRowsComeBack(t *testing.T) {
 			",,,invalid,line 10: the quote opened in line 10 is never closed; the rest of the input was read as one cell,,,,,",
 		}, `{"organization_id":"o0","discovery_domain_id":"d0","use_for_organization_discovery":true}`},
 		{"csv as json", csvText, true, []string{
-			`{"organization_id":"o0","discovery_domain_id":"d0","use_for_organization_discovery":true,"orgops_outcome":"cancelled","orgops_error":""}`,
+			`{"organization_id":"o0","discovery_domain_id":"d0","use_for_organization_discovery":true,"orgops_outcome":"cancelled"}`,
 			`{"organization_id":"o1","orgops_outcome":"invalid","orgops_error":"line 3: discovery_domain_id is missing"}`,
 			`{"organization_id":"o2","discovery_domain_id":"d2","use_for_organization_discovery":"perhaps","orgops_outcome":"invalid","orgops_error":"line 4: use_for_organization_discovery: want true or false, got \"perhaps\""}`,
 			`{"orgops_outcome":"invalid","orgops_error":"line 5: 4 cells where the header has 3"}`,
@@ -438,7 +438,7 @@ func TestBadRowsComeBack(t *testing.T) {
 			`{"orgops_outcome":"invalid","orgops_error":"line 10: the quote opened in line 10 is never closed; the rest of the input was read as one cell"}`,
 		}, `{"organization_id":"o0","discovery_domain_id":"d0","use_for_organization_discovery":true}`},
 		{"json lines", jsonText, false, []string{
-			`{"organization_id":"o0","discovery_domain_id":"d0","orgops_outcome":"cancelled","orgops_error":""}`,
+			`{"organization_id":"o0","discovery_domain_id":"d0","orgops_outcome":"cancelled"}`,
 			`{"organization_id":"o1","colour":1,"orgops_outcome":"invalid","orgops_error":"line 2: unknown member \"colour\" (expected organization_id, discovery_domain_id (or domain)[, verification_host, verification_txt, use_for_organization_discovery])"}`,
 			`{"orgops_outcome":"invalid","orgops_error":"line 3: not a JSON object: it must begin with {"}`,
 			`{"orgops_outcome":"invalid","orgops_error":"line 4: member \"organization_id\" occurs twice"}`,

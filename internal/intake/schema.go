@@ -32,10 +32,19 @@ const ignoredPrefix = "orgops_"
 
 func ignored(name string) bool { return strings.HasPrefix(name, ignoredPrefix) }
 
-// adviceNames are columns of an export about records that were not found, as letters to customers
-// need them: the record to publish, the values found, and the remedy. Rows may have columns
-// of these names themselves, so they are ignored only in an exported file.
-var adviceNames = []string{"domain", "host", "value", "found", "advice"}
+// Columns of an export about records that were not found, as letters to customers need them: the
+// record to publish, the values found, and the remedy.
+const (
+	domainName = "domain"
+	hostName   = "host"
+	valueName  = "value"
+	foundName  = "found"
+	adviceName = "advice"
+)
+
+// adviceNames are these columns. Rows may have columns of these names themselves, so they are
+// ignored only in an exported file.
+var adviceNames = []string{domainName, hostName, valueName, foundName, adviceName}
 
 // added reports whether an export added the column or member of that name, if exported with others.
 func (s Schema) added(name string, exported bool) bool {

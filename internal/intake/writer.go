@@ -11,10 +11,9 @@ import (
 const (
 	outcomeName = ignoredPrefix + "outcome"
 	errorName   = ignoredPrefix + "error"
-	// itemName has the number of the row, from 0; domainName the name of its domain, atName the time
-	// of its proof or last check, and templateName the id of its template, where they are known.
+	// itemName has the number of the row, from 0, atName the time of its proof or last check, and
+	// templateName the id of its template.
 	itemName     = ignoredPrefix + "item"
-	domainName   = ignoredPrefix + "domain"
 	atName       = ignoredPrefix + "at"
 	templateName = ignoredPrefix + "template"
 	// textName has the text of a row that does not fit: of CSV if its cells are more or fewer
@@ -67,11 +66,14 @@ func (w *rowWriter) cells(cells []string, added ...string) error {
 	return w.csv.Write(record)
 }
 
-// object writes a row of JSON Lines, its values as they were. Of the members to add, the last
-// ones may be missing.
+// object writes a row of JSON Lines, its values as they were. Members to add that are empty are
+// left out; the last ones may be missing.
 func (w *rowWriter) object(members []member, added ...string) error {
-	members = slices.DeleteFunc(members, func(m member) bool { return slices.Contains(w.added[:len(added)], m.name) })
 	for i, text := range added {
+		if text == "" {
+			continue
+		}
+		members = slices.DeleteFunc(members, func(m member) bool { return m.name == w.added[i] })
 		value := jsonString(text)
 		if w.added[i] == itemName {
 			value = []byte(text)

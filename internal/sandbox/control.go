@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,6 +44,11 @@ func (s *Sandbox) serveControl(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodDelete && path == "txt":
 		s.Remove(r.URL.Query().Get("host"))
 		w.WriteHeader(http.StatusNoContent)
+	case r.Method == http.MethodPut && path == "ns":
+		if body, ok := readBody(w, r, NSRequest.check); ok {
+			s.SetNS(body.Zone, body.Servers...)
+			w.WriteHeader(http.StatusNoContent)
+		}
 	case r.Method == http.MethodPut && path == "domains":
 		s.putDomain(w, r)
 	case r.Method == http.MethodPut && path == "scopes":
@@ -154,11 +160,28 @@ type TXTRequest struct {
 	Values []string `json:"values"`
 }
 
-func (t TXTRequest) check() error {
-	if labels, ok := dns.IsDomainName(t.Host); !ok || labels == 0 {
-		return fmt.Errorf("host %s: want a name", capped(t.Host))
+func (t TXTRequest) check() error { return checkName("host", t.Host) }
+
+func checkName(member, name string) error {
+	if labels, ok := dns.IsDomainName(name); !ok || labels == 0 {
+		return fmt.Errorf("%s %s: want a name", member, capped(name))
 	}
 	return nil
+}
+
+// NSRequest is the body of PUT /_sandbox/ns: a zone and the names of its name servers. Without
+// servers the zone has no NS records.
+type NSRequest struct {
+	Zone    string   `json:"zone"`
+	Servers []string `json:"servers"`
+}
+
+func (n NSRequest) check() error {
+	err := checkName("zone", n.Zone)
+	for _, server := range n.Servers {
+		err = cmp.Or(err, checkName("server", server))
+	}
+	return err
 }
 
 // ScopesRequest is the body of PUT /_sandbox/scopes: the scopes that no token has, also if it was

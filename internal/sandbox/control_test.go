@@ -244,7 +244,7 @@ func TestControlIsForThisMachine(t *testing.T) {
 }
 
 // TestControlDomain names an organization and its domain, and publishes, changes and removes TXT
-// records.
+// and NS records.
 func TestControlDomain(t *testing.T) {
 	s := start(t, sandbox.Options{})
 	put := func(path, body string, status int) string {
@@ -298,15 +298,30 @@ func TestControlDomain(t *testing.T) {
 	}
 	published()
 
+	servers := func() []string { return formatAnswer(lookUp(t, s, "udp", "acme.com", dns.TypeNS)) }
+	put("ns", `{"zone":"acme.com","servers":["ns1.domaincontrol.com","ns2.domaincontrol.com."]}`, 204)
+	want := []string{"NOERROR", "acme.com. 0 IN NS ns1.domaincontrol.com.", "acme.com. 0 IN NS ns2.domaincontrol.com."}
+	if diff := cmp.Diff(want, servers()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got := formatAnswer(lookUp(t, s, "udp", "acme.com", dns.TypeTXT)); got[0] != "NOERROR" || len(got) != 2 {
+		t.Errorf("TXT records of a name with name servers alone: %q", got)
+	}
+	put("ns", `{"zone":"acme.com"}`, 204)
+	if got := servers(); got[0] != "NXDOMAIN" || len(got) != 2 {
+		t.Errorf("without name servers: %q", got)
+	}
+
 	for body, path := range map[string]string{
 		`{"organization_id":"acme"}`: "domains", `{"organization_id":"org_a","id":"acme"}`: "domains",
 		`{"organization_id":"org_a","domain":"a b"}`: "domains", `{"organization_id":"org_a","status":"lost"}`: "domains",
 		`{"colour":"red"}`: "domains", `{"values":["x"]}`: "txt", `{"host":"a..b"}`: "txt", `[]`: "txt",
-		`{"withheld":["all"]}`: "scopes",
+		`{"withheld":["all"]}`: "scopes", `{"servers":["ns1.example"]}`: "ns",
+		`{"zone":"acme.com","servers":["a..b"]}`: "ns",
 	} {
 		put(path, body, 400)
 	}
-	for _, path := range []string{"domains", "txt", "scopes"} {
+	for _, path := range []string{"domains", "txt", "ns", "scopes"} {
 		got := do(t, s, ask{method: "PUT", path: s.AuthURL() + "/_sandbox/" + path, token: "none",
 			contentType: "text/plain", body: `{}`})
 		if got.status != 415 {

@@ -29,6 +29,7 @@
 //	                                     [DomainRequest] in JSON, and returns them
 //	PUT    /_sandbox/txt                 sets a host's TXT records, a [TXTRequest] in JSON
 //	DELETE /_sandbox/txt?host=HOST       removes the host
+//	PUT    /_sandbox/ns                  sets a zone's NS records, an [NSRequest] in JSON
 //	PUT    /_sandbox/scopes              takes scopes away, a [ScopesRequest] in JSON; {} gives
 //	                                     them back
 //	POST   /_sandbox/faults              adds a fault, a [FaultRequest] in JSON

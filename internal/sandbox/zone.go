@@ -35,9 +35,11 @@ type zone struct {
 	counts  *counts
 }
 
-// node is one name. It exists if its records are not nil, even if they are empty.
+// node is one name. It exists if its records are not nil, even if they are empty, or it has name
+// servers.
 type node struct {
 	records [][]string // TXT, each in its strings
+	ns      []string
 	cname   string
 
 	later [][]string // the records from due on
@@ -56,7 +58,9 @@ func newZone(o Options) *zone {
 	}
 }
 
-func (n *node) hasData() bool { return n.records != nil || n.cname != "" || !n.due.IsZero() }
+func (n *node) hasData() bool {
+	return n.records != nil || n.ns != nil || n.cname != "" || !n.due.IsZero()
+}
 
 // edit changes a name, which it adds if necessary, and updates the counts of its parents.
 // Records that are due later count already.
@@ -112,6 +116,12 @@ func (s *Sandbox) SetTXTAt(host string, after time.Duration, values ...string) {
 // SetCNAME makes a host an alias, and removes its TXT records.
 func (s *Sandbox) SetCNAME(host, target string) {
 	s.zone.edit(host, func(n *node) { n.records, n.cname, n.due = nil, dns.Fqdn(target), time.Time{} })
+}
+
+// SetNS sets the name servers of a zone; without servers it has no NS records. They only have
+// names: the sandbox answers all queries itself.
+func (s *Sandbox) SetNS(zone string, servers ...string) {
+	s.zone.edit(zone, func(n *node) { n.ns = append([]string(nil), servers...) })
 }
 
 // SetRCode answers the next queries for a host, below 0 all, with a response code
@@ -195,14 +205,20 @@ func (z *zone) resolve(q dns.Question, m *dns.Msg) bool {
 
 // end fills in the answer for the last name of a chain of aliases.
 func (z *zone) end(name string, n *node, qtype uint16, m *dns.Msg) {
-	exists := n != nil && n.records != nil
+	exists := n != nil && (n.records != nil || n.ns != nil)
+	aliases := len(m.Answer)
 	if exists && (qtype == dns.TypeTXT || qtype == dns.TypeANY) {
 		for _, r := range n.records {
 			m.Answer = append(m.Answer, &dns.TXT{Hdr: z.header(name, dns.TypeTXT), Txt: presented(r)})
 		}
-		if len(n.records) > 0 {
-			return
+	}
+	if exists && qtype == dns.TypeNS {
+		for _, server := range n.ns {
+			m.Answer = append(m.Answer, &dns.NS{Hdr: z.header(name, dns.TypeNS), Ns: dns.Fqdn(server)})
 		}
+	}
+	if len(m.Answer) > aliases {
+		return
 	}
 	if !exists && name != "." && z.below[dns.CanonicalName(name)] == 0 {
 		m.Rcode = dns.RcodeNameError

@@ -25,8 +25,8 @@ type Domain struct {
 
 	Known  *KnownDomain           `json:"known,omitempty"`        // nil: it is not in the index of names
 	Record *handlers.VerifyRecord `json:"record,omitempty"`       // as a worker has read it for a row
-	Rows   []DomainRow            `json:"rows,omitempty"`         // the newest first
-	More   int                    `json:"more_rows,omitempty"`    // how many further rows there are
+	Rows   []DomainRow            `json:"rows,omitempty"`         // the newest first, or the one executed last
+	More   int                    `json:"more_rows,omitempty"`    // how many further rows a search has found
 	Swept  *SweptDomain           `json:"domain_state,omitempty"` // by sweeps; nil: none is stored
 	// Other is another organization with a domain of this id, by rows or sweeps; "": none.
 	Other string `json:"-"`
@@ -46,8 +46,9 @@ type DomainRow struct {
 	sentence string // that result, with advice; "": it is that of a proof, or not known
 }
 
-// DomainOf reads the domain from Redis, with at most so many of its rows. To find them, all stored
-// rows of the tenant are searched.
+// DomainOf reads the domain from Redis. If rows is 0, it has the row that was executed last, which
+// takes a few commands: the index of names has its place. Otherwise it has at most so many of its
+// rows, and all stored rows of the tenant's runs about domains are searched.
 func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, name DomainName,
 	rows int) (Domain, error) {
 	found := Domain{DomainName: name}
@@ -60,26 +61,38 @@ func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, 
 			found.Other = known.Organization
 		}
 	}
-	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+	switch {
+	case err != nil && !errors.Is(err, ledger.ErrNotFound):
 		return found, err
+	case rows > 0:
+		err = found.search(ctx, l, rows)
+	case found.Known != nil:
+		err = found.addLast(ctx, l)
+	default:
+		err = nil
 	}
-	known := cmp.Or(found.Known, &KnownDomain{})
-	for row, err := range intake.DomainRows(ctx, l, name.Tenant, name.ID, name.Organization, known.Name) {
+	return found, cmp.Or(err, found.readSwept(ctx, rdb))
+}
+
+// search adds at most so many of the domain's rows.
+func (d *Domain) search(ctx context.Context, l *ledger.Ledger, rows int) error {
+	known := cmp.Or(d.Known, &KnownDomain{})
+	for row, err := range intake.DomainRows(ctx, l, d.Tenant, d.ID, d.Organization, known.Name) {
 		switch {
 		case err != nil:
-			return found, err
-		case row.Organization != name.Organization:
-			found.Other = cmp.Or(found.Other, row.Organization)
+			return err
+		case row.Organization != d.Organization:
+			d.Other = cmp.Or(d.Other, row.Organization)
 			continue
-		case len(found.Rows) == rows:
-			found.More++
+		case len(d.Rows) == rows:
+			d.More++
 			continue
 		}
-		if err := found.add(row); err != nil {
-			return found, err
+		if err := d.add(row); err != nil {
+			return err
 		}
 	}
-	return found, found.readSwept(ctx, rdb)
+	return nil
 }
 
 // readSwept adds the state that sweeps have stored.

@@ -1,0 +1,65 @@
+package status_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
+	"orgops/internal/redistest"
+	"orgops/internal/status"
+	"orgops/tasks"
+	"orgops/tasks/handlers"
+)
+
+// TestDomainOfReadsFewKeys checks that the row of a domain that was executed last is found without
+// a search, however many rows are stored, and that a search finds the others.
+func TestDomainOfReadsFewKeys(t *testing.T) {
+	took := map[int]int64{}
+	for _, stored := range []int{2, 1000} {
+		t.Run(fmt.Sprint(stored), func(t *testing.T) {
+			rdb := redistest.New(t)
+			l := ledger.New(rdb)
+			var rows []string
+			for i := range stored {
+				rows = append(rows, fmt.Sprintf(`{"organization_id":"org_1","discovery_domain_id":"ord_%d"}`, i))
+			}
+			for _, id := range []ledger.RunID{"first", "second"} {
+				ledgertest.Submit(t, l, ledger.NewRun{ID: id, Tenant: "acme", Kind: tasks.TypeVerify,
+					Description: ledger.Description{Format: "jsonl"}}, rows...)
+			}
+			first := ledgertest.Find(t, l, "first")
+			known := handlers.Known{OrganizationID: "org_1", ID: "ord_1", Domain: "acme.example", Host: "_v.acme.example",
+				TXT: "t", At: time.Now(), Run: first.ID, Row: 1}
+			if _, err := l.End(t.Context(),
+				ledger.Segment{Tenant: first.Tenant, Run: first.ID, Incarnation: first.Incarnation}, ledger.NewNonce(),
+				ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: known.Subject()}); err != nil {
+				t.Fatal(err)
+			}
+			count := new(redistest.RoundTrips)
+			rdb.AddHook(count)
+			read := func(most int, want ...ledger.RunID) int64 {
+				before := count.Load()
+				d, err := status.DomainOf(t.Context(), rdb, l,
+					status.DomainName{Tenant: "acme", Organization: "org_1", ID: "ord_1"}, most)
+				var runs []ledger.RunID
+				for _, row := range d.Rows {
+					runs = append(runs, row.Run)
+				}
+				if err != nil || !slices.Equal(runs, want) || d.Known == nil {
+					t.Errorf("at most %d rows: of runs %v, want %v; %+v, %v", most, runs, want, d.Known, err)
+				}
+				return count.Load() - before
+			}
+			took[stored] = read(0, "first")
+			if searched := read(5, "second", "first"); searched <= took[stored] {
+				t.Errorf("a search took %d round trips, the row that was executed last %d", searched, took[stored])
+			}
+		})
+	}
+	if took[2] != took[1000] {
+		t.Errorf("round trips by stored rows: %v", took)
+	}
+}
