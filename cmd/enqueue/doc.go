@@ -1,9 +1,9 @@
 // Command enqueue submits rows and tracks their results.
 //
 // It needs Redis only, and for a check of a DNS record not even that. serve accepts rows over
-// HTTP, and customer-page shows customers their domains. A file is read once: its rows are checked and staged in the ledger, and none starts
-// before all are. Submitting the same rows again under the run's id is harmless, and completes
-// a submission that was interrupted.
+// HTTP, and customer-page shows customers their domains. A file is read once: its rows are checked
+// and staged in the ledger, and none starts before all are. Submitting the same rows again under
+// the run's id is harmless, and completes a submission that was interrupted.
 //
 // Its files, each using those below it:
 //

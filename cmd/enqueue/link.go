@@ -52,7 +52,7 @@ func (c *linkCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	links, err := c.Settings.Open(t.redis, t.ledger, t.log)
+	links, err := c.Open(t.redis, t.ledger, t.log)
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -114,7 +114,7 @@ func (c *pageCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
-	links, err := c.Settings.Open(t.redis, t.ledger, t.log)
+	links, err := c.Open(t.redis, t.ledger, t.log)
 	if err != nil {
 		return cli.Usage(err)
 	}

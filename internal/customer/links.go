@@ -33,8 +33,8 @@ const (
 	UsualLife = 14 * 24 * time.Hour
 )
 
-// ParseLife reads how long a link is valid: a number of days such as 14d, or a duration such as 36h.
-// "" is [UsualLife].
+// ParseLife reads how long a link is valid: a number of days such as 14d, or a duration such as
+// 36h. "" is [UsualLife].
 func ParseLife(text string) (time.Duration, error) {
 	life, err := time.ParseDuration(text)
 	if days, isDays := strings.CutSuffix(text, "d"); isDays {
@@ -135,8 +135,8 @@ func (l *Links) Revoke(ctx context.Context, d status.DomainName) error {
 	return nil
 }
 
-// open returns the domain of a token, and when the token expires. The error is errInvalid, or one of
-// Redis. Redis is queried for tokens with a valid signature only.
+// open returns the domain of a token, and when the token expires. The error is errInvalid, or one
+// of Redis. Redis is queried for tokens with a valid signature only.
 func (l *Links) open(ctx context.Context, token string) (status.DomainReport, time.Time, error) {
 	c, err := unseal(l.keys.Get(), token, l.now())
 	if err != nil {

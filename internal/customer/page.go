@@ -109,7 +109,8 @@ var (
 )
 
 // Handler returns the handler of the page and its files, for requests to the host of the links. The
-// checker's resolvers are queried for the zone of a domain; nil: none is known. The error is one of settings.
+// checker's resolvers are queried for the zone of a domain; nil: none is known. The error is one of
+// settings.
 func (s PageSettings) Handler(links *Links, checker *dnscheck.Checker, log *slog.Logger) (http.Handler, error) {
 	l, err := s.look()
 	if err != nil {

@@ -75,8 +75,9 @@ func Obstacles(tenant string, budget pace.State, queue string) (all []Obstacle) 
 	}
 	for _, p := range budget.Pauses {
 		all = append(all, Obstacle{
-			Kind: OperationPaused, operation: p.Operation, What: "the API has asked to pause " + p.Operation + " (429) until " + clock(p.Until),
-			Fix: "other operations go on, and work resumes by itself",
+			Kind: OperationPaused, operation: p.Operation,
+			What: "the API has asked to pause " + p.Operation + " (429) until " + clock(p.Until),
+			Fix:  "other operations go on, and work resumes by itself",
 		})
 	}
 	return all
@@ -112,8 +113,9 @@ func FleetOf(sessions []ledger.Session) Fleet {
 	return fleet
 }
 
-// obstacle returns the obstacle that no worker serves the tenant; nil: one does, or it is not known.
-// announced is when one announced its settings last, which it does every minute; zero: none did.
+// obstacle returns the obstacle that no worker serves the tenant; nil: one does, or it is not
+// known. announced is when one announced its settings last, which it does every minute; zero: none
+// did.
 func (f Fleet) obstacle(t ledger.Tenant, announced time.Time) *Obstacle {
 	if f == nil || f[t] > 0 {
 		return nil

@@ -59,11 +59,10 @@ func Report(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, te
 		return DomainReport{}, err
 	}
 	r := DomainReport{KnownDomain: known, domain: d}
+	if err := r.readOpen(ctx, l); err != nil {
+		return DomainReport{}, err
+	}
 	for _, row := range d.Rows {
-		r.Checked = row.Outcome == "" && row.Kind == tasks.TypeVerify
-		if r.Checked {
-			r.Held = Stopped(row.Ledger)
-		}
 		switch e := row.Evidence; {
 		case e == nil:
 		case e.Compared != nil:
@@ -73,15 +72,6 @@ func Report(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, te
 			if len(e.Findings) > 0 {
 				r.Finding = &e.Findings[0]
 			}
-		}
-	}
-	if !r.Checked && known.Status != "verified" {
-		run, err := l.Get(ctx, ledger.Tenant(tenant), checkRun(known))
-		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
-			return DomainReport{}, err
-		}
-		if r.Checked = err == nil && !run.Ended(); r.Checked {
-			r.Next, r.Held = time.Time{}, Stopped(run)
 		}
 	}
 	if s := d.Swept; s != nil {
@@ -96,6 +86,28 @@ func Report(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, te
 		}
 	}
 	return r, nil
+}
+
+// readOpen adds whether a row of the domain is open: the one that was executed last, or one that
+// was submitted by a check.
+func (r *DomainReport) readOpen(ctx context.Context, l *ledger.Ledger) error {
+	for _, row := range r.domain.Rows {
+		if row.Outcome == "" && row.Kind == tasks.TypeVerify {
+			r.Checked, r.Held = true, Stopped(row.Ledger)
+			return nil
+		}
+	}
+	if r.Status == "verified" {
+		return nil
+	}
+	run, err := l.Get(ctx, ledger.Tenant(r.Tenant), checkRun(r.KnownDomain))
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil
+	}
+	if err == nil && !run.Ended() {
+		r.Checked, r.Held, r.Next = true, Stopped(run), time.Time{}
+	}
+	return err
 }
 
 // Instructions returns the record to publish: see [Domain.Instructions].
@@ -201,8 +213,8 @@ func submit(ctx context.Context, l *ledger.Ledger, d DomainReport, by Requester)
 	return err
 }
 
-// checkRun returns the id of a submitted check. Until a worker has executed the row, another one has
-// the same id: rows do not add up while the tenant is stopped.
+// checkRun returns the id of a submitted check. Until a worker has executed the row, another one
+// has the same id: rows do not add up while the tenant is stopped.
 func checkRun(d KnownDomain) ledger.RunID {
 	sum := sha256.Sum256([]byte(d.ID + " " + d.At.String()))
 	return ledger.RunID(fmt.Sprintf("check-%x", sum[:8]))
