@@ -106,7 +106,7 @@ func (s *site) domain(w http.ResponseWriter, r *http.Request, p domainPage, chec
 
 // answer finds the domain and reads its state. It returns the status of the page.
 func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
-	found, err := s.meant(ctx, p.DomainName)
+	meant, err := s.meant(ctx, p.DomainName)
 	if err != nil {
 		p.Problem = err.Error()
 		if refused, ok := errors.AsType[*web.Refusal](err); ok {
@@ -114,11 +114,11 @@ func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 		}
 		return http.StatusServiceUnavailable
 	}
-	if len(found) > 1 {
-		p.Candidates = found
+	if len(meant) > 1 {
+		p.Candidates = meant
 		return http.StatusOK
 	}
-	name := found[0].DomainName
+	name := meant[0].DomainName
 	p.DomainName = name
 	tenant, served := s.tenant(name.Tenant)
 	record, recordErr := s.readRecord(ctx, tenant, served, name)
@@ -127,9 +127,19 @@ func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 		p.Problem = unread(err)
 		return http.StatusServiceUnavailable
 	}
-	p.Answer = &domainAnswer{Served: served, Known: known, Summary: summarize(record, recordErr, known)}
+	p.Answer = &domainAnswer{Served: served, Known: known}
 	if check {
 		p.Answer.Checked = checkNow(ctx, tenant, served, record, known)
+	}
+	held, err := s.held(ctx, name.Tenant)
+	if err != nil {
+		p.Problem = unread(err)
+		return http.StatusServiceUnavailable
+	}
+	found := facts{record, recordErr, known, held, p.Answer.Checked.findings()}
+	p.Answer.Summary = found.summary()
+	if found.published() && !found.verified() {
+		p.Answer.Summary.Do = s.haveChecked(ctx, name)
 	}
 	if recordErr != nil {
 		p.Answer.RecordProblem = printable(recordErr.Error())
@@ -191,30 +201,95 @@ func toDo(row status.DomainRow) string {
 	return "Once the cause is fixed, retry on the run's page or with: enqueue runs retry " + string(row.Run)
 }
 
-// summarize returns the answer of the page.
-func summarize(record apiclient.DiscoveryDomain, err error, known status.Domain) summary {
-	refused, _ := errors.AsType[*apiclient.Error](err)
-	open := slices.IndexFunc(known.Rows, func(d status.DomainRow) bool { return d.Outcome == "" })
+// held returns why no row of the tenant is executed.
+func (s *site) held(ctx context.Context, tenant string) ([]status.Obstacle, error) {
+	fleet, err := status.ReadFleet(ctx, s.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	t, err := status.ReadDetails(ctx, s.Redis, tenant, fleet)
+	return t.Obstacles, err
+}
+
+// haveChecked has a worker check a domain whose record was found, and returns what happens next.
+func (s *site) haveChecked(ctx context.Context, name status.DomainName) string {
+	const command = "To verify it, run enqueue domains verify with --tenant, --org and --domain as above."
+	d, err := status.Report(ctx, s.Redis, s.Ledger, name.Tenant, name.ID)
+	if err != nil || d.Organization != name.Organization { // no row was executed, or another organization had it then
+		return command
+	}
+	_, err = status.CheckNow(ctx, s.Redis, s.Ledger, d, status.Requester{Caller: userOf(ctx)})
+	if many, ok := errors.AsType[*status.TooManyChecks](err); ok {
+		return capital(many.Error()) + "."
+	}
+	if err != nil {
+		return command
+	}
+	return "A worker checks it now, and verifies it if every server confirms the record: reload this page in half a minute."
+}
+
+// facts are all that is known of a domain: the API's record, what Redis has, why no row of the
+// tenant is executed, and the result of a check that was made just now.
+type facts struct {
+	record apiclient.DiscoveryDomain
+	err    error // why there is no record
+	known  status.Domain
+	held   []status.Obstacle
+	check  *status.Findings // nil: none was made
+}
+
+func (f facts) verified() bool { return f.err == nil && f.record.Status == apiclient.StatusVerified }
+
+// published reports whether the check has found the record.
+func (f facts) published() bool { return f.check != nil && f.check.State == dnscheck.Present.String() }
+
+// missing reports whether the check, or else the last sweep, has found no record, and how it says
+// so.
+func (f facts) missing() (text string, is bool) {
+	switch {
+	case f.check != nil && f.check.State == dnscheck.Absent.String():
+		return printable(f.check.Explanation()), true
+	case f.check == nil && f.known.Swept != nil && f.known.Swept.Absence != nil:
+		return f.known.Swept.Brief(), true
+	}
+	return "", false
+}
+
+// summary returns the answer of the page: the newest of the facts decide.
+func (f facts) summary() summary {
+	refused, _ := errors.AsType[*apiclient.Error](f.err)
+	rows := f.known.Rows
+	open := slices.IndexFunc(rows, func(d status.DomainRow) bool { return d.Outcome == "" })
+	missing, isMissing := f.missing()
+	held := slices.DeleteFunc(slices.Clone(f.held), func(o status.Obstacle) bool {
+		return open < 0 || !o.Concerns(rows[open].Ledger)
+	})
 	switch {
 	case refused != nil && refused.Status == http.StatusNotFound:
 		return summary{"bad", "The API has no such domain", "No domain of this organization has this id, or it was deleted.",
 			"Compare both ids with those in the tenant."}
-	case err == nil && record.Status == apiclient.StatusVerified && known.Swept != nil && known.Swept.Absence != nil:
-		return summary{"wait", "Verified, but the TXT record is missing", known.Swept.Brief(),
+	case f.verified() && isMissing:
+		return summary{"wait", "Verified, but the TXT record is missing", missing,
 			"Ask the customer to publish the record again at the host below."}
-	case err == nil && record.Status == apiclient.StatusVerified:
+	case f.verified():
 		return summary{"good", "Verified", "The API reports the domain as verified. There is nothing to do.", ""}
+	case f.published():
+		return summary{"wait", "Not verified yet, but the TXT record is published", "The check has just found it.", ""}
+	case len(held) > 0:
+		return summary{"bad", "Not verified yet, and its row waits: no row of the tenant is executed",
+			printable(capital(held[0].What)) + ".", capital(held[0].Fix) + "."}
 	case open >= 0:
-		row := known.Rows[open]
-		return summary{"wait", "Not verified yet: a run is checking it", printable(row.Text()),
-			cmp.Or(toDo(row),
-				"Ask the customer to compare the published record with host and value below. \"Check now\" explains the difference.")}
-	case len(known.Rows) > 0 && !known.Rows[0].Well():
-		row := known.Rows[0]
-		return summary{"bad", "Not verified, and no run checks it any more", printable(row.Text()), toDo(row)}
-	case err == nil:
+		text := missing
+		if text == "" {
+			text = printable(rows[open].Text())
+		}
+		return summary{"wait", "Not verified yet: a run is checking it", text, cmp.Or(toDo(rows[open]),
+			"Ask the customer to compare the published record with host and value below. \"Check now\" explains the difference.")}
+	case len(rows) > 0 && !rows[0].Well():
+		return summary{"bad", "Not verified, and no run checks it any more", printable(rows[0].Text()), toDo(rows[0])}
+	case f.err == nil:
 		return summary{"bad", "Not verified, and no run checks it",
-			"The domain is " + printable(string(record.Status)) + ", and no executed row waits for its record.",
+			"The domain is " + printable(string(f.record.Status)) + ", and no executed row waits for its record.",
 			"To verify it, run enqueue domains verify with --tenant, --org and --domain as above."}
 	}
 	return summary{"wait", "Unknown", "The API's record could not be read, and no executed row waits for the domain's.",

@@ -169,6 +169,13 @@ func (s lookSite) row(t *testing.T, run, tenant, org, domain, host, reason strin
 	}
 }
 
+// serve has a worker serve the tenant acme for some seconds.
+func (s lookSite) serve(t *testing.T) {
+	t.Helper()
+	_, err := s.ledger.Renew(t.Context(), ledger.Session{ID: livingWorker, Tenants: []ledger.Tenant{"acme"}})
+	mustNot(t, err)
+}
+
 func wantIn(t *testing.T, page string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {
@@ -204,10 +211,15 @@ func TestDomainPageSaysWhyItIsNotVerified(t *testing.T) {
 
 	knows(t, s.ledger, "run-1", s.org, s.domain.ID, "northwind.example")
 	_, page = s.do(t, http.MethodGet, path, nil)
+	wantIn(t, page, "its row waits: no row of the tenant is executed", "No worker of tenant acme has been seen",
+		"Start a worker that serves it")
+	s.serve(t)
+	_, page = s.do(t, http.MethodGet, path, nil)
 	wantIn(t, page, "a run is checking it", "&lt;script&gt;", `href="/runs/run-1"`, "the row that was executed last",
 		"&amp;all=1")
 	wantNotIn(t, page, script, "/runs/run-2")
 
+	s.serve(t)
 	_, page = s.do(t, http.MethodGet, path+"&all=1", nil)
 	wantIn(t, page, "a run is checking it", `href="/runs/run-1"`, `href="/runs/run-2"`)
 	wantNotIn(t, page, script, "executed last", "all=1")
@@ -445,6 +457,36 @@ func TestCheckNow(t *testing.T) {
 	if status != http.StatusTooManyRequests || !strings.Contains(page, "too many checks") {
 		t.Errorf("the fourth check at once: %d\n%s", status, page)
 	}
+}
+
+// TestCheckNowDecides checks that the headline is that of the check, which is newer than all else,
+// and that a worker checks a domain whose record was found.
+func TestCheckNowDecides(t *testing.T) {
+	s := newLookSite(t)
+	s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "not_yet: no")
+	knows(t, s.ledger, "run-1", s.org, s.domain.ID, "northwind.example")
+	s.serve(t)
+	s.box.SetTXT(s.domain.Host, s.domain.TXT)
+	_, page := s.do(t, http.MethodPost, "/domains/check", asked("acme", s.org, s.domain.ID))
+	wantIn(t, page, "Not verified yet, but the TXT record is published", "A worker checks it now")
+	run, err := s.ledger.Get(t.Context(), "acme", "run-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	released, err := s.ledger.Release(t.Context(), ledger.Segment{Tenant: "acme", Run: run.ID,
+		Incarnation: run.Incarnation}, ledger.Quota{First: 9, Check: 9, Ready: 9})
+	if err != nil || len(released.Rows) != 1 {
+		t.Errorf("released %+v, %v; want the row", released.Rows, err)
+	}
+
+	verified := s.domain
+	verified.Status = "verified"
+	s.box.SetDomain(s.org, verified)
+	_, page = s.do(t, http.MethodPost, "/domains/check", asked("acme", s.org, s.domain.ID))
+	wantIn(t, page, "<h2>Verified</h2>")
+	s.box.SetTXT(s.domain.Host, "another")
+	_, page = s.do(t, http.MethodPost, "/domains/check", asked("acme", s.org, s.domain.ID))
+	wantIn(t, page, "Verified, but the TXT record is missing", "holds another value")
 }
 
 // TestTenantsPageAfterAFailedToken: the page has the reason why nothing works.

@@ -118,6 +118,14 @@ func (c CheckResult) Write(out io.Writer) error {
 	return w.Flush()
 }
 
+// Explanation returns what is wrong with the record, and the remedy as far as there is one.
+func (f Findings) Explanation() string {
+	for _, one := range f.Findings {
+		return one.Sentence
+	}
+	return f.Sentence
+}
+
 // Facts describes the findings, apart from the verdict and the answers. The first may have no
 // name: it explains the verdict.
 func (f Findings) Facts() []Fact {

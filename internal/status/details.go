@@ -63,7 +63,7 @@ func (d *RunDetails) ReadRows(ctx context.Context, rdb redis.UniversalClient, l 
 		if d.Obstacles, err = ReadObstacles(ctx, rdb, d.Tenant, fleet, budget); err != nil {
 			return err
 		}
-		d.Obstacles = slices.DeleteFunc(d.Obstacles, func(o Obstacle) bool { return !o.concerns(d.Ledger) })
+		d.Obstacles = slices.DeleteFunc(d.Obstacles, func(o Obstacle) bool { return !o.Concerns(d.Ledger) })
 		if d.OpenRows, _, err = OpenPage(ctx, l, d.Ledger, 0, most); err != nil {
 			return err
 		}

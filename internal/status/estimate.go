@@ -275,7 +275,7 @@ func held(r ledger.Run, of budget) (why []string) {
 		why = append(why, "still being submitted")
 	}
 	for _, o := range of.obstacles {
-		if o.concerns(r) {
+		if o.Concerns(r) {
 			why = append(why, o.String())
 		}
 	}

@@ -83,8 +83,8 @@ func Obstacles(tenant string, budget pace.State, queue string) (all []Obstacle) 
 	return all
 }
 
-// concerns reports whether the obstacle holds rows of the run.
-func (o Obstacle) concerns(r ledger.Run) bool {
+// Concerns reports whether the obstacle holds rows of the run.
+func (o Obstacle) Concerns(r ledger.Run) bool {
 	needed := handlers.Released(1)[r.Kind].Operations
 	all := slices.Concat(needed.First, needed.Check, needed.Ready)
 	return o.operation == "" || r.Scanning() || len(all) == 0 || slices.Contains(all, o.operation)
