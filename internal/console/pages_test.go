@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -19,6 +20,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/console"
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
 	"orgops/internal/web"
 )
 
@@ -144,6 +147,28 @@ func decode(t *testing.T, resp *http.Response, into any) {
 	}
 	if err := json.Unmarshal([]byte(body), into); err != nil {
 		t.Fatalf("%v in %s", err, body)
+	}
+}
+
+// TestMonitorOpensATask reads a task by its id, as asynqmon's page of a task does.
+func TestMonitorOpensATask(t *testing.T) {
+	p := newPages(t)
+	seg := ledger.Segment{Tenant: "default", Run: "July_import-2", Incarnation: "a5uqbuuqdvr2ijqd", Number: 3}
+	id := engine.NewTask(ledger.Run{ID: seg.Run}, seg, ledger.NewToken(), ledger.ReleasedRow{Row: 7}).ID()
+	if !strings.HasPrefix(id, "July_import-2:3:7:") {
+		t.Errorf("id %q does not begin with run, segment and row", id)
+	}
+	if _, err := asynq.NewClientFromRedisClient(p.rdb).Enqueue(asynq.NewTask("domain:verify", []byte(`{"v":1}`)),
+		asynq.Queue("default.dns"), asynq.TaskID(id)); err != nil {
+		t.Fatal(err)
+	}
+	var task struct{ ID, Payload string }
+	decode(t, p.do(http.MethodGet, "/monitor/api/queues/default.dns/tasks/"+url.PathEscape(id)), &task)
+	if task.ID != id || !strings.Contains(task.Payload, `"v": 1`) {
+		t.Errorf("task %+v, want %s", task, id)
+	}
+	if page := p.do(http.MethodGet, "/monitor/queues/default.dns/tasks/"+url.PathEscape(id)); page.StatusCode != 200 {
+		t.Errorf("the page of the task: %s", page.Status)
 	}
 }
 

@@ -84,7 +84,7 @@ func (e *Engine) ProcessTask(ctx context.Context, t *asynq.Task) error {
 	all := e.beginAll(ctx, task, parts)
 	end := e.isolate(ctx, all)
 	defer end()
-	ctx = apiclient.WithCorrelationID(ctx, task.correlation())
+	ctx = apiclient.WithCorrelationID(ctx, task.ID())
 	var failed error
 	e.execute(ctx, all, unknown)
 	for _, x := range all {

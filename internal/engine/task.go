@@ -99,14 +99,10 @@ func (t Task) Marshal() ([]byte, error) {
 	return payload, nil
 }
 
-// ID returns the asynq task id: the segment, the token and the first row.
+// ID returns the id of the task in asynq, and of its requests in the tenant's log: run, segment,
+// first row and token. It has no slash, which the header does not allow, and with which asynqmon
+// does not find the task.
 func (t Task) ID() string {
-	return fmt.Sprintf("%s/%s/%d", t.segment(), t.Token, t.first())
-}
-
-// correlation identifies the task's requests in the tenant's log: by run, segment, first
-// row and token. It has no slash, which the header does not allow.
-func (t Task) correlation() string {
 	return fmt.Sprintf("%s:%d:%d:%s", t.Run, t.Segment, t.first(), t.Token)
 }
 
