@@ -291,7 +291,8 @@ func TestVerifyNotFound(t *testing.T) {
 			s.step()
 			const why = "404 Not Found: No organization"
 			note := engine.ParseNote(s.row(0).Checkpoint.Memo)
-			if note.Outcome != engine.Transient || !contains(note.Reason, why) {
+			if note.Outcome != engine.Transient || !contains(note.Reason, why) ||
+				!contains(note.Reason, "read once more half a minute later") {
 				t.Errorf("note %+v, want the reason of the first read", note)
 			}
 			s.wantResult(engine.Refused, why)

@@ -109,7 +109,8 @@ func (c *change) readTwice(reason error) error {
 	if now.Sub(c.x.Submitted) >= c.settled || !first.IsZero() && now.Sub(first) >= secondRead {
 		return reason
 	}
-	return &engine.Consequence{Outcome: engine.Transient, Reason: reason.Error(), Counts: true, After: secondRead}
+	return &engine.Consequence{Outcome: engine.Transient, Counts: true, After: secondRead,
+		Reason: reason.Error() + "; it is read once more half a minute later, since a read may miss a new record"}
 }
 
 // send sends a PATCH. Right before it, with the permit, store stores its intent. If the
