@@ -22,7 +22,12 @@ func (w *worker) readiness() *health.Readiness {
 
 // findings returns the findings of /readyz.
 func (w *worker) findings(ctx context.Context) []health.Finding {
-	found := w.ready.Load().Findings(ctx)
+	return append(w.ready.Load().Findings(ctx), w.faults()...)
+}
+
+// faults returns what is wrong with the settings of this worker and with the data in Redis, as
+// far as it was found before.
+func (w *worker) faults() (found []health.Finding) {
 	if w.file != nil && w.file.refused.Load() {
 		found = append(found, health.Finding{
 			Level: health.Warning, Subject: "settings",

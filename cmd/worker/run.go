@@ -144,7 +144,7 @@ func (w *worker) listen(ctx context.Context) error {
 			config.Unsigned = web.Operator // for trying the actions
 		}
 		config.Redis, config.Ledger, config.Intake, config.Tenants = w.pages, ledger.New(w.pages), w.intake(), w.shown
-		config.Version, config.Logger = version, w.logger
+		config.Faults, config.Version, config.Logger = w.faults, version, w.logger
 		if err := w.listenAt(ctx, "http-addr", w.settings.HTTPAddr, certificate, console.Pages(config)); err != nil {
 			return err
 		}

@@ -14,9 +14,9 @@ import (
 	"orgops/internal/status"
 )
 
-// attention is a warning about a tenant.
+// attention is a warning.
 type attention struct {
-	Tenant string
+	Tenant string // "": it is about this worker, or Redis
 	Tone   string // a class of ops.css: bad, wait
 	What   string
 	Then   string // the remedy, or the next step
@@ -57,8 +57,19 @@ func (s *site) overview(ctx context.Context, only string) (o overview, err error
 			return o.Kind != status.TenantPaused && o.Kind != status.OperationPaused
 		})
 	}
-	o.Warnings = slices.Concat(found...)
+	o.Warnings = append(s.faults(), slices.Concat(found...)...)
 	return o, err
+}
+
+// faults returns the warnings about this worker and the data in Redis.
+func (s *site) faults() (all []attention) {
+	if s.Faults == nil {
+		return nil
+	}
+	for _, f := range s.Faults() {
+		all = append(all, attention{Tone: "bad", What: capital(printable(f.Text)), Then: capital(f.Fix)})
+	}
+	return all
 }
 
 // attentionOf reads the state of a tenant, and returns its warnings.

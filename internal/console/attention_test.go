@@ -2,12 +2,16 @@ package console_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/hibiken/asynq"
 
+	"orgops/internal/console"
 	"orgops/internal/deliveries"
+	"orgops/internal/health"
+	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
 )
@@ -58,6 +62,25 @@ func TestAllIsWell(t *testing.T) {
 	// Its runs need attention too.
 	if page := plain(d.get("/runs?state=unwell")); !strings.Contains(page, "label of a") {
 		t.Errorf("the held run is not among those that need attention: %s", page)
+	}
+}
+
+// TestLostDataIsSaid checks that the first page of a Redis that came back empty is not all well.
+func TestLostDataIsSaid(t *testing.T) {
+	p := newPages(t, func(c *console.Config) {
+		c.Ledger, c.Intake = ledger.New(c.Redis), intake.New(c.Redis, ledger.New(c.Redis))
+		c.Faults = func() []health.Finding {
+			return []health.Finding{{Level: health.Warning, Text: "Redis lost data", Fix: "compare the runs"}}
+		}
+	})
+	page := plain(text(t, p.do(http.MethodGet, "/runs")))
+	for _, want := range []string{"1 matter needs attention:", "This worker and its Redis Redis lost data Compare the runs"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q: %s", want, page)
+		}
+	}
+	if strings.Contains(page, "All is well") {
+		t.Error("the page says that all is well")
 	}
 }
 
