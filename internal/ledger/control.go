@@ -68,7 +68,7 @@ func (l *Ledger) control(ctx context.Context, operation string, t Tenant, id Run
 	if err != nil {
 		return Run{}, err
 	}
-	return parseRun(id, a.hash(1))
+	return parseRun(t, id, a.hash(1))
 }
 
 // Finish stores that the follow-ups of a run's end, such as notifications, are done. The

@@ -61,7 +61,7 @@ func (l *Ledger) create(ctx context.Context, n NewRun, script *redis.Script, inc
 		if err != nil {
 			return Run{}, false, err
 		}
-		if run, err = parseRun(n.ID, a.hash(1)); err != nil {
+		if run, err = parseRun(n.Tenant, n.ID, a.hash(1)); err != nil {
 			return Run{}, false, err
 		}
 		if run.DeletingAt.IsZero() {
@@ -93,7 +93,7 @@ func (n *NewRun) fields() ([]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("run %s: create: %w", n.ID, err)
 	}
-	fields := []any{"tenant", string(n.Tenant), "kind", string(n.Kind), "flags", n.flags(),
+	fields := []any{"kind", string(n.Kind), "flags", n.flags(),
 		"not_before", toMillis(n.NotBefore)}
 	if n.Parent != "" {
 		fields = append(fields, "parent", string(n.Parent))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
@@ -228,6 +229,48 @@ func TestSweepDeletesAllThatIsDue(t *testing.T) {
 	}
 	if left := len(w.trash()); left != 0 {
 		t.Errorf("%d runs in the trash, want none", left)
+	}
+}
+
+// TestSweepOfManySingles deletes 200,000 single rows after their retention, with all that is stored of
+// them. It logs how long that takes, and the longest command: it is to be below 10 ms.
+func TestSweepOfManySingles(t *testing.T) {
+	redistest.NeedsLong(t, "executes 200,000 rows")
+	const n = 200_000
+	w := on(t, redistest.Start(t, "--slowlog-log-slower-than", "1000").Client())
+	var executors errgroup.Group
+	executors.SetLimit(32)
+	for i := range n {
+		executors.Go(func() error {
+			id := single(ledger.RunID("a" + strconv.Itoa(i)))
+			id.KeepFor = time.Millisecond
+			run, _, err := w.SubmitRow(t.Context(), id, content(i, 1)[0])
+			if err != nil {
+				return err
+			}
+			w.settleAll(segment(run, 0))
+			return w.Finish(t.Context(), tenant, run.ID)
+		})
+	}
+	if err := executors.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.rdb.SlowLogReset(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	begun, deleted := time.Now(), 0
+	for deleted < n && !t.Failed() { // a call may take half a minute
+		deleted += w.sweep()
+	}
+	took, longest := time.Since(begun), time.Duration(0)
+	slow := w.rdb.SlowLogGet(t.Context(), -1).Val()
+	for _, command := range slow {
+		longest = max(longest, command.Duration)
+	}
+	t.Logf("%d single rows are deleted in %v, by commands of %v at most: %d of more than 1 ms", deleted, took, longest,
+		len(slow))
+	if left := w.rdb.DBSize(t.Context()).Val(); left > 2 { // the tenants, and the clock of the sweeps
+		t.Errorf("%d keys remain, such as %q", left, w.rdb.RandomKey(t.Context()).Val())
 	}
 }
 

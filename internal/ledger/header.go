@@ -31,7 +31,7 @@ func (l *Ledger) Run(ctx context.Context, t Tenant, id RunID) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
-	return parseRun(id, hash)
+	return parseRun(t, id, hash)
 }
 
 // header returns the header of a run that is not being deleted, or [ErrNotFound].
@@ -86,7 +86,7 @@ func (l *Ledger) Get(ctx context.Context, t Tenant, id RunID) (Run, error) {
 	case 0:
 		return Run{}, fmt.Errorf("run %s: %w", id, ErrNotFound)
 	case 1:
-		return parseRun(id, found)
+		return parseRun(having[0], id, found)
 	}
 	return Run{}, &AmbiguousError{Run: id, Tenants: having}
 }
@@ -100,10 +100,10 @@ func (l *Ledger) same(ctx context.Context, run Run) (Run, error) {
 	return now, err
 }
 
-func parseRun(id RunID, hash map[string]string) (Run, error) {
+func parseRun(t Tenant, id RunID, hash map[string]string) (Run, error) {
 	read := numbers{hash: hash}
 	r := Run{
-		ID: id, Incarnation: Incarnation(hash["inc"]), Tenant: Tenant(hash["tenant"]), Kind: Kind(hash["kind"]),
+		ID: id, Incarnation: Incarnation(hash["inc"]), Tenant: t, Kind: Kind(hash["kind"]),
 		Control:  parseControl(hash["flags"], read.int("not_before")),
 		Reserved: int(read.int("staged")), Segments: int(read.int("segments")), Rows: read.int("rows"),
 		CreatedAt: read.time("created_at"), StagedAt: read.time("staged_at"),
@@ -114,7 +114,7 @@ func parseRun(id RunID, hash map[string]string) (Run, error) {
 	if r.Cancelled {
 		r.Control = Control{Cancelled: true} // it is no longer paused or postponed
 	}
-	r.Growing = !r.CommittedAt.IsZero() && hash["sealed"] == ""
+	r.Growing = hash["growing"] != ""
 	if progress, ok := hash["scan"]; ok {
 		r.Scan = &Scan{
 			Progress: []byte(progress), Note: []byte(hash["scan_note"]), NextAt: read.time("scan_next"),
@@ -125,11 +125,14 @@ func parseRun(id RunID, hash map[string]string) (Run, error) {
 		err = json.Unmarshal([]byte(joinPieces(hash, "about")), &r.Description)
 		r.Label, r.Caller = untrusted.Plain(r.Label, maxLabel), untrusted.Plain(r.Caller, maxLabel)
 	}
+	if sum, ok := hash["sum"]; ok {
+		r.Digest = singleDigest(sum)
+	}
 	if err == nil {
 		r.Counts, err = countsOf(hash)
 	}
 	if err == nil {
-		err = cmp.Or(r.Tenant.Validate(), r.segment(0).Validate(), checkSegments("staged", r.Reserved),
+		err = cmp.Or(r.segment(0).Validate(), checkSegments("staged", r.Reserved),
 			checkSegments("segments", r.Segments))
 	}
 	if err != nil {
@@ -137,6 +140,9 @@ func parseRun(id RunID, hash map[string]string) (Run, error) {
 	}
 	return r, nil
 }
+
+// singleDigest returns the digest of a single row from its stored sum.
+func singleDigest(sum string) string { return fmt.Sprintf("%x", sum) }
 
 // A header has one field for most texts. Those of a single row are in pieces of at most pieceBytes,
 // named text, text.1, text.2 and so on: Redis stores a hash without larger values in a third of the

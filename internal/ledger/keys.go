@@ -21,7 +21,7 @@ var (
 	segmentParts = []string{
 		"head", "chunks", "first", "check", "ready", "intended_check", "intended_ready",
 		"values", "released", "running", "executions",
-		"settled", "cancelled", "results", "intents", "active", "order",
+		"settled", "cancelled", "results", "intents", "order",
 		"scratch", "mask",
 	}
 )

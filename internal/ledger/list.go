@@ -358,7 +358,7 @@ func (e *entry) read(hash map[string]string, err error) {
 	if hash["inc"] != string(e.run.Incarnation) {
 		return
 	}
-	run, err := parseRun(e.run.ID, hash)
+	run, err := parseRun(e.run.Tenant, e.run.ID, hash)
 	if err != nil {
 		e.err = err
 		return

@@ -205,7 +205,7 @@ func (a *appender) appendSome(ctx context.Context, rows []FoundRow) (n int, stat
 		chunks = append(chunks, first/foundChunk+i, chunk)
 	}
 	sum := Sum{Rows: first + n}
-	head := []any{a.rows, seg.String(), sum.stored(), foundChunk, len(chunks) / 2}
+	head := []any{a.rows, sum.stored(), foundChunk, len(chunks) / 2}
 	status, err = a.write(ctx, appendScript, seg, slices.Concat(head, chunks, args)...)
 	a.rows, a.tail = a.rows+int64(n), slices.Clone(contents[len(contents)/foundChunk*foundChunk:])
 	return n, status, err
@@ -216,6 +216,6 @@ func (a *appender) appendSome(ctx context.Context, rows []FoundRow) (n int, stat
 func (a *appender) write(ctx context.Context, s *redis.Script, seg Segment, args ...any) (Status, error) {
 	keys := append(rowsKeys(seg), segmentKey(a.run.segment(ScanSegment), "executions"),
 		headerKey(seg.Tenant, seg.Run, "seen"))
-	answer, err := a.ledger.do(ctx, s, keys, slices.Concat(a.step, args))
+	answer, err := a.ledger.do(ctx, s, keys, slices.Concat([]any{seg.String()}, a.step, args))
 	return Status(answer.list(6).text(0)), err
 }

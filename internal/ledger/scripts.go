@@ -144,7 +144,7 @@ func sessionsScriptOf(name string) *redis.Script {
 }
 
 // readOnly are the scripts that write nothing, whose users may lack the right to write.
-var readOnly = []string{"segment_rows", "segment_running", "segment_state",
+var readOnly = []string{"segment_rows", "segment_state",
 	"tenant_overdue", "sessions_dead", "sessions_list"}
 
 // writeOnce are scripts that write one thing of each row, which cannot stay half-done.
@@ -219,8 +219,9 @@ var refusals = map[status]error{
 // answer is the answer of a script: a status, then values.
 type answer []any
 
+// onSegment runs a script of a segment, whose name is its first argument.
 func (l *Ledger) onSegment(ctx context.Context, s *redis.Script, seg Segment, args ...any) (answer, error) {
-	return l.do(ctx, s, rowsKeys(seg), args)
+	return l.do(ctx, s, rowsKeys(seg), append([]any{seg.String()}, args...))
 }
 
 // rowsKeys returns the keys of a script of a segment: see rowsParts.

@@ -24,7 +24,7 @@ func TestCancelFreesMemory(t *testing.T) {
 				w.settle(seg, e, 2, 3)
 			}
 			for _, part := range []string{
-				"first", "check", "ready", "values", "released", "running", "executions", "active",
+				"first", "check", "ready", "values", "released", "running", "executions",
 			} {
 				if n := w.rdb.Exists(t.Context(), ledger.SegmentKey(seg, part)).Val(); n > 0 {
 					t.Errorf("%s is left", part)

@@ -35,8 +35,7 @@ func (r RowResult) bytes() int {
 // stage stores a segment of a staged run, as its writer. Repeating it has no further effect.
 func (l *Ledger) stage(ctx context.Context, run Run, writer string, s staged) error {
 	seg := run.segment(s.number)
-	name := seg.String()
-	args := []any{name, writer, s.packed.sum.Rows, s.packed.sum.stored(), s.packed.per, s.order, len(s.dues)}
+	args := []any{writer, s.packed.sum.Rows, s.packed.sum.stored(), s.packed.per, s.order, len(s.dues)}
 	for _, chunk := range s.packed.chunks {
 		args = append(args, chunk)
 	}
@@ -44,7 +43,7 @@ func (l *Ledger) stage(ctx context.Context, run Run, writer string, s staged) er
 		return err
 	}
 	for page := range slices.Chunk(s.dues, scriptNumbers) {
-		args := []any{name, writer}
+		args := []any{writer}
 		for _, d := range page {
 			args = append(args, d.Due.UnixMilli(), int(d.Row))
 		}
@@ -53,7 +52,7 @@ func (l *Ledger) stage(ctx context.Context, run Run, writer string, s staged) er
 		}
 	}
 	for page := range pages(s.results, scriptRows, scriptBytes, RowResult.bytes) {
-		args := []any{name, writer}
+		args := []any{writer}
 		for _, r := range page {
 			args = append(args, int(r.Row), string(r.Result.Outcome), r.Result.stored())
 		}

@@ -159,7 +159,7 @@ func (s *Stager) Commit(ctx context.Context) (committed Run, err error) {
 		return Run{}, otherRows(err, run, fmt.Sprintf("%d rows", rows))
 	}
 	_ = s.ledger.Wake(ctx, run.Tenant) // else the next poll finds the rows
-	return parseRun(run.ID, a.hash(1))
+	return parseRun(run.Tenant, run.ID, a.hash(1))
 }
 
 // Discard deletes the run, unless it is committed, or another stager stages its rows by now: then

@@ -2,8 +2,6 @@ package ledger
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 )
 
@@ -19,19 +17,13 @@ func (l *Ledger) SubmitRow(ctx context.Context, n NewRun, row []byte) (run Run, 
 	if err != nil {
 		return Run{}, false, fmt.Errorf("run %s: %w", n.ID, err)
 	}
-	n.Single, n.Digest, n.Scan = true, rowDigest(row), nil
+	n.Single, n.Digest, n.Scan = true, "", nil
 	fields, err := n.fields()
 	if err != nil {
 		return Run{}, false, err
 	}
-	fields = append(fields, "rows", 1, "per", p.per, "sum", p.sum.stored(), "last", 1)
+	n.Digest = singleDigest(p.sum.stored())
+	fields = append(fields, "rows", 1, "per", p.per, "sum", p.sum.stored())
 	fields = append(append([]any{n.BatchWait.Milliseconds()}, fields...), pieces("0", p.chunks[0])...)
 	return l.create(ctx, n, submitScript, Incarnation(singleMark+random()[1:]), fields)
-}
-
-// rowDigest returns the digest of a run of one row. It differs from that of a file with
-// the same text.
-func rowDigest(row []byte) string {
-	sum := sha256.Sum256(append([]byte("row\x00"), row...))
-	return hex.EncodeToString(sum[:])
 }

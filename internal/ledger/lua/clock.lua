@@ -1,8 +1,6 @@
--- now returns Redis' time in milliseconds.
-local function now()
-  local t = redis.call('TIME')
-  return t[1] * 1000 + math.floor(t[2] / 1000)
-end
+-- Begins every script, behind the names of its keys. t is Redis' time in milliseconds.
+local time = redis.call('TIME')
+local t = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- text returns a whole number in decimal digits. Lua itself writes 1.7e+15.
 local function text(n) return string.format('%.0f', n) end

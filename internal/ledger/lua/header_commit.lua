@@ -10,12 +10,11 @@ local same = (redis.call('GET', sums) or '') == ARGV[5]
 if h[1] then return same and read('ok') or {'mismatch'} end
 if h[3] ~= ARGV[2] then return {'replaced'} end
 if not same then return {'differs'} end
-local t = now()
-redis.call('HSET', header, 'segments', ARGV[3], 'rows', ARGV[4], 'committed_at', text(t), 'sealed', '1', 'closed', ARGV[7])
+redis.call('HSET', header, 'segments', ARGV[3], 'rows', ARGV[4], 'committed_at', text(t), 'closed', ARGV[7])
 for i = 8, #ARGV, 2 do redis.call('HSET', header, 'n:' .. ARGV[i], ARGV[i + 1]) end
 redis.call('HDEL', header, 'writer')
 redis.call('ZREM', staged, entry)
-if not conclude(entry, t) then
-  soon(math.max(tonumber(ARGV[6]), tonumber(h[4])), t, segments(0, tonumber(ARGV[3])))
+if not conclude(entry) then
+  soon(math.max(tonumber(ARGV[6]), tonumber(h[4])), segments(0, tonumber(ARGV[3])))
 end
 return read('ok')

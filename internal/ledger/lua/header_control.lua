@@ -11,20 +11,19 @@ if ARGV[3] ~= '' then flags = string.gsub(flags, ARGV[3], '') end
 if ARGV[2] ~= '' and not has(flags, ARGV[2]) then flags = flags .. ARGV[2] end
 if flags == h[1] then return read('ok') end
 allowWrites()
-local t = now()
 redis.call('HSET', header, 'flags', flags)
 if ARGV[2] == 'c' then
   redis.call('HSET', header, 'cancelled_at', text(t)) -- it takes no more rows
   redis.call('UNLINK', seen)
   redis.call('ZREM', staged, entry)
   if not h[2] then -- a staged run ends without rows
-    redis.call('HSET', header, 'segments', '0', 'rows', '0', 'closed', '0', 'committed_at', text(t), 'sealed', '1')
+    redis.call('HSET', header, 'segments', '0', 'rows', '0', 'closed', '0', 'committed_at', text(t))
     redis.call('UNLINK', sums)
   end
-  conclude(entry, t)
+  conclude(entry)
 end
 if ARGV[2] ~= 'p' then
-  soon(t, t, segments(0, tonumber(h[2] or '0')))
-  if h[5] then soon(t, t, {scanRow}) end
+  soon(t, segments(0, tonumber(h[2] or '0')))
+  if h[5] then soon(t, {scanRow}) end
 end
 return read('ok')

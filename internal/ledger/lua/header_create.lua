@@ -3,10 +3,10 @@
 -- fields of the header, alternating with their values. A run with a scan is committed without rows.
 -- Answers {'ok', header}, which is that of an earlier run if there is one.
 if redis.call('EXISTS', header) == 1 then return read('ok') end
-local at, t = steady()
+local at = steady()
 redis.call('HSET', header, 'inc', incarnation, 'created_at', text(t), 'staged_at', text(t), 'staged', '0',
   unpack(ARGV, 5))
-if redis.call('EXISTS', clock) == 0 then advance(at, t) end
+if redis.call('EXISTS', clock) == 0 then advance(at) end
 if ARGV[2] == '1' then
   redis.call('ZADD', singles, text(t), entry)
 else
@@ -15,10 +15,11 @@ else
 end
 if ARGV[3] ~= '' then
   local head, chunks = unpack(KEYS, #KEYS - 1)
-  redis.call('HSET', header, 'scan', ARGV[3], 'scan_step', '0', 'committed_at', text(t), 'segments', '0', 'rows', '0')
-  redis.call('HSET', head, 'name', scanRow, 'rows', '1', 'per', '1', 'next', '0', 'settled', '0')
+  redis.call('HSET', header, 'scan', ARGV[3], 'scan_step', '0', 'committed_at', text(t), 'segments', '0', 'rows', '0',
+    'growing', '1')
+  redis.call('HSET', head, 'rows', '1', 'per', '1', 'next', '0', 'settled', '0')
   redis.call('HSET', chunks, '0', ARGV[4])
-  soon(tonumber(redis.call('HGET', header, 'not_before')), t, {scanRow})
+  soon(tonumber(redis.call('HGET', header, 'not_before')), {scanRow})
 else
   redis.call('ZADD', staged, text(at), entry)
 end

@@ -21,6 +21,6 @@ if n <= 1 and not h[4] and not h[5] then
   redis.call('UNLINK', header, sums, unpack(KEYS, run_keys + 1))
   return {'ok', -1}
 end
-redis.call('HSETNX', header, 'deleting_at', text(now()))
+redis.call('HSETNX', header, 'deleting_at', text(t))
 redis.call('HSET', trash, entry, text(n))
 return {'ok', n, h[4]}

@@ -4,9 +4,9 @@ local no = refused()
 if no then return no end
 if redis.call('HEXISTS', header, 'ended_at') == 0 then return {'open'} end
 allowWrites()
-redis.call('HSETNX', header, 'finished_at', text(now()))
+redis.call('HSETNX', header, 'finished_at', text(t))
 redis.call('ZREM', finishing, entry)
 redis.call('ZREM', open, entry)
 redis.call('ZREM', singles, entry)
-redis.call('ZADD', ended, 'NX', text((steady()) + ARGV[2]), entry)
+redis.call('ZADD', ended, 'NX', text(steady() + ARGV[2]), entry)
 return {'ok'}

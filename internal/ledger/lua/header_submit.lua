@@ -2,12 +2,11 @@
 -- single row: a run with its only row, committed. Answers {'ok', header}, which is that of an
 -- earlier run if there is one.
 if redis.call('EXISTS', header) == 1 then return read('ok') end
-local at, t = steady()
-local wait, name = tonumber(ARGV[2]), entry .. '/0'
-redis.call('HSET', header, 'inc', incarnation, 'name', name, 'created_at', text(t), 'committed_at', text(t),
-  'staged', '1', 'segments', '1', 'sealed', '1', 'next', '0', 'settled', '0', unpack(ARGV, 3))
-if redis.call('EXISTS', clock) == 0 then advance(at, t) end
+local at, wait = steady(), tonumber(ARGV[2])
+redis.call('HSET', header, 'inc', incarnation, 'created_at', text(t), 'committed_at', text(t),
+  'staged', '1', 'segments', '1', 'next', '0', 'settled', '0', unpack(ARGV, 3))
+if redis.call('EXISTS', clock) == 0 then advance(at) end
 redis.call('ZADD', singles, text(t), entry)
 local first = wait > 0 and t - t % wait + wait or t
-soon(math.max(first, tonumber(redis.call('HGET', header, 'not_before'))), t, {name})
+soon(math.max(first, tonumber(redis.call('HGET', header, 'not_before'))), segments(0, 1))
 return read('ok')

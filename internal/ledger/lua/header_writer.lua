@@ -5,6 +5,6 @@ if no then return no end
 local h = redis.call('HMGET', header, 'segments', 'deleting_at')
 if h[2] then return {'missing'} end
 if h[1] then return {'mismatch'} end
-redis.call('HSET', header, 'writer', ARGV[2], 'staged_at', text(now()))
+redis.call('HSET', header, 'writer', ARGV[2], 'staged_at', text(t))
 redis.call('UNLINK', sums)
 return {'ok'}

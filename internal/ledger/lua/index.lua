@@ -1,16 +1,13 @@
 -- Follows the names of keys in the scripts of headers and of segments, behind the limits.
 
--- stopped reports whether only rows with an intent may begin for now.
-local function stopped(flags, before, t) return has(flags, 'p') or tonumber(before or '0') > t end
-
 -- indexed returns a time in ms as the index has it. Now is stored as Redis' time less at_once,
 -- which is due whatever the clock does, and shows since when. No time is later than ahead_ms: one
 -- that is was stored while Redis' clock was ahead, and is due.
-local function indexed(at, t) return text(at <= t and t - at_once or math.min(at, t + wait_ms)) end
+local function indexed(at) return text(at <= t and t - at_once or math.min(at, t + wait_ms)) end
 
 -- soon has segments inspected at a time in ms, unless they are to be inspected earlier.
-local function soon(at, t, names)
-  local score = indexed(at, t)
+local function soon(at, names)
+  local score = indexed(at)
   for i = 1, #names, 1000 do -- unpack takes fewer than 8,000
     local entries = {}
     for j = i, math.min(i + 999, #names) do
@@ -23,9 +20,9 @@ end
 
 -- conclude ends the run if no more segments are to come and every one is closed. It reports
 -- whether this call did.
-local function conclude(entry, t)
-  local h = redis.call('HMGET', header, 'segments', 'closed', 'sealed', 'ended_at')
-  if not h[1] or not h[3] or h[4] or tonumber(h[2] or '0') < tonumber(h[1]) then return false end
+local function conclude(entry)
+  local h = redis.call('HMGET', header, 'segments', 'closed', 'growing', 'ended_at')
+  if not h[1] or h[3] or h[4] or tonumber(h[2] or '0') < tonumber(h[1]) then return false end
   redis.call('HSET', header, 'ended_at', text(t))
   redis.call('ZADD', finishing, text(t), entry)
   return true

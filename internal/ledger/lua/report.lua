@@ -14,9 +14,9 @@ end
 -- execution that takes long. The phases are numbers of rows:
 -- queued, waiting at check, due of these, waiting at ready, due of these, released, running, and
 -- never begun but due later.
-local function report(t, flags, before)
+local function report()
   local h = redis.call('HMGET', head, 'rows', 'next', 'settled')
-  local all, done, stop, at = tonumber(h[1]), tonumber(h[3]), stopped(flags, before, t), -1
+  local all, done, stop, at = tonumber(h[1]), tonumber(h[3]), stopped(), -1
   local function earlier(ms)
     if at < 0 or ms < at then at = ms end
   end

@@ -1,6 +1,12 @@
 -- Begins every script of a segment. scripts.go puts the names of its keys and release_ms,
 -- execution_ms, ahead_ms, due_ms, inspect_ms, away_ms, taken_ms, value_rows, page_bytes and
 -- release_bytes before this text. The keys scratch and mask exist only while a script runs.
+-- The first argument is the segment's name, <run>/<incarnation>/<number>; the numbers of the others,
+-- which each script lists, begin behind it.
+local name = table.remove(ARGV, 1)
+local entry, incarnation, number = string.match(name, '^([^/]*/(.*))/(%d+)$')
+local scans = tonumber(number) == scan_segment -- whether this is the segment of a scan's row
+local flags, before = '', 0 -- the control of the run: see control
 
 -- allowWrites lets the writes of this script pass at maxmemory: there Redis refuses a
 -- script's first write if it may need memory, and no later one. DEL never needs any.
@@ -103,11 +109,9 @@ end
 -- release or execution that ended last from one that was superseded.
 local function short(random) return string.sub(random, 1, 6) end
 
-local own = '' -- the name of this segment: see control
-
 -- inSession counts rows that begin or end in a session.
 local function inSession(session, n)
-  local field = session .. ',' .. own
+  local field = session .. ',' .. name
   if redis.call('HINCRBY', sessions, field, n) <= 0 then redis.call('HDEL', sessions, field) end
 end
 
@@ -125,10 +129,8 @@ end
 -- clear removes everything that is stored of rows apart from their results.
 local function clear()
   redis.call('UNLINK', first, check, ready, intended_check, intended_ready, values, released, running, executions,
-    intents, active, order)
+    intents, order)
 end
-
-local scans = false -- whether this is the segment of a scan's row: see control
 
 local tally = {} -- the rows that this script settled, by outcome
 
@@ -137,7 +139,6 @@ local tally = {} -- the rows that this script settled, by outcome
 -- bit.
 local function settle(row, outcome, result)
   redis.call('SETBIT', settled, row, 1)
-  redis.call('SETBIT', active, row, 0)
   tally[outcome] = (tally[outcome] or 0) + 1
   if outcome == 'cancelled' then redis.call('SETBIT', cancelled, row, 1) end
   if result ~= '' or outcome ~= 'done' and outcome ~= 'cancelled' then
@@ -166,7 +167,7 @@ local function count()
   closes = true
   clear() -- a cancel may have left something
   if scans then
-    redis.call('HSET', header, 'sealed', '1')
+    redis.call('HDEL', header, 'growing')
   elseif not staging then
     redis.call('HINCRBY', header, 'closed', 1)
   end
@@ -175,25 +176,23 @@ end
 -- notWriter returns the answer to a caller that does not stage the rows of the run: {'missing'} if it
 -- is another run, {'replaced'} if another one does or did, {'mismatch'} if the run is cancelled.
 -- Otherwise it returns nil.
-local function notWriter(entry, nonce)
+local function notWriter(nonce)
   local h = redis.call('HMGET', header, 'inc', 'deleting_at', 'segments', 'writer')
-  if h[1] ~= string.match(entry, '/(.*)$') or h[2] then return {'missing'} end
+  if h[1] ~= incarnation or h[2] then return {'missing'} end
   if h[4] ~= nonce then return {'replaced'} end
   if h[3] then return {'mismatch'} end
 end
 
--- control returns the control of the run of a segment that is committed: flags, not before in ms,
--- the run's entry and the segment's name. It returns nothing for any other.
+-- control reads the control of the run of a segment, and reports whether the segment is committed.
 local function control()
-  local name = redis.call('HGET', head, 'name')
-  if not name then return end
-  own = name
-  local entry, number = string.match(name, '^(.*)/(%d+)$')
   local h = redis.call('HMGET', header, 'inc', 'flags', 'not_before', 'segments')
-  scans = tonumber(number) == scan_segment
-  if h[1] ~= string.match(entry, '/(.*)$') or not scans and tonumber(number) >= tonumber(h[4] or '0') then return end
-  return h[2] or '', tonumber(h[3] or '0'), entry, name
+  flags, before = h[2], tonumber(h[3] or '0')
+  return h[1] == incarnation and (scans or tonumber(number) < tonumber(h[4] or '0')) and
+    redis.call('EXISTS', head) == 1
 end
+
+-- stopped reports whether only rows with an intent may begin for now.
+local function stopped() return has(flags, 'p') or before > t end
 
 local function intended(row) return redis.call('HEXISTS', intents, row) == 1 end
 
@@ -202,7 +201,7 @@ local earliest = -1 -- when the first of the rows that this script left open is 
 -- leave leaves a row open that was released or in progress, with the value v, due at that
 -- time. If the run is cancelled it settles the row, unless it has an intent, and returns
 -- 'cancelled'.
-local function leave(row, execution, flags, v, due)
+local function leave(row, execution, v, due)
   free(row, execution)
   local intent = intended(row)
   if not intent and has(flags, 'c') then
@@ -210,7 +209,6 @@ local function leave(row, execution, flags, v, due)
     return 'cancelled'
   end
   if not v.damaged and (v.first > 0 or v.ended ~= '') then write(row, v) end
-  redis.call('SETBIT', active, row, intent and 1 or 0)
   local set
   if v.first == 0 and not v.damaged then
     set = first
@@ -220,7 +218,7 @@ local function leave(row, execution, flags, v, due)
     set = intent and intended_check or check
   end
   redis.call('ZADD', set, text(due), row)
-  if scans and due > now() then
+  if scans and due > t then
     redis.call('HSET', header, 'scan_note', v.note ~= '' and v.note or v.memo, 'scan_next', text(due))
   elseif scans then
     redis.call('HDEL', header, 'scan_note', 'scan_next')
@@ -230,27 +228,27 @@ local function leave(row, execution, flags, v, due)
 end
 
 -- since returns when the row in progress has begun, at most t.
-local function since(row, t) return math.min(tonumber(redis.call('ZSCORE', running, row) or t), t) end
+local function since(row) return math.min(tonumber(redis.call('ZSCORE', running, row) or t), t) end
 
 -- reopen makes a row due whose release or execution lapsed or was given up by others,
 -- and adds attempts.
-local function reopen(row, execution, flags, t, attempts)
+local function reopen(row, execution, attempts)
   if redis.call('GETBIT', settled, row) == 1 then return free(row, execution) end -- by a cancel
   local v = read(row)
   if begun(execution) then
-    if v.first == 0 then v.first = since(row, t) end
+    if v.first == 0 then v.first = since(row) end
     v.attempts = v.attempts + attempts
   end
-  leave(row, execution, flags, v, t)
+  leave(row, execution, v, t)
 end
 
 -- receipt returns the answer of a script: {'ok', 1 if the run ended by this call, due, now, 1 if the
 -- run is stopped, 1 if it is cancelled, answers}. due is when the first of the rows is due that
 -- the script left open, in ms; -1 if it left none. It has the segment inspected by then.
-local function receipt(t, flags, before, entry, name, answers)
+local function receipt(answers)
   count()
-  if earliest >= 0 then soon(earliest, t, {name}) end
-  return {'ok', closes and conclude(entry, t) and 1 or 0, earliest, t, stopped(flags, before, t) and 1 or 0,
+  if earliest >= 0 then soon(earliest, {name}) end
+  return {'ok', closes and conclude(entry) and 1 or 0, earliest, t, stopped() and 1 or 0,
     has(flags, 'c') and 1 or 0, answers}
 end
 

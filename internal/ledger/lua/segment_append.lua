@@ -1,36 +1,34 @@
 -- KEYS: behind the others, the executions of the scan's row and the keys of the rows that it has
--- found. ARGV: nonce, number of the step, rows of the run, name of the segment, its sum, rows of a
--- chunk, how many chunks follow, each as its number and its content, then for each row its key, when
--- it is due in ms or 0, and outcome and result or ''. Appends rows that a scan has found to the last
+-- found. ARGV: nonce, number of the step, rows of the run, sum of the segment, rows of a chunk, how
+-- many chunks follow, each as its number and its content, then for each row its key, when it is due in
+-- ms or 0, and outcome and result or ''. Appends rows that a scan has found to the last
 -- segment of the run, or as a new one. They wait for their first release. Answers with a status.
 local scans_executions, seen = unpack(KEYS, #KEYS - 1)
-local name, t = ARGV[4], now()
-local entry, digits = string.match(name, '^(.*)/(%d+)$')
 local h = redis.call('HMGET', header, 'inc', 'flags', 'not_before', 'scan_step', 'rows', 'deleting_at')
-if h[1] ~= string.match(entry, '/(.*)$') or h[6] then return {'missing'} end
-local flags, before = h[2] or '', tonumber(h[3])
+if h[1] ~= incarnation or h[6] then return {'missing'} end
+flags, before = h[2], tonumber(h[3])
 
-local function answer(status) return receipt(t, flags, before, entry, name, {status}) end
+local function answer(status) return receipt({status}) end
 
 if not owned(redis.call('HGET', scans_executions, '0'), ARGV[1]) then return answer('superseded') end
 if has(flags, 'c') then return answer('cancelled') end
-local from = 8 + 2 * ARGV[7] -- of the rows
+local from = 7 + 2 * ARGV[6] -- of the rows
 local n = (#ARGV - from + 1) / 4
 if h[4] == ARGV[2] and tonumber(h[5]) == ARGV[3] + n then return answer('written') end -- its answer was lost
 if h[4] ~= ARGV[2] or h[5] ~= ARGV[3] then return {'raced'} end
 
 local present = redis.call('HMGET', head, 'rows', 'settled')
 local size = tonumber(present[1] or '0')
-redis.call('HSET', head, 'name', name, 'rows', text(size + n), 'next', text(size + n), 'per', ARGV[6])
+redis.call('HSET', head, 'rows', text(size + n), 'next', text(size + n), 'per', ARGV[5])
 if not present[1] then
   redis.call('HSET', head, 'settled', '0')
-  redis.call('HSET', header, 'segments', text(digits + 1), 'staged', text(digits + 1))
+  redis.call('HSET', header, 'segments', text(number + 1), 'staged', text(number + 1))
 elseif tonumber(present[2]) >= size then
   redis.call('HINCRBY', header, 'closed', '-1') -- it is open again
 end
 redis.call('HSET', header, 'rows', text(h[5] + n))
-redis.call('SETRANGE', sums, text(digits * #ARGV[5]), ARGV[5])
-for i = 8, from - 1, 2 do redis.call('HSET', chunks, ARGV[i], ARGV[i + 1]) end
+redis.call('SETRANGE', sums, text(number * #ARGV[4]), ARGV[4])
+for i = 7, from - 1, 2 do redis.call('HSET', chunks, ARGV[i], ARGV[i + 1]) end
 for i = 0, n - 1 do
   local row, key, at, outcome, result = text(size + i), unpack(ARGV, from + 4 * i, from + 4 * i + 3)
   if key ~= '' then redis.call('SADD', seen, key) end

@@ -1,10 +1,9 @@
 -- ARGV: token, nonce, session, rows. Exchanges the token of each row for the nonce.
 -- Answers with the rows, each {status}, or if it is admitted {status, value, intent, 1 if
 -- the value is damaged}, where value and intent may be false.
-local flags, before, entry, name = control()
-if not flags then return {'missing'} end
-local token, nonce, session, t = ARGV[1], ARGV[2], ARGV[3], now()
-local stop = stopped(flags, before, t)
+if not control() then return {'missing'} end
+local token, nonce, session = ARGV[1], ARGV[2], ARGV[3]
+local stop = stopped()
 local execution = 'b' .. nonce .. ',' .. session
 
 local function begin(row)
@@ -13,12 +12,11 @@ local function begin(row)
   if present ~= execution then
     if present ~= 'r' .. token then return {'superseded'} end
     if (stop or has(flags, 'c')) and not intent then
-      reopen(row, present, flags, t, 0)
+      reopen(row, present, 0)
       return {has(flags, 'c') and 'settled' or 'stopped'}
     end
     redis.call('ZREM', released, row) -- first, so that the rest passes at maxmemory
     redis.call('ZADD', running, text(t), row)
-    redis.call('SETBIT', active, row, 1)
     redis.call('HSET', executions, row, execution)
     inSession(session, 1)
   end
@@ -28,4 +26,4 @@ end
 
 local answers = {}
 for i, row in ipairs(rest(4)) do answers[i] = begin(row) end
-return receipt(t, flags, before, entry, name, answers)
+return receipt(answers)

@@ -2,9 +2,8 @@
 -- data, then for each row: row, an ending and its four arguments. The endings are
 -- 's': outcome, result; 'w': stage, ms until it is due, 1 to count an attempt, plus 2 to forget the
 -- earlier ones, memo; 'g': ms until it is due, note. Ends the execution of each row. Answers with the statuses of the rows.
-local flags, before, entry, name = control()
-if not flags then return {'missing'} end
-local nonce, t = ARGV[1], now()
+if not control() then return {'missing'} end
+local nonce = ARGV[1]
 
 -- again answers for a settled row, whose ending may repeat an earlier call: its answer was lost.
 -- An execution that left the row open has settled it if the run was cancelled.
@@ -35,7 +34,7 @@ local function finish(row, ending, a, b, c, d)
     return 'written'
   end
   local v, due = read(row), 0
-  if v.first == 0 then v.first = since(row, t) end
+  if v.first == 0 then v.first = since(row) end
   v.ended = short(nonce)
   if ending == 'w' then
     v.stage, due, v.memo, v.note = a, t + tonumber(b), d, ''
@@ -44,7 +43,7 @@ local function finish(row, ending, a, b, c, d)
   else
     due, v.note = t + tonumber(a), b
   end
-  return leave(row, execution, flags, v, due)
+  return leave(row, execution, v, due)
 end
 
 local rows = 4 + 3 * tonumber(ARGV[3])
@@ -52,4 +51,4 @@ for i = 4, rows - 1, 3 do learn(ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV
 allowWrites()
 local statuses = {}
 for i = rows, #ARGV, 6 do statuses[#statuses + 1] = finish(unpack(ARGV, i, i + 5)) end
-return receipt(t, flags, before, entry, name, statuses)
+return receipt(statuses)

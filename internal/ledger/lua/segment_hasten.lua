@@ -1,8 +1,7 @@
 -- ARGV: row. Makes a row due that waits after an execution, unless it has an intent: that waits for
 -- its request. Answers with the status of the row.
-local flags, before, entry, name = control()
-if not flags then return {'missing'} end
-local row, t, status = ARGV[1], now(), 'superseded'
+if not control() then return {'missing'} end
+local row, status = ARGV[1], 'superseded'
 allowWrites()
 for _, set in ipairs({check, ready}) do
   local at = tonumber(redis.call('ZSCORE', set, row) or '')
@@ -12,4 +11,4 @@ for _, set in ipairs({check, ready}) do
   end
 end
 if redis.call('GETBIT', settled, row) == 1 then status = 'settled' end
-return receipt(t, flags, before, entry, name, {status})
+return receipt({status})

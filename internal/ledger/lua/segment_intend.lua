@@ -1,8 +1,7 @@
 -- ARGV: nonce, intent, rows. Stores the intent of a request for each row, with the time.
 -- An empty intent removes it. Answers with the statuses of the rows.
-local flags, before, entry, name = control()
-if not flags then return {'missing'} end
-local nonce, intent, t = ARGV[1], ARGV[2], now()
+if not control() then return {'missing'} end
+local nonce, intent = ARGV[1], ARGV[2]
 
 -- allowed returns 'admitted' if the execution with this nonce may make a request for the
 -- row, else the reason. A request that may be under way already may be finished.
@@ -11,7 +10,7 @@ local function allowed(row)
   if not owned(redis.call('HGET', executions, row), nonce) then return 'superseded' end
   if intended(row) then return 'admitted' end
   if has(flags, 'c') then return 'cancelled' end
-  if stopped(flags, before, t) then return 'stopped' end
+  if stopped() then return 'stopped' end
   return 'admitted'
 end
 
@@ -29,4 +28,4 @@ end
 
 local statuses = {}
 for i, row in ipairs(rest(3)) do statuses[i] = intend(row) end
-return receipt(t, flags, before, entry, name, statuses)
+return receipt(statuses)

@@ -1,9 +1,8 @@
 -- ARGV: token, the most rows that were never begun, the most at stage check, the most at
 -- stage ready, the most in all, the most pieces of grouped rows. Answers with {rows, rows
 -- of a chunk, chunks}: a list of rows, and a flat one of chunk numbers and chunks.
-local flags, before, entry, name = control()
-if not flags then return {'missing'} end
-local token, t = ARGV[1], now()
+if not control() then return {'missing'} end
+local token = ARGV[1]
 
 -- cancelRows settles every open row that is neither in progress nor has an intent, by
 -- operations on whole bitmaps. While other rows are active, what is stored of the
@@ -14,8 +13,9 @@ local function cancelRows()
   if rows % 8 > 0 then bits = bits .. string.char(256 - 2 ^ (8 - rows % 8)) end
   allowWrites()
   redis.call('SET', scratch, bits)
-  redis.call('BITOP', 'OR', mask, settled, active)
-  redis.call('BITOP', 'AND', mask, mask, scratch)
+  redis.call('BITOP', 'AND', mask, settled, scratch)
+  for _, row in ipairs(redis.call('ZRANGE', running, 0, -1)) do redis.call('SETBIT', mask, row, 1) end
+  for _, row in ipairs(redis.call('HKEYS', intents)) do redis.call('SETBIT', mask, row, 1) end
   redis.call('BITOP', 'XOR', scratch, scratch, mask)
   local fresh = redis.call('BITCOUNT', scratch)
   redis.call('BITOP', 'OR', cancelled, cancelled, scratch)
@@ -24,7 +24,7 @@ local function cancelRows()
   redis.call('UNLINK', first, check, ready, order)
   redis.call('HSET', head, 'next', rows, 'cancelled', '1')
   if fresh > 0 then tally['cancelled'] = fresh end
-  if redis.call('BITCOUNT', active) == 0 then clear() end
+  if redis.call('EXISTS', running, intents) == 0 then clear() end
 end
 
 if has(flags, 'c') and redis.call('HEXISTS', head, 'cancelled') == 0 then cancelRows() end
@@ -32,7 +32,7 @@ count()
 
 local h = redis.call('HMGET', head, 'rows', 'next', 'per', 'inspected')
 local rows = tonumber(h[1])
-local stop = stopped(flags, before, t)
+local stop = stopped()
 
 -- The first write needs memory, so that at maxmemory nothing is changed.
 local inspected = tonumber(h[4] or text(t))
@@ -51,7 +51,7 @@ local function lapse(set, limit)
   local function each(list, attempts)
     for _, row in ipairs(list) do
       beginWrites()
-      reopen(row, redis.call('HGET', executions, row) or 'r', flags, t, attempts)
+      reopen(row, redis.call('HGET', executions, row) or 'r', attempts)
     end
   end
   each(past, t - inspected > away_ms and 0 or 1)
@@ -181,14 +181,14 @@ if not stop then
 end
 
 count()
-local at, phases = report(t, flags, before)
+local at, phases = report()
 allowWrites()
 if at < 0 then
   redis.call('ZREM', due, name)
 else -- one with due rows is the caller's for a while
-  redis.call('ZADD', due, indexed(at > 0 and at or t + taken_ms, t), name)
+  redis.call('ZADD', due, indexed(at > 0 and at or t + taken_ms), name)
 end
 earliest = -1
-local answer = receipt(t, flags, before, entry, name, {list, per, contents})
+local answer = receipt({list, per, contents})
 answer[3], answer[8] = at, phases
 return answer

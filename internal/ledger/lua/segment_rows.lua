@@ -68,4 +68,4 @@ for row = from, past - 1 do
   end
   if bytes >= page_bytes then break end
 end
-return {'ok', now(), rows, per, contents}
+return {'ok', t, rows, per, contents}

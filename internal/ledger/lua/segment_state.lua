@@ -1,5 +1,4 @@
 -- Answers {'ok', when the segment is to be inspected, phases of its rows, head}. Writes nothing.
-local flags, before = control()
-if not flags then return {'missing'} end
-local at, phases = report(now(), flags, before)
+if not control() then return {'missing'} end
+local at, phases = report()
 return {'ok', at, phases, redis.call('HGETALL', head)}

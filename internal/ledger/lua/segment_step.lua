@@ -1,10 +1,9 @@
 -- KEYS: as of segment_append.lua, of the scan's own segment. ARGV: nonce, number of the step, rows of
 -- the run, the scan's row, progress, 1 if the step is the last. Makes the step whose rows are appended.
 -- Answers with a status.
-local flags, before, entry, name = control()
-if not flags then return {'missing'} end
+if not control() then return {'missing'} end
 
-local function answer(status) return receipt(now(), flags, before, entry, name, {status}) end
+local function answer(status) return receipt({status}) end
 
 if not owned(redis.call('HGET', executions, '0'), ARGV[1]) then return answer('superseded') end
 local h = redis.call('HMGET', header, 'scan_step', 'rows')

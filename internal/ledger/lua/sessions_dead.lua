@@ -1,9 +1,9 @@
 -- ARGV: sessions. Answers {'ok', those that are dead}: none where no session was renewed
 -- recently, since then Redis itself was away.
-local t, dead = now(), {}
+local dead = {}
 local newest = tonumber(redis.call('ZRANGE', seen, -1, -1, 'WITHSCORES')[2])
 if not newest or math.abs(t - newest) > gap_ms then return {'ok', dead} end
 for _, session in ipairs(ARGV) do
-  if silence(session, t) > dead_ms then dead[#dead + 1] = session end
+  if silence(session) > dead_ms then dead[#dead + 1] = session end
 end
 return {'ok', dead}

@@ -1,7 +1,7 @@
 -- Answers {'ok', living sessions}, each as {session, description}.
-local t, list = now(), {}
+local list = {}
 for _, session in ipairs(redis.call('ZREVRANGE', seen, 0, -1)) do
-  if silence(session, t) <= dead_ms then
+  if silence(session) <= dead_ms then
     list[#list + 1] = {session, redis.call('HGET', about, session)}
   end
 end

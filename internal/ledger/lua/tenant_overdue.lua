@@ -1,7 +1,7 @@
 -- ARGV: the most segments, and the number of segments to skip. Answers {'ok', segments that
 -- are to be inspected now and since when in ms, alternating, the longest due first among
 -- those that were due when they were stored, then among the others; and now}.
-local t, n, skip = now(), tonumber(ARGV[1]), tonumber(ARGV[2])
+local n, skip = tonumber(ARGV[1]), tonumber(ARGV[2])
 local all = {}
 local function add(from, to, behind)
   local found = redis.call('ZRANGEBYSCORE', due, from, to, 'WITHSCORES', 'LIMIT', skip, n)

@@ -1,7 +1,7 @@
 -- ARGV: the most segments, at most 1,000, ms until they are due again unless they are inspected.
 -- Answers {'ok', segments that are to be inspected now, when the next is due in ms, 0 for now, or
 -- -1, now, the first runs that have ended and are not finished, 1 if rows are in progress}.
-local t, lists = now(), redis.call('EXISTS', due, finishing, sessions)
+local lists = redis.call('EXISTS', due, finishing, sessions)
 if lists == 0 then return {'ok', {}, -1, t, {}, 0} end
 
 local function score(place) return tonumber(redis.call('ZRANGE', due, place, place, 'WITHSCORES')[2]) end
