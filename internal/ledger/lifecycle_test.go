@@ -153,7 +153,8 @@ func (s *lifecycle) expect(operation string, err error) {
 	if err == nil {
 		return
 	}
-	for _, known := range []error{errFault, ledger.ErrNotFound, ledger.ErrOpen, ledger.ErrEnded, ledger.ErrLost} {
+	for _, known := range []error{errFault, ledger.ErrNotFound, ledger.ErrOpen, ledger.ErrEnded, ledger.ErrLost,
+		ledger.ErrReplaced} { // by its own repetition, whose answer was lost
 		if errors.Is(err, known) {
 			return
 		}

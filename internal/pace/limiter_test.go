@@ -157,7 +157,7 @@ func TestManyProcessesShareOneBudget(t *testing.T) {
 				t.Errorf("%v permits in %v after the first burst, want at least 97 %% of %v", later, length, most)
 			}
 			for p, n := range byProcess {
-				if n < len(given)/tt.processes/2 {
+				if n < len(given)/tt.processes/3 { // each is given what it takes, by chance
 					t.Errorf("process %d had %d permits of %d: not its share", p, n, len(given))
 				}
 			}
