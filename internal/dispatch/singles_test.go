@@ -72,8 +72,8 @@ func TestBesideOpenSingles(t *testing.T) {
 	t.Logf("%d single rows became due and are settled", settled-2*rows)
 }
 
-// carryOut submits a run of a kind and waits for its end, each tenth of it for as long as a test has
-// patience. All its rows are done.
+// carryOut submits a run of a kind and waits for its end, each tenth of it for as long as a test
+// has patience. All its rows are done.
 func (s *site) carryOut(id ledger.RunID, kind ledger.Kind, rows int) time.Duration {
 	s.t.Helper()
 	begun := time.Now()

@@ -232,8 +232,8 @@ func TestSweepDeletesAllThatIsDue(t *testing.T) {
 	}
 }
 
-// TestSweepOfManySingles deletes 200,000 single rows after their retention, with all that is stored of
-// them. It logs how long that takes, and the longest command: it is to be below 10 ms.
+// TestSweepOfManySingles deletes 200,000 single rows after their retention, with all that is
+// stored of them. It logs how long that takes, and the longest command: it is to be below 10 ms.
 func TestSweepOfManySingles(t *testing.T) {
 	redistest.NeedsLong(t, "executes 200,000 rows")
 	const n = 200_000
