@@ -3,6 +3,7 @@ package simulation_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -174,10 +175,11 @@ func (f *fleet) await() {
 	for _, tn := range f.tenants {
 		for {
 			open, err := f.ledger.OpenRuns(f.t.Context(), tn.name)
-			if err != nil {
+			singles, noSingles := f.ledger.OpenSingles(f.t.Context(), tn.name)
+			if err := errors.Join(err, noSingles); err != nil {
 				f.t.Fatal(err)
 			}
-			if len(open) == 0 {
+			if open = append(open, singles...); len(open) == 0 {
 				break
 			}
 			if now().Sub(f.start) > longestFleet {
