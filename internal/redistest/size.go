@@ -40,6 +40,14 @@ func Amount(usual, all int) int {
 	return usual
 }
 
+// Given returns the number that an environment variable gives, or else usual.
+func Given(name string, usual int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
+	}
+	return usual
+}
+
 // Parallel lets n parallel tests of the package run at a time, unless -parallel is given. It is
 // for a TestMain of tests that wait most of their time.
 func Parallel(n int) {
