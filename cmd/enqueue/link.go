@@ -23,8 +23,8 @@ type linkCommand struct {
 }
 
 func (*linkCommand) Help() string {
-	return `Print a link to the page of "enqueue customer-page", for the customer whose domain it is. Who has the link sees the record
-to publish, the result of the last check and the time of the next, and can request a check: nothing else.
+	return `Print a link to the page of "enqueue customer-page", for the owner of the domain. It shows the record to publish,
+the result of the last check and the time of the next, and requests a check by a button. The link needs no sign-in.
 
 The domain is checked for as long as the link is valid: if no row of it is open, one is submitted. A row that is open
 already waits as long as it did. A verified domain is not checked.

@@ -96,7 +96,7 @@ func (o operated) showsACustomer(t *testing.T, b *browser, axe string) {
 		}
 		if text := tab.text("#state"); !strings.Contains(text, "the domain twice") && !strings.Contains(text, "appended") &&
 			!strings.Contains(text, "it must be at") {
-			t.Errorf("the page does not say what is wrong: %q", text)
+			t.Errorf("the page does not name the mistake: %q", text)
 		}
 		tab.quietly = []string{"status of 404"}
 		tab.open("/nonsense", "main h1")

@@ -25,8 +25,7 @@ func (w *worker) findings(ctx context.Context) []health.Finding {
 	return append(w.ready.Load().Findings(ctx), w.faults()...)
 }
 
-// faults returns what is wrong with the settings of this worker and with the data in Redis, as
-// far as it was found before.
+// faults returns the known faults of this worker's settings and of the data in Redis.
 func (w *worker) faults() (found []health.Finding) {
 	if w.file != nil && w.file.refused.Load() {
 		found = append(found, health.Finding{

@@ -61,7 +61,7 @@ func TestAllIsWell(t *testing.T) {
 	}
 	// Its runs need attention too.
 	if page := plain(d.get("/runs?state=unwell")); !strings.Contains(page, "label of a") {
-		t.Errorf("the held run is not among those that need attention: %s", page)
+		t.Errorf("the filter does not find the held run: %s", page)
 	}
 }
 

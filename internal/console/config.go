@@ -24,8 +24,8 @@ type Config struct {
 	// Tenants returns those of this worker, which may change; nil: there are none. The runs
 	// of other tenants are shown too, without the data that only a worker of theirs has.
 	Tenants func() []Tenant
-	// Faults returns what is wrong with the settings of this worker and with the data in Redis, as
-	// far as it is known; nil: nothing is.
+	// Faults returns the known faults of this worker's settings and of the data in Redis; nil: there
+	// are none.
 	Faults func() []health.Finding
 	// Access has the users; Proxy names them instead; Hosts are the pages' names: see [web.Front].
 	Access *web.Access

@@ -211,7 +211,7 @@ func (s *site) held(ctx context.Context, tenant string) ([]status.Obstacle, erro
 	return t.Obstacles, err
 }
 
-// haveChecked has a worker check a domain whose record was found, and returns what happens next.
+// haveChecked has a worker check a domain whose record was found, and returns the next step.
 func (s *site) haveChecked(ctx context.Context, name status.DomainName) string {
 	const command = "To verify it, run enqueue domains verify with --tenant, --org and --domain as above."
 	d, err := status.Report(ctx, s.Redis, s.Ledger, name.Tenant, name.ID)
@@ -228,7 +228,7 @@ func (s *site) haveChecked(ctx context.Context, name status.DomainName) string {
 	return "A worker checks it now, and verifies it if every server confirms the record: reload this page in half a minute."
 }
 
-// facts are all that is known of a domain: the API's record, what Redis has, why no row of the
+// facts are the sources of a domain's page: the API's record, what Redis has, why no row of the
 // tenant is executed, and the result of a check that was made just now.
 type facts struct {
 	record apiclient.DiscoveryDomain

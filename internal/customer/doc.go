@@ -3,8 +3,7 @@
 //
 // A link needs no sign-in. Its path has a token: tenant, organization, domain, the time at which it
 // expires, and a nonce, with an HMAC of them by a key that only the servers have. The nonce is kept
-// in Redis beside the tenant's data. A link is revoked by deleting it, and the links of a Redis
-// that was emptied are void.
+// in Redis. Without it no link to the domain is valid: after a revocation, and in an emptied Redis.
 //
 // The files, each of which uses those below it:
 //

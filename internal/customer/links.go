@@ -90,7 +90,7 @@ func parseBase(text string) (*url.URL, error) {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }
 
-// Link is a link, for people and programs. Who has it sees the domain's page.
+// Link is a link to the page of a domain. Its URL needs no sign-in.
 type Link struct {
 	status.DomainName
 

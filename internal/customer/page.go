@@ -221,7 +221,9 @@ func (p *page) fail(w http.ResponseWriter, r *http.Request, err error) {
 		p.refuse(w, r, &web.Refusal{Status: http.StatusNotFound})
 		return
 	}
-	p.log.ErrorContext(r.Context(), "page of a customer not shown", "request_id", web.Of(r.Context()).ID, "error", err)
+	if r.Context().Err() == nil { // else the client has gone
+		p.log.ErrorContext(r.Context(), "page of a customer not shown", "request_id", web.Of(r.Context()).ID, "error", err)
+	}
 	p.refuse(w, r, &web.Refusal{Status: http.StatusServiceUnavailable})
 }
 
@@ -247,13 +249,12 @@ func (p *page) write(w http.ResponseWriter, r *http.Request, code int, v view) {
 		return
 	}
 	header := w.Header()
-	header.Del("WWW-Authenticate")
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Content-Security-Policy", p.look.policy)
 	header.Set("Referrer-Policy", "no-referrer") // the address is a secret
 	header.Set("X-Robots-Tag", "noindex, nofollow")
 	if p.look.framed {
-		header.Del("X-Frame-Options") // the policy names who may
+		header.Del("X-Frame-Options") // the policy names the allowed origins
 	}
 	w.WriteHeader(code)
 	_, _ = out.WriteTo(w) // fails if the client has gone

@@ -58,7 +58,7 @@ func TestPage(t *testing.T) {
 	got = w.do("GET", "/"+token)
 	got.want(t, 200, "<h1>acme.example is verified</h1>", "There is nothing left to do")
 	if strings.Contains(got.body, "<form") || strings.Contains(got.body, "token-1") {
-		t.Errorf("the page of a verified domain says what to do:\n%s", got.body)
+		t.Errorf("the page of a verified domain has instructions:\n%s", got.body)
 	}
 }
 

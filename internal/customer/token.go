@@ -19,8 +19,8 @@ import (
 	"orgops/internal/status"
 )
 
-// errInvalid is the error of a token that opens nothing, whatever the reason: whoever tries one
-// learns no more.
+// errInvalid is the error of a token that opens nothing. It has no reason, which could help to
+// guess one.
 var errInvalid = errors.New("the link is not valid")
 
 // claim is the content of a token.

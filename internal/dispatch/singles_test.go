@@ -19,7 +19,7 @@ import (
 
 // TestBesideOpenSingles has two workers execute a run of quick rows, alone and next to single rows
 // that are open for an hour: either ends under one dispatcher, or one that has followed it, and all
-// rows are there. It logs the times of both: beside 100,000 (ORGOPS_TEST_SINGLES) the second is to
+// rows are there. It logs the times of both: next to 100,000 (ORGOPS_TEST_SINGLES) the second is to
 // be at most a fifth longer.
 func TestBesideOpenSingles(t *testing.T) {
 	t.Parallel()

@@ -290,7 +290,7 @@ func TestChecksAreLimited(t *testing.T) {
 	}
 }
 
-// TestLinks makes a link and revokes it, and checks who may.
+// TestLinks makes a link and revokes it, and checks the roles that may.
 func TestLinks(t *testing.T) {
 	var links *customer.Links
 	w := newWorld(t, func(c *httpapi.Config) {

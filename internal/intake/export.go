@@ -166,7 +166,7 @@ func (s *storedRows) selected(ctx context.Context,
 }
 
 // result returns the stored row, with the id that a worker has found if the row has the domain's
-// name instead, and what is known of it by the names of the added columns.
+// name instead, and the values of the added columns by their names.
 func (s *storedRows) result(row ledger.RowState) (content []byte, known map[string]string) {
 	reason, advice, evidence := row.Result.Detail, row.Result.Detail, row.Result.Evidence
 	var record handlers.VerifyRecord

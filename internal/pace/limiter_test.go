@@ -100,7 +100,7 @@ func TestManyProcessesShareOneBudget(t *testing.T) {
 	}{
 		{"the default", perSecond(2, 2), 2, seconds(60, 120)},
 		{"enterprise, with a reserve", pace.Limit{Rate: pace.Rate{Count: 16, Per: time.Second}, Burst: 50, Reserve: 0.2}, 5,
-			seconds(10, 20)},
+			seconds(40, 60)}, // in a few permits the shares differ by chance
 		{"by the minute", pace.Limit{Rate: pace.Rate{Count: 150, Per: time.Minute}, Burst: 10}, 3, seconds(60, 120)},
 		{"no burst", perSecond(50, 1), 4, seconds(3, 10)},
 		{"fast", perSecond(250, 50), 4, time.Duration(redistest.Amount(2500, 3000)) * time.Millisecond},
@@ -157,7 +157,7 @@ func TestManyProcessesShareOneBudget(t *testing.T) {
 				t.Errorf("%v permits in %v after the first burst, want at least 97 %% of %v", later, length, most)
 			}
 			for p, n := range byProcess {
-				if n < len(given)/tt.processes/3 { // each is given what it takes, by chance
+				if n < len(given)/tt.processes/2 {
 					t.Errorf("process %d had %d permits of %d: not its share", p, n, len(given))
 				}
 			}

@@ -148,12 +148,26 @@ func (f *fleet) checkWait(r *fleetRun, h *rowHistory, outcome ledger.Outcome, fr
 	rate, _ := r.tenant.limit.Effective()
 	paced := time.Duration(float64(len(r.tenant.log)) / rate.PerSecond() * float64(time.Second))
 	bound := paced + hitFor*time.Duration(1+len(h.begun))
-	if f.faults["Redis went back"] > 0 { // which may have lost the end of an execution
-		bound += ledger.ExecutionLimit
-	}
+	bound += ledger.ExecutionLimit * time.Duration(f.lostEnds(h))
 	if w.rest > bound {
 		bad("it waited %v: more than %v of pace, executions and faults", w, bound.Round(time.Second))
 	}
+}
+
+// lostEnds returns how many ends of a row's executions Redis has lost. Such an execution lasts
+// until its limit.
+func (f *fleet) lostEnds(h *rowHistory) (n int) {
+	for _, s := range h.settles {
+		if f.redis.wasLost(s.at) {
+			n++
+		}
+	}
+	for _, p := range h.plans {
+		if f.redis.wasLost(p.from) {
+			n++
+		}
+	}
+	return n
 }
 
 func latest(a, b time.Time) time.Time {

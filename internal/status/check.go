@@ -118,7 +118,7 @@ func (c CheckResult) Write(out io.Writer) error {
 	return w.Flush()
 }
 
-// Explanation returns what is wrong with the record, and the remedy as far as there is one.
+// Explanation returns the mistake in the record, and the remedy as far as there is one.
 func (f Findings) Explanation() string {
 	for _, one := range f.Findings {
 		return one.Sentence

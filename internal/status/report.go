@@ -153,7 +153,7 @@ func (e *TooManyChecks) Error() string {
 // ErrVerified is the error of a check of a verified domain: sweeps check these.
 var ErrVerified = errors.New("the domain is verified: there is nothing to check")
 
-// Requester is who requests a check.
+// Requester is the origin of a check.
 type Requester struct {
 	Caller string        // in whose name a row is submitted
 	GiveUp time.Duration // of that row; 0: the tenant's setting
