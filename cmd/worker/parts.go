@@ -133,7 +133,7 @@ func (w *worker) newNotifier(t *served) (*deliveries.Notifier, queues.Queue) {
 		Tenant: t.Name, Receivers: t.hooks, Redis: w.redis, Enqueuer: w.queue, Enqueued: func() { w.queues.Wake(queue) },
 		Backlog: t.WebhookBacklog,
 		Meter:   w.metrics, Headers: w.traces.Headers, Ended: w.traces.Ended, Stopping: t.stopping,
-		Logger: w.logger, Now: w.clock.Now,
+		Logger: w.logger,
 	}
 	return deliveries.NewNotifier(cfg),
 		queues.Queue{Name: queue, Tenant: t.Name, Config: deliveries.ServerConfig(),

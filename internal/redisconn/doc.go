@@ -19,7 +19,6 @@
 //	ready.go   checks of a Redis: answer, version, rights
 //	conn.go    ForServer, Open, Masters
 //	polls.go   a hook of ForServer: one poll a second after a failed dequeue
-//	clock.go   a hook for asynq: Redis' time instead of the process's
 //	retry.go   a hook for producers: commands wait while Redis is unavailable
 //	url.go     parses and masks URLs
 package redisconn
