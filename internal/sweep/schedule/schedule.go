@@ -21,7 +21,7 @@ import (
 // The methods of a Scheduler are for one goroutine.
 type Scheduler struct {
 	Intake  intake.Intake // creates the runs
-	Store   *sweep.Store // the tenant's
+	Store   *sweep.Store  // the tenant's
 	Tenant  string
 	Cron    sweep.Cron
 	Pending bool // sweeps check pending domains too
