@@ -5,6 +5,7 @@
 //	rediss://…                                            the same over TLS
 //	redis-sentinel://[user[:password]@]host[:26379],…/master[/database]
 //	redis-cluster://[user[:password]@]host[:6379],…
+//	unix://[user[:password]@]/path                        a Unix socket, database 0
 //
 // rediss-sentinel:// and rediss-cluster:// are the last two over TLS. User and password may be
 // percent-encoded. They are Redis' own; Sentinels are queried without. asynq's own parser

@@ -11,8 +11,8 @@ import (
 	"orgops/internal/sweep"
 )
 
-// Now starts a sweep by a command. Its tick is the present by Redis' clock unless the order has one; a
-// repetition returns the run with the order that it has. store is the tenant's.
+// Now starts a sweep by a command. Its tick is the present by Redis' clock unless the order has
+// one; a repetition returns the run with the order that it has. store is the tenant's.
 //
 // While a sweep of the whole tenant is in progress, by command or of the schedule, another one of
 // the whole tenant is refused with an *[InProgressError].
