@@ -17,7 +17,6 @@ import (
 	"orgops/internal/events"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/metrics"
 	"orgops/internal/pace"
 	"orgops/internal/queues"
 	"orgops/internal/scan"
@@ -35,8 +34,8 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (*execution, 
 	c.engine = engine.New(engine.Config{
 		Tenant: name, Ledger: w.ledger, Session: w.session, Handlers: w.handlers(t, notifier), Stopping: t.stopping,
 		Block: t.limiter.Block, Alone: &w.alone, Logger: w.logger,
-		Observe: func(ctx context.Context, kind ledger.Kind, outcome ledger.Outcome, _ int, took time.Duration) {
-			w.metrics.Task(t.Name, metricType(kind), string(outcome), took)
+		Observe: func(ctx context.Context, kind ledger.Kind, outcome ledger.Outcome, rows int, took time.Duration) {
+			w.metrics.Rows(t.Name, kind, outcome, rows, took)
 			w.traces.Ended(ctx, string(outcome))
 		},
 	})
@@ -148,10 +147,12 @@ func metricType(k ledger.Kind) string {
 
 // about returns the life of this process, as the ledger shows it.
 func (w *worker) about() ledger.Session {
-	s := ledger.Session{ID: w.session, Version: version, Protocol: engine.Protocol,
-		Kinds: slices.Sorted(maps.Keys(handlers.Released(1)))}
+	s := ledger.Session{ID: w.session, Version: version, Protocol: engine.Protocol, Started: w.started,
+		Refused: w.file != nil && w.file.refused.Load(), Kinds: slices.Sorted(maps.Keys(handlers.Released(1)))}
 	for _, t := range w.tenants() {
 		s.Tenants = append(s.Tenants, ledger.Tenant(t.Name))
+		s.Busy += t.execution.engine.Running()
+		s.Places += rowPlaces(t.Limit.Rate)
 	}
 	return s
 }
@@ -225,7 +226,7 @@ func endOf(run ledger.Run) events.Event {
 // observedDNS counts and traces the verdicts of a tenant's checker.
 type observedDNS struct {
 	*dnscheck.Checker
-	metrics *metrics.Metrics
+	metrics measures
 	traces  *tracing.Tracing
 	tenant  string
 }
@@ -261,7 +262,7 @@ func (d observedDNS) observe(ctx context.Context, span string,
 	v, err := check(ctx, host, token)
 	traced(v, err)
 	if err == nil {
-		d.metrics.Verdict(d.tenant, v.State.String(), string(v.Reason))
+		d.metrics.Verdict(d.tenant, v)
 	}
 	return v, err
 }

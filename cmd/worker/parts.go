@@ -13,7 +13,6 @@ import (
 	"orgops/internal/console"
 	"orgops/internal/deliveries"
 	"orgops/internal/health"
-	"orgops/internal/metrics"
 	"orgops/internal/pace"
 	"orgops/internal/queues"
 	"orgops/internal/scan"
@@ -108,7 +107,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 // measuredGate measures and traces the wait of requests for their permits.
 type measuredGate struct {
 	*pace.Limiter
-	metrics *metrics.Metrics
+	metrics measures
 	traces  *tracing.Tracing
 	tenant  string
 }

@@ -24,6 +24,7 @@ func (w *worker) start(ctx context.Context, t *served, delay time.Duration) {
 	for _, doubt := range t.Warnings() {
 		t.logger.WarnContext(ctx, "suspicious setting", "setting", doubt)
 	}
+	w.metrics.allow(t.Settings)
 	t.forget = w.metrics.WatchTenant(t.Name, t.api)
 	for _, q := range t.queues {
 		w.queues.Add(q)

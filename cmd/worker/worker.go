@@ -25,6 +25,7 @@ import (
 	"orgops/internal/health"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/meters"
 	"orgops/internal/metrics"
 	"orgops/internal/pace"
 	"orgops/internal/queues"
@@ -56,7 +57,8 @@ type worker struct {
 	ledger   *ledger.Ledger
 	session  ledger.SessionID
 	order    *workers.Order // nil before work
-	metrics  *metrics.Metrics
+	metrics  measures
+	started  time.Time
 	traces   *tracing.Tracing // nil: nothing is traced
 	// schemaEvery is how often the version of the data in Redis is read.
 	schemaEvery time.Duration
@@ -94,13 +96,14 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	client.AddHook(clock)
 	permits.AddHook(clock)
 	registry := prometheus.NewRegistry()
-	measured := metrics.New(registry)
+	measured := measures{metrics.New(registry), meters.New()}
 	build := cli.ReadBuild(version, commit)
 	measured.BuildInfo(build.Version, build.Commit)
 	w := &worker{
 		settings: s, logger: logger, redis: client, clock: clock, permits: permits, pages: pages,
 		queue:  asynq.NewClientFromRedisClient(client),
 		ledger: ledger.New(client), session: ledger.NewSessionID(), metrics: measured, traces: traces,
+		started:     time.Now().UTC(),
 		schemaEvery: schemaEvery,
 	}
 	w.queues = queues.New(queues.Config{
