@@ -44,9 +44,9 @@ func runLink(id ledger.RunID, below, tenant string, parameters ...string) string
 	return link(runPath(id)+below, query)
 }
 
-// tenantsPath returns the page of tenants with that one; empty: the first page.
-func tenantsPath(tenant string) string {
-	return link("/tenants", map[string]string{"tenant": tenant})
+// tenantsPath returns the page of a tenant, or that of all tenants from one on.
+func tenantsPath(tenant, from string) string {
+	return link("/tenants", map[string]string{"tenant": tenant, "from": from})
 }
 
 // domainURL returns the page of a domain.

@@ -49,7 +49,7 @@ func roundTrips(t *testing.T, n int) map[string]int64 {
 		m.WatchRedis(p.rdb, l, func() []tenant.Announced { return settings }, slog.New(slog.DiscardHandler))
 		cfg := console.Config{Redis: p.rdb, Ledger: l, Unsigned: web.Reader,
 			Tenants: func() []console.Tenant { return tenants }}
-		for path, h := range map[string]http.Handler{"/metrics": m.Handler(), "/runs": console.Pages(cfg),
+		for path, h := range map[string]http.Handler{"/metrics": m.Handler(), "/": console.Pages(cfg), "/runs": console.Pages(cfg),
 			"/tenants": console.Pages(cfg)} {
 			before := count.Load()
 			if w := do(h, http.MethodGet, path, nil); w.Code != http.StatusOK {
@@ -120,14 +120,18 @@ func TestManyTenants(t *testing.T) {
 	if path != "" || len(all) != 120 || !slices.IsSorted(all) || len(slices.Compact(all)) != 120 {
 		t.Errorf("on the pages: %q, then %q", all, path)
 	}
-	if names, _ := shown(120, "/tenants?tenant=tenant-077"); len(names) != 43 || names[0] != "tenant-077" {
+	if names, _ := shown(120, "/tenants?from=tenant-077"); len(names) != 43 || names[0] != "tenant-077" {
 		t.Errorf("from tenant-077: %q", names)
 	}
 	if names, page := shown(120, "/tenants?tenant=no<ne"); len(names) != 50 ||
 		!strings.Contains(page, "There is no tenant no&lt;ne in this Redis.") {
 		t.Errorf("an unknown tenant: %q", names)
 	}
-	if names, page := shown(50, "/tenants?tenant=tenant-020"); len(names) != 50 || strings.Contains(page, "50 tenants") ||
+	if names, page := shown(120, "/tenants?tenant=tenant-077"); len(names) != 1 || names[0] != "tenant-077" ||
+		!strings.Contains(page, "Last hour") || link(page, "First") != "/tenants" {
+		t.Errorf("of tenant-077: %q", names)
+	}
+	if names, page := shown(50, "/tenants"); len(names) != 50 || strings.Contains(page, "50 tenants") ||
 		link(page, "First")+link(page, "Next") != "" {
 		t.Errorf("of 50 tenants: %q", names)
 	}

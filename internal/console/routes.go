@@ -53,13 +53,13 @@ func routes(cfg Config) []web.Route {
 	return table
 }
 
-// home leads to the first page of the user's role: GET /.
+// home is the first page, GET /; users of support are led to theirs.
 func (s *site) home(w http.ResponseWriter, r *http.Request) {
 	if web.Of(r.Context()).User.Role == web.Support {
 		http.Redirect(w, r, "/domains", http.StatusFound)
 		return
 	}
-	http.Redirect(w, r, "/runs", http.StatusFound)
+	s.page("overview", "overview", pageWithin, s.first)(w, r)
 }
 
 // plainPaths answers 404 to a path of a file that has an element . or .., a backslash or a
@@ -89,6 +89,7 @@ func newSite(cfg Config) *site {
 		Config: cfg, pages: map[string]*template.Template{}, estimator: status.NewEstimator(cfg.Redis),
 		checks: rate.NewLimiter(rate.Every(checkEvery), checkBurst), reads: rate.NewLimiter(rate.Every(readEvery), readBurst),
 	}
+	s.fleet, s.openRows = s.newFleet(), s.newOpen()
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
 		"shown": status.Shown, "whole": status.Whole, "stamp": stamp, "grouped": grouped, "printable": printable,
 		"capital": capital, "tone": toneOf,
@@ -98,8 +99,8 @@ func newSite(cfg Config) *site {
 		"took":       status.Took, "toDo": toDo, "utc": status.Stamp, "percent": percent,
 		"join": strings.Join, "waiting": waiting,
 		"skipped": status.SkippedTick, "rulesText": status.RulesText,
-	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
-	for _, name := range []string{"problem", "runs", "run", "domains", "tenants"} {
+	}).ParseFS(templates, "templates/layout.html", "templates/parts.html", "templates/plots.html"))
+	for _, name := range []string{"problem", "overview", "runs", "run", "domains", "tenants"} {
 		s.pages[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name+".html"))
 	}
 	return s

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"orgops/internal/health"
 	"orgops/internal/status"
 	"orgops/internal/web"
 	"orgops/tasks"
@@ -33,6 +34,8 @@ type site struct {
 	Config
 	pages     map[string]*template.Template // by name: the layout with that page
 	estimator *status.Estimator
+	fleet     *health.Poll[fleet]
+	openRows  *health.Poll[map[string]status.OpenWork] // by tenant; nil: it was never read
 	notices   notices
 	acting    sync.Map      // the runs and tenants with an action in progress
 	checks    *rate.Limiter // of domains, by hand
@@ -42,7 +45,7 @@ type site struct {
 // page is a page with the data of the layout around it.
 type page struct {
 	Title   string
-	Section string // of the navigation: runs, domains, tenants
+	Section string // of the navigation: overview, runs, domains, tenants
 	User    web.User
 	Version string
 	Notice  string // the result of the action that led here; empty: none did. show sets it

@@ -1,13 +1,12 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -17,11 +16,11 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/deliveries"
 	"orgops/internal/ledger"
+	"orgops/internal/meters"
 	"orgops/internal/redisconn"
 	"orgops/internal/status"
 	"orgops/internal/tenant"
 	"orgops/internal/web"
-	"orgops/tasks"
 )
 
 // tenantsAPage is how many tenants a page has.
@@ -33,6 +32,8 @@ type tenantsPage struct {
 	First   string   // path of the first page; empty: this is it
 	Next    string   // path of the page after this one; empty: it is the last
 	Missing string   // the requested tenant if it is unknown
+	Plots   []plots  // of the tenant, if the page has one
+	Problem string   // why Redis was not read; the rest is what this worker knows
 }
 
 // tenantView shows a tenant. Data that only a worker of the tenant has is empty on the pages of
@@ -61,89 +62,69 @@ func (v *tenantView) warn(tone, what, then string) {
 	v.Warnings = append(v.Warnings, attention{Tenant: v.Name, Tone: tone, What: what, Then: then})
 }
 
-// tenants shows the state of the tenants, GET /tenants: those of this worker, then others that
-// have data in this Redis. If there are many, the page begins with the requested tenant.
+// tenants shows the state of the tenants, GET /tenants: of all, or of the requested one.
 func (s *site) tenants(ctx context.Context, r *http.Request) (title string, data any, err error) {
-	queues, err := asynq.NewInspectorFromRedisClient(s.Redis).Queues()
-	if err != nil {
-		return "", nil, err
+	ctx, cancel := context.WithTimeout(ctx, 2*fleetPatience)
+	defer cancel()
+	f, problem := s.readFleet(ctx)
+	if problem != nil {
+		cancel() // the rest would have to wait too
 	}
-	names, err := s.tenantNames(ctx, queues)
-	if err != nil {
-		return "", nil, err
+	var names []string
+	for _, t := range f.tenants {
+		if web.Of(ctx).User.MayTenant(t.Name) {
+			names = append(names, t.Name)
+		}
 	}
-	fleet, err := status.ReadFleet(ctx, s.Ledger)
-	if err != nil {
-		return "", nil, err
-	}
-	p, names := pageOfTenants(names, r.URL.Query().Get("tenant"))
+	p, names := pageOfTenants(names, r.URL.Query().Get("tenant"), r.URL.Query().Get("from"))
 	p.Tenants = make([]tenantView, len(names))
 	err = redisconn.Batch(ctx, s.Redis, len(names), func(i int, rdb redis.UniversalClient) error {
-		p.Tenants[i] = s.viewOfTenant(ctx, rdb, names[i], fleet, queues)
+		p.Tenants[i] = s.viewOfTenant(ctx, rdb, names[i], status.FleetOf(f.sessions))
 		return nil
 	})
+	if problem != nil {
+		p.Problem = capital(unread(problem))
+		return "Tenants", p, nil
+	}
+	if len(names) == 1 && err == nil {
+		var past meters.History
+		past, err = meters.Read(ctx, s.Redis, names[0])
+		p.Plots = plotsOf(past)
+	}
 	return "Tenants", p, err
 }
 
-// pageOfTenants returns the page that begins with a tenant, or has all of them, and its tenants.
-func pageOfTenants(all []string, begin string) (p tenantsPage, names []string) {
-	from := slices.Index(all, begin)
-	if from < 0 {
-		p.Missing = begin
+// pageOfTenants returns the page of the requested tenant, or a page of all that begins with one,
+// and its tenants.
+func pageOfTenants(all []string, one, begin string) (p tenantsPage, names []string) {
+	if slices.Contains(all, one) {
+		if len(all) > 1 {
+			p.Names, p.First = all, tenantsPath("", "")
+		}
+		return p, []string{one}
 	}
+	p.Missing = one
 	if len(all) <= tenantsAPage {
 		return p, all
 	}
-	from = max(from, 0)
+	from := max(slices.Index(all, begin), 0)
 	to := min(from+tenantsAPage, len(all))
 	p.Names = all
 	if from > 0 {
-		p.First = tenantsPath("")
+		p.First = tenantsPath("", "")
 	}
 	if to < len(all) {
-		p.Next = tenantsPath(all[to])
+		p.Next = tenantsPath("", all[to])
 	}
 	return p, all[from:to]
 }
 
-// tenantNames are those of this worker's tenants that the user may see, then others that have
-// queues or open runs.
-func (s *site) tenantNames(ctx context.Context, queues []string) (names []string, err error) {
-	open, err := s.Ledger.OpenTenants(ctx)
-	if err != nil {
-		return nil, err
-	}
-	known, user := map[string]bool{}, web.Of(ctx).User
-	for _, t := range s.Tenants() {
-		if name := t.Settings.Tenant; user.MayTenant(name) {
-			names = append(names, name)
-			known[name] = true
-		}
-	}
-	var others []string
-	add := func(name string) {
-		if !known[name] && user.MayTenant(name) && tasks.CheckTenant(name) == nil {
-			known[name] = true
-			others = append(others, name)
-		}
-	}
-	for _, t := range open {
-		add(string(t))
-	}
-	for _, queue := range queues {
-		name, _, _ := strings.Cut(queue, ".")
-		add(name)
-	}
-	slices.Sort(others)
-	return append(names, others...), nil
-}
-
-func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name string, fleet status.Fleet,
-	queues []string) tenantView {
+func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name string,
+	fleet status.Fleet) tenantView {
 	t, served := s.tenant(name)
-	state, warnings, stateErr := attentionOf(ctx, rdb, name, fleet)
+	state, stateErr := status.ReadDetails(ctx, rdb, name, fleet)
 	v := tenantView{Tenant: t, State: state, Name: name, ServedHere: served, Workers: fleet[ledger.Tenant(name)],
-		Announced: true, Used: -1, Warnings: warnings}
+		Announced: true, Used: -1, Warnings: attentionOf(state)}
 	var settingsErr error
 	if !served {
 		v.Settings, v.Announced, settingsErr = tenant.ReadAnnounced(ctx, rdb, name)
@@ -151,7 +132,8 @@ func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name
 	if v.Announced {
 		settingsErr = v.showSettings()
 	}
-	deliveriesErr := v.showDeliveries(rdb, queues)
+	var deliveriesErr error
+	v.Deliveries, deliveriesErr = deliveriesOf(rdb, name)
 	if served {
 		v.showToken()
 		v.showDNS()
@@ -165,25 +147,13 @@ func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name
 
 // showSettings sets the used share of the budget, if it is known, and the schedule of sweeps.
 func (v *tenantView) showSettings() error {
-	limit, err := v.Settings.Limit()
-	if err != nil {
-		return err
-	}
-	switch {
-	case limit.Rate.IsUnlimited():
-		v.UsedText = "Unlimited rate: permits are not counted"
-	case v.State.Pace != nil:
-		left, _ := limit.Effective()
-		perMinute := 60 * left.PerSecond()
-		v.Used = min(float64(v.State.Pace.UsedLastMinute)/perMinute, 1)
-		v.UsedText = fmt.Sprintf("%d of %d permits used in the last minute (%.0f %%)", v.State.Pace.UsedLastMinute,
-			int(math.Round(perMinute)), 100*v.Used)
-	}
+	var rateErr error
+	v.Used, v.UsedText, rateErr = v.State.RateUsed(v.Settings)
 	cron, err := v.Settings.Schedule()
 	if err == nil {
 		v.Schedule = status.ScheduleText(cron, time.Now())
 	}
-	return err
+	return cmp.Or(rateErr, err)
 }
 
 // showToken sets the state of the token, never the token.
@@ -220,16 +190,16 @@ func (v *tenantView) showDNS() {
 	}
 }
 
-// showDeliveries sets how many deliveries of events wait, and how many were given up.
-func (v *tenantView) showDeliveries(rdb redis.UniversalClient, queues []string) (err error) {
-	queue := deliveries.Queue(v.Name)
-	if !slices.Contains(queues, queue) {
-		return nil
+// deliveriesOf returns the queue of a tenant's deliveries; nil: there was never one.
+func deliveriesOf(rdb redis.UniversalClient, tenant string) (*asynq.QueueInfo, error) {
+	queue, err := asynq.NewInspectorFromRedisClient(rdb).GetQueueInfo(deliveries.Queue(tenant))
+	switch {
+	case errors.Is(err, asynq.ErrQueueNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("queue of deliveries: %w", err)
 	}
-	if v.Deliveries, err = asynq.NewInspectorFromRedisClient(rdb).GetQueueInfo(queue); err != nil {
-		return fmt.Errorf("queue of deliveries: %w", err)
-	}
-	return nil
+	return queue, nil
 }
 
 // waiting returns how many tasks of a queue are not done.

@@ -16,6 +16,7 @@ type Session struct {
 	// Version is the worker's, for people, as are the times of its start and last renewal, how many
 	// tasks it executes and how many it could, and whether it refuses changed settings.
 	Version string    `json:"version"`
+	Host    string    `json:"host,omitempty"`
 	Started time.Time `json:"started,omitzero"`
 	SeenAt  time.Time `json:"-"`
 	Busy    int       `json:"busy"`
