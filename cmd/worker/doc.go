@@ -10,7 +10,6 @@
 //	ready.go      /readyz, and the tokens that a worker fetches before it needs them
 //	tenant.go     a tenant of the worker: start and stop
 //	parts.go      builds the parts of a tenant; execution.go: those that execute its rows
-//	measures.go   counts events for metrics and plots
 //	worker.go     a worker, its connections and its tenants
 //	config.go     the flags; access.go: those of access to the pages
 package main

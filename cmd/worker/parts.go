@@ -13,6 +13,7 @@ import (
 	"orgops/internal/console"
 	"orgops/internal/deliveries"
 	"orgops/internal/health"
+	"orgops/internal/metrics"
 	"orgops/internal/pace"
 	"orgops/internal/queues"
 	"orgops/internal/scan"
@@ -45,6 +46,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 		MaxConns: rowPlaces(t.Limit.Rate) + scan.Parallel, // one for each request that can be waiting for an answer
 		Observe: func(operation string, status int, took time.Duration) {
 			w.metrics.APIRequest(t.Name, operation, status, took)
+			w.meters.Request(t.Name, status)
 		},
 		Trace:  w.traces.Request,
 		Failed: problems.Note,
@@ -107,7 +109,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 // measuredGate measures and traces the wait of requests for their permits.
 type measuredGate struct {
 	*pace.Limiter
-	metrics measures
+	metrics *metrics.Metrics
 	traces  *tracing.Tracing
 	tenant  string
 }

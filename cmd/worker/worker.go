@@ -57,7 +57,8 @@ type worker struct {
 	ledger   *ledger.Ledger
 	session  ledger.SessionID
 	order    *workers.Order // nil before work
-	metrics  measures
+	metrics  *metrics.Metrics
+	meters   *meters.Meters
 	started  time.Time
 	traces   *tracing.Tracing // nil: nothing is traced
 	// schemaEvery is how often the version of the data in Redis is read.
@@ -96,14 +97,14 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	client.AddHook(clock)
 	permits.AddHook(clock)
 	registry := prometheus.NewRegistry()
-	measured := measures{metrics.New(registry), meters.New()}
+	measured := metrics.New(registry)
 	build := cli.ReadBuild(version, commit)
 	measured.BuildInfo(build.Version, build.Commit)
 	w := &worker{
 		settings: s, logger: logger, redis: client, clock: clock, permits: permits, pages: pages,
 		queue:  asynq.NewClientFromRedisClient(client),
 		ledger: ledger.New(client), session: ledger.NewSessionID(), metrics: measured, traces: traces,
-		started:     time.Now().UTC(),
+		meters: meters.New(), started: time.Now().UTC(),
 		schemaEvery: schemaEvery,
 	}
 	w.queues = queues.New(queues.Config{

@@ -215,10 +215,10 @@ func (s *site) toTenant(w http.ResponseWriter, r *http.Request, action string,
 	do func(context.Context, *pace.Limiter) result) {
 	tenant := field(r.PostForm, "tenant")
 	if err := checkTenant(r.Context(), tenant); err != nil {
-		s.lead(w, r, tenantsPath("", ""), "Not done: "+err.Error(), true)
+		s.lead(w, r, tenantsPath(""), "Not done: "+err.Error(), true)
 		return
 	}
-	s.carryOut(w, r, action, "tenant "+tenant, tenantsPath(tenant, ""), func(ctx context.Context) result {
+	s.carryOut(w, r, action, "tenant "+tenant, tenantsPath(tenant), func(ctx context.Context) result {
 		return do(ctx, pace.New(pace.Config{Redis: s.Redis, Tenant: tenant}))
 	})
 }

@@ -15,48 +15,24 @@ import (
 	"orgops/tasks"
 )
 
-// attention is a warning.
-type attention struct {
-	Tenant string // "": it is about this worker, or Redis
-	Tone   string // a class of ops.css: bad, wait
-	What   string
-	Then   string // the remedy, or the next step
-	Path   string // of the page with more about it; "": none
-}
-
-// attentionOf returns the warnings about a tenant.
-func attentionOf(t status.Tenant) (all []attention) {
-	for _, w := range t.Warnings() {
-		one := attention{Tenant: t.Name, Tone: "wait", What: capital(printable(w.What)), Then: capital(w.Fix)}
-		if w.Urgent {
-			one.Tone = "bad"
-		}
-		if w.Sweep != "" {
-			one.Path = runLink(w.Sweep, "", t.Name)
-		}
-		all = append(all, one)
-	}
-	return all
-}
-
 // faults returns the warnings about this worker and the data in Redis.
-func (s *site) faults() (all []attention) {
+func (s *site) faults() (all []status.Warning) {
 	if s.Faults == nil {
 		return nil
 	}
 	for _, f := range s.Faults() {
-		all = append(all, attention{Tone: "bad", What: capital(printable(f.Text)), Then: capital(f.Fix)})
+		all = append(all, status.Warning{Urgent: true, What: f.Text, Fix: f.Fix})
 	}
 	return all
 }
 
 // overview is the state of the tenants that a user may see, or of one of them.
 type overview struct {
-	Warnings []attention     // those that are not about one tenant first
-	Tenants  []string        // all that are known
-	Workers  int             // that live
-	At       time.Time       // of the reading; zero: Redis was never read
-	held     map[string]bool // tenants of which no row is executed until somebody acts
+	Warnings []status.Warning // those that are not about one tenant first
+	Tenants  []string         // all that are known
+	Workers  int              // that live
+	At       time.Time        // of the reading; zero: Redis was never read
+	held     map[string]bool  // tenants of which no row is executed until somebody acts
 	states   []status.Tenant
 	sessions []ledger.Session
 }
@@ -76,7 +52,7 @@ func (s *site) overview(ctx context.Context, only string) (o overview, err error
 			continue
 		}
 		o.states, o.held[t.Name] = append(o.states, t), t.Held()
-		o.Warnings = append(o.Warnings, attentionOf(t)...)
+		o.Warnings = append(o.Warnings, t.Warnings()...)
 	}
 	for _, w := range f.sessions {
 		served := len(w.Tenants)

@@ -44,9 +44,9 @@ func runLink(id ledger.RunID, below, tenant string, parameters ...string) string
 	return link(runPath(id)+below, query)
 }
 
-// tenantsPath returns the page of a tenant, or that of all tenants from one on.
-func tenantsPath(tenant, from string) string {
-	return link("/tenants", map[string]string{"tenant": tenant, "from": from})
+// tenantsPath returns the page of a tenant; empty: of their names.
+func tenantsPath(tenant string) string {
+	return link("/tenants", map[string]string{"tenant": tenant})
 }
 
 // domainURL returns the page of a domain.

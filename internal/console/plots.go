@@ -27,92 +27,75 @@ type plot struct {
 
 // part is a part of each bar.
 type part struct {
-	Name  string
-	Class string // of ops.css
-	Sum   int64
-	Path  string // of SVG
+	Name, Class string // Class is one of ops.css
+	Sum         int64
+	Path        string // of SVG
+	series      meters.Series
 }
 
-// seriesPart names a series as a part of a plot.
-type seriesPart struct {
-	name, class string
-	value       func(meters.Period) int64
-}
+var (
+	rowsPlot = plot{Title: "Rows settled", Parts: []part{
+		{Name: "failed", Class: "bad", series: meters.Failed},
+		{Name: "done or unchanged", Class: "good", series: meters.Good}}}
+	requestsPlot = plot{Title: "Requests to the API", Parts: []part{
+		{Name: "refused (429)", Class: "bad", series: meters.Refused},
+		{Name: "others", Class: "goes", series: meters.Answered}}}
+	verdictsPlot = plot{Title: "DNS verdicts", Parts: []part{
+		{Name: "token absent", Class: "wait", series: meters.Absent},
+		{Name: "unknown", Class: "quiet", series: meters.Unknown},
+		{Name: "token present", Class: "good", series: meters.Present}}}
+)
 
-// charts are the plots of a tenant, each with its parts from below.
-var charts = []struct {
-	title string
-	parts []seriesPart
-}{
-	{"Rows settled", []seriesPart{
-		{"failed", "bad", func(p meters.Period) int64 { return p.Counts[meters.Failed] }},
-		{"done or unchanged", "good", func(p meters.Period) int64 { return p.Counts[meters.Settled] - p.Counts[meters.Failed] }},
-	}},
-	{requestsTitle, []seriesPart{
-		{"refused (429)", "bad", func(p meters.Period) int64 { return p.Counts[meters.Refused] }},
-		{"answered", "goes", func(p meters.Period) int64 { return p.Counts[meters.Requests] - p.Counts[meters.Refused] }},
-	}},
-	{"DNS verdicts", []seriesPart{
-		{"token absent", "wait", func(p meters.Period) int64 { return p.Counts[meters.Absent] }},
-		{"unknown", "quiet", func(p meters.Period) int64 { return p.Counts[meters.Other] }},
-		{"token present", "good", func(p meters.Period) int64 { return p.Counts[meters.Proven] }},
-	}},
-}
-
-const requestsTitle = "Requests to the API"
-
-// plotsOf returns the plots of a tenant.
-func plotsOf(h meters.History) []plots {
-	hour, day := plots{Name: "Last hour"}, plots{Name: "Last day"}
-	hour.add(h.Hour, "a minute")
-	day.add(h.Day, "a quarter of an hour")
-	return []plots{hour, day}
-}
-
-func (p *plots) add(all []meters.Period, unit string) {
+// plotsOf returns the plots of a time.
+func plotsOf(name, unit string, all []meters.Period) plots {
+	p := plots{Name: name}
 	for _, one := range all {
 		if one.Counts != (meters.Counts{}) {
 			p.Rows = append(p.Rows, one)
 		}
 	}
-	for _, c := range charts {
-		p.Plots = append(p.Plots, plotOf(all, c.title, unit, c.parts))
+	for _, chart := range []plot{rowsPlot, requestsPlot, verdictsPlot} {
+		p.Plots = append(p.Plots, chart.of(unit, all))
 	}
+	return p
 }
 
-func plotOf(all []meters.Period, title, unit string, parts []seriesPart) plot {
-	p := plot{Title: title, Unit: unit, Width: len(all)}
-	heights := make([]int64, len(all)) // of the bars so far
-	for i, period := range all {
-		for _, part := range parts {
-			heights[i] += part.value(period)
-		}
-		p.Most = max(p.Most, heights[i])
-		if title == requestsTitle {
-			p.Most = max(p.Most, period.Allowed)
-		}
-	}
-	y := func(n int64) int64 { return 100 - 100*n/max(p.Most, 1) }
-	clear(heights)
-	for _, s := range parts {
-		one, path := part{Name: s.name, Class: s.class}, new(strings.Builder)
-		for i, period := range all {
-			if n := s.value(period); n > 0 {
-				one.Sum += n
-				fmt.Fprintf(path, "M%d %dV%dh.9V%dz", i, y(heights[i]), min(y(heights[i]+n), 99), y(heights[i]))
-				heights[i] += n
-			}
-		}
-		one.Path = path.String()
-		p.Parts = append(p.Parts, one)
-	}
-	for i, period := range all {
-		if title == requestsTitle && period.Allowed > 0 {
-			p.Allowed += fmt.Sprintf("M%d %dh1", i, y(period.Allowed))
-		}
-	}
+// of returns the plot with its numbers.
+func (p plot) of(unit string, all []meters.Period) plot {
+	p.Unit, p.Width, p.Most = unit, len(all), 1
 	if len(all) > 0 {
 		p.From, p.To = all[0].At.Format("15:04"), all[len(all)-1].At.Format("15:04")
 	}
+	p.Parts = append([]part(nil), p.Parts...)
+	limited := p.Title == requestsPlot.Title
+	for _, period := range all {
+		height := int64(0)
+		for _, one := range p.Parts {
+			height += period.Counts[one.series]
+		}
+		p.Most = max(p.Most, height)
+		if limited {
+			p.Most = max(p.Most, period.Counts[meters.Allowed])
+		}
+	}
+	y := func(n int64) int64 { return 100 - 100*n/p.Most }
+	var line strings.Builder
+	paths := make([]strings.Builder, len(p.Parts))
+	for x, period := range all {
+		height := int64(0)
+		for i := range p.Parts {
+			if n := period.Counts[p.Parts[i].series]; n > 0 {
+				fmt.Fprintf(&paths[i], "M%d %dV%dh.9V%dz", x, y(height), y(height+n), y(height))
+				p.Parts[i].Sum, height = p.Parts[i].Sum+n, height+n
+			}
+		}
+		if n := period.Counts[meters.Allowed]; limited && n > 0 {
+			fmt.Fprintf(&line, "M%d %dh1", x, y(n))
+		}
+	}
+	for i := range p.Parts {
+		p.Parts[i].Path = paths[i].String()
+	}
+	p.Allowed = line.String()
 	return p
 }

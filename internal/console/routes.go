@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"embed"
 	"html/template"
 	"io/fs"
@@ -8,9 +9,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/time/rate"
 
+	"orgops/internal/health"
+	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/web"
 )
@@ -81,6 +85,9 @@ var templates embed.FS
 //go:embed static
 var static embed.FS
 
+// openShare bounds the part of the time in which the open rows are read.
+const openShare = 20
+
 func newSite(cfg Config) *site {
 	if cfg.Tenants == nil {
 		cfg.Tenants = func() []Tenant { return nil }
@@ -89,11 +96,22 @@ func newSite(cfg Config) *site {
 		Config: cfg, pages: map[string]*template.Template{}, estimator: status.NewEstimator(cfg.Redis),
 		checks: rate.NewLimiter(rate.Every(checkEvery), checkBurst), reads: rate.NewLimiter(rate.Every(readEvery), readBurst),
 	}
-	s.fleet, s.openRows = s.newFleet(), s.newOpen()
+	s.fleet = s.newFleet()
+	// The open rows may be old: there may be very many runs. Without an answer they are not known.
+	s.openRows = &health.Poll[map[string]ledger.OpenCounts]{Within: time.Minute, Patience: time.Second,
+		Ask: func(ctx context.Context) map[string]ledger.OpenCounts {
+			open, err := s.Ledger.OpenByTenant(ctx)
+			if err != nil {
+				return nil
+			}
+			return open
+		},
+		Fresh: func(_ map[string]ledger.OpenCounts, took time.Duration) time.Duration { return openShare * took },
+	}
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
 		"shown": status.Shown, "whole": status.Whole, "stamp": stamp, "grouped": grouped, "printable": printable,
 		"capital": capital, "tone": toneOf,
-		"runPath": runPath, "runLink": runLink, "domainURL": domainURL, "domainPath": domainPath,
+		"runPath": runPath, "runLink": runLink, "domainURL": domainURL, "domainPath": domainPath, "tenantPath": tenantsPath,
 		"verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName,
 		"answerText": status.AnswerText,
 		"took":       status.Took, "toDo": toDo, "utc": status.Stamp, "percent": percent,

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"orgops/internal/health"
+	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/web"
 	"orgops/tasks"
@@ -35,7 +36,7 @@ type site struct {
 	pages     map[string]*template.Template // by name: the layout with that page
 	estimator *status.Estimator
 	fleet     *health.Poll[fleet]
-	openRows  *health.Poll[map[string]status.OpenWork] // by tenant; nil: it was never read
+	openRows  *health.Poll[map[string]ledger.OpenCounts] // by tenant; nil: it was never read
 	notices   notices
 	acting    sync.Map      // the runs and tenants with an action in progress
 	checks    *rate.Limiter // of domains, by hand

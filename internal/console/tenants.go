@@ -17,23 +17,16 @@ import (
 	"orgops/internal/deliveries"
 	"orgops/internal/ledger"
 	"orgops/internal/meters"
-	"orgops/internal/redisconn"
 	"orgops/internal/status"
 	"orgops/internal/tenant"
-	"orgops/internal/web"
 )
 
-// tenantsAPage is how many tenants a page has.
-const tenantsAPage = 50
-
 type tenantsPage struct {
-	Tenants []tenantView
-	Names   []string // of all tenants; empty: they are on this page
-	First   string   // path of the first page; empty: this is it
-	Next    string   // path of the page after this one; empty: it is the last
-	Missing string   // the requested tenant if it is unknown
-	Plots   []plots  // of the tenant, if the page has one
-	Problem string   // why Redis was not read; the rest is what this worker knows
+	Tenant  *tenantView // nil: none of the names is requested
+	Names   []string    // of all tenants
+	Missing string      // the requested tenant if it is unknown
+	Plots   []plots
+	Problem string // why Redis was not read; the rest is what this worker knows
 }
 
 // tenantView shows a tenant. Data that only a worker of the tenant has is empty on the pages of
@@ -47,8 +40,8 @@ type tenantView struct {
 	Workers    int  // that live and serve it
 	Announced  bool // a worker of it was seen
 	Problem    string
-	Warnings   []attention // the worst first
-	Used       float64     // of the limit, a share; below 0: not known
+	Warnings   []status.Warning // the worst first
+	Used       float64          // of the limit, a share; below 0: not known
 	UsedText   string
 	Schedule   string // of sweeps; empty: not known
 	Token      *apiclient.TokenHealth
@@ -58,73 +51,41 @@ type tenantView struct {
 	Errors     []APIError
 }
 
-func (v *tenantView) warn(tone, what, then string) {
-	v.Warnings = append(v.Warnings, attention{Tenant: v.Name, Tone: tone, What: what, Then: then})
+func (v *tenantView) warn(urgent bool, what, fix string) {
+	v.Warnings = append(v.Warnings, status.Warning{Urgent: urgent, What: what, Fix: fix})
 }
 
-// tenants shows the state of the tenants, GET /tenants: of all, or of the requested one.
+// tenants shows the state of the requested tenant, or of the only one, and the names of all:
+// GET /tenants.
 func (s *site) tenants(ctx context.Context, r *http.Request) (title string, data any, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*fleetPatience)
 	defer cancel()
-	f, problem := s.readFleet(ctx)
-	if problem != nil {
-		cancel() // the rest would have to wait too
+	o, problem := s.overview(ctx, "")
+	p := tenantsPage{Names: o.Tenants, Missing: r.URL.Query().Get("tenant")}
+	if len(p.Names) == 1 {
+		p.Missing = cmp.Or(p.Missing, p.Names[0])
 	}
-	var names []string
-	for _, t := range f.tenants {
-		if web.Of(ctx).User.MayTenant(t.Name) {
-			names = append(names, t.Name)
-		}
-	}
-	p, names := pageOfTenants(names, r.URL.Query().Get("tenant"), r.URL.Query().Get("from"))
-	p.Tenants = make([]tenantView, len(names))
-	err = redisconn.Batch(ctx, s.Redis, len(names), func(i int, rdb redis.UniversalClient) error {
-		p.Tenants[i] = s.viewOfTenant(ctx, rdb, names[i], status.FleetOf(f.sessions))
-		return nil
-	})
 	if problem != nil {
 		p.Problem = capital(unread(problem))
+		cancel() // the rest would have to wait too
+	}
+	name := p.Missing
+	if !slices.Contains(p.Names, name) {
 		return "Tenants", p, nil
 	}
-	if len(names) == 1 && err == nil {
-		var past meters.History
-		past, err = meters.Read(ctx, s.Redis, names[0])
-		p.Plots = plotsOf(past)
+	p.Missing, p.Tenant = "", s.viewOfTenant(ctx, s.Redis, name, status.FleetOf(o.sessions))
+	if hour, day, err := meters.Read(ctx, s.Redis, name); err == nil {
+		p.Plots = []plots{plotsOf("Last hour", "a minute", hour), plotsOf("Last day", "a quarter of an hour", day)}
 	}
-	return "Tenants", p, err
-}
-
-// pageOfTenants returns the page of the requested tenant, or a page of all that begins with one,
-// and its tenants.
-func pageOfTenants(all []string, one, begin string) (p tenantsPage, names []string) {
-	if slices.Contains(all, one) {
-		if len(all) > 1 {
-			p.Names, p.First = all, tenantsPath("", "")
-		}
-		return p, []string{one}
-	}
-	p.Missing = one
-	if len(all) <= tenantsAPage {
-		return p, all
-	}
-	from := max(slices.Index(all, begin), 0)
-	to := min(from+tenantsAPage, len(all))
-	p.Names = all
-	if from > 0 {
-		p.First = tenantsPath("", "")
-	}
-	if to < len(all) {
-		p.Next = tenantsPath("", all[to])
-	}
-	return p, all[from:to]
+	return "Tenant " + name, p, nil
 }
 
 func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name string,
-	fleet status.Fleet) tenantView {
+	fleet status.Fleet) *tenantView {
 	t, served := s.tenant(name)
 	state, stateErr := status.ReadDetails(ctx, rdb, name, fleet)
-	v := tenantView{Tenant: t, State: state, Name: name, ServedHere: served, Workers: fleet[ledger.Tenant(name)],
-		Announced: true, Used: -1, Warnings: attentionOf(state)}
+	v := &tenantView{Tenant: t, State: state, Name: name, ServedHere: served, Workers: fleet[ledger.Tenant(name)],
+		Announced: true, Used: -1, Warnings: state.Warnings()}
 	var settingsErr error
 	if !served {
 		v.Settings, v.Announced, settingsErr = tenant.ReadAnnounced(ctx, rdb, name)
@@ -164,7 +125,7 @@ func (v *tenantView) showToken() {
 	health := v.API.TokenHealth()
 	v.Token = &health
 	if health.Err != nil {
-		v.warn("bad", "No valid API token: "+printable(health.Err.Error()),
+		v.warn(true, "No valid API token: "+printable(health.Err.Error()),
 			"Fix the client's credentials. Until then all work that needs the API waits.")
 	}
 }
@@ -179,12 +140,12 @@ func (v *tenantView) showDNS() {
 		v.Reach = v.Tenant.Reach.Load()
 	}
 	if v.Reach != nil && !v.Reach.Reached {
-		v.warn("wait",
+		v.warn(false,
 			"The domains' own name servers are unreachable from here. Only the resolvers are queried, and only resolvers over HTTPS can prove a domain.", "Open port 53 outwards (UDP and TCP), use https:// resolvers, or set --dns-mode resolvers.")
 	}
 	for _, r := range v.Resolvers {
 		if r.InTheClear {
-			v.warn("wait", "Resolver "+r.Name+" is queried without encryption, so its answers can be forged on the path.",
+			v.warn(false, "Resolver "+r.Name+" is queried without encryption, so its answers can be forged on the path.",
 				"Use https:// for it in --resolvers.")
 		}
 	}

@@ -1,5 +1,5 @@
 -- KEYS: the hashes of minutes and of quarters of an hour. ARGV: the requests allowed a minute, then
--- how much to add to each counter. A hash is a ring: an old period's field is used again, so that
+-- how much to add to each other counter. A hash is a ring: an old period's field is used again, so that
 -- nothing has to be deleted. Both are small enough for the compact encoding of hashes.
 local now = tonumber(redis.call('TIME')[1])
 for i, ring in ipairs({{60, 60}, {900, 96}}) do -- seconds of a period, and number of periods

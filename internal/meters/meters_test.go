@@ -22,6 +22,22 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
+func sum(all []meters.Period, s meters.Series) (n int64) {
+	for _, p := range all {
+		n += p.Counts[s]
+	}
+	return n
+}
+
+func read(t *testing.T, rdb redis.UniversalClient) (hour, day []meters.Period) {
+	t.Helper()
+	hour, day, err := meters.Read(t.Context(), rdb, "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hour, day
+}
+
 func flush(t *testing.T, m *meters.Meters, rdb redis.UniversalClient) {
 	t.Helper()
 	if err := m.Flush(t.Context(), rdb); err != nil {
@@ -34,35 +50,38 @@ func flush(t *testing.T, m *meters.Meters, rdb redis.UniversalClient) {
 func TestTwoWorkers(t *testing.T) {
 	rdb := redistest.New(t)
 	a, b := meters.New(), meters.New()
-	a.Allow("acme", 720)
-	a.Add("acme", meters.Settled, 40)
+	a.Add("acme", meters.Allowed, 720)
+	for _, status := range []int{0, 200, 429} {
+		a.Request("acme", status)
+	}
+	a.Add("acme", meters.Good, 40)
 	a.Add("acme", meters.Failed, 2)
 	a.Add("other", meters.Absent, 1)
 	flush(t, a, rdb)
 	flush(t, a, rdb) // adds nothing
-	b.Allow("acme", 720)
-	b.Add("acme", meters.Settled, 2)
-	b.Add("acme", meters.Refused, 1)
+	b.Add("acme", meters.Allowed, 720)
+	b.Add("acme", meters.Good, 2)
+	b.Request("acme", 429)
 	flush(t, b, rdb)
-	past := must[meters.History](t)(meters.Read(t.Context(), rdb, "acme"))
-	if len(past.Hour) != 60 || len(past.Day) != 96 {
-		t.Fatalf("%d minutes, %d quarters", len(past.Hour), len(past.Day))
+	hour, day := read(t, rdb)
+	if len(hour) != 60 || len(day) != 96 {
+		t.Fatalf("%d minutes, %d quarters", len(hour), len(day))
 	}
 	var minutes, quarters int64
-	for _, p := range past.Hour {
-		minutes = max(minutes, p.Allowed)
+	for _, p := range hour {
+		minutes = max(minutes, p.Counts[meters.Allowed])
 	}
-	for _, p := range past.Day {
-		quarters = max(quarters, p.Allowed)
+	for _, p := range day {
+		quarters = max(quarters, p.Counts[meters.Allowed])
 	}
 	if minutes != 720 || quarters != 15*720 {
 		t.Errorf("allowed: %d a minute, %d a quarter", minutes, quarters)
 	}
-	for _, all := range [][]meters.Period{past.Hour, past.Day} {
-		got := fmt.Sprint(meters.Sum(all, meters.Settled), meters.Sum(all, meters.Failed), meters.Sum(all, meters.Refused),
-			meters.Sum(all, meters.Absent))
-		if got != "42 2 1 0" {
-			t.Errorf("settled, failed, refused, absent: %s", got)
+	for _, all := range [][]meters.Period{hour, day} {
+		got := fmt.Sprint(sum(all, meters.Good), sum(all, meters.Failed), sum(all, meters.Refused),
+			sum(all, meters.Absent), sum(all, meters.Answered))
+		if got != "42 2 2 0 2" {
+			t.Errorf("good, failed, refused, absent, answered: %s", got)
 		}
 		for i, p := range all[1:] {
 			if !p.At.After(all[i].At) {
@@ -77,13 +96,13 @@ func TestFailedFlush(t *testing.T) {
 	rdb, m := redistest.New(t), meters.New()
 	away := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 	t.Cleanup(func() { _ = away.Close() })
-	m.Add("acme", meters.Proven, 3)
+	m.Add("acme", meters.Present, 3)
 	if err := m.Flush(t.Context(), away); err == nil {
 		t.Error("no error without Redis")
 	}
 	flush(t, m, rdb)
-	past := must[meters.History](t)(meters.Read(t.Context(), rdb, "acme"))
-	if n := meters.Sum(past.Day, meters.Proven); n != 3 {
+	_, day := read(t, rdb)
+	if n := sum(day, meters.Present); n != 3 {
 		t.Errorf("%d proven, want 3", n)
 	}
 }
@@ -109,12 +128,12 @@ func TestRing(t *testing.T) {
 		}
 	}
 	m := meters.New()
-	m.Add("acme", meters.Settled, 7)
+	m.Add("acme", meters.Good, 7)
 	flush(t, m, rdb)
-	past := must[meters.History](t)(meters.Read(t.Context(), rdb, "acme"))
-	for name, all := range map[string][]meters.Period{"hour": past.Hour, "day": past.Day} {
+	hour, day := read(t, rdb)
+	for name, all := range map[string][]meters.Period{"hour": hour, "day": day} {
 		n := int64(len(all))
-		if got, most := meters.Sum(all, meters.Settled), (n-1)*99999+7; got > most || got < (n-3)*99999+7 {
+		if got, most := sum(all, meters.Good), (n-1)*99999+7; got > most || got < (n-3)*99999+7 {
 			t.Errorf("%s: %d settled, want %d", name, got, most)
 		}
 	}

@@ -38,7 +38,8 @@ type Warning struct {
 // Warnings returns what needs attention, the worst first.
 func (t Tenant) Warnings() (all []Warning) {
 	for _, o := range t.Obstacles {
-		all = append(all, Warning{!o.passes(), o.What, o.Fix, ""})
+		passes := o.Kind == TenantPaused || o.Kind == OperationPaused
+		all = append(all, Warning{!passes, o.What, o.Fix, ""})
 	}
 	if t.Ticks != nil && t.Ticks.Skipped.Tick != 0 && t.Ticks.Skipped.Tick == t.Ticks.Tick {
 		all = append(all, Warning{false, "a sweep was skipped: " + SkippedTick(t.Ticks.Skipped),
@@ -62,13 +63,10 @@ func (t Tenant) Warnings() (all []Warning) {
 	return all
 }
 
-// passes reports whether the obstacle ends by itself.
-func (o Obstacle) passes() bool { return o.Kind == TenantPaused || o.Kind == OperationPaused }
-
 // Held reports whether no row of the tenant, or of one of its operations, is executed until
 // somebody acts.
 func (t Tenant) Held() bool {
-	return slices.ContainsFunc(t.Obstacles, func(o Obstacle) bool { return !o.passes() })
+	return slices.ContainsFunc(t.Warnings()[:len(t.Obstacles)], func(w Warning) bool { return w.Urgent })
 }
 
 // kindTexts are the states of a tenant by its worst obstacle.
@@ -96,20 +94,15 @@ func (t Tenant) State() string {
 	return "well"
 }
 
-// severity orders tenants in lists.
-func (t Tenant) severity() int {
-	switch {
-	case t.Held():
-		return 0
-	case len(t.Warnings()) > 0:
-		return 1
-	}
-	return 2
-}
-
 // Compare orders tenants: those that are held first, then others that need attention, each by name.
 func (t Tenant) Compare(other Tenant) int {
-	return cmp.Or(cmp.Compare(t.severity(), other.severity()), cmp.Compare(t.Name, other.Name))
+	severity := func(t Tenant) int {
+		if t.Held() {
+			return -1
+		}
+		return -min(len(t.Warnings()), 1) + 1
+	}
+	return cmp.Or(severity(t)-severity(other), cmp.Compare(t.Name, other.Name))
 }
 
 // Summary counts workers and tenants, and the tenants by their worst obstacle: "2 workers serve 4
@@ -136,49 +129,13 @@ func Summary(workers int, tenants []Tenant) string {
 	return text
 }
 
-// OpenWork counts the open runs and rows of a tenant.
-type OpenWork struct {
-	Runs   int64 `json:"runs"` // a row that was submitted by itself is one
-	Rows   int64 `json:"rows"`
-	Paused int64 `json:"paused,omitempty"`    // of the rows: their run is paused
-	Later  int64 `json:"scheduled,omitempty"` // of the rows: their run does not start yet
-}
-
-func (o OpenWork) String() string {
+// OpenText describes the open rows of a tenant.
+func OpenText(o ledger.OpenCounts) string {
 	text := count(o.Rows, "open row")
 	if o.Paused > 0 {
-		text += fmt.Sprintf(", %d of paused runs", o.Paused)
-	}
-	if o.Later > 0 {
-		text += fmt.Sprintf(", %d of runs that start later", o.Later)
+		text += fmt.Sprintf(", %d in paused runs", o.Paused)
 	}
 	return text
-}
-
-// ReadOpen counts the open runs and rows of these tenants, or of all if none is named. It reads the
-// header of each open run.
-func ReadOpen(ctx context.Context, l *ledger.Ledger, tenants ...ledger.Tenant) (map[string]OpenWork, error) {
-	singles, err := l.CountSingles(ctx, tenants...)
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]OpenWork{}
-	for t, n := range singles {
-		all[string(t)] = OpenWork{Runs: n, Rows: n}
-	}
-	runs, err := l.OpenRuns(ctx, tenants...)
-	for _, r := range runs {
-		o, rows := all[string(r.Tenant)], max(0, r.Rows-r.Settled())
-		o.Runs, o.Rows = o.Runs+1, o.Rows+rows
-		switch {
-		case r.Paused:
-			o.Paused += rows
-		case r.NotBefore.After(time.Now()):
-			o.Later += rows
-		}
-		all[string(r.Tenant)] = o
-	}
-	return all, err
 }
 
 // RateUsed returns the used share of the tenant's rate, and in words. The share is below 0 if
