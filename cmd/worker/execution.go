@@ -158,7 +158,7 @@ func metricType(k ledger.Kind) string {
 
 // about returns the life of this process, as the ledger shows it.
 func (w *worker) about() ledger.Session {
-	s := ledger.Session{ID: w.session, Version: version, Protocol: engine.Protocol, Started: w.started,
+	s := ledger.Session{ID: w.session, Version: version, Host: w.host, Protocol: engine.Protocol, Started: w.started,
 		Refused: w.file != nil && w.file.refused.Load(), Kinds: slices.Sorted(maps.Keys(handlers.Released(1)))}
 	for _, t := range w.tenants() {
 		s.Tenants = append(s.Tenants, ledger.Tenant(t.Name))

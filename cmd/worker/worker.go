@@ -60,6 +60,7 @@ type worker struct {
 	metrics  *metrics.Metrics
 	meters   *meters.Meters
 	started  time.Time
+	host     string           // its name, for people; empty: unknown
 	traces   *tracing.Tracing // nil: nothing is traced
 	// schemaEvery is how often the version of the data in Redis is read.
 	schemaEvery time.Duration
@@ -100,11 +101,12 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	measured := metrics.New(registry)
 	build := cli.ReadBuild(version, commit)
 	measured.BuildInfo(build.Version, build.Commit)
+	host, _ := os.Hostname()
 	w := &worker{
 		settings: s, logger: logger, redis: client, clock: clock, permits: permits, pages: pages,
 		queue:  asynq.NewClientFromRedisClient(client),
 		ledger: ledger.New(client), session: ledger.NewSessionID(), metrics: measured, traces: traces,
-		meters: meters.New(), started: time.Now().UTC(),
+		meters: meters.New(), started: time.Now().UTC(), host: host,
 		schemaEvery: schemaEvery,
 	}
 	w.queues = queues.New(queues.Config{

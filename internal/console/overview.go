@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/deliveries"
 	"orgops/internal/meters"
 	"orgops/internal/redisconn"
 	"orgops/internal/status"
@@ -38,7 +38,7 @@ type overviewPage struct {
 type tenantLine struct {
 	status.Tenant
 	Open, Used string
-	Webhooks   *asynq.QueueInfo
+	Waiting    int64 // deliveries of events
 	Hour       *plot // of rows; nil: none was settled
 }
 
@@ -103,7 +103,7 @@ func (s *site) readLines(ctx context.Context, all []tenantLine) {
 			l.Hour = &p
 		}
 		var noQueue error
-		l.Webhooks, noQueue = deliveriesOf(rdb, l.Name)
+		l.Waiting, noQueue = deliveries.Waiting(ctx, rdb, l.Name)
 		return cmp.Or(err, noPast, noQueue)
 	})
 	if err != nil {

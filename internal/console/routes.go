@@ -115,7 +115,7 @@ func newSite(cfg Config) *site {
 		"verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName,
 		"answerText": status.AnswerText,
 		"took":       status.Took, "toDo": toDo, "utc": status.Stamp, "percent": percent,
-		"join": strings.Join, "waiting": waiting,
+		"join":    strings.Join,
 		"skipped": status.SkippedTick, "rulesText": status.RulesText,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html", "templates/plots.html"))
 	for _, name := range []string{"problem", "overview", "runs", "run", "domains", "tenants"} {

@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"orgops/apiclient"
@@ -47,7 +46,7 @@ type tenantView struct {
 	Token      *apiclient.TokenHealth
 	Reach      *Reach // of name servers; nil: not known
 	Resolvers  []dnscheck.ResolverState
-	Deliveries *asynq.QueueInfo // nil: there was never a delivery
+	Waiting    int64 // deliveries of events
 	Errors     []APIError
 }
 
@@ -94,7 +93,7 @@ func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name
 		settingsErr = v.showSettings()
 	}
 	var deliveriesErr error
-	v.Deliveries, deliveriesErr = deliveriesOf(rdb, name)
+	v.Waiting, deliveriesErr = deliveries.Waiting(ctx, rdb, name)
 	if served {
 		v.showToken()
 		v.showDNS()
@@ -151,22 +150,5 @@ func (v *tenantView) showDNS() {
 	}
 }
 
-// deliveriesOf returns the queue of a tenant's deliveries; nil: there was never one.
-func deliveriesOf(rdb redis.UniversalClient, tenant string) (*asynq.QueueInfo, error) {
-	queue, err := asynq.NewInspectorFromRedisClient(rdb).GetQueueInfo(deliveries.Queue(tenant))
-	switch {
-	case errors.Is(err, asynq.ErrQueueNotFound):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("queue of deliveries: %w", err)
-	}
-	return queue, nil
-}
-
-// waiting returns how many tasks of a queue are not done.
-func waiting(queue *asynq.QueueInfo) int {
-	return queue.Pending + queue.Scheduled + queue.Retry + queue.Active
-}
-
 // percent formats a share.
-func percent(share float64) string { return fmt.Sprintf("%g %%", 100*share) }
+func percent(share float64) string { return strconv.FormatFloat(100*share, 'g', -1, 64) + " %" }
