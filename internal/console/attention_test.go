@@ -54,7 +54,7 @@ func TestAllIsWell(t *testing.T) {
 	}
 
 	mustNot(t, d.ledger.EndSession(t.Context(), livingWorker))
-	says("(4) Overview", "No worker runs 0 workers serve 1 tenant; 1 without a worker. 4 matters need attention.",
+	says("(4) Overview", "No worker runs 0 workers serve 0 tenants; 1 without a worker. 4 matters need attention.",
 		"No worker of tenant default",
 		"Start a worker that serves it; rows wait until then")
 	if tenants := plain(d.get("/tenants")); !strings.Contains(tenants, "No worker of tenant default") {

@@ -121,7 +121,7 @@ func TestManyTenants(t *testing.T) {
 		if first := link(page, "First"); (first == "") != (path == "/") {
 			t.Errorf("%s: first page %q", path, first)
 		}
-		if text := plain(page); !strings.Contains(text, "1 worker serves 120 tenants; 1 without a worker.") ||
+		if text := plain(page); !strings.Contains(text, "1 worker serves 119 tenants; 1 without a worker.") ||
 			!strings.Contains(text, "version 1.2.3: 119 tenants, 3 of 400 places busy, seen ") ||
 			!strings.Contains(text, "it refuses its changed file of tenants") {
 			t.Errorf("%s: %s", path, text)

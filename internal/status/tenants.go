@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -69,7 +68,7 @@ func (t Tenant) Held() bool {
 	return slices.ContainsFunc(t.Warnings()[:len(t.Obstacles)], func(w Warning) bool { return w.Urgent })
 }
 
-// kindTexts are the states of a tenant by its worst obstacle.
+// kindTexts are the states of a tenant by its worst obstacle, that of no worker first.
 var kindTexts = []kindText{
 	{NoWorker, "without a worker"}, {TenantStopped, "stopped"}, {OperationBlocked, "blocked"},
 	{QueuePaused, "with a paused queue"}, {TenantPaused, "paused by the API"},
@@ -105,26 +104,24 @@ func (t Tenant) Compare(other Tenant) int {
 	return cmp.Or(severity(t)-severity(other), cmp.Compare(t.Name, other.Name))
 }
 
-// Summary counts workers and tenants, and the tenants by their worst obstacle: "2 workers serve 4
-// tenants; 1 stopped, 1 blocked".
+// Summary counts workers, the tenants that they serve, and the tenants by their worst obstacle:
+// "2 workers serve 4 tenants; 1 stopped, 1 blocked".
 func Summary(workers int, tenants []Tenant) string {
-	serve := "serve"
+	states, serve := map[string]int{}, "serve"
 	if workers == 1 {
 		serve = "serves"
 	}
-	text := fmt.Sprintf("%s %s %s", count(int64(workers), "worker"), serve, count(int64(len(tenants)), "tenant"))
-	states := map[string]int{}
 	for _, t := range tenants {
 		states[t.State()]++
 	}
-	var parts []string
+	served := len(tenants) - states[kindTexts[0].text]
+	text := fmt.Sprintf("%s %s %s", count(int64(workers), "worker"), serve, count(int64(served), "tenant"))
+	separator := "; "
 	for _, k := range kindTexts {
 		if n := states[k.text]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, k.text))
+			text += fmt.Sprintf("%s%d %s", separator, n, k.text)
+			separator = ", "
 		}
-	}
-	if len(parts) > 0 {
-		text += "; " + strings.Join(parts, ", ")
 	}
 	return text
 }
