@@ -85,7 +85,8 @@ func (p plot) of(unit string, all []meters.Period) plot {
 		height := int64(0)
 		for i := range p.Parts {
 			if n := period.Counts[p.Parts[i].series]; n > 0 {
-				fmt.Fprintf(&paths[i], "M%d %dV%dh.9V%dz", x, y(height), y(height+n), y(height))
+				top := max(0, min(y(height+n), y(height)-1)) // so that it is seen
+				fmt.Fprintf(&paths[i], "M%d %dV%dh.9V%dz", x, y(height), top, y(height))
 				p.Parts[i].Sum, height = p.Parts[i].Sum+n, height+n
 			}
 		}
