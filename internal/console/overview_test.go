@@ -23,7 +23,10 @@ import (
 )
 
 // hang has the commands of a client wait for the end of their contexts while it is on.
-type hang struct{ on atomic.Bool }
+type hang struct {
+	on  atomic.Bool
+	end chan struct{} // closed at the end of the test
+}
 
 func (h *hang) DialHook(next redis.DialHook) redis.DialHook { return next }
 
@@ -44,8 +47,11 @@ func (h *hang) wait(ctx context.Context, next func() error) error {
 	if _, bounded := ctx.Deadline(); !bounded {
 		return errors.New("a command that nothing bounds")
 	}
-	<-ctx.Done()
-	return ctx.Err()
+	select {
+	case <-ctx.Done():
+	case <-h.end:
+	}
+	return errors.New("no answer")
 }
 
 // TestPagesWhileRedisHangs checks that the first page and that of a tenant answer with what the worker
@@ -55,7 +61,8 @@ func TestPagesWhileRedisHangs(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		t.Run(fmt.Sprint("read before ", known), func(t *testing.T) {
 			t.Parallel()
-			h := new(hang)
+			h := &hang{end: make(chan struct{})}
+			t.Cleanup(func() { close(h.end) })
 			h.on.Store(!known)
 			p := newPages(t, func(c *console.Config) {
 				c.Redis.AddHook(h)
