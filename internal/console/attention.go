@@ -56,21 +56,14 @@ func (s *site) overview(ctx context.Context, only string) (o overview, err error
 	}
 	for _, w := range f.sessions {
 		served := len(w.Tenants)
-		w.Tenants = slices.DeleteFunc(slices.Clone(w.Tenants), func(t ledger.Tenant) bool { return !user.MayTenant(string(t)) })
+		others := func(t ledger.Tenant) bool { return !user.MayTenant(string(t)) }
+		w.Tenants = slices.DeleteFunc(slices.Clone(w.Tenants), others)
 		if len(w.Tenants) > 0 || served == 0 {
 			o.sessions = append(o.sessions, w)
 		}
 	}
 	o.Workers = len(o.sessions)
 	return o, err
-}
-
-// fleet is the state of all workers and tenants, those without a worker included.
-type fleet struct {
-	at       time.Time       // zero: it was never read
-	tenants  []status.Tenant // by name
-	sessions []ledger.Session
-	err      error // of the last reading; the rest is from the one before
 }
 
 const (

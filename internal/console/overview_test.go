@@ -31,7 +31,9 @@ type hang struct {
 func (h *hang) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (h *hang) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error { return h.wait(ctx, func() error { return next(ctx, cmd) }) }
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return h.wait(ctx, func() error { return next(ctx, cmd) })
+	}
 }
 
 func (h *hang) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
@@ -93,7 +95,8 @@ func TestPagesWhileRedisHangs(t *testing.T) {
 // TestOverviewOfAUser checks that a user sees neither tenants nor workers nor numbers of others.
 func TestOverviewOfAUser(t *testing.T) {
 	d := newDesk(t)
-	for id, served := range map[ledger.SessionID][]ledger.Tenant{livingWorker: {"default", "secret"}, "worker0000000001": {"secret"}} {
+	for id, served := range map[ledger.SessionID][]ledger.Tenant{livingWorker: {"default", "secret"},
+		"worker0000000001": {"secret"}} {
 		_, err := d.ledger.Renew(t.Context(), ledger.Session{ID: id, Host: "host-" + string(id[15:]), Tenants: served})
 		mustNot(t, err)
 	}

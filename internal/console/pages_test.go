@@ -45,7 +45,8 @@ func newPages(t *testing.T, changes ...func(*console.Config)) pages {
 		}
 	})
 	var log bytes.Buffer
-	cfg := console.Config{Redis: rdb, Ledger: ledger.New(rdb), Unsigned: web.Reader, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	cfg := console.Config{Redis: rdb, Ledger: ledger.New(rdb),
+		Unsigned: web.Reader, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	for _, change := range changes {
 		change(&cfg)
 	}

@@ -49,7 +49,8 @@ func roundTrips(t *testing.T, n int) map[string]int64 {
 		m.WatchRedis(p.rdb, l, func() []tenant.Announced { return settings }, slog.New(slog.DiscardHandler))
 		cfg := console.Config{Redis: p.rdb, Ledger: l, Unsigned: web.Reader,
 			Tenants: func() []console.Tenant { return tenants }}
-		for path, h := range map[string]http.Handler{"/metrics": m.Handler(), "/": console.Pages(cfg), "/runs": console.Pages(cfg),
+		for path, h := range map[string]http.Handler{"/metrics": m.Handler(), "/": console.Pages(cfg),
+			"/runs":    console.Pages(cfg),
 			"/tenants": console.Pages(cfg)} {
 			before := count.Load()
 			if w := do(h, http.MethodGet, path, nil); w.Code != http.StatusOK {

@@ -43,6 +43,14 @@ type site struct {
 	reads     *rate.Limiter // of the API
 }
 
+// fleet is the state of all workers and tenants, those without a worker included.
+type fleet struct {
+	at       time.Time       // zero: it was never read
+	tenants  []status.Tenant // by name
+	sessions []ledger.Session
+	err      error // of the last reading; the rest is from the one before
+}
+
 // page is a page with the data of the layout around it.
 type page struct {
 	Title   string

@@ -8,6 +8,7 @@ import (
 	_ "embed"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -90,14 +91,12 @@ var addScript = redis.NewScript(addText)
 // the events that were not added are part of the next flush.
 func (m *Meters) Flush(ctx context.Context, rdb redis.UniversalClient) error {
 	m.mu.Lock()
-	changed := map[string]Counts{}
-	for name, counts := range m.tenants {
-		if counts != (Counts{counts[Allowed]}) {
-			changed[name] = counts
-		}
-	}
+	all := maps.Clone(m.tenants)
 	m.mu.Unlock()
-	for name, counts := range changed {
+	for name, counts := range all {
+		if counts == (Counts{Allowed: counts[Allowed]}) {
+			continue
+		}
 		args := make([]any, series)
 		for s, n := range counts {
 			args[s] = n
