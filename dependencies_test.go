@@ -53,7 +53,7 @@ var rooms = map[string]room{
 	"internal/ledger":     {4860, "untrusted"},
 	"internal/ledgertest": {150, "ledger"},
 	"internal/logtest":    {50, ""},
-	"internal/meters":     {160, ""},
+	"internal/meters":     {165, ""},
 	"internal/metrics":    {700, "apiclient health ledger pace redisconn status sweep tenant"},
 	"internal/otlptest":   {150, ""},
 	"internal/pace":       {1600, "untrusted"},

@@ -56,8 +56,8 @@ func (h *hang) wait(ctx context.Context, next func() error) error {
 	return errors.New("no answer")
 }
 
-// TestPagesWhileRedisHangs checks that the first page and that of a tenant answer with what the worker
-// knows, and do not say that all is well.
+// TestPagesWhileRedisHangs checks that the first page and that of a tenant answer with what the
+// worker knows, and do not say that all is well.
 func TestPagesWhileRedisHangs(t *testing.T) {
 	t.Parallel()
 	for _, known := range []bool{true, false} {

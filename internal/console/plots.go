@@ -14,8 +14,8 @@ type plots struct {
 	Rows  []meters.Period // those with numbers
 }
 
-// plot is a chart of consecutive periods, for templates/plots.html: a bar for each, of one part upon
-// the other. Its width is the number of periods, its height 100.
+// plot is a chart of consecutive periods, for templates/plots.html: a bar for each, of one part
+// upon the other. Its width is the number of periods, its height 100.
 type plot struct {
 	Title, Unit string
 	From, To    string // times of the axis

@@ -82,8 +82,8 @@ func roundTrips(t *testing.T, n int) map[string]int64 {
 	return read()
 }
 
-// TestManyTenants checks that each tenant is on one of the first pages, held ones before the others,
-// and that a tenant's page names one that is unknown.
+// TestManyTenants checks that each tenant is on one of the first pages, held ones before the
+// others, and that a tenant's page names one that is unknown.
 func TestManyTenants(t *testing.T) {
 	p := newPages(t)
 	var tenants []console.Tenant

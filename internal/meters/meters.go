@@ -1,6 +1,7 @@
 // Package meters counts the rows, requests and DNS verdicts of tenants, for the plots of the pages:
 // those of the last hour by minute, and of the last day by quarter of an hour. All workers add to
-// the same counters in Redis, in less than 10 kB a tenant. A tenant that does nothing costs nothing.
+// the same counters in Redis, in less than 10 kB a tenant. A tenant that does nothing costs
+// nothing.
 package meters
 
 import (
@@ -46,7 +47,8 @@ type Meters struct {
 // New returns meters that have counted nothing.
 func New() *Meters { return &Meters{tenants: map[string]Counts{}} }
 
-// Add adds to a counter of the tenant. Allowed is added while its rate is in force, for each minute.
+// Add adds to a counter of the tenant. Allowed is what its rate allows in a minute: it is added when
+// the rate comes into force, and subtracted at its end.
 func (m *Meters) Add(tenant string, s Series, n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,8 +124,8 @@ type Period struct {
 	Counts
 }
 
-// Read reads the last hour of a tenant by minute, and the last day by quarter of an hour, the oldest
-// period first. The last ones go on.
+// Read reads the last hour of a tenant by minute, and the last day by quarter of an hour, the
+// oldest period first. The last ones go on.
 func Read(ctx context.Context, rdb redis.UniversalClient, tenant string) (hour, day []Period, err error) {
 	key, rings := keys(tenant), [2]*redis.MapStringStringCmd{}
 	var clock *redis.TimeCmd
@@ -138,8 +140,8 @@ func Read(ctx context.Context, rdb redis.UniversalClient, tenant string) (hour, 
 	return periods(rings[0].Val(), now, 60, 60), periods(rings[1].Val(), now, 900, 96), nil
 }
 
-// periods returns the last n periods, of so many seconds, of a ring: a hash whose field NUMBER modulo
-// n has the number of a period and its counts.
+// periods returns the last n periods, of so many seconds, of a ring: a hash whose field NUMBER
+// modulo n has the number of a period and its counts.
 func periods(ring map[string]string, now, seconds, n int64) (all []Period) {
 	for number := now/seconds - n + 1; number <= now/seconds; number++ {
 		p := Period{At: time.Unix(number*seconds, 0).UTC()}

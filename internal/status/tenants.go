@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -114,14 +115,16 @@ func Summary(workers int, tenants []Tenant) string {
 	for _, t := range tenants {
 		states[t.State()]++
 	}
-	served := len(tenants) - states[kindTexts[0].text]
-	text := fmt.Sprintf("%s %s %s", count(int64(workers), "worker"), serve, count(int64(served), "tenant"))
-	separator := "; "
+	var held []string
 	for _, k := range kindTexts {
 		if n := states[k.text]; n > 0 {
-			text += fmt.Sprintf("%s%d %s", separator, n, k.text)
-			separator = ", "
+			held = append(held, fmt.Sprintf("%d %s", n, k.text))
 		}
+	}
+	served := len(tenants) - states[kindTexts[0].text]
+	text := fmt.Sprintf("%s %s %s", count(int64(workers), "worker"), serve, count(int64(served), "tenant"))
+	if len(held) > 0 {
+		text += "; " + strings.Join(held, ", ")
 	}
 	return text
 }
