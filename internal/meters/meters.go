@@ -47,8 +47,8 @@ type Meters struct {
 // New returns meters that have counted nothing.
 func New() *Meters { return &Meters{tenants: map[string]Counts{}} }
 
-// Add adds to a counter of the tenant. Allowed is what its rate allows in a minute: it is added when
-// the rate comes into force, and subtracted at its end.
+// Add adds to a counter of the tenant. Allowed is what its rate allows in a minute: it is added
+// when the rate comes into force, and subtracted at its end.
 func (m *Meters) Add(tenant string, s Series, n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
