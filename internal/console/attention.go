@@ -55,10 +55,9 @@ func (s *site) overview(ctx context.Context, only string) (o overview, err error
 		o.Warnings = append(o.Warnings, t.Warnings()...)
 	}
 	for _, w := range f.sessions {
-		served := len(w.Tenants)
 		others := func(t ledger.Tenant) bool { return !user.MayTenant(string(t)) }
 		w.Tenants = slices.DeleteFunc(slices.Clone(w.Tenants), others)
-		if len(w.Tenants) > 0 || served == 0 {
+		if len(w.Tenants) > 0 || user.Everywhere() {
 			o.sessions = append(o.sessions, w)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"orgops/internal/tenant"
 )
 
-// TestTenantsInOrder checks that tenants which are held come first, then others that need attention,
-// and that the summary counts them by what holds them.
+// TestTenantsInOrder checks that tenants which are held come first, then others that need
+// attention, and that the summary counts them by what holds them.
 func TestTenantsInOrder(t *testing.T) {
 	held := func(kinds ...status.ObstacleKind) (all []status.Obstacle) {
 		for _, kind := range kinds {
