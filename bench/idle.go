@@ -150,8 +150,8 @@ func (l idleLoad) measure(ctx context.Context, s *store, workers []*shipped) (id
 
 // pagesOf reads the pages of a worker, each twice: parts of them are cached for a while.
 func pagesOf(ctx context.Context, w *shipped) ([]idlePage, error) {
-	pages := []idlePage{{Path: "/metrics", Aim: aimProbe}, {Path: "/readyz", Aim: aimProbe}, {Path: "/runs", Aim: aimPage},
-		{Path: "/tenants", Aim: aimPage}}
+	pages := []idlePage{{Path: "/metrics", Aim: aimProbe}, {Path: "/readyz", Aim: aimProbe}, {Path: "/", Aim: aimPage},
+		{Path: "/runs", Aim: aimPage}, {Path: "/tenants", Aim: aimPage}}
 	for i := range pages {
 		p, at := &pages[i], w.pages
 		if p.Aim == aimProbe {

@@ -58,9 +58,10 @@ type grammar struct {
 		Retry   retryCommand   `cmd:"" help:"Submit the failed rows again, as a run of their own."`
 	} `cmd:"" help:"Inspect and control runs."`
 	Tenant struct {
-		Stop  stopCommand  `cmd:"" help:"Stop a tenant: send no PATCH, POST or DELETE until it is started again."`
-		Start startCommand `cmd:"" help:"Start a stopped tenant."`
-	} `cmd:"" help:"Stop and start tenants."`
+		Show  tenantShowCommand `cmd:"" help:"Show tenants: whether they work, what they do, which are held and why."`
+		Stop  stopCommand       `cmd:"" help:"Stop a tenant: send no PATCH, POST or DELETE until it is started again."`
+		Start startCommand      `cmd:"" help:"Start a stopped tenant."`
+	} `cmd:"" help:"Show, stop and start tenants."`
 	Access struct {
 		New accessCommand `cmd:"" help:"Print a new token, and its entry for the access file."`
 	} `cmd:"" help:"Give people and programs access to the pages and the intake."`

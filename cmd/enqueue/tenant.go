@@ -3,13 +3,16 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/user"
+	"slices"
 	"time"
 
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
+	"orgops/internal/meters"
 	"orgops/internal/pace"
 	"orgops/internal/status"
 	"orgops/internal/tenant"
@@ -19,6 +22,105 @@ import (
 // oneTenant is the argument of commands for a tenant.
 type oneTenant struct {
 	Tenant string `arg:"" help:"Name of the tenant."`
+}
+
+type tenantShowCommand struct {
+	Tenant string `arg:"" optional:"" help:"Name of the tenant (default: all tenants)."`
+}
+
+func (*tenantShowCommand) Help() string {
+	return `Of all tenants, those that are held come first, then others that need attention, each with the reason and the remedy. A tenant that
+is named is shown with its rate, last hour, last sweep, workers, and who did what to it.
+
+Example:
+
+    enqueue tenant show acme`
+}
+
+func (c *tenantShowCommand) Run(ctx context.Context, t *tool) error {
+	if err := ifGiven(c.Tenant, tasks.CheckTenant); err != nil {
+		return cli.Usage(err)
+	}
+	if err := t.connectToRead(ctx); err != nil {
+		return err
+	}
+	var settings tenant.Announced
+	if c.Tenant != "" {
+		var err error
+		if settings, _, err = t.served(ctx, c.Tenant, false); err != nil {
+			return err
+		}
+	}
+	sessions, noSessions := t.ledger.Sessions(ctx)
+	known, noTenants := t.ledger.Tenants(ctx)
+	open, noRows := t.ledger.OpenByTenant(ctx)
+	if err := cmp.Or(noSessions, noTenants, noRows); err != nil {
+		return err
+	}
+	for _, s := range sessions {
+		known = append(known, s.Tenants...)
+	}
+	names := []string{c.Tenant}
+	if c.Tenant == "" {
+		names = nil
+		for _, name := range known {
+			names = append(names, string(name))
+		}
+		slices.Sort(names)
+	}
+	all, err := status.ReadTenants(ctx, t.redis, slices.Compact(names), status.FleetOf(sessions))
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(all, status.Tenant.Compare)
+	if t.JSON {
+		for _, one := range all {
+			err = errors.Join(err, t.printJSON(one))
+		}
+		return err
+	}
+	if c.Tenant == "" {
+		fmt.Fprintln(t.Stdout, status.Summary(len(sessions), all)+".")
+	}
+	for _, one := range all {
+		fmt.Fprintf(t.Stdout, "tenant %s: %s; %s\n", one.Name, one.State(), status.OpenText(open[one.Name]))
+		for _, w := range one.Warnings() {
+			fmt.Fprintf(t.Stdout, "  %s; %s\n", w.What, w.Fix)
+		}
+	}
+	if c.Tenant == "" {
+		return nil
+	}
+	return t.printDetails(ctx, all[0], settings, sessions)
+}
+
+// printDetails prints what the line of a tenant does not have.
+func (t *tool) printDetails(ctx context.Context, one status.Tenant, settings tenant.Announced,
+	sessions []ledger.Session) error {
+	_, used, noRate := one.RateUsed(settings)
+	hour, _, noHour := meters.Read(ctx, t.redis, one.Name)
+	var sum meters.Counts
+	for _, minute := range hour {
+		for s, n := range minute.Counts {
+			sum[s] += n
+		}
+	}
+	table := status.NewTable(t.Stdout)
+	table.Line("last hour", fmt.Sprintf("%d rows done or unchanged, %d failed; %d requests, and %d refused (429)",
+		sum[meters.Good], sum[meters.Failed], sum[meters.Answered], sum[meters.Refused]))
+	table.Line("rate", used)
+	if one.Sweep != nil {
+		table.Line("last sweep", one.Sweep.String())
+	}
+	for _, s := range sessions {
+		if slices.Contains(s.Tenants, ledger.Tenant(one.Name)) {
+			table.Line("worker", status.WorkerText(s, time.Now()))
+		}
+	}
+	for _, act := range one.Acts {
+		table.Line("act", act.String())
+	}
+	return errors.Join(noRate, noHour, table.Flush())
 }
 
 type stopCommand struct {

@@ -241,7 +241,7 @@ func (f *fleet) looks(remembered string) {
 	domain := f.rowsOf("domains.csv")[0]
 	for _, args := range [][]string{
 		{"runs", "list"}, {"runs", "show", "held"}, {"runs", "show", "held", "--open"}, {"runs", "show", "domains"},
-		{"runs", "follow", "clients"},
+		{"runs", "follow", "clients"}, {"tenant", "show"}, {"tenant", "show", "default"},
 		{"runs", "failed", "cancelled"}, {"domains", "show", "--org", domain[0], domain[1]},
 		{"domains", "history", remembered},
 	} {

@@ -122,6 +122,7 @@ func (o operated) signsIn(t *testing.T, b *browser) {
 // axe-core finds no violation.
 func (o operated) looksWell(t *testing.T, b *browser, axe string) {
 	pages := []struct{ name, path string }{
+		{"overview", "/"},
 		{"runs", "/runs"},
 		{"run-ended", runPath(sampleRun)},
 		{"run", runPath(slowRun)},
@@ -222,14 +223,14 @@ func (o operated) keyboard(t *testing.T, b *browser) {
 	tab.open("/runs", "main h1")
 	const focused = "document.activeElement.innerText"
 	var seen []string
-	for range 5 {
+	for range 6 {
 		tab.press(kb.Tab)
 		seen = append(seen, strings.TrimSpace(evaluate[string](tab, focused)))
 		if !evaluate[bool](tab, "document.activeElement.getBoundingClientRect().left >= 0") {
 			t.Errorf("%q has the focus, and is not to be seen", seen[len(seen)-1])
 		}
 	}
-	if got := strings.Join(seen, ", "); got != "Skip to content, Runs, Domains, Tenants, Queues" {
+	if got := strings.Join(seen, ", "); got != "Skip to content, Overview, Runs, Domains, Tenants, Queues" {
 		t.Errorf("by Tab one comes to %s", got)
 	}
 	tab.open("/runs", "main h1")

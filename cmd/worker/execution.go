@@ -17,12 +17,11 @@ import (
 	"orgops/internal/events"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/metrics"
+	"orgops/internal/meters"
 	"orgops/internal/pace"
 	"orgops/internal/queues"
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
-	"orgops/internal/tracing"
 	"orgops/internal/workers"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
@@ -35,8 +34,9 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (*execution, 
 	c.engine = engine.New(engine.Config{
 		Tenant: name, Ledger: w.ledger, Session: w.session, Handlers: w.handlers(t, notifier), Stopping: t.stopping,
 		Block: t.limiter.Block, Alone: &w.alone, Logger: w.logger,
-		Observe: func(ctx context.Context, kind ledger.Kind, outcome ledger.Outcome, _ int, took time.Duration) {
+		Observe: func(ctx context.Context, kind ledger.Kind, outcome ledger.Outcome, rows int, took time.Duration) {
 			w.metrics.Task(t.Name, metricType(kind), string(outcome), took)
+			w.meterRows(t.Name, outcome, rows)
 			w.traces.Ended(ctx, string(outcome))
 		},
 	})
@@ -57,6 +57,16 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (*execution, 
 	})
 	return c, queues.Queue{Name: queue, Tenant: t.Name, Config: engine.ServerConfig(places),
 		Handler: w.traces.Traced(c.engine), Full: fullAt}
+}
+
+// meterRows counts rows that an execution has settled, for the plots of the pages.
+func (w *worker) meterRows(tenant string, outcome ledger.Outcome, rows int) {
+	switch {
+	case engine.Succeeded(outcome):
+		w.meters.Add(tenant, meters.Good, int64(rows))
+	case engine.Settles(outcome):
+		w.meters.Add(tenant, meters.Failed, int64(rows))
+	}
 }
 
 // revokeConcurrency is how many revocations query DNS at a time: each queries all servers twice.
@@ -80,7 +90,7 @@ func rowPlaces(rate pace.Rate) int { return dnsConcurrency + sweepConcurrency + 
 // handlers returns the handlers of all kinds.
 func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]engine.Handler {
 	name, logger := ledger.Tenant(t.Name), w.logger.With("tenant", t.Name)
-	api, timeout, dns := t.api, t.api.Timeout(), observedDNS{t.dns, w.metrics, w.traces, t.Name}
+	api, timeout, dns := t.api, t.api.Timeout(), observedDNS{t.dns, w, t.Name}
 	states := &sweep.States{Tenant: t.Name, Store: sweep.NewStore(w.redis, t.Name), Notifier: notifier,
 		Keep: t.Cron.String() != ""}
 	verify := handlers.VerifyConfig{
@@ -105,7 +115,7 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 			Submit: submitRow(w.ledger, name),
 		}),
 		handlers.Revoke: handlers.NewRevoke(handlers.RevokeConfig{
-			API: api, DNS: revokeDNS{dns, observedDNS{t.disprover, w.metrics, w.traces, t.Name}}, States: states, Rules: t.Rules,
+			API: api, DNS: revokeDNS{dns, observedDNS{t.disprover, w, t.Name}}, States: states, Rules: t.Rules,
 			Places: handlers.NewPlaces(revokeConcurrency, 0), NoServers: t.OnLoopback() && t.Mode == dnscheck.ModeResolvers,
 			RequestTimeout: timeout, Logger: logger,
 		}),
@@ -148,13 +158,15 @@ func metricType(k ledger.Kind) string {
 
 // about returns the life of this process, as the ledger shows it.
 func (w *worker) about() ledger.Session {
-	s := ledger.Session{ID: w.session, Version: version, Protocol: engine.Protocol,
-		Kinds: slices.Sorted(maps.Keys(handlers.Released(1)))}
+	s := ledger.Session{ID: w.session, Version: version, Host: w.host, Protocol: engine.Protocol, Started: w.started,
+		Refused: w.file != nil && w.file.refused.Load(), Kinds: slices.Sorted(maps.Keys(handlers.Released(1)))}
 	if w.clock.Load() != nil {
 		return s // it executes nothing
 	}
 	for _, t := range w.tenants() {
 		s.Tenants = append(s.Tenants, ledger.Tenant(t.Name))
+		s.Busy += t.execution.engine.Running()
+		s.Places += rowPlaces(t.Limit.Rate)
 	}
 	return s
 }
@@ -228,9 +240,8 @@ func endOf(run ledger.Run) events.Event {
 // observedDNS counts and traces the verdicts of a tenant's checker.
 type observedDNS struct {
 	*dnscheck.Checker
-	metrics *metrics.Metrics
-	traces  *tracing.Tracing
-	tenant  string
+	worker *worker
+	tenant string
 }
 
 // Check implements handlers.DNS, with Prove and Disprove.
@@ -260,11 +271,12 @@ func (d revokeDNS) Disprove(ctx context.Context, host, token string) (dnscheck.V
 func (d observedDNS) observe(ctx context.Context, span string,
 	check func(ctx context.Context, host, token string) (dnscheck.Verdict, error),
 	host, token string) (dnscheck.Verdict, error) {
-	ctx, traced := d.traces.DNS(ctx, span)
+	ctx, traced := d.worker.traces.DNS(ctx, span)
 	v, err := check(ctx, host, token)
 	traced(v, err)
 	if err == nil {
-		d.metrics.Verdict(d.tenant, v.State.String(), string(v.Reason))
+		d.worker.metrics.Verdict(d.tenant, v.State.String(), string(v.Reason))
+		d.worker.meters.Add(d.tenant, meters.Unknown+meters.Series(v.State), 1) // of the same order
 	}
 	return v, err
 }

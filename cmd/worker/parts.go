@@ -46,6 +46,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 		MaxConns: rowPlaces(t.Limit.Rate) + scan.Parallel, // one for each request that can be waiting for an answer
 		Observe: func(operation string, status int, took time.Duration) {
 			w.metrics.APIRequest(t.Name, operation, status, took)
+			w.meters.Request(t.Name, status)
 		},
 		Trace:  w.traces.Request,
 		Failed: problems.Note,

@@ -178,9 +178,10 @@ func TestReload(t *testing.T) {
 			t.Errorf("metrics with %s: %t, want %t", text, !want, want)
 		}
 	}
-	if _, page := p.page("http-addr", "/tenants"); !strings.Contains(page, `id="tenant-added"`) ||
-		!strings.Contains(page, "200/s") {
-		t.Errorf("the page of tenants:\n%s", page)
+	for name, want := range map[string]string{"added": `id="tenant-added"`, "faster": "200/s"} {
+		if _, page := p.page("http-addr", "/tenants?tenant="+name); !strings.Contains(page, want) {
+			t.Errorf("the page of tenant %s:\n%s", name, page)
+		}
 	}
 	d.handIn(ledger.NewRun{ID: "late", Tenant: "gone"}, tasks.TypeUpdate, box.SeedUpdates(1))
 	time.Sleep(1500 * time.Millisecond) // a dispatcher would have released the row

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"math"
 	"net/url"
 	"sync"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"orgops/internal/deliveries"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/meters"
 )
 
 // start runs the parts of a tenant until ctx ends or the tenant is stopped, and serves its
@@ -24,6 +26,11 @@ func (w *worker) start(ctx context.Context, t *served, delay time.Duration) {
 	for _, doubt := range t.Warnings() {
 		t.logger.WarnContext(ctx, "suspicious setting", "setting", doubt)
 	}
+	allowed := int64(0) // a minute; 0: any number
+	if rate, _ := t.Limit.Effective(); !rate.IsUnlimited() {
+		allowed = int64(math.Round(60 * rate.PerSecond()))
+	}
+	w.meters.Add(t.Name, meters.Allowed, allowed)
 	t.forget = w.metrics.WatchTenant(t.Name, t.api)
 	for _, q := range t.queues {
 		w.queues.Add(q)
@@ -41,6 +48,7 @@ func (w *worker) start(ctx context.Context, t *served, delay time.Duration) {
 	t.end = func() {
 		cancel()
 		parts.Wait() // until the dispatcher has given up its lease
+		w.meters.Add(t.Name, meters.Allowed, -allowed)
 	}
 }
 

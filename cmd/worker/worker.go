@@ -25,6 +25,7 @@ import (
 	"orgops/internal/health"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/meters"
 	"orgops/internal/metrics"
 	"orgops/internal/pace"
 	"orgops/internal/queues"
@@ -56,6 +57,9 @@ type worker struct {
 	session  ledger.SessionID
 	order    *workers.Order // nil before work
 	metrics  *metrics.Metrics
+	meters   *meters.Meters
+	started  time.Time
+	host     string           // its name, for people; empty: unknown
 	traces   *tracing.Tracing // nil: nothing is traced
 	// schemaEvery is how often the version of the data in Redis is read.
 	schemaEvery time.Duration
@@ -93,10 +97,12 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	measured := metrics.New(registry)
 	build := cli.ReadBuild(version, commit)
 	measured.BuildInfo(build.Version, build.Commit)
+	host, _ := os.Hostname()
 	w := &worker{
 		settings: s, logger: logger, redis: client, permits: permits, pages: pages,
 		queue:  asynq.NewClientFromRedisClient(client),
 		ledger: ledger.New(client), session: ledger.NewSessionID(), metrics: measured, traces: traces,
+		meters: meters.New(), started: time.Now().UTC(), host: host,
 		schemaEvery: schemaEvery,
 	}
 	w.queues = queues.New(queues.Config{

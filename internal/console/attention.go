@@ -1,112 +1,148 @@
 package console
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"orgops/internal/deliveries"
+	"orgops/internal/health"
 	"orgops/internal/ledger"
-	"orgops/internal/redisconn"
 	"orgops/internal/status"
+	"orgops/internal/web"
+	"orgops/tasks"
 )
 
-// attention is a warning.
-type attention struct {
-	Tenant string // "": it is about this worker, or Redis
-	Tone   string // a class of ops.css: bad, wait
-	What   string
-	Then   string // the remedy, or the next step
-	Path   string // of the page with more about it; "": none
-}
-
-// overview is the state of all tenants that have work, or of one of them.
-type overview struct {
-	Warnings []attention
-	Tenants  []string        // all that are known
-	Workers  int             // that live
-	held     map[string]bool // tenants of which no row is executed until somebody acts
-}
-
-// overview reads the state of all known tenants, or of one of them.
-func (s *site) overview(ctx context.Context, only string) (o overview, err error) {
-	if o.Tenants, err = s.tenantNames(ctx, nil); err != nil {
-		return o, err
-	}
-	slices.Sort(o.Tenants)
-	wanted := o.Tenants
-	if only != "" {
-		wanted = slices.DeleteFunc(slices.Clone(o.Tenants), func(name string) bool { return name != only })
-	}
-	sessions, err := s.Ledger.Sessions(ctx)
-	if err != nil {
-		return o, err
-	}
-	fleet := status.FleetOf(sessions)
-	o.Workers, o.held = len(sessions), map[string]bool{}
-	states, found := make([]status.Tenant, len(wanted)), make([][]attention, len(wanted))
-	err = redisconn.Batch(ctx, s.Redis, len(wanted), func(i int, rdb redis.UniversalClient) (err error) {
-		states[i], found[i], err = attentionOf(ctx, rdb, wanted[i], fleet)
-		return err
-	})
-	for _, t := range states {
-		o.held[t.Name] = slices.ContainsFunc(t.Obstacles, func(o status.Obstacle) bool {
-			return o.Kind != status.TenantPaused && o.Kind != status.OperationPaused
-		})
-	}
-	o.Warnings = append(s.faults(), slices.Concat(found...)...)
-	return o, err
-}
-
 // faults returns the warnings about this worker and the data in Redis.
-func (s *site) faults() (all []attention) {
+func (s *site) faults() (all []status.Warning) {
 	if s.Faults == nil {
 		return nil
 	}
 	for _, f := range s.Faults() {
-		all = append(all, attention{Tone: "bad", What: capital(printable(f.Text)), Then: capital(f.Fix)})
+		all = append(all, status.Warning{Urgent: true, What: f.Text, Fix: f.Fix})
 	}
 	return all
 }
 
-// attentionOf reads the state of a tenant, and returns its warnings.
-func attentionOf(ctx context.Context, rdb redis.UniversalClient, tenant string,
-	fleet status.Fleet) (t status.Tenant, all []attention, err error) {
-	t, err = status.ReadDetails(ctx, rdb, tenant, fleet)
-	warn := func(tone, what, then, path string) {
-		all = append(all, attention{tenant, tone, capital(what), capital(then), path})
-	}
-	for _, o := range t.Obstacles {
-		tone := "bad"
-		if o.Kind == status.TenantPaused || o.Kind == status.OperationPaused {
-			tone = "wait"
+// overview is the state of the tenants that a user may see, or of one of them.
+type overview struct {
+	Warnings []status.Warning // those that are not about one tenant first
+	Tenants  []string         // all that are known
+	Workers  int              // that live
+	At       time.Time        // of the reading; zero: Redis was never read
+	held     map[string]bool  // tenants of which no row is executed until somebody acts
+	states   []status.Tenant
+	sessions []ledger.Session
+}
+
+// overview returns the state of all known tenants, or of one of them. With an error it is that of
+// the last reading.
+func (s *site) overview(ctx context.Context, only string) (o overview, err error) {
+	f, err := s.readFleet(ctx)
+	o.held, o.Warnings, o.At = map[string]bool{}, s.faults(), f.at
+	user := web.Of(ctx).User
+	for _, t := range f.tenants {
+		if !user.MayTenant(t.Name) {
+			continue
 		}
-		warn(tone, printable(o.What), o.Fix, "")
+		o.Tenants = append(o.Tenants, t.Name)
+		if only != "" && t.Name != only {
+			continue
+		}
+		o.states, o.held[t.Name] = append(o.states, t), t.Held()
+		o.Warnings = append(o.Warnings, t.Warnings()...)
 	}
-	if t.Ticks != nil && t.Ticks.Skipped.Tick != 0 && t.Ticks.Skipped.Tick == t.Ticks.Tick {
-		warn("wait", "a sweep was skipped: "+status.SkippedTick(t.Ticks.Skipped),
-			"the next scheduled sweep starts once the cause is gone", "")
+	for _, w := range f.sessions {
+		others := func(t ledger.Tenant) bool { return !user.MayTenant(string(t)) }
+		w.Tenants = slices.DeleteFunc(slices.Clone(w.Tenants), others)
+		if len(w.Tenants) > 0 || user.Everywhere() {
+			o.sessions = append(o.sessions, w)
+		}
 	}
-	if s := t.Sweep; s != nil && s.Lost > 0 {
-		warn("bad", fmt.Sprintf("the sweep of %s found %s lost: the proven record is gone for the grace period",
-			status.Stamp(s.Tick), plural(s.Lost, "domain", "domains")),
-			"ask the customers to publish it again, or revoke the domains: enqueue domains revoke --tenant "+tenant,
-			runLink(ledger.RunID(s.Run), "", tenant))
+	o.Workers = len(o.sessions)
+	return o, err
+}
+
+const (
+	// fleetPatience is how long a page waits for the fleet before it shows the last reading.
+	fleetPatience = 3 * time.Second
+	// largeFleet is how many tenants are read every largeFleetEvery, and not for each page.
+	largeFleet, largeFleetEvery = 100, 2 * time.Second
+)
+
+// newFleet returns the readings of the fleet.
+func (s *site) newFleet() *health.Poll[fleet] {
+	var last fleet
+	return &health.Poll[fleet]{Within: pageWithin, Patience: fleetPatience,
+		Ask: func(ctx context.Context) fleet {
+			if now, err := s.askFleet(ctx); err == nil {
+				last = now
+			} else {
+				last.err = err
+			}
+			return last
+		},
+		Fresh: func(f fleet, _ time.Duration) time.Duration {
+			if f.err == nil && len(f.tenants) > largeFleet {
+				return largeFleetEvery
+			}
+			return 0
+		},
 	}
-	if s := t.Sweep; s != nil && s.Unknown > 0 {
-		warn("wait", fmt.Sprintf("the sweep of %s got no clear answer for %s", status.Stamp(s.Tick),
-			plural(s.Unknown, "domain", "domains")),
-			"the next sweep checks them again",
-			runLink(ledger.RunID(s.Run), "", tenant))
+}
+
+// readFleet returns the fleet. With an error it is that of the last reading without one, or has
+// the names of this worker's tenants.
+func (s *site) readFleet(ctx context.Context) (fleet, error) {
+	f, since := s.fleet.Get(ctx)
+	if f.at.IsZero() {
+		for _, t := range s.Tenants() {
+			f.tenants = append(f.tenants, status.Tenant{Name: t.Settings.Tenant})
+		}
 	}
-	given, givenErr := deliveries.GivenUp(ctx, rdb, tenant)
-	if given > 0 {
-		warn("wait", plural(given, "webhook delivery was", "webhook deliveries were")+" given up",
-			"fix the receiver, then run the archived tasks in the queue "+deliveries.Queue(tenant)+
-				", which also have the errors", "")
+	if !since.IsZero() {
+		return f, cmp.Or(f.err, fmt.Errorf("no answer since %s", status.Stamp(since)))
 	}
-	return t, all, errors.Join(err, givenErr)
+	return f, f.err
+}
+
+func (s *site) askFleet(ctx context.Context) (f fleet, err error) {
+	if f.sessions, err = s.Ledger.Sessions(ctx); err != nil {
+		return f, err
+	}
+	names, err := s.tenantNames(ctx, f.sessions)
+	if err != nil {
+		return f, err
+	}
+	f.tenants, err = status.ReadTenants(ctx, s.Redis, names, status.FleetOf(f.sessions))
+	f.at = time.Now()
+	return f, err
+}
+
+// tenantNames returns the tenants of this worker and of others, and those that have queues or open
+// runs, in order.
+func (s *site) tenantNames(ctx context.Context, sessions []ledger.Session) (names []string, err error) {
+	for _, t := range s.Tenants() {
+		names = append(names, t.Settings.Tenant)
+	}
+	open, err := s.Ledger.OpenTenants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range sessions {
+		open = append(open, w.Tenants...)
+	}
+	for _, t := range open {
+		names = append(names, string(t))
+	}
+	queues, err := s.Redis.SMembers(ctx, "asynq:queues").Result() // asynq's own function ignores ctx
+	for _, queue := range queues {
+		name, _, _ := strings.Cut(queue, ".")
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	names = slices.DeleteFunc(names, func(name string) bool { return tasks.CheckTenant(name) != nil })
+	return slices.Compact(names), err
 }

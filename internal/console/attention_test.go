@@ -22,7 +22,7 @@ func TestAllIsWell(t *testing.T) {
 	d.handIn("a", "domain:verify", domains(2))
 	says := func(title string, wanted ...string) {
 		t.Helper()
-		page := d.get("/runs")
+		page := d.get("/")
 		if !strings.Contains(page, "<title>"+title+" –") {
 			t.Errorf("the title is not %q", title)
 		}
@@ -33,7 +33,7 @@ func TestAllIsWell(t *testing.T) {
 		}
 	}
 	d.serve()
-	says("Runs", "1 worker runs. All is well.")
+	says("Overview", "All is well 1 worker serves 1 tenant. Tenants default well 2 open rows")
 
 	value, err := json.Marshal(sweep.Summary{Tick: 1_900_000_000, Run: "sweep-7", Lost: 12, Absent: 13, Unknown: 1})
 	mustNot(t, err)
@@ -46,18 +46,22 @@ func TestAllIsWell(t *testing.T) {
 	mustNot(t, err)
 	mustNot(t, d.inspector.ArchiveTask(deliveries.Queue("default"), "1"))
 	d.serve()
-	says("(3) Runs", "3 matters need attention:",
+	says("(3) Overview", "Needs attention 1 worker serves 1 tenant. 3 matters need attention.",
 		"The sweep of 2030-03-17T17:46:40Z found 12 domains lost", "revoke the domains: enqueue domains revoke --tenant default",
-		"got no clear answer for 1 domain", "1 webhook delivery was given up")
-	if page := d.get("/runs"); !strings.Contains(page, `href="/runs/sweep-7?tenant=default"`) {
+		"got no clear answer for 1 domain", "1 webhook event given up", "last sweep: 12 lost, 13 absent, 1 unknown", "webhooks: 0 waiting, 1 given up")
+	if page := d.get("/"); !strings.Contains(page, `href="/runs/sweep-7?tenant=default"`) {
 		t.Error("no link to the sweep")
 	}
 
 	mustNot(t, d.ledger.EndSession(t.Context(), livingWorker))
-	says("(4) Runs", "No worker runs. 4 matters need attention:", "No worker of tenant default",
+	says("(4) Overview", "No worker runs 0 workers serve 0 tenants; 1 without a worker. 4 matters need attention.",
+		"No worker of tenant default",
 		"Start a worker that serves it; rows wait until then")
 	if tenants := plain(d.get("/tenants")); !strings.Contains(tenants, "No worker of tenant default") {
 		t.Errorf("the tenants' page does not say that no worker runs: %s", tenants)
+	}
+	if page := plain(d.get("/runs")); !strings.Contains(page, "4 matters need attention") {
+		t.Errorf("the list of runs does not lead to the warnings: %s", page)
 	}
 	// Its runs need attention too.
 	if page := plain(d.get("/runs?state=unwell")); !strings.Contains(page, "label of a") {
@@ -73,8 +77,8 @@ func TestLostDataIsSaid(t *testing.T) {
 			return []health.Finding{{Level: health.Warning, Text: "Redis lost data", Fix: "compare the runs"}}
 		}
 	})
-	page := plain(text(t, p.do(http.MethodGet, "/runs")))
-	for _, want := range []string{"1 matter needs attention:", "This worker and its Redis Redis lost data Compare the runs"} {
+	page := plain(text(t, p.do(http.MethodGet, "/")))
+	for _, want := range []string{"1 matter needs attention.", "This worker and its Redis Redis lost data Compare the runs"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q: %s", want, page)
 		}

@@ -5,16 +5,18 @@
 // The files, each of which uses those below it:
 //
 //	routes.go         paths and templates of the pages: [Pages]
+//	overview.go       the first page
 //	domains.go        the page of a domain
 //	domain_check.go   checks a domain now
 //	domain_find.go    finds the domain that a request names
 //	domain_record.go  reads domains from the API, at a bounded rate
 //	tenants.go        the page of tenants
+//	plots.go          plots of the last hour and day
 //	run.go            the page of a run
 //	actions.go        cancel, retry, and the other actions
 //	failed.go         the failed rows of a run, as a file
 //	runs.go           the page of all runs, and a run as pages show it
-//	attention.go      warnings about tenants
+//	attention.go      workers, tenants, and the warnings about them
 //	monitor.go        asynqmon
 //	payload.go        tasks of asynqmon
 //	site.go           common to all pages: the layout, time limits, errors, forms

@@ -510,15 +510,17 @@ func TestTenantsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil) // fetches a token
-	status, page := s.do(t, http.MethodGet, "/tenants", nil)
+	status, page := s.do(t, http.MethodGet, "/tenants?tenant=acme", nil)
 	if status != http.StatusOK {
 		t.Errorf("status %d", status)
 	}
-	wantIn(t, page, `id="tenant-acme" data-live`, `id="tenant-other"`, "update_discovery_domain is blocked",
+	_, other := s.do(t, http.MethodGet, "/tenants?tenant=other", nil)
+	wantIn(t, other, `id="tenant-other"`, "shown only on the pages of workers that serve this tenant")
+	wantIn(t, page, `id="tenant-acme" data-live`, "update_discovery_domain is blocked",
 		"403 insufficient_scope &lt;script&gt;", "10/s, burst 5",
 		"ok, fetched at", "Operator 127.0.0.1:", ", perspective default", "unreachable", "0 3 * * *, next at",
 		"https://crm.example", "1 of 480 permits used in the last minute", "No errors since the start",
-		"shown only on the pages of workers that serve this tenant")
+		"No row was settled, no request sent and no domain checked.")
 	wantNotIn(t, page, script, s.box.ClientSecret(), "eyJ")
 }
 

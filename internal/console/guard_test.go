@@ -130,10 +130,11 @@ func TestTenantsOfAUser(t *testing.T) {
 	}
 
 	for user, sees := range map[string]bool{"olga": false, "all": true} {
-		for _, path := range []string{"/runs", "/runs?tenant=other", "/tenants"} {
+		for _, path := range []string{"/", "/runs", "/runs?tenant=other", "/tenants"} {
 			if w := get(user, path); w.Code != 200 ||
-				strings.Contains(w.Body.String(), `id="run-theirs"`) != (sees && path != "/tenants") ||
-				strings.Contains(w.Body.String(), `id="tenant-other"`) != (sees && path == "/tenants") {
+				strings.Contains(w.Body.String(), `id="run-theirs"`) != (sees && strings.HasPrefix(path, "/runs")) ||
+				strings.Contains(w.Body.String(), "/tenants?tenant=other") != (sees && !strings.HasPrefix(path, "/runs")) ||
+				strings.Contains(w.Body.String(), `id="tenant-other"`) != (sees && path == "/") {
 				t.Errorf("%s sees the other tenant on %s, or does not: %d\n%s", user, path, w.Code, plain(w.Body.String()))
 			}
 		}

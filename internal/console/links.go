@@ -44,7 +44,7 @@ func runLink(id ledger.RunID, below, tenant string, parameters ...string) string
 	return link(runPath(id)+below, query)
 }
 
-// tenantsPath returns the page of tenants with that one; empty: the first page.
+// tenantsPath returns the page of a tenant; empty: of their names.
 func tenantsPath(tenant string) string {
 	return link("/tenants", map[string]string{"tenant": tenant})
 }

@@ -45,7 +45,8 @@ func newPages(t *testing.T, changes ...func(*console.Config)) pages {
 		}
 	})
 	var log bytes.Buffer
-	cfg := console.Config{Redis: rdb, Unsigned: web.Reader, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	cfg := console.Config{Redis: rdb, Ledger: ledger.New(rdb),
+		Unsigned: web.Reader, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	for _, change := range changes {
 		change(&cfg)
 	}
@@ -95,9 +96,13 @@ func text(t *testing.T, resp *http.Response) string {
 	return string(body)
 }
 
-func TestRootLeadsToTheRuns(t *testing.T) {
+func TestRoots(t *testing.T) {
 	p := newPages(t)
-	for path, want := range map[string]string{"/": "/runs", "/monitor": "/monitor/"} {
+	support := newPages(t, func(c *console.Config) { c.Unsigned = web.Support })
+	if resp := support.do(http.MethodGet, "/"); resp.Header.Get("Location") != "/domains" {
+		t.Errorf("support is led to %q", resp.Header.Get("Location"))
+	}
+	for path, want := range map[string]string{"/monitor": "/monitor/"} {
 		resp := p.do(http.MethodGet, path)
 		if resp.StatusCode/100 != 3 || resp.Header.Get("Location") != want {
 			t.Errorf("GET %s: %d to %q, want a redirect to %q", path, resp.StatusCode, resp.Header.Get("Location"), want)

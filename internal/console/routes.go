@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"embed"
 	"html/template"
 	"io/fs"
@@ -8,9 +9,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/time/rate"
 
+	"orgops/internal/health"
+	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/web"
 )
@@ -53,13 +57,13 @@ func routes(cfg Config) []web.Route {
 	return table
 }
 
-// home leads to the first page of the user's role: GET /.
+// home is the first page, GET /; users of support are led to theirs.
 func (s *site) home(w http.ResponseWriter, r *http.Request) {
 	if web.Of(r.Context()).User.Role == web.Support {
 		http.Redirect(w, r, "/domains", http.StatusFound)
 		return
 	}
-	http.Redirect(w, r, "/runs", http.StatusFound)
+	s.page("overview", "overview", pageWithin, s.first)(w, r)
 }
 
 // plainPaths answers 404 to a path of a file that has an element . or .., a backslash or a
@@ -81,6 +85,9 @@ var templates embed.FS
 //go:embed static
 var static embed.FS
 
+// openShare bounds the part of the time in which the open rows are read.
+const openShare = 20
+
 func newSite(cfg Config) *site {
 	if cfg.Tenants == nil {
 		cfg.Tenants = func() []Tenant { return nil }
@@ -89,17 +96,29 @@ func newSite(cfg Config) *site {
 		Config: cfg, pages: map[string]*template.Template{}, estimator: status.NewEstimator(cfg.Redis),
 		checks: rate.NewLimiter(rate.Every(checkEvery), checkBurst), reads: rate.NewLimiter(rate.Every(readEvery), readBurst),
 	}
+	s.fleet = s.newFleet()
+	// The open rows may be old: there may be very many runs. Without an answer they are not known.
+	s.openRows = &health.Poll[map[string]ledger.OpenCounts]{Within: time.Minute, Patience: time.Second,
+		Ask: func(ctx context.Context) map[string]ledger.OpenCounts {
+			open, err := s.Ledger.OpenByTenant(ctx)
+			if err != nil {
+				return nil
+			}
+			return open
+		},
+		Fresh: func(_ map[string]ledger.OpenCounts, took time.Duration) time.Duration { return openShare * took },
+	}
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
 		"shown": status.Shown, "whole": status.Whole, "stamp": stamp, "grouped": grouped, "printable": printable,
 		"capital": capital, "tone": toneOf,
-		"runPath": runPath, "runLink": runLink, "domainURL": domainURL, "domainPath": domainPath,
+		"runPath": runPath, "runLink": runLink, "domainURL": domainURL, "domainPath": domainPath, "tenantPath": tenantsPath,
 		"verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName,
 		"answerText": status.AnswerText,
 		"took":       status.Took, "toDo": toDo, "utc": status.Stamp, "percent": percent,
-		"join": strings.Join, "waiting": waiting,
+		"join":    strings.Join,
 		"skipped": status.SkippedTick, "rulesText": status.RulesText,
-	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
-	for _, name := range []string{"problem", "runs", "run", "domains", "tenants"} {
+	}).ParseFS(templates, "templates/layout.html", "templates/parts.html", "templates/plots.html"))
+	for _, name := range []string{"problem", "overview", "runs", "run", "domains", "tenants"} {
 		s.pages[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name+".html"))
 	}
 	return s

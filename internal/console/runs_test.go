@@ -624,9 +624,9 @@ func TestAttention(t *testing.T) {
 	mustNot(t, err)
 	mustNot(t, asynq.NewInspectorFromRedisClient(d.rdb).PauseQueue("default.rows"))
 	d.serve()
-	page := plain(d.get("/runs"))
+	page := plain(d.get("/"))
 	for _, want := range []string{
-		"1 worker runs. 4 matters need attention:",
+		"1 worker serves 1 tenant; 1 blocked. 4 matters need attention.",
 		"The queue default.rows is paused", "Resume it on the page Queues",
 		"The operation verify is blocked: 403: missing scope update:domains",
 		"has asked this tenant to pause (429) until",
@@ -641,7 +641,7 @@ func TestAttention(t *testing.T) {
 	}
 	_, err = limiter.Stop(ctx, "alice", "wrong file")
 	mustNot(t, err)
-	for _, path := range []string{"/runs", "/runs/a", "/tenants"} {
+	for _, path := range []string{"/", "/runs/a", "/tenants"} {
 		if page := plain(d.get(path)); !strings.Contains(page, "stopped by alice at ") ||
 			!strings.Contains(page, "enqueue tenant start default") {
 			t.Errorf("%s does not say who stopped the tenant: %s", path, page)

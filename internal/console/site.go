@@ -15,6 +15,8 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"orgops/internal/health"
+	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/web"
 	"orgops/tasks"
@@ -33,16 +35,26 @@ type site struct {
 	Config
 	pages     map[string]*template.Template // by name: the layout with that page
 	estimator *status.Estimator
+	fleet     *health.Poll[fleet]
+	openRows  *health.Poll[map[string]ledger.OpenCounts] // by tenant; nil: it was never read
 	notices   notices
 	acting    sync.Map      // the runs and tenants with an action in progress
 	checks    *rate.Limiter // of domains, by hand
 	reads     *rate.Limiter // of the API
 }
 
+// fleet is the state of all workers and tenants, those without a worker included.
+type fleet struct {
+	at       time.Time       // zero: it was never read
+	tenants  []status.Tenant // by name
+	sessions []ledger.Session
+	err      error // of the last reading; the rest is from the one before
+}
+
 // page is a page with the data of the layout around it.
 type page struct {
 	Title   string
-	Section string // of the navigation: runs, domains, tenants
+	Section string // of the navigation: overview, runs, domains, tenants
 	User    web.User
 	Version string
 	Notice  string // the result of the action that led here; empty: none did. show sets it

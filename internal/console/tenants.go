@@ -1,38 +1,31 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"math"
 	"net/http"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/deliveries"
 	"orgops/internal/ledger"
-	"orgops/internal/redisconn"
+	"orgops/internal/meters"
 	"orgops/internal/status"
 	"orgops/internal/tenant"
-	"orgops/internal/web"
-	"orgops/tasks"
 )
 
-// tenantsAPage is how many tenants a page has.
-const tenantsAPage = 50
-
 type tenantsPage struct {
-	Tenants []tenantView
-	Names   []string // of all tenants; empty: they are on this page
-	First   string   // path of the first page; empty: this is it
-	Next    string   // path of the page after this one; empty: it is the last
-	Missing string   // the requested tenant if it is unknown
+	Tenant  *tenantView // nil: none of the names is requested
+	Names   []string    // of all tenants
+	Missing string      // the requested tenant if it is unknown
+	Plots   []plots
+	Problem string // why Redis was not read; the rest is what this worker knows
 }
 
 // tenantView shows a tenant. Data that only a worker of the tenant has is empty on the pages of
@@ -46,104 +39,52 @@ type tenantView struct {
 	Workers    int  // that live and serve it
 	Announced  bool // a worker of it was seen
 	Problem    string
-	Warnings   []attention // the worst first
-	Used       float64     // of the limit, a share; below 0: not known
+	Warnings   []status.Warning // the worst first
+	Used       float64          // of the limit, a share; below 0: not known
 	UsedText   string
 	Schedule   string // of sweeps; empty: not known
 	Token      *apiclient.TokenHealth
 	Reach      *Reach // of name servers; nil: not known
 	Resolvers  []dnscheck.ResolverState
-	Deliveries *asynq.QueueInfo // nil: there was never a delivery
+	Waiting    int64 // deliveries of events
 	Errors     []APIError
 }
 
-func (v *tenantView) warn(tone, what, then string) {
-	v.Warnings = append(v.Warnings, attention{Tenant: v.Name, Tone: tone, What: what, Then: then})
+func (v *tenantView) warn(urgent bool, what, fix string) {
+	v.Warnings = append(v.Warnings, status.Warning{Urgent: urgent, What: what, Fix: fix})
 }
 
-// tenants shows the state of the tenants, GET /tenants: those of this worker, then others that
-// have data in this Redis. If there are many, the page begins with the requested tenant.
+// tenants shows the state of the requested tenant, or of the only one, and the names of all:
+// GET /tenants.
 func (s *site) tenants(ctx context.Context, r *http.Request) (title string, data any, err error) {
-	queues, err := asynq.NewInspectorFromRedisClient(s.Redis).Queues()
-	if err != nil {
-		return "", nil, err
+	ctx, cancel := context.WithTimeout(ctx, 2*fleetPatience)
+	defer cancel()
+	o, problem := s.overview(ctx, "")
+	p := tenantsPage{Names: o.Tenants, Missing: r.URL.Query().Get("tenant")}
+	if len(p.Names) == 1 {
+		p.Missing = cmp.Or(p.Missing, p.Names[0])
 	}
-	names, err := s.tenantNames(ctx, queues)
-	if err != nil {
-		return "", nil, err
+	if problem != nil {
+		p.Problem = capital(unread(problem))
+		cancel() // the rest would have to wait too
 	}
-	fleet, err := status.ReadFleet(ctx, s.Ledger)
-	if err != nil {
-		return "", nil, err
+	name := p.Missing
+	if !slices.Contains(p.Names, name) {
+		return "Tenants", p, nil
 	}
-	p, names := pageOfTenants(names, r.URL.Query().Get("tenant"))
-	p.Tenants = make([]tenantView, len(names))
-	err = redisconn.Batch(ctx, s.Redis, len(names), func(i int, rdb redis.UniversalClient) error {
-		p.Tenants[i] = s.viewOfTenant(ctx, rdb, names[i], fleet, queues)
-		return nil
-	})
-	return "Tenants", p, err
+	p.Missing, p.Tenant = "", s.viewOfTenant(ctx, s.Redis, name, status.FleetOf(o.sessions))
+	if hour, day, err := meters.Read(ctx, s.Redis, name); err == nil {
+		p.Plots = []plots{plotsOf("Last hour", "a minute", hour), plotsOf("Last day", "a quarter of an hour", day)}
+	}
+	return "Tenant " + name, p, nil
 }
 
-// pageOfTenants returns the page that begins with a tenant, or has all of them, and its tenants.
-func pageOfTenants(all []string, begin string) (p tenantsPage, names []string) {
-	from := slices.Index(all, begin)
-	if from < 0 {
-		p.Missing = begin
-	}
-	if len(all) <= tenantsAPage {
-		return p, all
-	}
-	from = max(from, 0)
-	to := min(from+tenantsAPage, len(all))
-	p.Names = all
-	if from > 0 {
-		p.First = tenantsPath("")
-	}
-	if to < len(all) {
-		p.Next = tenantsPath(all[to])
-	}
-	return p, all[from:to]
-}
-
-// tenantNames are those of this worker's tenants that the user may see, then others that have
-// queues or open runs.
-func (s *site) tenantNames(ctx context.Context, queues []string) (names []string, err error) {
-	open, err := s.Ledger.OpenTenants(ctx)
-	if err != nil {
-		return nil, err
-	}
-	known, user := map[string]bool{}, web.Of(ctx).User
-	for _, t := range s.Tenants() {
-		if name := t.Settings.Tenant; user.MayTenant(name) {
-			names = append(names, name)
-			known[name] = true
-		}
-	}
-	var others []string
-	add := func(name string) {
-		if !known[name] && user.MayTenant(name) && tasks.CheckTenant(name) == nil {
-			known[name] = true
-			others = append(others, name)
-		}
-	}
-	for _, t := range open {
-		add(string(t))
-	}
-	for _, queue := range queues {
-		name, _, _ := strings.Cut(queue, ".")
-		add(name)
-	}
-	slices.Sort(others)
-	return append(names, others...), nil
-}
-
-func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name string, fleet status.Fleet,
-	queues []string) tenantView {
+func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name string,
+	fleet status.Fleet) *tenantView {
 	t, served := s.tenant(name)
-	state, warnings, stateErr := attentionOf(ctx, rdb, name, fleet)
-	v := tenantView{Tenant: t, State: state, Name: name, ServedHere: served, Workers: fleet[ledger.Tenant(name)],
-		Announced: true, Used: -1, Warnings: warnings}
+	state, stateErr := status.ReadDetails(ctx, rdb, name, fleet)
+	v := &tenantView{Tenant: t, State: state, Name: name, ServedHere: served, Workers: fleet[ledger.Tenant(name)],
+		Announced: true, Used: -1, Warnings: state.Warnings()}
 	var settingsErr error
 	if !served {
 		v.Settings, v.Announced, settingsErr = tenant.ReadAnnounced(ctx, rdb, name)
@@ -151,7 +92,8 @@ func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name
 	if v.Announced {
 		settingsErr = v.showSettings()
 	}
-	deliveriesErr := v.showDeliveries(rdb, queues)
+	var deliveriesErr error
+	v.Waiting, deliveriesErr = deliveries.Waiting(ctx, rdb, name)
 	if served {
 		v.showToken()
 		v.showDNS()
@@ -165,25 +107,13 @@ func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name
 
 // showSettings sets the used share of the budget, if it is known, and the schedule of sweeps.
 func (v *tenantView) showSettings() error {
-	limit, err := v.Settings.Limit()
-	if err != nil {
-		return err
-	}
-	switch {
-	case limit.Rate.IsUnlimited():
-		v.UsedText = "Unlimited rate: permits are not counted"
-	case v.State.Pace != nil:
-		left, _ := limit.Effective()
-		perMinute := 60 * left.PerSecond()
-		v.Used = min(float64(v.State.Pace.UsedLastMinute)/perMinute, 1)
-		v.UsedText = fmt.Sprintf("%d of %d permits used in the last minute (%.0f %%)", v.State.Pace.UsedLastMinute,
-			int(math.Round(perMinute)), 100*v.Used)
-	}
+	var rateErr error
+	v.Used, v.UsedText, rateErr = v.State.RateUsed(v.Settings)
 	cron, err := v.Settings.Schedule()
 	if err == nil {
 		v.Schedule = status.ScheduleText(cron, time.Now())
 	}
-	return err
+	return cmp.Or(rateErr, err)
 }
 
 // showToken sets the state of the token, never the token.
@@ -194,7 +124,7 @@ func (v *tenantView) showToken() {
 	health := v.API.TokenHealth()
 	v.Token = &health
 	if health.Err != nil {
-		v.warn("bad", "No valid API token: "+printable(health.Err.Error()),
+		v.warn(true, "No valid API token: "+printable(health.Err.Error()),
 			"Fix the client's credentials. Until then all work that needs the API waits.")
 	}
 }
@@ -209,33 +139,16 @@ func (v *tenantView) showDNS() {
 		v.Reach = v.Tenant.Reach.Load()
 	}
 	if v.Reach != nil && !v.Reach.Reached {
-		v.warn("wait",
+		v.warn(false,
 			"The domains' own name servers are unreachable from here. Only the resolvers are queried, and only resolvers over HTTPS can prove a domain.", "Open port 53 outwards (UDP and TCP), use https:// resolvers, or set --dns-mode resolvers.")
 	}
 	for _, r := range v.Resolvers {
 		if r.InTheClear {
-			v.warn("wait", "Resolver "+r.Name+" is queried without encryption, so its answers can be forged on the path.",
+			v.warn(false, "Resolver "+r.Name+" is queried without encryption, so its answers can be forged on the path.",
 				"Use https:// for it in --resolvers.")
 		}
 	}
 }
 
-// showDeliveries sets how many deliveries of events wait, and how many were given up.
-func (v *tenantView) showDeliveries(rdb redis.UniversalClient, queues []string) (err error) {
-	queue := deliveries.Queue(v.Name)
-	if !slices.Contains(queues, queue) {
-		return nil
-	}
-	if v.Deliveries, err = asynq.NewInspectorFromRedisClient(rdb).GetQueueInfo(queue); err != nil {
-		return fmt.Errorf("queue of deliveries: %w", err)
-	}
-	return nil
-}
-
-// waiting returns how many tasks of a queue are not done.
-func waiting(queue *asynq.QueueInfo) int {
-	return queue.Pending + queue.Scheduled + queue.Retry + queue.Active
-}
-
 // percent formats a share.
-func percent(share float64) string { return fmt.Sprintf("%g %%", 100*share) }
+func percent(share float64) string { return strconv.FormatFloat(100*share, 'g', -1, 64) + " %" }

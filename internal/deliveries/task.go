@@ -14,6 +14,23 @@ import (
 // Queue returns the name of a tenant's queue in asynq.
 func Queue(tenant string) string { return tenant + ".webhook" }
 
+// Waiting returns how many deliveries of a tenant wait or are in progress.
+func Waiting(ctx context.Context, rdb redis.UniversalClient, tenant string) (n int64, err error) {
+	prefix, counts := "asynq:{"+Queue(tenant)+"}:", []*redis.IntCmd(nil)
+	_, err = rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		counts = append(counts, p.LLen(ctx, prefix+"pending"), p.LLen(ctx, prefix+"active"),
+			p.ZCard(ctx, prefix+"scheduled"), p.ZCard(ctx, prefix+"retry"))
+		return nil
+	})
+	for _, count := range counts {
+		n += count.Val()
+	}
+	if err != nil {
+		return 0, fmt.Errorf("deliveries of tenant %s that wait: %w", tenant, err)
+	}
+	return n, nil
+}
+
 // GivenUp returns how many deliveries of a tenant were given up: asynq's archived tasks.
 func GivenUp(ctx context.Context, rdb redis.UniversalClient, tenant string) (int64, error) {
 	n, err := rdb.ZCard(ctx, "asynq:{"+Queue(tenant)+"}:archived").Result()

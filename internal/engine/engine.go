@@ -256,6 +256,13 @@ func (e *Engine) stopping() bool {
 	}
 }
 
+// Running returns how many executions are in progress.
+func (e *Engine) Running() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.running)
+}
+
 func (e *Engine) track(all []*Execution) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -114,6 +114,8 @@ func (l *Ledger) CountSingles(ctx context.Context, tenants ...Tenant) (counts ma
 type OpenCounts struct {
 	Runs int64 // single rows among them
 	Rows int64 // of these runs, submitted and not settled
+	// Paused is how many of the rows are in paused runs.
+	Paused int64
 }
 
 // OpenByTenant sums the runs that have not ended, for each tenant that has one. It reads their
@@ -131,9 +133,14 @@ func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]OpenCounts, error
 		}
 	}
 	for _, r := range runs {
-		if o := open[string(r.Tenant)]; !r.Ended() {
-			open[string(r.Tenant)] = OpenCounts{Runs: o.Runs + 1, Rows: o.Rows + max(0, r.Rows-r.Settled())}
+		o, rows := open[string(r.Tenant)], max(0, r.Rows-r.Settled())
+		if r.Ended() {
+			continue
 		}
+		if o.Runs, o.Rows = o.Runs+1, o.Rows+rows; r.Paused {
+			o.Paused += rows
+		}
+		open[string(r.Tenant)] = o
 	}
 	return open, err
 }

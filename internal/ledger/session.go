@@ -13,8 +13,15 @@ import (
 // Session is the life of a worker process. A row in progress belongs to one.
 type Session struct {
 	ID SessionID `json:"-"`
-	// Version is the worker's, for people.
-	Version string `json:"version"`
+	// Version is the worker's, for people, as are the times of its start and last renewal, how many
+	// tasks it executes and how many it could, and whether it refuses changed settings.
+	Version string    `json:"version"`
+	Host    string    `json:"host,omitempty"`
+	Started time.Time `json:"started,omitzero"`
+	SeenAt  time.Time `json:"-"`
+	Busy    int       `json:"busy"`
+	Places  int       `json:"places"`
+	Refused bool      `json:"settings_refused,omitempty"`
 	// Protocol is the version of the protocol between workers. Of several dispatchers
 	// the one with the highest number is active.
 	Protocol int `json:"protocol"`
@@ -68,7 +75,7 @@ func (l *Ledger) Sessions(ctx context.Context) ([]Session, error) {
 		if err := json.Unmarshal([]byte(entry.text(1)), &s); err != nil {
 			return nil, fmt.Errorf("session %s: %w", quoted(entry.text(0)), err)
 		}
-		s.ID = SessionID(entry.text(0))
+		s.ID, s.SeenAt = SessionID(entry.text(0)), fromMillis(entry.int(2))
 		all = append(all, s)
 	}
 	return all, nil

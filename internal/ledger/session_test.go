@@ -127,6 +127,7 @@ func TestSessions(t *testing.T) {
 	w := newWorker(t)
 	s := ledger.Session{
 		ID: w.session, Version: "1.2.3", Protocol: 2, Tenants: []ledger.Tenant{"acme"}, Kinds: []ledger.Kind{kind},
+		Started: time.Unix(1_900_000_000, 0).UTC(), Busy: 3, Places: 400, Refused: true,
 	}
 	if _, err := w.Renew(t.Context(), s); err != nil {
 		t.Fatal(err)
@@ -134,6 +135,12 @@ func TestSessions(t *testing.T) {
 	all, err := w.Sessions(t.Context())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(all) == 1 && !all[0].SeenAt.IsZero() {
+		s.SeenAt = all[0].SeenAt
+	}
+	if s.SeenAt.IsZero() {
+		t.Error("it is not known when the session was renewed")
 	}
 	if diff := cmp.Diff([]ledger.Session{s}, all); diff != "" {
 		t.Errorf("sessions (-want +got):\n%s", diff)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/deliveries"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/sweep"
@@ -19,7 +20,8 @@ type Tenant struct {
 	Stopped   *Stop        `json:"stopped,omitempty"`
 	Obstacles []Obstacle   `json:"obstacles,omitempty"`  // why no row of it is executed, the worst first
 	Sweep     *Sweep       `json:"last_sweep,omitempty"` // the last complete one; nil also if there was none
-	Acts      []Act        `json:"acts,omitempty"`       // who did what to it, the last act first
+	GivenUp   int64        `json:"webhooks_given_up,omitempty"`
+	Acts      []Act        `json:"acts,omitempty"` // who did what to it, the last act first
 	Pace      *pace.State  `json:"-"`
 	Ticks     *sweep.Ticks `json:"-"`
 }
@@ -54,8 +56,9 @@ func ReadDetails(ctx context.Context, rdb redis.UniversalClient, name string, fl
 	if t.Pace != nil {
 		budget = *t.Pace
 	}
-	var obstaclesErr, actsErr error
+	var obstaclesErr, actsErr, givenErr error
 	t.Obstacles, obstaclesErr = ReadObstacles(ctx, rdb, ledger.Tenant(name), fleet, budget)
 	t.Acts, actsErr = Acts(ctx, rdb, "tenant "+name, time.Time{})
-	return t, errors.Join(err, obstaclesErr, actsErr)
+	t.GivenUp, givenErr = deliveries.GivenUp(ctx, rdb, name)
+	return t, errors.Join(err, obstaclesErr, actsErr, givenErr)
 }

@@ -1,0 +1,112 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/deliveries"
+	"orgops/internal/meters"
+	"orgops/internal/redisconn"
+	"orgops/internal/status"
+	"orgops/internal/tenant"
+)
+
+// tenantsAPage is how many tenants a page has.
+const tenantsAPage = 50
+
+// overviewPage is the first page.
+type overviewPage struct {
+	Lamp, Tone string
+	Summary    string
+	Warnings   int
+	Problem    string           // why Redis was not read; the rest is from the last reading
+	Known      bool             // there was a reading
+	Here       []status.Warning // about this worker and its Redis
+	Lines      []tenantLine
+	Workers    []string
+	First      string // path of the first page; empty: this is it
+	Next       string // path of the page after this one; empty: it is the last
+}
+
+// tenantLine is a tenant on the first page. What could not be read is empty.
+type tenantLine struct {
+	status.Tenant
+	Open, Used string
+	Waiting    int64 // deliveries of events
+	Hour       *plot // of rows; nil: none was settled
+}
+
+// first is the first page, GET /: tenants that are held come first, then others that need
+// attention.
+func (s *site) first(ctx context.Context, r *http.Request) (title string, data any, err error) {
+	o, problem := s.overview(ctx, "")
+	slices.SortFunc(o.states, status.Tenant.Compare)
+	p := overviewPage{Lamp: "All is well", Tone: "good", Summary: status.Summary(o.Workers, o.states),
+		Warnings: len(o.Warnings), Here: s.faults(), Known: !o.At.IsZero()}
+	switch {
+	case problem != nil:
+		p.Lamp, p.Tone, p.Problem = "Not known", "wait", capital(unread(problem))
+	case o.Workers == 0:
+		p.Lamp, p.Tone = "No worker runs", "bad"
+	case slices.ContainsFunc(o.Warnings, func(w status.Warning) bool { return w.Urgent }):
+		p.Lamp, p.Tone = "Needs attention", "bad"
+	case len(o.Warnings) > 0:
+		p.Lamp, p.Tone = "Needs attention", "wait"
+	}
+	for _, w := range o.sessions {
+		p.Workers = append(p.Workers, status.WorkerText(w, time.Now()))
+	}
+	slices.Sort(p.Workers)
+	begin := r.URL.Query().Get("from")
+	from := max(slices.IndexFunc(o.states, func(t status.Tenant) bool { return t.Name == begin }), 0)
+	to := min(from+tenantsAPage, len(o.states))
+	if from > 0 {
+		p.First = "/"
+	}
+	if to < len(o.states) {
+		p.Next = link("/", map[string]string{"from": o.states[to].Name})
+	}
+	for _, t := range o.states[from:to] {
+		p.Lines = append(p.Lines, tenantLine{Tenant: t})
+	}
+	if problem == nil {
+		s.readLines(ctx, p.Lines)
+	}
+	if p.Warnings > 0 {
+		return fmt.Sprintf("(%d) Overview", p.Warnings), p, nil // in the tab
+	}
+	return "Overview", p, nil
+}
+
+// readLines reads what is not part of the states of the tenants.
+func (s *site) readLines(ctx context.Context, all []tenantLine) {
+	ctx, cancel := context.WithTimeout(ctx, fleetPatience)
+	defer cancel()
+	open, _ := s.openRows.Get(ctx)
+	err := redisconn.Batch(ctx, s.Redis, len(all), func(i int, rdb redis.UniversalClient) error {
+		l := &all[i]
+		if open != nil {
+			l.Open = status.OpenText(open[l.Name])
+		}
+		settings, announced, err := tenant.ReadAnnounced(ctx, rdb, l.Name)
+		if announced {
+			_, l.Used, _ = l.RateUsed(settings) // the tenant's page has the error
+		}
+		hour, _, noPast := meters.Read(ctx, rdb, l.Name)
+		if p := rowsPlot.of("a minute", hour); p.Parts[0].Sum+p.Parts[1].Sum > 0 {
+			l.Hour = &p
+		}
+		var noQueue error
+		l.Waiting, noQueue = deliveries.Waiting(ctx, rdb, l.Name)
+		return cmp.Or(err, noPast, noQueue)
+	})
+	if err != nil {
+		s.Logger.WarnContext(ctx, "overview lacks details of tenants", "error", err)
+	}
+}

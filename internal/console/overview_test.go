@@ -1,0 +1,169 @@
+package console_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/console"
+	"orgops/internal/health"
+	"orgops/internal/ledger"
+	"orgops/internal/meters"
+	"orgops/internal/pace"
+	"orgops/internal/tenant"
+	"orgops/internal/web"
+)
+
+// hang has the commands of a client wait for the end of their contexts while it is on.
+type hang struct {
+	on  atomic.Bool
+	end chan struct{} // closed at the end of the test
+}
+
+func (h *hang) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *hang) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return h.wait(ctx, func() error { return next(ctx, cmd) })
+	}
+}
+
+func (h *hang) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, all []redis.Cmder) error {
+		return h.wait(ctx, func() error { return next(ctx, all) })
+	}
+}
+
+func (h *hang) wait(ctx context.Context, next func() error) error {
+	if !h.on.Load() {
+		return next()
+	}
+	if _, bounded := ctx.Deadline(); !bounded {
+		return errors.New("a command that nothing bounds")
+	}
+	select {
+	case <-ctx.Done():
+	case <-h.end:
+	}
+	return errors.New("no answer")
+}
+
+// TestPagesWhileRedisHangs checks that the first page and that of a tenant answer with what the
+// worker knows, and do not say that all is well.
+func TestPagesWhileRedisHangs(t *testing.T) {
+	t.Parallel()
+	for _, known := range []bool{true, false} {
+		t.Run(fmt.Sprint("read before ", known), func(t *testing.T) {
+			t.Parallel()
+			h := &hang{end: make(chan struct{})}
+			t.Cleanup(func() { close(h.end) })
+			h.on.Store(!known)
+			p := newPages(t, func(c *console.Config) {
+				c.Redis.AddHook(h)
+				c.Tenants = func() []console.Tenant {
+					return []console.Tenant{{Served: health.Served{Settings: tenant.Announced{Tenant: "acme", Rate: "10/s"}}}}
+				}
+			})
+			if page := plain(text(t, p.do(http.MethodGet, "/"))); known && !strings.Contains(page, "acme without a worker") {
+				t.Errorf("before: %s", page)
+			}
+			h.on.Store(true)
+			resp := p.do(http.MethodGet, "/")
+			page := plain(text(t, resp))
+			state := map[bool]string{true: "acme without a worker", false: "acme not known"}[known]
+			if resp.StatusCode != http.StatusOK || !strings.Contains(page, "Not known") || !strings.Contains(page, state) ||
+				!strings.Contains(page, "Reading Redis failed: ") || strings.Contains(page, "All is well") {
+				t.Errorf("%d: %s", resp.StatusCode, page)
+			}
+			resp = p.do(http.MethodGet, "/tenants?tenant=acme")
+			if page = plain(text(t, resp)); resp.StatusCode != http.StatusOK ||
+				!strings.Contains(page, "what this worker knows without Redis") || !strings.Contains(page, "Rate 10/s") {
+				t.Errorf("%d: %s", resp.StatusCode, page)
+			}
+		})
+	}
+}
+
+// TestOverviewOfAUser checks that a user sees neither tenants nor workers nor numbers of others.
+func TestOverviewOfAUser(t *testing.T) {
+	d := newDesk(t)
+	for id, served := range map[ledger.SessionID][]ledger.Tenant{livingWorker: {"default", "secret"},
+		"worker0000000001": {"secret"}} {
+		_, err := d.ledger.Renew(t.Context(), ledger.Session{ID: id, Host: "host-" + string(id[15:]), Tenants: served})
+		mustNot(t, err)
+	}
+	_, err := pace.New(pace.Config{Redis: d.rdb, Tenant: "secret"}).Stop(t.Context(), "alice", "wrong file")
+	mustNot(t, err)
+	file, tokens := access(t, web.User{Name: "olga", Role: web.Operator, Tenants: []string{"default"}},
+		web.User{Name: "rita", Role: web.Reader, Tenants: []string{"default"}},
+		web.User{Name: "all", Role: web.Reader, Tenants: []string{"*"}})
+	pages := console.Pages(console.Config{Redis: d.rdb, Ledger: d.ledger, Intake: d.taker, Access: file,
+		Logger: slog.New(slog.DiscardHandler)})
+	for user, sees := range map[string]bool{"olga": false, "rita": false, "all": true} {
+		for _, path := range []string{"/", "/?from=secret", "/tenants", "/tenants?tenant=secret"} {
+			w := do(pages, http.MethodGet, path, nil, basic(tokens[user]))
+			page := strings.ReplaceAll(plain(w.Body.String()), "There is no tenant secret in this Redis.", "")
+			if w.Code != http.StatusOK || strings.Contains(page, "secret") != sees {
+				t.Errorf("%s, %s: %d: %s", user, path, w.Code, page)
+			}
+			if strings.HasPrefix(path, "/tenants") {
+				continue
+			}
+			summary := map[bool]string{false: "All is well 1 worker serves 1 tenant.",
+				true: "Needs attention 2 workers serve 2 tenants; 1 stopped. 1 matter needs attention."}[sees]
+			if !strings.Contains(page, summary) || strings.Contains(page, "host-1") != sees ||
+				strings.Contains(page, "2 tenants, ") != sees {
+				t.Errorf("%s, %s: %s", user, path, page)
+			}
+		}
+	}
+}
+
+// TestPlots checks that the plots and their tables have the numbers, and no bar is higher than the
+// plot.
+func TestPlots(t *testing.T) {
+	d := newDesk(t)
+	if page := plain(d.get("/tenants?tenant=default")); !strings.Contains(page,
+		"Last hour No row was settled, no request sent and no domain checked. Last day") {
+		t.Errorf("without data: %s", page)
+	}
+	m := meters.New()
+	m.Add("default", meters.Allowed, 2000)
+	m.Add("default", meters.Good, 1200)
+	m.Add("default", meters.Failed, 34)
+	m.Add("default", meters.Absent, 7)
+	m.Request("default", http.StatusOK)
+	m.Request("default", http.StatusTooManyRequests)
+	mustNot(t, m.Flush(t.Context(), d.rdb))
+	page := d.get("/tenants?tenant=default")
+	for _, want := range []string{"34 failed ■ 1,200 done or unchanged 1,234 a minute", "1 refused (429) ■ 1 others",
+		"allowed by the rate 2,000 a minute", "30,000 a quarter of an hour", "7 token absent ■ 0 unknown ■ 0 token present",
+		" 2,000 1,200 34 1 1 0 7 0 ", " 30,000 1,200 34 1 1 0 7 0 "} {
+		if text := plain(page); !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q: %s", want, text)
+		}
+	}
+	if strings.Contains(page, "style=") {
+		t.Error("an inline style")
+	}
+	heights := regexp.MustCompile(`V(-?\d+)h`).FindAllStringSubmatch(page, -1)
+	for _, height := range heights {
+		if strings.HasPrefix(height[1], "-") || height[1] == "100" {
+			t.Errorf("a bar ends at %s of 100", height[1])
+		}
+	}
+	if len(heights) < 6 {
+		t.Errorf("%d bars", len(heights))
+	}
+	if page := d.get("/"); !strings.Contains(page, "34 failed, 1,200 done or unchanged; at most 1,234") {
+		t.Error("no strip on the first page")
+	}
+}

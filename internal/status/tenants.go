@@ -1,0 +1,172 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/deliveries"
+	"orgops/internal/ledger"
+	"orgops/internal/redisconn"
+	"orgops/internal/tenant"
+)
+
+// ReadTenants reads the details of tenants.
+func ReadTenants(ctx context.Context, rdb redis.UniversalClient, names []string, fleet Fleet) ([]Tenant, error) {
+	all := make([]Tenant, len(names))
+	err := redisconn.Batch(ctx, rdb, len(names), func(i int, rdb redis.UniversalClient) (err error) {
+		all[i], err = ReadDetails(ctx, rdb, names[i], fleet)
+		return err
+	})
+	return all, err
+}
+
+// Warning is a matter of a tenant that needs attention.
+type Warning struct {
+	Urgent bool   // it does not end by itself
+	What   string // capitalized by pages
+	Fix    string
+	Sweep  ledger.RunID // that found it; empty: none did
+}
+
+// Warnings returns what needs attention, the worst first.
+func (t Tenant) Warnings() (all []Warning) {
+	for _, o := range t.Obstacles {
+		passes := o.Kind == TenantPaused || o.Kind == OperationPaused
+		all = append(all, Warning{!passes, o.What, o.Fix, ""})
+	}
+	if t.Ticks != nil && t.Ticks.Skipped.Tick != 0 && t.Ticks.Skipped.Tick == t.Ticks.Tick {
+		all = append(all, Warning{false, "a sweep was skipped: " + SkippedTick(t.Ticks.Skipped),
+			"the next scheduled sweep starts once the cause is gone", ""})
+	}
+	if s := t.Sweep; s != nil && s.Lost > 0 {
+		all = append(all, Warning{true, fmt.Sprintf(
+			"the sweep of %s found %s lost: the proven record is gone for the grace period", Stamp(s.Tick), count(s.Lost, "domain")),
+			"ask the customers to publish it again, or revoke the domains: enqueue domains revoke --tenant " + t.Name,
+			ledger.RunID(s.Run)})
+	}
+	if s := t.Sweep; s != nil && s.Unknown > 0 {
+		all = append(all, Warning{false, fmt.Sprintf("the sweep of %s got no clear answer for %s", Stamp(s.Tick),
+			count(s.Unknown, "domain")), "the next sweep checks them again", ledger.RunID(s.Run)})
+	}
+	if t.GivenUp > 0 {
+		all = append(all, Warning{false, count(t.GivenUp, "webhook event") + " given up",
+			"fix the receiver, then run the archived tasks in the queue " + deliveries.Queue(t.Name) +
+				", which also have the errors", ""})
+	}
+	return all
+}
+
+// Held reports whether no row of the tenant, or of one of its operations, is executed until
+// somebody acts.
+func (t Tenant) Held() bool {
+	return slices.ContainsFunc(t.Warnings()[:len(t.Obstacles)], func(w Warning) bool { return w.Urgent })
+}
+
+// kindTexts are the states of a tenant by its worst obstacle, that of no worker first.
+var kindTexts = []kindText{
+	{NoWorker, "without a worker"}, {TenantStopped, "stopped"}, {OperationBlocked, "blocked"},
+	{QueuePaused, "with a paused queue"}, {TenantPaused, "paused by the API"},
+	{OperationPaused, "with an operation paused by the API"},
+}
+
+type kindText struct {
+	kind ObstacleKind
+	text string
+}
+
+// State returns the state in words: the worst obstacle, or whether something needs attention.
+func (t Tenant) State() string {
+	for _, k := range kindTexts {
+		if len(t.Obstacles) > 0 && t.Obstacles[0].Kind == k.kind {
+			return k.text
+		}
+	}
+	if len(t.Warnings()) > 0 {
+		return "needs attention"
+	}
+	return "well"
+}
+
+// Compare orders tenants: those that are held first, then others that need attention, each by name.
+func (t Tenant) Compare(other Tenant) int {
+	severity := func(t Tenant) int {
+		if t.Held() {
+			return -1
+		}
+		return -min(len(t.Warnings()), 1) + 1
+	}
+	return cmp.Or(severity(t)-severity(other), cmp.Compare(t.Name, other.Name))
+}
+
+// Summary counts workers, the tenants that they serve, and the tenants by their worst obstacle:
+// "2 workers serve 4 tenants; 1 stopped, 1 blocked".
+func Summary(workers int, tenants []Tenant) string {
+	states, serve := map[string]int{}, "serve"
+	if workers == 1 {
+		serve = "serves"
+	}
+	for _, t := range tenants {
+		states[t.State()]++
+	}
+	var held []string
+	for _, k := range kindTexts {
+		if n := states[k.text]; n > 0 {
+			held = append(held, fmt.Sprintf("%d %s", n, k.text))
+		}
+	}
+	served := len(tenants) - states[kindTexts[0].text]
+	text := fmt.Sprintf("%s %s %s", count(int64(workers), "worker"), serve, count(int64(served), "tenant"))
+	if len(held) > 0 {
+		text += "; " + strings.Join(held, ", ")
+	}
+	return text
+}
+
+// OpenText describes the open rows of a tenant.
+func OpenText(o ledger.OpenCounts) string {
+	text := count(o.Rows, "open row")
+	if o.Paused > 0 {
+		text += fmt.Sprintf(", %d in paused runs", o.Paused)
+	}
+	return text
+}
+
+// RateUsed returns the used share of the tenant's rate, and in words. The share is below 0 if
+// it is not known.
+func (t Tenant) RateUsed(settings tenant.Announced) (share float64, text string, err error) {
+	limit, err := settings.Limit()
+	switch {
+	case err != nil:
+		return -1, "", err
+	case limit.Rate.IsUnlimited():
+		return -1, "Unlimited rate: permits are not counted", nil
+	case t.Pace == nil:
+		return -1, "", nil
+	}
+	left, _ := limit.Effective()
+	perMinute := 60 * left.PerSecond()
+	share = min(float64(t.Pace.UsedLastMinute)/perMinute, 1)
+	return share, fmt.Sprintf("%d of %d permits used in the last minute (%.0f %%)", t.Pace.UsedLastMinute,
+		int(math.Round(perMinute)), 100*share), nil
+}
+
+// WorkerText describes a living worker.
+func WorkerText(s ledger.Session, now time.Time) string {
+	text := fmt.Sprintf("%s on %s, version %s: %s, %d of %d places busy", s.ID, cmp.Or(Shown(s.Host), "an unknown host"),
+		Shown(s.Version), count(int64(len(s.Tenants)), "tenant"), s.Busy, s.Places)
+	if !s.Started.IsZero() {
+		text += ", since " + Stamp(s.Started)
+	}
+	text += fmt.Sprintf(", seen %s ago", Span(max(0, now.Sub(s.SeenAt))))
+	if s.Refused {
+		text += "; it refuses its changed file of tenants: see its log"
+	}
+	return text
+}

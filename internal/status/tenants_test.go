@@ -1,0 +1,79 @@
+package status_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"orgops/internal/ledger"
+	"orgops/internal/pace"
+	"orgops/internal/status"
+	"orgops/internal/sweep"
+	"orgops/internal/tenant"
+)
+
+// TestTenantsInOrder checks that tenants which are held come first, then others that need
+// attention, and that the summary counts them by what holds them.
+func TestTenantsInOrder(t *testing.T) {
+	held := func(kinds ...status.ObstacleKind) (all []status.Obstacle) {
+		for _, kind := range kinds {
+			all = append(all, status.Obstacle{Kind: kind, What: "what", Fix: "fix"})
+		}
+		return all
+	}
+	all := []status.Tenant{
+		{Name: "a"},
+		{Name: "b", Obstacles: held(status.TenantPaused)},
+		{Name: "c", Sweep: &status.Sweep{Summary: sweep.Summary{Lost: 3}}},
+		{Name: "d", Obstacles: held(status.OperationBlocked, status.OperationPaused)},
+		{Name: "e", GivenUp: 2},
+		{Name: "f", Obstacles: held(status.NoWorker, status.TenantStopped)},
+		{Name: "g", Obstacles: held(status.TenantStopped)},
+	}
+	slices.SortFunc(all, status.Tenant.Compare)
+	var order []string
+	for _, one := range all {
+		order = append(order, one.Name+" "+one.State())
+	}
+	want := "d blocked, f without a worker, g stopped, b paused by the API, c needs attention, e needs attention, a well"
+	if got := strings.Join(order, ", "); got != want {
+		t.Errorf("in order: %s\nwant %s", got, want)
+	}
+	want = "2 workers serve 6 tenants; 1 without a worker, 1 stopped, 1 blocked, 1 paused by the API"
+	if got := status.Summary(2, all); got != want {
+		t.Errorf("summary %q, want %q", got, want)
+	}
+	if got, want := status.Summary(1, all[6:]), "1 worker serves 1 tenant"; got != want {
+		t.Errorf("summary %q, want %q", got, want)
+	}
+	for _, one := range all {
+		for _, w := range one.Warnings() {
+			if w.Urgent != strings.Contains("c d f g", one.Name) && w.What != "what" || w.What == "" || w.Fix == "" {
+				t.Errorf("%s: %+v", one.Name, w)
+			}
+		}
+	}
+}
+
+func TestRateUsed(t *testing.T) {
+	one := status.Tenant{Pace: &pace.State{UsedLastMinute: 120}}
+	for rate, want := range map[string]string{"10/s": "120 of 480 permits used in the last minute (25 %)",
+		"unlimited": "Unlimited rate: permits are not counted"} {
+		share, text, err := one.RateUsed(tenant.Announced{Rate: rate, Burst: 10, Reserve: 0.2})
+		if err != nil || text != want || (share == 0.25) != (rate == "10/s") {
+			t.Errorf("%s: %v, %q, %v; want %q", rate, share, text, err, want)
+		}
+	}
+}
+
+func TestWorkerText(t *testing.T) {
+	at := time.Unix(1_900_000_000, 0)
+	s := ledger.Session{ID: "abc", Version: "1.2.3", Host: "host\x1b[1m", Tenants: []ledger.Tenant{"a", "b"}, Busy: 3,
+		Places: 400, Started: at.Add(-time.Hour), SeenAt: at.Add(-4 * time.Second), Refused: true}
+	got := status.WorkerText(s, at)
+	want := ", version 1.2.3: 2 tenants, 3 of 400 places busy, since 2030-03-17T16:46:40Z, seen 4s ago; it refuses its changed file of tenants: see its log"
+	if !strings.HasPrefix(got, "abc on host") || !strings.HasSuffix(got, want) || strings.Contains(got, "\x1b") {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
