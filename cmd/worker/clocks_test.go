@@ -157,7 +157,7 @@ func (f *clockFleet) wantNoAttempt(names ...string) {
 			}
 		}
 	}
-	for _, queue := range []string{engine.Queue(tasks.DefaultTenant), deliveries.Queue(tasks.DefaultTenant)} {
+	for _, queue := range []string{engine.Queue(tasks.DefaultTenant), deliveries.Queue(tasks.DefaultTenant, "crm")} {
 		n, err := f.redis.Get(f.t.Context(), "asynq:{"+queue+"}:failed").Int()
 		if err != nil && !errors.Is(err, redis.Nil) || n != 0 {
 			f.t.Errorf("queue %s: %d tasks have failed, %v", queue, n, err)

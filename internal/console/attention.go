@@ -105,8 +105,7 @@ func attentionOf(ctx context.Context, rdb redis.UniversalClient, tenant string,
 	given, givenErr := deliveries.GivenUp(ctx, rdb, tenant)
 	if given > 0 {
 		warn("wait", plural(given, "webhook delivery was", "webhook deliveries were")+" given up",
-			"fix the receiver, then run the archived tasks in the queue "+deliveries.Queue(tenant)+
-				", which also have the errors", "")
+			"fix the receiver, then send them again", webhooksPath(tenant))
 	}
 	return t, all, errors.Join(err, givenErr)
 }

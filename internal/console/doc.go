@@ -10,6 +10,7 @@
 //	domain_find.go    finds the domain that a request names
 //	domain_record.go  reads domains from the API, at a bounded rate
 //	tenants.go        the page of tenants
+//	webhooks.go       webhook endpoints, and what was given up sent again
 //	run.go            the page of a run
 //	actions.go        cancel, retry, and the other actions
 //	failed.go         the failed rows of a run, as a file

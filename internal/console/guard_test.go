@@ -49,6 +49,7 @@ func TestRolesOfRoutes(t *testing.T) {
 		"GET /tenants":           readers,
 		"POST /tenants/stop":     "operator",
 		"POST /tenants/start":    "operator",
+		"POST /webhooks/resend":  "operator",
 		"GET /runs":              readers,
 		"GET /runs/{id}":         readers,
 		"GET /runs/{id}/failed":  readers,

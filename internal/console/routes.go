@@ -43,6 +43,7 @@ func routes(cfg Config) []web.Route {
 		{Pattern: "GET /runs/{id}", Roles: readers, Serve: s.page("run", "runs", pageWithin, s.run)},
 		{Pattern: "GET /runs/{id}/failed", Roles: readers, Serve: s.failed},
 		{Pattern: "POST /sweeps", Roles: operators, Serve: s.withForm(s.sweepNow)},
+		{Pattern: "POST /webhooks/resend", Roles: operators, Serve: s.withForm(s.resend)},
 		// asynqmon shows all tenants.
 		{Pattern: monitorRoot + "/", Roles: readers, Everywhere: true, Serve: s.monitors()},
 	}
@@ -96,7 +97,7 @@ func newSite(cfg Config) *site {
 		"verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName,
 		"answerText": status.AnswerText,
 		"took":       status.Took, "toDo": toDo, "utc": status.Stamp, "percent": percent,
-		"join": strings.Join, "waiting": waiting,
+		"join":    strings.Join,
 		"skipped": status.SkippedTick, "rulesText": status.RulesText,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
 	for _, name := range []string{"problem", "runs", "run", "domains", "tenants"} {

@@ -15,7 +15,6 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
-	"orgops/internal/deliveries"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/status"
@@ -53,7 +52,7 @@ type tenantView struct {
 	Token      *apiclient.TokenHealth
 	Reach      *Reach // of name servers; nil: not known
 	Resolvers  []dnscheck.ResolverState
-	Deliveries *asynq.QueueInfo // nil: there was never a delivery
+	Endpoints  []endpointView // of webhooks
 	Errors     []APIError
 }
 
@@ -79,7 +78,7 @@ func (s *site) tenants(ctx context.Context, r *http.Request) (title string, data
 	p, names := pageOfTenants(names, r.URL.Query().Get("tenant"))
 	p.Tenants = make([]tenantView, len(names))
 	err = redisconn.Batch(ctx, s.Redis, len(names), func(i int, rdb redis.UniversalClient) error {
-		p.Tenants[i] = s.viewOfTenant(ctx, rdb, names[i], fleet, queues)
+		p.Tenants[i] = s.viewOfTenant(ctx, rdb, names[i], fleet)
 		return nil
 	})
 	return "Tenants", p, err
@@ -138,8 +137,8 @@ func (s *site) tenantNames(ctx context.Context, queues []string) (names []string
 	return append(names, others...), nil
 }
 
-func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name string, fleet status.Fleet,
-	queues []string) tenantView {
+func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name string,
+	fleet status.Fleet) tenantView {
 	t, served := s.tenant(name)
 	state, warnings, stateErr := attentionOf(ctx, rdb, name, fleet)
 	v := tenantView{Tenant: t, State: state, Name: name, ServedHere: served, Workers: fleet[ledger.Tenant(name)],
@@ -151,7 +150,8 @@ func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name
 	if v.Announced {
 		settingsErr = v.showSettings()
 	}
-	deliveriesErr := v.showDeliveries(rdb, queues)
+	var deliveriesErr error
+	v.Endpoints, deliveriesErr = readWebhooks(ctx, rdb, name, t.Webhooks)
 	if served {
 		v.showToken()
 		v.showDNS()
@@ -218,23 +218,6 @@ func (v *tenantView) showDNS() {
 				"Use https:// for it in --resolvers.")
 		}
 	}
-}
-
-// showDeliveries sets how many deliveries of events wait, and how many were given up.
-func (v *tenantView) showDeliveries(rdb redis.UniversalClient, queues []string) (err error) {
-	queue := deliveries.Queue(v.Name)
-	if !slices.Contains(queues, queue) {
-		return nil
-	}
-	if v.Deliveries, err = asynq.NewInspectorFromRedisClient(rdb).GetQueueInfo(queue); err != nil {
-		return fmt.Errorf("queue of deliveries: %w", err)
-	}
-	return nil
-}
-
-// waiting returns how many tasks of a queue are not done.
-func waiting(queue *asynq.QueueInfo) int {
-	return queue.Pending + queue.Scheduled + queue.Retry + queue.Active
 }
 
 // percent formats a share.
