@@ -16,6 +16,7 @@
 //	failed.go         the failed rows of a run, as a file
 //	runs.go           the page of all runs, and a run as pages show it
 //	attention.go      warnings about tenants
+//	waiting.go        the open work, for the bar of asynqmon
 //	monitor.go        asynqmon
 //	payload.go        tasks of asynqmon
 //	site.go           common to all pages: the layout, time limits, errors, forms

@@ -15,6 +15,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/deliveries"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/status"
@@ -52,7 +53,7 @@ type tenantView struct {
 	Token      *apiclient.TokenHealth
 	Reach      *Reach // of name servers; nil: not known
 	Resolvers  []dnscheck.ResolverState
-	Endpoints  []endpointView // of webhooks
+	Endpoints  []deliveries.EndpointState // of webhooks
 	Errors     []APIError
 }
 
@@ -151,7 +152,11 @@ func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name
 		settingsErr = v.showSettings()
 	}
 	var deliveriesErr error
-	v.Endpoints, deliveriesErr = readWebhooks(ctx, rdb, name, t.Webhooks)
+	var endpoints []string
+	for _, e := range t.Webhooks {
+		endpoints = append(endpoints, e.Name)
+	}
+	v.Endpoints, deliveriesErr = deliveries.ReadEndpoints(ctx, rdb, name, endpoints...)
 	if served {
 		v.showToken()
 		v.showDNS()

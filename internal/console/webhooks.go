@@ -6,35 +6,17 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/redis/go-redis/v9"
-
 	"orgops/internal/deliveries"
 	"orgops/internal/webhooks"
 )
 
-// endpointView is an endpoint of a tenant.
-type endpointView struct {
-	deliveries.EndpointState
-
-	Origin string // "": this worker has no such endpoint in its file
-}
-
-// readWebhooks reads the endpoints of a tenant. known are those of this worker.
-func readWebhooks(ctx context.Context, rdb redis.UniversalClient, tenant string,
-	known []webhooks.Endpoint) (all []endpointView, err error) {
-	names := make([]string, len(known))
-	for i, e := range known {
-		names[i] = e.Name
+// Origin returns the address of a webhook endpoint; "": this worker has none of that name.
+func (v *tenantView) Origin(endpoint string) string {
+	i := slices.IndexFunc(v.Webhooks, func(e webhooks.Endpoint) bool { return e.Name == endpoint })
+	if i < 0 {
+		return ""
 	}
-	states, err := deliveries.ReadEndpoints(ctx, rdb, tenant, names...)
-	for _, state := range states {
-		view := endpointView{EndpointState: state}
-		if i := slices.Index(names, state.Name); i >= 0 {
-			view.Origin = known[i].Origin()
-		}
-		all = append(all, view)
-	}
-	return all, err
+	return v.Webhooks[i].Origin()
 }
 
 // resend has an endpoint get again what was given up: POST /webhooks/resend.
