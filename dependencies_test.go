@@ -36,11 +36,11 @@ var rooms = map[string]room{
 	"dnscheck":     {5480, "untrusted"},
 	"internal/cli": {900, "apiclient spelling"},
 	"internal/console": {
-		2550,
+		2565,
 		"apiclient dnscheck deliveries engine health intake ledger pace redisconn status tenant untrusted web webhooks tasks tasks/handlers",
 	},
 	"internal/customer":   {610, "dnscheck ledger status untrusted web"},
-	"internal/deliveries": {1070, "events untrusted"},
+	"internal/deliveries": {1055, "events untrusted"},
 	"internal/dispatch":   {1950, "engine ledger pace workers"},
 	"internal/engine":     {1750, "apiclient dnscheck ledger"},
 	"internal/events":     {200, "untrusted"},

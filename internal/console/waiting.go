@@ -19,11 +19,8 @@ type openWork struct {
 	Domain string   `json:"domain"` // the name of the requested domain; "": not known
 }
 
-// Bounds of what the bar, which asks every few seconds, reads and shows.
-const (
-	mostWaiting = 200 // runs
-	mostHeld    = 5   // reasons
-)
+// mostWaiting and mostHeld bound the runs and reasons of the bar, which asks every few seconds.
+const mostWaiting, mostHeld = 200, 5
 
 // waits answers with the open work: GET /monitor/orgops/waiting.
 func (s *site) waits(w http.ResponseWriter, r *http.Request) {

@@ -4,20 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"orgops/internal/deliveries"
-	"orgops/internal/webhooks"
 )
-
-// Origin returns the address of a webhook endpoint; "": this worker has none of that name.
-func (v *tenantView) Origin(endpoint string) string {
-	i := slices.IndexFunc(v.Webhooks, func(e webhooks.Endpoint) bool { return e.Name == endpoint })
-	if i < 0 {
-		return ""
-	}
-	return v.Webhooks[i].Origin()
-}
 
 // resend has an endpoint get again what was given up: POST /webhooks/resend.
 func (s *site) resend(w http.ResponseWriter, r *http.Request) {

@@ -46,7 +46,7 @@ func (h *Handler) process(ctx context.Context, t *asynq.Task, x execution) error
 	start := h.cfg.Now()
 	v := h.execute(ctx, t, &x)
 	h.note(ctx, x, v)
-	h.log(ctx, t, x, v, h.cfg.Now().Sub(start))
+	h.log(ctx, x, v, h.cfg.Now().Sub(start))
 	h.measure(ctx, t, v, h.cfg.Now().Sub(start))
 	if v.outcome == done {
 		return nil
@@ -240,15 +240,12 @@ func (h *Handler) measure(ctx context.Context, t *asynq.Task, v *verdict, took t
 	}
 }
 
-// Bounds of texts in a state and in a log line, in code points: no name of ours is longer.
-const (
-	longestReason = 500
-	longestName   = 64
-)
+// longestReason bounds a stored reason, in code points.
+const longestReason = 500
 
 // log writes the line of an execution, unless a line of such executions of its endpoint was written
 // less than a minute ago.
-func (h *Handler) log(ctx context.Context, t *asynq.Task, x execution, v *verdict, took time.Duration) {
+func (h *Handler) log(ctx context.Context, x execution, v *verdict, took time.Duration) {
 	endpoint := x.Endpoint
 	if h.cfg.Receivers.Entry(endpoint) == "" {
 		endpoint = "unknown"
@@ -258,8 +255,7 @@ func (h *Handler) log(ctx context.Context, t *asynq.Task, x execution, v *verdic
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("type", untrusted.Cut(t.Type(), longestName)),
-		slog.String("tenant", untrusted.Cut(x.Tenant, longestName)), slog.String("endpoint", endpoint),
+		slog.String("type", TaskType), slog.String("tenant", h.cfg.Tenant), slog.String("endpoint", endpoint),
 		slog.String("outcome", string(v.outcome)), slog.Int("deliveries", n), slog.String("task_id", x.taskID),
 		slog.Duration("took", took), slog.Int("attempt", x.retried),
 	}

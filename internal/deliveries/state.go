@@ -104,9 +104,6 @@ func (e EndpointState) Waiting() int {
 	return e.Queue.Pending + e.Queue.Active + e.Queue.Scheduled + e.Queue.Retry
 }
 
-// LastFailed reports whether the last attempt failed.
-func (e EndpointState) LastFailed() bool { return e.FailedAt.After(e.DeliveredAt) }
-
 // ReadEndpoints reads the state of the named endpoints of a tenant, and of others that had
 // deliveries.
 func ReadEndpoints(ctx context.Context, rdb redis.UniversalClient, tenant string,

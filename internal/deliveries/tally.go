@@ -15,9 +15,7 @@ type tally struct {
 	logged   map[string]time.Time
 }
 
-func newTally() *tally {
-	return &tally{unlogged: map[string]int{}, logged: map[string]time.Time{}}
-}
+func newTally() *tally { return &tally{unlogged: map[string]int{}, logged: map[string]time.Time{}} }
 
 // add counts n more. It returns how many to log now, or 0 if a line was logged
 // less than a minute ago.

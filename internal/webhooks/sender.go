@@ -174,7 +174,7 @@ func (s *Sender) Deliver(ctx context.Context, endpoint, id string, at time.Time,
 	}
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	failure := r.send(request.WithContext(ctx), r.endpoint.hide(secrets))
+	failure := r.send(request.WithContext(ctx), cancel, r.endpoint.hide(secrets))
 	r.rest.end(failure)
 	if failure != nil {
 		return failure
@@ -223,11 +223,8 @@ func sign(secrets []apiclient.Secret, id string, at time.Time, body []byte) (str
 	return strings.Join(all, " "), nil
 }
 
-// send sends the request, and reads the answer.
-func (r *receiver) send(request *http.Request, hide *strings.Replacer) *DeliveryError {
-	ctx, cancel := context.WithCancel(request.Context())
-	defer cancel()
-	request = request.WithContext(ctx)
+// send sends the request, and reads the answer. cancel ends the request.
+func (r *receiver) send(request *http.Request, cancel func(), hide *strings.Replacer) *DeliveryError {
 	answer, err := r.client.Do(request)
 	if err != nil {
 		return r.unanswered(request.Context(), err, hide)
