@@ -265,11 +265,11 @@ func TestWrongClocks(t *testing.T) {
 // tasks from the others, no attempt is used up, and no request is repeated.
 func clocksApart(t *testing.T, worker string) {
 	const rows = 100
-	f := newClockFleet(t, worker, 5*time.Second)
+	f := newClockFleet(t, worker, 2*time.Second)
 	f.workAhead("behind", -minutesApart)
 	f.work("right")
 	f.handInFile(submissions[0], tasks.TypeVerify, f.box.SeedDomains(rows))
-	await(t, "deliveries of both workers", func() bool { return f.hooks.held() > 8 })
+	await(t, "deliveries of both workers", func() bool { return f.hooks.held() > deliveries.Places })
 	f.slow(6000, 0)
 	f.handInFile(submissions[1], tasks.TypeUpdate, f.box.SeedUpdates(rows))
 	f.handInFile(submissions[2], tasks.TypeRemove, f.box.SeedClients(rows))

@@ -140,8 +140,8 @@ func (m *monitor) serveFile(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(bytes.Replace(file.body.Bytes(), cutsIDs, namesRows, 1)) // fails if the client has gone
 }
 
-// asynqmon's script cuts the ids in its lists at their first hyphen, after which those of all runs of
-// a day look alike. Here it cuts the token behind the last colon: run, segment and row are left.
+// asynqmon's script cuts the ids in its lists at their first hyphen: those of all runs of a day
+// look alike. Here it cuts the token behind the last colon: run, segment and row are left.
 var (
 	cutsIDs   = []byte(`var t=e.indexOf("-");return`)
 	namesRows = []byte(`var t=e.lastIndexOf(":");return`)

@@ -77,8 +77,8 @@ func TestOpenWork(t *testing.T) {
 	want("mine", url.Values{"tenant": {"default"}, "domain": {"dom_1"}}, "3 rows held upone.example", "paused")
 }
 
-// TestMonitorFiles checks that browsers keep asynqmon's files, whose names have a hash, and that its
-// lists name run, segment and row of a task.
+// TestMonitorFiles checks that browsers keep asynqmon's files, whose names have a hash, and that
+// its lists name run, segment and row of a task.
 func TestMonitorFiles(t *testing.T) {
 	p := newPages(t)
 	page := text(t, p.do(http.MethodGet, "/monitor/"))

@@ -27,8 +27,8 @@ func (d *desk) given(tenant, endpoint, reason string) {
 		endpoint+".reason", reason).Err())
 }
 
-// TestWebhooks checks that the page of tenants has the endpoints of the user's tenants only, and that
-// operators have deliveries sent again.
+// TestWebhooks checks that the page of tenants has the endpoints of the user's tenants only, and
+// that operators have deliveries sent again.
 func TestWebhooks(t *testing.T) {
 	d := newDesk(t)
 	d.given("default", "crm", "answered 503")

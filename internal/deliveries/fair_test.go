@@ -25,18 +25,16 @@ import (
 // others: one that answers after 14 s, and one whose answers never end. It logs how long deliveries
 // to the first one took.
 func TestSlowReceiversHoldUpNoOther(t *testing.T) {
-	if !redistest.Long() {
-		t.Skip("takes half a minute: set " + redistest.EnvLong)
-	}
 	redistest.NeedsLong(t, "it takes half a minute")
 	const count, each = 500, 20 * time.Millisecond
-	alone := trial(t, count, each, "healthy")
-	beside := trial(t, count, each, "healthy", "slow", "dripping")
-	for i, took := range [][]time.Duration{alone, beside} {
-		if len(took) != count {
-			t.Errorf("%d of %d events were delivered to the healthy receiver", len(took), count)
-		}
-		t.Logf("%s: p50 %v, p99 %v", []string{"alone", "beside two slow ones"}[i], took[len(took)/2], took[len(took)*99/100])
+	for name, to := range map[string][]string{"alone": {"healthy"}, "beside": {"healthy", "slow", "dripping"}} {
+		t.Run(name, func(t *testing.T) {
+			took := trial(t, count, each, to...)
+			if len(took) != count {
+				t.Errorf("%d of %d events were delivered to the healthy receiver", len(took), count)
+			}
+			t.Logf("p50 %v, p99 %v", took[len(took)/2], took[len(took)*99/100])
+		})
 	}
 }
 
@@ -69,10 +67,10 @@ func trial(t *testing.T, count int, each time.Duration, names ...string) (took [
 	file.WriteString("endpoints:\n")
 	for _, name := range names {
 		server := httptest.NewServer(handlers[name])
-		defer server.Close()
+		t.Cleanup(server.Close)
 		fmt.Fprintf(&file, "  - {name: %s, url: '%s', secret_env: HOOK, allow_private: true}\n", name, server.URL)
 	}
-	defer close(ended)
+	t.Cleanup(func() { close(ended) })
 	path := filepath.Join(t.TempDir(), "hooks.yaml")
 	if err := os.WriteFile(path, []byte(file.String()), 0o600); err != nil {
 		t.Fatal(err)
@@ -86,9 +84,8 @@ func trial(t *testing.T, count int, each time.Duration, names ...string) (took [
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer sender.Close()
+	t.Cleanup(sender.Close)
 	rdb := redistest.New(t)
-	redistest.Empty(t)
 	w := newWorldIn(t, rdb, receivers{}, 10_000)
 	w.cfg.Receivers = sender
 	for _, name := range names {
@@ -97,7 +94,7 @@ func trial(t *testing.T, count int, each time.Duration, names ...string) (took [
 		if err := server.Start(deliveries.NewHandler(w.cfg)); err != nil {
 			t.Fatal(err)
 		}
-		defer server.Shutdown()
+		t.Cleanup(server.Shutdown)
 	}
 	n := deliveries.NewNotifier(w.cfg)
 	start := time.Now()

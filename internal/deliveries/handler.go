@@ -176,8 +176,8 @@ func failure(err error) (retryAfter time.Duration, final, notSent, gone bool) {
 // noteTimeout bounds the update of the backlog.
 const noteTimeout = 5 * time.Second
 
-// note keeps the backlog and the state of the endpoint up to date. If that fails, the next attempt of the task, or the
-// time, corrects it.
+// note keeps the backlog and the state of the endpoint up to date. If that fails, the next attempt
+// of the task, or the time, corrects it.
 func (h *Handler) note(ctx context.Context, x execution, v *verdict) {
 	entry := h.cfg.Receivers.Entry(x.Endpoint)
 	if entry == "" {
