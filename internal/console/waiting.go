@@ -15,7 +15,7 @@ import (
 // openWork is what asynqmon does not show of a tenant, or of all: the bar of its pages does.
 type openWork struct {
 	Rows   string   `json:"rows"`   // how many rows are open, and what they wait for; "": none
-	Held   []string `json:"held"`   // why rows are held up, and the remedy
+	Held   []string `json:"held"`   // why rows are held up, or would be, and the remedy
 	Domain string   `json:"domain"` // the name of the requested domain; "": not known
 }
 
@@ -60,11 +60,9 @@ func (s *site) readOpen(ctx context.Context, o *openWork, names []string) error 
 		return err
 	}
 	now := time.Now()
-	for t, n := range singles {
-		if n > 0 { // the single rows of a tenant as one run
-			all = append(all, ledger.Run{Tenant: t, Incarnation: ledger.Incarnation("singles of " + t), Rows: n,
-				CreatedAt: now, StagedAt: now, CommittedAt: now})
-		}
+	for _, t := range tenants { // the single rows of each as one run, which may be empty
+		all = append(all, ledger.Run{Tenant: t, Incarnation: ledger.Incarnation("singles of " + t), Rows: singles[t],
+			CreatedAt: now, StagedAt: now, CommittedAt: now})
 	}
 	counts := map[string]int64{}
 	for i, e := range s.estimator.Estimate(ctx, now, all[:min(len(all), mostWaiting)]) {
