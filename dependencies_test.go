@@ -34,7 +34,7 @@ var rooms = map[string]room{
 	"cmd/enqueue":  {3350, "*"},
 	"cmd/worker":   {2150, "*"},
 	"dnscheck":     {5480, "untrusted"},
-	"internal/cli": {900, "apiclient spelling"},
+	"internal/cli": {980, "apiclient spelling"},
 	"internal/console": {
 		2563,
 		"apiclient dnscheck deliveries engine health intake ledger pace redisconn status tenant untrusted web webhooks tasks tasks/handlers",

@@ -54,9 +54,6 @@ func notStarted(ctx context.Context, what, id string, err error) error {
 	if sweeping, ok := errors.AsType[*schedule.InProgressError](err); ok {
 		return sweeping
 	}
-	if apart, ok := errors.AsType[*schedule.ClocksError](err); ok {
-		return apart
-	}
 	const again = "to make sure that %s exists, repeat the command with --run %s"
 	if ctx.Err() != nil {
 		return &cli.StatusError{Status: cli.StatusInterrupted, Err: cli.Fixed(errors.New("interrupted"), again, what, id)}

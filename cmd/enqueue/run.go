@@ -19,7 +19,7 @@ import (
 
 // grammar is the commands and their flags.
 type grammar struct {
-	RedisURL  string           `name:"redis-url" default:"redis://127.0.0.1:6379/0" placeholder:"URL" help:"Redis of the workers: redis://, rediss://, redis-sentinel:// or redis-cluster://. Set its password in $$ORGOPS_REDIS_PASSWORD or in a file named by $$ORGOPS_REDIS_PASSWORD_FILE."`
+	RedisURL  string           `name:"redis-url" default:"redis://127.0.0.1:6379/0" placeholder:"URL" help:"Redis of the workers: redis://, rediss://, redis-sentinel://, redis-cluster:// or unix://. Set its password in $$ORGOPS_REDIS_PASSWORD or in a file named by $$ORGOPS_REDIS_PASSWORD_FILE."`
 	JSON      bool             `name:"json" noenv:"true" help:"Print JSON instead of text and tables."`
 	LogLevel  string           `default:"info" placeholder:"LEVEL" help:"Log level: debug, info, warn or error."`
 	LogFormat string           `enum:"json,text," default:"" placeholder:"FORMAT" help:"Log format: json or text (default: text on a terminal, else json)."`

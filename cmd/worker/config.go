@@ -17,7 +17,7 @@ import (
 
 // systems are the flags of the systems that a worker connects to: Redis and tenants.
 type systems struct {
-	RedisURL string `help:"Redis: redis://, rediss://, redis-sentinel:// or redis-cluster://. Set the password in ORGOPS_REDIS_PASSWORD or ORGOPS_REDIS_PASSWORD_FILE." default:"redis://127.0.0.1:6379/0"`
+	RedisURL string `help:"Redis: redis://, rediss://, redis-sentinel://, redis-cluster:// or unix://. Set the password in ORGOPS_REDIS_PASSWORD or ORGOPS_REDIS_PASSWORD_FILE." default:"redis://127.0.0.1:6379/0"`
 	Config   string `help:"YAML file of tenants, instead of the tenant's flags. Reloaded when it changes, and by SIGHUP." placeholder:"FILE"`
 
 	tenant.Settings `group:"The tenant"` // tenantGroup

@@ -49,7 +49,7 @@ const (
 	badRate       = `rate: "fast": want a form such as 16/s, 0.5/s, 150/min, 1000/h, or "unlimited"`
 	badResolver   = `resolvers: resolver "dns.example.com": want an IP address with or without a port, such as 1.1.1.1 or [2606:4700:4700::1111]:53; a host name will not do, as it would have to be resolved first`
 	urlPassword   = "redis-url: a password does not belong here, where every user of this machine can read it: set ORGOPS_REDIS_PASSWORD or ORGOPS_REDIS_PASSWORD_FILE and leave only the user, redis://user@host"
-	forHelp       = "\nrun \"worker --help\" for usage"
+	forHelp       = "\nfor usage: worker --help"
 )
 
 // badCron returns the error for an invalid cron expression.
@@ -82,7 +82,9 @@ func TestWrongSettings(t *testing.T) {
 
 var wrongFlags = []settingsCase{
 	{name: "unknown flag", args: []string{"--frob"}, want: "unknown flag --frob" + forHelp},
-	{name: "unknown command", args: []string{"play"}, want: "unexpected argument play" + forHelp},
+	{name: "a secret as a flag", args: []string{"--client-secret", "s"}, want: "unknown flag --client-secret\n" +
+		"secrets are not flags: set ORGOPS_CLIENT_SECRET_FILE to the path of a file, or ORGOPS_CLIENT_SECRET"},
+	{name: "unknown command", args: []string{"play"}, want: "unknown command \"play\"\ncommands of worker: work, sandbox, doctor, completion, man"},
 	{name: "bad duration", args: []string{"--give-up", "soon"},
 		want: `--give-up: expected duration but got "soon": time: invalid duration "soon"` + forHelp},
 	{name: "bad duration in the environment", env: map[string]string{"ORGOPS_GIVE_UP": "soon"},
@@ -102,7 +104,7 @@ var wrongFlags = []settingsCase{
 	{name: "shutdown-timeout 0", args: []string{"--shutdown-timeout", "0s"},
 		want: "shutdown-timeout: want at least 1s, got 0s"},
 	{name: "redis-url of another kind", args: []string{"--redis-url", "http://127.0.0.1"},
-		want: `redis-url: scheme "http": want redis, rediss, redis-sentinel or redis-cluster`},
+		want: `redis-url: scheme "http": want redis, rediss, redis-sentinel, redis-cluster or unix`},
 	{name: "password in --redis-url", args: []string{"--redis-url", "redis://:s3cret@127.0.0.1/0"}, want: urlPassword},
 	{name: "redis password twice", env: map[string]string{"ORGOPS_REDIS_PASSWORD": "s3cret",
 		"ORGOPS_REDIS_PASSWORD_FILE": "testdata/empty"},

@@ -150,6 +150,9 @@ func metricType(k ledger.Kind) string {
 func (w *worker) about() ledger.Session {
 	s := ledger.Session{ID: w.session, Version: version, Protocol: engine.Protocol,
 		Kinds: slices.Sorted(maps.Keys(handlers.Released(1)))}
+	if w.clock.Load() != nil {
+		return s // it executes nothing
+	}
 	for _, t := range w.tenants() {
 		s.Tenants = append(s.Tenants, ledger.Tenant(t.Name))
 	}

@@ -132,7 +132,7 @@ func (w *worker) newNotifier(t *served) *deliveries.Notifier {
 		Tenant: t.Name, Receivers: t.hooks, Redis: w.redis, Enqueuer: w.queue, Enqueued: w.queues.Wake,
 		Backlog: t.WebhookBacklog,
 		Meter:   w.metrics, Headers: w.traces.Headers, Ended: w.traces.Ended, Stopping: t.stopping,
-		Logger: w.logger, Now: w.clock.Now,
+		Logger: w.logger,
 	}
 	t.deliver = w.traces.Traced(deliveries.NewHandler(t.deliveries))
 	for _, endpoint := range t.Endpoints {

@@ -39,6 +39,9 @@ func (w *worker) faults() (found []health.Finding) {
 			Fix: "compare the runs with what was submitted, submit again what is missing, then restart this worker",
 		})
 	}
+	if clock := w.clock.Load(); clock != nil {
+		found = append(found, *clock)
+	}
 	if faults := w.storage.Load(); faults != nil {
 		found = append(found, *faults...)
 	}
@@ -63,17 +66,43 @@ func (w *worker) checkStorage(ctx context.Context) {
 	}
 }
 
-// Renew renews the session. If Redis has forgotten it, runs and results may be gone too: the log
-// and /readyz say so.
-func (w *worker) Renew(ctx context.Context, s ledger.Session) (isNew bool, err error) {
-	isNew, err = w.ledger.Renew(ctx, s)
-	if err == nil && w.renewed.Swap(true) && isNew {
+// Renew renews the session, and compares the clocks. If Redis has forgotten the session, runs and
+// results may be gone too: the log and /readyz say so.
+func (w *worker) Renew(ctx context.Context, s ledger.Session) (r ledger.Renewal, err error) {
+	began := time.Now()
+	r, err = w.ledger.Renew(ctx, s)
+	if err == nil {
+		w.compareClocks(ctx, r.Now.Sub(began), time.Since(began))
+	}
+	if err == nil && w.renewed.Swap(true) && r.New {
 		now := time.Now()
 		w.lost.Store(&now)
 		w.logger.ErrorContext(ctx, "redis has lost data", "fix",
 			"compare the runs with what was submitted, and submit again what is missing")
 	}
-	return isNew, err
+	return r, err
+}
+
+// compareClocks has the worker fetch no tasks while its clock is wrong: asynq would take tasks from
+// workers that execute them, or lose its own to them. ahead is Redis' time less this machine's
+// before a command that took so long.
+func (w *worker) compareClocks(ctx context.Context, ahead, took time.Duration) {
+	var wrong *health.Finding
+	if ahead < -health.ClockWrong || ahead-took > health.ClockWrong {
+		f := health.Clock(ahead)
+		wrong = &f
+	}
+	before := w.clock.Swap(wrong)
+	if (before == nil) == (wrong == nil) {
+		return
+	}
+	w.queues.Halt(wrong != nil)
+	if wrong != nil {
+		w.logger.ErrorContext(ctx, "this worker executes nothing until its clock is right", "problem", wrong.Text, "fix",
+			wrong.Fix)
+		return
+	}
+	w.logger.InfoContext(ctx, "the clock is right again: this worker executes rows")
 }
 
 // tokenRanks is how many workers of a tenant fetch its token before they need it. With the

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
@@ -20,6 +21,7 @@ import (
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/internal/tenant"
 )
 
 // closed returns an address without a listener.
@@ -173,6 +175,45 @@ func TestRedisThatRefusesInfo(t *testing.T) {
 		status, body := p.page("probe-addr", "/readyz")
 		return status == http.StatusOK && strings.Contains(body, "redis data: ok, but its INFO cannot be read: ")
 	})
+}
+
+// TestWrongClock checks that a worker fetches no tasks while its clock is wrong, says so once, and
+// goes on once it is right.
+func TestWrongClock(t *testing.T) {
+	mini, start := redistest.Mini(t), time.Now()
+	var log bytes.Buffer
+	w, err := newWorker(t.Context(), settings{}, redisconn.Config{URL: redistest.URL(t), AllowURLPassword: true},
+		slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	w.setTenants([]*served{{Settings: tenant.Settings{Name: "acme"}}})
+	for _, step := range []struct {
+		ahead time.Duration
+		wrong bool
+		lines int // in all
+	}{
+		{0, false, 0}, {8 * time.Second, false, 0}, {time.Minute, true, 1}, {2 * time.Minute, true, 1}, {0, false, 2},
+		{-8 * time.Second, false, 2}, {-time.Minute, true, 3},
+	} {
+		mini.SetTime(start.Add(step.ahead))
+		for range 2 {
+			if _, err := w.Renew(t.Context(), w.about()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all, err := w.ledger.Sessions(t.Context())
+		if err != nil || len(all) != 1 || (len(all[0].Tenants) == 0) != step.wrong {
+			t.Errorf("%v ahead: sessions %+v, %v", step.ahead, all, err)
+		}
+		isWrong := slices.ContainsFunc(w.faults(), func(f health.Finding) bool {
+			return f.Subject == "clock" && f.Level == health.Wrong
+		})
+		if lines := strings.Count(log.String(), "clock is right"); isWrong != step.wrong || lines != step.lines {
+			t.Errorf("%v ahead: wrong %v, %d lines, want %v, %d:\n%s", step.ahead, isWrong, lines, step.wrong, step.lines, &log)
+		}
+	}
 }
 
 // TestRedisThatLosesData checks that a worker reports a Redis that will lose rows, once, and one

@@ -48,7 +48,6 @@ type worker struct {
 	alone    sync.Mutex // see [engine.Config]
 	logger   *slog.Logger
 	redis    redis.UniversalClient // its commands do not end with their contexts, as asynq requires
-	clock    *redisconn.Clock
 	permits  redis.UniversalClient // of the limiters; its commands end with their contexts
 	pages    redis.UniversalClient // of the operator's pages; its commands end with their requests
 	queue    deliveries.Enqueuer
@@ -65,6 +64,7 @@ type worker struct {
 	ready     atomic.Pointer[health.Readiness]
 	storage   atomic.Pointer[[]health.Finding] // faults of how Redis stores the data
 	renewed   atomic.Bool                      // the session, at least once
+	clock     atomic.Pointer[health.Finding]   // that this machine's clock is wrong; nil: it is right
 	lost      atomic.Pointer[time.Time]        // when Redis was last found to have lost data; nil: never
 	file      *settingsFile                    // of the tenants; nil: their settings are flags
 	stops     []func(context.Context) error    // of the HTTP listeners
@@ -89,16 +89,12 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	if err := cmp.Or(err, noPermits, noPages); err != nil {
 		return nil, cli.Usage(fmt.Errorf("redis-url: %w", err))
 	}
-	// Both clients enqueue tasks; asynq's servers use the first.
-	clock := redisconn.NewClock(permits)
-	client.AddHook(clock)
-	permits.AddHook(clock)
 	registry := prometheus.NewRegistry()
 	measured := metrics.New(registry)
 	build := cli.ReadBuild(version, commit)
 	measured.BuildInfo(build.Version, build.Commit)
 	w := &worker{
-		settings: s, logger: logger, redis: client, clock: clock, permits: permits, pages: pages,
+		settings: s, logger: logger, redis: client, permits: permits, pages: pages,
 		queue:  asynq.NewClientFromRedisClient(client),
 		ledger: ledger.New(client), session: ledger.NewSessionID(), metrics: measured, traces: traces,
 		schemaEvery: schemaEvery,

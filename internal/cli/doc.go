@@ -9,7 +9,9 @@
 //	logging.go      loggers
 //	level_unix.go, level_other.go: the log level by signals
 //	secret.go       secrets in files and variables
-//	parse.go        arguments, flags and exit statuses
+//	parse.go        arguments and flags
+//	mistake.go      mistakes in arguments
+//	exit.go         exit statuses, and errors with a way to fix them
 //	environment.go  the environment, and misspelt variables
 //	variables.go    the names of all variables
 //	version.go      the version of the build

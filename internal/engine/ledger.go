@@ -19,5 +19,5 @@ type Ledger interface {
 
 // Sessions is the part of [ledger.Ledger] that keeps a session alive.
 type Sessions interface {
-	Renew(ctx context.Context, s ledger.Session) (isNew bool, err error)
+	Renew(ctx context.Context, s ledger.Session) (ledger.Renewal, error)
 }

@@ -199,17 +199,25 @@ func (n node) role() []Finding {
 	return nil
 }
 
-// Clocks that differ by more than these are doubtful, and wrong: a lease is 30 s.
+// Clocks that differ by more than these are doubtful, and wrong. asynq compares its leases, of
+// 30 s, with the clocks of workers, and allows for 30 s between them.
 const (
 	clockDoubt = 2 * time.Second
-	clockWrong = 15 * time.Second
+	ClockWrong = 10 * time.Second
 )
+
+// Clock compares Redis' clock with this machine's.
+func Clock(ahead time.Duration) Finding {
+	f := clockOf("Redis", ahead, clockDoubt, ClockWrong)
+	f.Subject = "clock"
+	return f
+}
 
 func (n node) clock() Finding {
 	if !n.Timed {
 		return warn("allow this user TIME", "its clock cannot be read: pace and schedules go by it")
 	}
-	return clockOf("Redis", n.Ahead, clockDoubt, clockWrong)
+	return Clock(n.Ahead)
 }
 
 func clockOf(whose string, ahead, doubt, bad time.Duration) Finding {

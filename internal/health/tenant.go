@@ -2,6 +2,7 @@ package health
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -43,7 +44,11 @@ func (t Tenant) Test(ctx context.Context) []Finding {
 
 func (t Tenant) api(ctx context.Context) []Finding {
 	if _, err := t.Tokens.Token(ctx); err != nil {
-		return []Finding{wrong("without a token nothing is sent", "%v", err)}
+		fix := "without a token nothing is sent"
+		if _, unverified := errors.AsType[*tls.CertificateVerificationError](err); unverified {
+			fix = "name the certificate of the server's authority by --ca-file"
+		}
+		return []Finding{wrong(fix, "%v", err)}
 	}
 	health := t.API.TokenHealth()
 	if health.Err != nil {

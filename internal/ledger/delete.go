@@ -60,7 +60,8 @@ func (l *Ledger) delete(ctx context.Context, run Run, field, value string) error
 const unlinkPage = 16
 
 // discard removes a run whose deletion is stored: takes it out of the children of its parent, and
-// removes its segments, then its header and its entry in the trash, which leads to it until then.
+// removes its segments, then its header and its entry in the list of ended runs, which leads to it
+// until then.
 func (l *Ledger) discard(ctx context.Context, run Run, segments int) error {
 	if err := l.disown(ctx, run.Tenant, run.Parent, run.ID); err != nil {
 		return err

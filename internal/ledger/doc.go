@@ -101,8 +101,8 @@
 //	                           :open   the same, of runs that are not finished, by the clock of the sweeps
 //	                           :staged the same, of those that are not committed
 //	                           :finishing sorted set: runs that have ended and are not finished, by their end in ms
-//	                           :ended  sorted set: finished runs by when they are deleted, in ms
-//	                           :trash  hash: <run>/<incarnation> of runs whose deletion is under way -> <segments>
+//	                           :ended  sorted set: finished runs by when they are deleted, in ms; 0: that is
+//	                                   under way
 //	                           :due    sorted set: <run>/<incarnation>/<number> of segments by when they are
 //	                                   to be inspected, in ms, in a day at the latest; or, if that is at once,
 //	                                   by since when, less 2^42 ms
@@ -155,7 +155,7 @@
 //
 // # Guarantees
 //
-//   - A run is in its tenant's lists as long as it has a header, and in the trash while its
+//   - A run is in its tenant's lists as long as it has a header, in that of ended runs while its
 //     segments are removed: an interruption leaves no key that no list leads to.
 //   - Tokens and nonces are random and compared for equality. If Redis has lost its last
 //     second, none is issued twice.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Session is the life of a worker process. A row in progress belongs to one.
@@ -23,21 +24,27 @@ type Session struct {
 }
 
 // Renew registers a session or renews it. A worker calls it before its first [Ledger.Begin]
-// and then every [RenewEvery]. It works while Redis is at maxmemory. It reports whether
-// Redis did not know the session: if it was renewed before, Redis has lost data.
-func (l *Ledger) Renew(ctx context.Context, s Session) (isNew bool, err error) {
+// and then every [RenewEvery]. It works while Redis is at maxmemory.
+func (l *Ledger) Renew(ctx context.Context, s Session) (r Renewal, err error) {
+	defer wrap(&err, "renew session %s", s.ID)
 	if err := s.ID.Validate(); err != nil {
-		return false, err
+		return r, err
 	}
 	about, err := json.Marshal(s)
 	if err != nil {
-		return false, fmt.Errorf("renew session %s: %w", s.ID, err)
+		return r, err
 	}
 	a, err := l.onSessions(ctx, renewScript, string(s.ID), about)
 	if err != nil {
-		return false, fmt.Errorf("renew session %s: %w", s.ID, err)
+		return r, err
 	}
-	return a.int(1) == 1, nil
+	return Renewal{New: a.int(1) == 1, Now: time.UnixMilli(a.int(2))}, nil
+}
+
+// Renewal is the answer to the renewal of a session.
+type Renewal struct {
+	New bool      // Redis did not know the session: if it was renewed before, Redis has lost data
+	Now time.Time // Redis' time
 }
 
 // EndSession forgets a session. A worker calls it when it has no rows any more.

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,16 +36,10 @@ func (l *Ledger) Sweep(ctx context.Context, t Tenant) (deleted int, err error) {
 		return 0, err
 	}
 	steady, now, end := fromMillis(a.int(1)), fromMillis(a.int(2)), time.Now().Add(sweepFor)
-	trash, err := l.rdb.HGetAll(ctx, tenantKey(t, "trash")).Result()
-	failed := []error{err}
-	for entry, segments := range trash { // deletions that were interrupted, and those in progress
-		failed = append(failed, l.sweepTrashed(ctx, t, entry, segments))
-	}
-	ended, some := l.sweepList(ctx, t, "ended", steady, end, func(run Run) (bool, error) {
+	ended, failed := l.sweepList(ctx, t, "ended", steady, end, func(run Run) (bool, error) {
 		err := l.delete(ctx, run, "", "")
 		return err == nil, err
 	})
-	failed = append(failed, some...)
 	abandoned, some := l.sweepList(ctx, t, "staged", steady.Add(-AbandonedAfter), end, func(run Run) (bool, error) {
 		run, err := l.same(ctx, run)
 		if err != nil || now.Sub(run.StagedAt) <= AbandonedAfter { // by both: Redis' clock may have jumped since
@@ -95,19 +88,4 @@ func (l *Ledger) sweepList(ctx context.Context, t Tenant, list string, until, en
 			return deleted, failed
 		}
 	}
-}
-
-// sweepTrashed completes the deletion of a run.
-func (l *Ledger) sweepTrashed(ctx context.Context, t Tenant, entry, segments string) error {
-	run, err := listed(t, entry)
-	n, malformed := strconv.Atoi(segments)
-	if err = cmp.Or(err, malformed, checkSegments("segments", n)); err == nil {
-		h, _ := l.rdb.HMGet(ctx, headerKey(t, run.ID, "header"), "inc", "parent").Result()
-		if header := answer(h); header.text(0) == string(run.Incarnation) {
-			run.Parent = RunID(header.text(1))
-		}
-		err = l.discard(ctx, run, n)
-	}
-	wrap(&err, "run %s", quoted(entry))
-	return err
 }

@@ -1,7 +1,6 @@
 package pace_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -337,15 +336,6 @@ func TestWorkersWithDifferentSettings(t *testing.T) {
 			}
 			if most := passed + 10*time.Second; spent > most {
 				t.Fatalf("permits worth %v in %v, want at most %v", spent, passed, most)
-			}
-			if r.IntN(100) == 0 { // returning a permit refunds no more than its interval
-				ctx, cancel := context.WithCancel(t.Context())
-				rdb := c.client()
-				if err := rdb.Ping(ctx).Err(); err != nil {
-					t.Fatal(err)
-				}
-				rdb.AddHook(cancelDuring{cancel})
-				_ = permit(ctx, pace.New(pace.Config{Redis: rdb, Tenant: "acme", Limit: c.limit, MaxWait: 1}), op)
 			}
 		}
 	})

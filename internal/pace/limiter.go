@@ -125,9 +125,9 @@ func New(c Config) *Limiter {
 
 // Wait returns nil when one request of the operation may be sent now. Otherwise
 // nothing may be sent, and the error is a [NoPermitError], a [BlockedError], a
-// [StoppedError], or ctx's own. A caller that gives up takes no permit. The result of each
-// request that got one must be reported by [Limiter.Answered]: while the API leaves as many
-// unanswered as it allows at once, or in a second, no more are sent.
+// [StoppedError], or ctx's own. The result of each request that got one must be reported by
+// [Limiter.Answered]: while the API leaves as many unanswered as it allows at once, or in a second,
+// no more are sent.
 //
 // With an unlimited rate only pauses and blocks are read, not for each request, and permits are
 // not counted.
@@ -289,8 +289,8 @@ type request struct {
 // until returns the time until then, as the scripts take it.
 func until(then time.Time) int64 { return max(time.Until(then), 0).Microseconds() }
 
-// take requests a permit of Redis once. The script also completes if ctx ends, since the permit
-// would be lost otherwise. If ctx has ended by then, the permit is given back.
+// take requests a permit of Redis once. The script also completes if ctx ends, and the request then
+// has its permit.
 func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt, error) {
 	own, cancel := l.detached(ctx)
 	defer cancel()
@@ -330,9 +330,6 @@ func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt,
 	case "taken":
 		probed := strings.Fields(operations)
 		l.remember(probed...)
-		if ctx.Err() != nil {
-			return attempt{}, l.giveBack(ctx, operation, ask, operations)
-		}
 		l.taken(operation, len(probed) > 0, repeats)
 		return attempt{ok: true}, nil
 	case "blocked":
@@ -351,15 +348,6 @@ func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt,
 		return attempt{wait: wait, why: "the rest of the tenant's bucket is reserved for others"}, nil
 	}
 	return attempt{wait: wait, why: fmt.Sprintf("the budget of %v is spent", l.rate)}, nil
-}
-
-func (l *Limiter) giveBack(ctx context.Context, operation string, ask []byte, probed string) error {
-	own, cancel := l.detached(ctx)
-	defer cancel()
-	if err := refundScript.Run(own, l.cfg.Redis, []string{l.key}, ask, probed).Err(); err != nil {
-		l.cfg.Logger.WarnContext(ctx, "returning a permit failed", "operation", operation, "error", err)
-	}
-	return ended(ctx, operation)
 }
 
 // Answered records the result of a request that got a permit; status is 0 if the API gave no

@@ -265,58 +265,6 @@ func TestWhoGivesUpTakesNoPermit(t *testing.T) {
 	})
 }
 
-// cancelDuring cancels a context after the script has run and before its answer arrives.
-type cancelDuring struct {
-	cancel context.CancelFunc
-}
-
-func (h cancelDuring) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (h cancelDuring) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (h cancelDuring) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		h.cancel()
-		return err
-	}
-}
-
-func TestWhoGivesUpWhileRedisAnswersGivesThePermitBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t, perSecond(1, 3)) // one of them is never taken
-		other := f.process()
-		if err := other.Block(t.Context(), op, "insufficient_scope"); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(30 * time.Second)
-		ctx, cancel := context.WithCancel(t.Context())
-		c := f.client()
-		if err := c.Ping(ctx).Err(); err != nil {
-			t.Fatal(err)
-		}
-		c.AddHook(cancelDuring{cancel})
-		if err := permit(ctx, pace.New(pace.Config{Redis: c, Tenant: "acme", Limit: f.limit}),
-			op); !errors.Is(err, context.Canceled) {
-			t.Fatalf("got %v, want the context's end", err)
-		}
-		if s, err := other.State(t.Context()); err != nil || s.UsedLastMinute != 0 {
-			t.Errorf("%d permits count as used, %v; want none", s.UsedLastMinute, err)
-		}
-		start := time.Now()
-		wait(t, other, op) // the probe too is there again
-		wait(t, other, "another")
-		if took := time.Since(start); took != 0 {
-			t.Errorf("the two permits of the burst took %v", took)
-		}
-		wait(t, other, "another")
-		if took := time.Since(start); took < time.Second {
-			t.Errorf("the third came after %v, want 1s: too much was given back", took)
-		}
-	})
-}
-
 func TestA429PausesEverybody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, perSecond(10, 50))

@@ -11,14 +11,13 @@ import (
 var lua embed.FS
 
 var (
-	takeScript   = script("gcra", "prelude", "stored", "take")
-	refundScript = script("prelude", "refund")
-	pauseScript  = script("gcra", "prelude", "stored", "pause")
-	blockScript  = script("prelude", "block")
-	stateScript  = script("prelude", "state")
-	stopScript   = script("prelude", "stop")
-	startScript  = script("prelude", "start")
-	lowerScript  = script("lower")
+	takeScript  = script("gcra", "prelude", "stored", "take")
+	pauseScript = script("gcra", "prelude", "stored", "pause")
+	blockScript = script("prelude", "block")
+	stateScript = script("prelude", "state")
+	stopScript  = script("prelude", "stop")
+	startScript = script("prelude", "start")
+	lowerScript = script("lower")
 )
 
 // script returns the script of files of lua/, one after the other.

@@ -52,6 +52,7 @@ type Servers struct {
 
 	mu     sync.Mutex
 	queues map[string]*queue
+	halted bool // see Halt
 
 	polls       int       // of Run
 	reclaimedAt time.Time // of Run
@@ -117,6 +118,19 @@ func (s *Servers) Wake(name string) {
 	}
 }
 
+// Halt has the servers fetch no more tasks, nor start, until it is called with false. Tasks in
+// progress continue.
+func (s *Servers) Halt(halted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.halted = halted
+	for _, q := range s.queues {
+		if halted && q.server != nil {
+			s.retire(q)
+		}
+	}
+}
+
 // Run polls the queues until ctx ends. Servers go on until [Servers.Remove].
 func (s *Servers) Run(ctx context.Context) {
 	for {
@@ -170,7 +184,7 @@ func (q *queue) needs(rank int, l load) bool {
 // serve starts a server of the queue, unless it has one. s.mu is held.
 func (s *Servers) serve(q *queue) {
 	q.usedAt = time.Now()
-	if q.server != nil {
+	if q.server != nil || s.halted {
 		return
 	}
 	tuned := q.Queue

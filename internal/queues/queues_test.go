@@ -309,3 +309,27 @@ func TestRemoved(t *testing.T) {
 		s.await("the task of the queue that was added again", func() bool { return s.done.Load() == 2 })
 	})
 }
+
+// TestHalt: while the servers are halted no task is fetched, those in progress finish, and others
+// are fetched afterwards.
+func TestHalt(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		s := newSite(t, time.Minute)
+		s.hold = make(chan struct{})
+		s.run()
+		s.enqueue("q0")
+		s.await("it in progress", func() bool { return s.active("q0") == 1 })
+		s.Halt(true)
+		s.enqueue("q0")
+		s.enqueue("q1")
+		s.Wake("q1")
+		close(s.hold)
+		time.Sleep(5 * time.Second)
+		if done, servers := s.done.Load(), s.servers(); done != 1 || servers != 0 {
+			t.Errorf("halted: %d tasks are done, want the one that was in progress; %d servers", done, servers)
+		}
+		s.Halt(false)
+		s.await("all tasks", func() bool { return s.done.Load() == 3 })
+	})
+}

@@ -5,6 +5,7 @@
 //	rediss://…                                            the same over TLS
 //	redis-sentinel://[user[:password]@]host[:26379],…/master[/database]
 //	redis-cluster://[user[:password]@]host[:6379],…
+//	unix://[user[:password]@]/path                        a Unix socket, database 0
 //
 // rediss-sentinel:// and rediss-cluster:// are the last two over TLS. User and password may be
 // percent-encoded. They are Redis' own; Sentinels are queried without. asynq's own parser
@@ -19,7 +20,6 @@
 //	ready.go   checks of a Redis: answer, version, rights
 //	conn.go    ForServer, Open, Masters
 //	polls.go   a hook of ForServer: one poll a second after a failed dequeue
-//	clock.go   a hook for asynq: Redis' time instead of the process's
 //	retry.go   a hook for producers: commands wait while Redis is unavailable
 //	url.go     parses and masks URLs
 package redisconn

@@ -3,6 +3,7 @@ package redisconn
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,10 +53,18 @@ func failed(err error) bool {
 // polled returns the queue that cmd polls, "" if it polls none, and whether it dequeues a
 // task or forwards those that are due: both are scripts of asynq, known by their keys.
 func polled(cmd redis.Cmder) (queue string, dequeues bool) {
-	switch queue, names, _ := asynqScript(cmd); names {
-	case dequeueKeys:
+	args := cmd.Args() // evalsha, script, number of keys, the keys, arguments
+	if name := cmd.Name(); len(args) < 5 || name != "evalsha" && name != "eval" {
+		return "", false
+	}
+	first, _ := args[3].(string)
+	second, _ := args[4].(string)
+	queue, from, ok := strings.Cut(first, "}:")
+	switch into := strings.TrimPrefix(second, queue+"}:"); {
+	case !ok || !strings.HasPrefix(queue, "asynq:{"):
+	case from == "pending" && into == "paused" && args[2] == 4:
 		return queue, true
-	case "scheduled pending", "retry pending":
+	case (from == "scheduled" || from == "retry") && into == "pending" && args[2] == 2:
 		return queue, false
 	}
 	return "", false

@@ -2,10 +2,13 @@ package redisconn
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -109,7 +112,32 @@ func explain(client redis.UniversalClient, err error) error {
 	if _, answered := errors.AsType[redis.Error](err); answered {
 		return fmt.Errorf("redis%s is not ready: %w", where, err)
 	}
-	return fmt.Errorf("redis%s does not answer: %w", where, err)
+	return fmt.Errorf("redis%s does not answer: %w%s", where, err, remedy(client, err))
+}
+
+// remedy returns what an error of a connection suggests to change, behind a semicolon; "": nothing.
+func remedy(client redis.UniversalClient, err error) string {
+	encrypted := false
+	switch c := client.(type) {
+	case *redis.Client:
+		encrypted = c.Options().TLSConfig != nil
+	case *redis.ClusterClient:
+		encrypted = c.Options().TLSConfig != nil
+	}
+	_, noTLS := errors.AsType[tls.RecordHeaderError](err)
+	_, unverified := errors.AsType[*tls.CertificateVerificationError](err)
+	closed := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+	switch text := err.Error(); {
+	case unverified:
+		return "; set SSL_CERT_FILE to the certificate of its authority (PEM), and use the host's name in the certificate"
+	case noTLS, encrypted && (closed || errors.Is(err, context.DeadlineExceeded)):
+		return "; if it does not use TLS, write redis:// for rediss:// in the URL"
+	case strings.Contains(text, " reply: "):
+		return "; it is not a Redis: check host and port"
+	case closed:
+		return "; if it requires TLS, write rediss:// for redis:// in the URL"
+	}
+	return ""
 }
 
 // at returns the address of the client's Redis: " at host:port".

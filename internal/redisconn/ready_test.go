@@ -1,7 +1,10 @@
 package redisconn_test
 
 import (
+	"crypto/tls"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -88,6 +91,33 @@ func TestReadySaysWhatIsWrong(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRemedies checks what the error of a connection suggests.
+func TestRemedies(t *testing.T) {
+	t.Parallel()
+	secure := httptest.NewTLSServer(nil)
+	t.Cleanup(secure.Close)
+	encrypted := miniredis.NewMiniRedis()
+	if err := encrypted.StartTLS(&tls.Config{Certificates: secure.TLS.Certificates}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(encrypted.Close)
+	site := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(site.Close)
+	plain := miniredis.RunT(t)
+	for _, tt := range []struct{ url, want string }{
+		{"redis://" + plain.Addr(), ""},
+		{"rediss://" + plain.Addr(), "; if it does not use TLS, write redis:// for rediss:// in the URL"},
+		{"redis://" + encrypted.Addr(), "; if it requires TLS, write rediss:// for redis:// in the URL"},
+		{"rediss://" + encrypted.Addr(), "; set SSL_CERT_FILE to the certificate of its authority (PEM), and use the host's name in the certificate"},
+		{"redis://" + site.Listener.Addr().String(), "; it is not a Redis: check host and port"},
+	} {
+		err := redisconn.Ready(t.Context(), open(t, redisconn.Config{URL: tt.url}))
+		if (err == nil) != (tt.want == "") || err != nil && !strings.HasSuffix(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want the end %q", tt.url, err, tt.want)
+		}
 	}
 }
 

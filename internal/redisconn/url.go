@@ -13,11 +13,11 @@ import (
 
 // target is a parsed URL.
 type target struct {
-	scheme   string // "redis", "redis-sentinel" or "redis-cluster"
+	scheme   string // "redis", "redis-sentinel", "redis-cluster" or "unix"
 	tls      bool
 	user     string
 	password string
-	hosts    []string // host:port, at least one
+	hosts    []string // host:port, at least one; of a Unix socket its path
 	master   string   // redis-sentinel only
 	database int
 }
@@ -43,6 +43,9 @@ func Hosts(url string) (hosts []string, tls bool, err error) {
 	t, err := parse(url)
 	if err != nil {
 		return nil, false, err
+	}
+	if t.scheme == "unix" {
+		return []string{"localhost"}, false, nil
 	}
 	for _, at := range t.hosts {
 		host, _, err := net.SplitHostPort(at)
@@ -89,7 +92,7 @@ func (t target) String() string {
 	if t.master != "" {
 		b.WriteString("/" + url.PathEscape(t.master))
 	}
-	if t.scheme != "redis-cluster" {
+	if t.scheme == "redis" || t.scheme == "redis-sentinel" {
 		b.WriteString("/" + strconv.Itoa(t.database))
 	}
 	return b.String()
@@ -114,8 +117,10 @@ func parse(text string) (target, error) {
 		t.scheme = scheme
 	case "rediss", "rediss-sentinel", "rediss-cluster":
 		t.scheme, t.tls = "redis"+strings.TrimPrefix(scheme, "rediss"), true
+	case "unix":
+		t.scheme = scheme
 	default:
-		return target{}, fmt.Errorf("scheme %q: want redis, rediss, redis-sentinel or redis-cluster", scheme)
+		return target{}, fmt.Errorf("scheme %q: want redis, rediss, redis-sentinel, redis-cluster or unix", scheme)
 	}
 	if at := strings.LastIndex(rest, "@"); at >= 0 {
 		var err error
@@ -126,6 +131,13 @@ func parse(text string) (target, error) {
 	}
 	if strings.ContainsAny(rest, "?#") {
 		return target{}, errors.New("parameters (? or #) are not taken: leave them out")
+	}
+	if t.scheme == "unix" {
+		if !strings.HasPrefix(rest, "/") {
+			return target{}, errors.New("want the path of a socket: unix:///run/redis/redis.sock")
+		}
+		t.hosts = []string{rest}
+		return t, nil
 	}
 	hosts, path, _ := strings.Cut(rest, "/")
 	if err := t.parseHosts(hosts); err != nil {

@@ -21,7 +21,7 @@ import (
 
 func TestReferenceOfExitCodes(t *testing.T) {
 	var rows [][]string
-	for _, c := range constants(t, "../cli/parse.go", "Status") {
+	for _, c := range constants(t, "../cli/exit.go", "Status") {
 		rows = append(rows, []string{reference.Code(c.value), c.comment})
 	}
 	reference.Check(t, "exit-codes.md", "exit codes", reference.Table([]string{"code", "meaning"}, rows))

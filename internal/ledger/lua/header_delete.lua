@@ -1,8 +1,8 @@
 -- ARGV: entry, '' or a field of the header, its value: then a staged run is deleted only while it has
--- that. KEYS have those of its first segment behind the others. Takes the run
--- out of all lists and stores that it is to be deleted. Answers {'ok', number of its segments, its
--- parent}. A run of one segment is deleted at once, unless it has a parent or a scan: then the
--- number is -1.
+-- that. KEYS have those of its first segment behind the others. Stores that the run is to be
+-- deleted, and takes it out of all lists but that of ended runs, where it is until nothing of it is
+-- left. Answers {'ok', number of its segments, its parent}. A run of one segment is deleted at once,
+-- unless it has a parent or a scan: then the number is -1.
 local lists = {runs, singles, open, staged, finishing, ended}
 local no = refused() -- a header that cannot be read can be deleted
 if no and no[1] == 'missing' then
@@ -22,5 +22,5 @@ if n <= 1 and not h[4] and not h[5] then
   return {'ok', -1}
 end
 redis.call('HSETNX', header, 'deleting_at', text(t))
-redis.call('HSET', trash, entry, text(n))
+redis.call('ZADD', ended, '0', entry)
 return {'ok', n, h[4]}

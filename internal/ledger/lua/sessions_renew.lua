@@ -1,5 +1,5 @@
 -- ARGV: session, its description. Renews the session and forgets those that died a day
--- ago. Answers {'ok', 1 if the session was not known}.
+-- ago. Answers {'ok', 1 if the session was not known, now}.
 redis.call('DEL', scratch) -- first, so that the rest passes at maxmemory
 local newest = tonumber(redis.call('ZRANGE', seen, -1, -1, 'WITHSCORES')[2])
 if not newest or math.abs(t - newest) > gap_ms then redis.call('SET', since, text(t)) end
@@ -12,4 +12,4 @@ for _, session in ipairs(redis.call('ZRANGEBYSCORE', seen, '-inf', text(t - 8640
   redis.call('ZREM', seen, session)
   redis.call('HDEL', about, session)
 end
-return {'ok', new}
+return {'ok', new, t}

@@ -33,7 +33,7 @@ end
 
 -- Permits given are counted in twelve slots of five seconds, each stored as
 -- <number of the slot since 1970>:<permits>.
-local function count_use(at, by)
+local function count_use(at)
   local slot = math.floor(at / 5000000)
   local field = 'used:' .. (slot % 12)
   local used = 0
@@ -41,5 +41,5 @@ local function count_use(at, by)
   if there and string.match(there, '^%d+') == text(slot) then
     used = tonumber(string.match(there, ':(%d+)$'))
   end
-  if used + by >= 0 then redis.call('HSET', pace, field, text(slot) .. ':' .. text(used + by)) end
+  redis.call('HSET', pace, field, text(slot) .. ':' .. text(used + 1))
 end

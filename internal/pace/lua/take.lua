@@ -54,7 +54,7 @@ for _, bucket in ipairs(ask.buckets) do
 end
 if wait > 0 then return {'wait', wait, '', of, workers} end
 for _, bucket in ipairs(ask.buckets) do store_bucket(bucket) end
-count_use(at, 1)
+count_use(at)
 -- A pause that is over must not come back if the clock does.
 if r[2] or r[3] then redis.call('HDEL', pace, 'paused_until', pause_field) end
 

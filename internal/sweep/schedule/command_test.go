@@ -192,31 +192,6 @@ func TestNowAfterAnOldClaim(t *testing.T) {
 	s.mustNow("old", sweep.Order{})
 }
 
-// TestNowWithClocksApart checks that the tick of a sweep by hand is not guessed if the clocks
-// differ.
-func TestNowWithClocksApart(t *testing.T) {
-	s := newSwept(t)
-	now := s.clock()
-	for _, o := range []sweep.Order{{}, {Organization: "org_1"}} {
-		for off, words := range map[time.Duration]string{
-			-time.Hour: " behind that of Redis (", time.Hour: " ahead of that of Redis (",
-		} {
-			s.taker.Now = func() time.Time { return now.Add(off) }
-			_, _, err := s.now("wrong", o)
-			if _, ok := errors.AsType[*schedule.ClocksError](err); !ok || !strings.Contains(err.Error(), words) {
-				t.Errorf("%v off: %v, want %q", off, err, words)
-			}
-		}
-	}
-	if _, err := s.ledger.Get(t.Context(), "", "wrong"); !errors.Is(err, ledger.ErrNotFound) {
-		t.Errorf("%v, want no run", err)
-	}
-	s.taker.Now = func() time.Time { return now.Add(4 * time.Minute) }
-	s.mustNow("right", sweep.Order{})
-	s.taker.Now = func() time.Time { return now.Add(time.Hour) }
-	s.mustNow("right", sweep.Order{}) // its tick is known
-}
-
 // TestNowClaimsOnce starts a sweep by hand while another one has read the ticks and not
 // written them yet. Only one of the two starts.
 func TestNowClaimsOnce(t *testing.T) {

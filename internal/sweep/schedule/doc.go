@@ -4,5 +4,4 @@
 //	schedule.go  the ticks of a schedule
 //	command.go   a sweep that is started by a command
 //	progress.go  whether a sweep of the tenant is in progress
-//	clocks.go    the clocks of the process and of Redis
 package schedule

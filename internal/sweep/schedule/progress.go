@@ -28,18 +28,18 @@ func (e *InProgressError) Error() string {
 const claimedFor = time.Minute
 
 // isClaimed reports whether a process is about to start a sweep whose run does not exist.
-func isClaimed(s sweep.TenantSweep, at clocks) bool {
-	return !s.Started && at.redis.Sub(s.At).Abs() < claimedFor
+func isClaimed(s sweep.TenantSweep, now time.Time) bool {
+	return !s.Started && now.Sub(s.At).Abs() < claimedFor
 }
 
 // inProgress returns the sweep of the whole tenant that is in progress; nil: there is none.
 func inProgress(ctx context.Context, in intake.Intake, t ledger.Tenant, ticks sweep.Ticks,
-	at clocks) (*InProgressError, error) {
+	now time.Time) (*InProgressError, error) {
 	for _, s := range []sweep.TenantSweep{ticks.Sweep, ticks.ByHand} {
 		if s.Run == "" {
 			continue
 		}
-		why, err := progressOf(ctx, in, t, s, at)
+		why, err := progressOf(ctx, in, t, s, now)
 		if err != nil {
 			return nil, err
 		}
@@ -52,10 +52,10 @@ func inProgress(ctx context.Context, in intake.Intake, t ledger.Tenant, ticks sw
 
 // progressOf returns why a sweep is in progress; "": it is not.
 func progressOf(ctx context.Context, in intake.Intake, t ledger.Tenant, s sweep.TenantSweep,
-	at clocks) (string, error) {
+	now time.Time) (string, error) {
 	run, err := in.Ledger.Get(ctx, t, ledger.RunID(s.Run))
 	switch {
-	case errors.Is(err, ledger.ErrNotFound) && isClaimed(s, at):
+	case errors.Is(err, ledger.ErrNotFound) && isClaimed(s, now):
 		return "is about to start", nil
 	case errors.Is(err, ledger.ErrNotFound):
 		return "", nil

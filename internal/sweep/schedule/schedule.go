@@ -20,9 +20,8 @@ import (
 // the worker that decided was killed in between. To start a sweep twice changes nothing.
 // The methods of a Scheduler are for one goroutine.
 type Scheduler struct {
-	// Intake creates the runs. A tick comes once its clock and Redis' have both reached it.
-	Intake  intake.Intake
-	Store   *sweep.Store // the tenant's
+	Intake  intake.Intake // creates the runs
+	Store   *sweep.Store  // the tenant's
 	Tenant  string
 	Cron    sweep.Cron
 	Pending bool // sweeps check pending domains too
@@ -39,8 +38,7 @@ type Scheduler struct {
 	// quietTick is a tick for which nothing is left to do, as read at quietAt.
 	quietTick int64
 	quietAt   time.Time
-	// When a failure, and a difference of clocks, were last logged.
-	failed, apart time.Time
+	failed    time.Time // when a failure was last logged
 }
 
 const (
@@ -51,6 +49,9 @@ const (
 	quietFor = time.Minute
 	// warnEvery is how often a condition that persists is logged.
 	warnEvery = time.Hour
+	// maxAhead is how far a stored tick may be ahead of Redis' clock. Beyond that the clock was wrong
+	// when it was stored, and is not now.
+	maxAhead = time.Hour
 	// maxSpread bounds the time over which the checks of a sweep are spread.
 	maxSpread = 7 * 24 * time.Hour
 )
@@ -90,7 +91,7 @@ func (s *Scheduler) Once(ctx context.Context) error {
 	if s.latest(own) == s.quietTick && own.Sub(s.quietAt).Abs() < quietFor {
 		return nil
 	}
-	at, err := readClocks(ctx, s.Intake, s.Store)
+	now, err := s.Store.Clock(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,29 +99,33 @@ func (s *Scheduler) Once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if at.apart() > maxApart && s.again(&s.apart) {
-		s.Logger.ErrorContext(ctx, "clocks of this worker and Redis differ: sweeps wait for the slower one", "own",
-			at.own.UTC(), "redis", at.redis)
-	}
-	tick := s.latest(at.earlier())
+	tick := s.latest(now)
 	switch {
 	case tick == 0:
 	case ticks.Tick == 0:
 		return s.first(ctx, ticks, tick)
-	case at.isAhead(ticks.Tick):
-		s.Logger.ErrorContext(ctx, "sweep started early because clocks were wrong: the schedule continues from now", "tick",
-			tickText(ticks.Tick), "now", at.later())
+	case ticks.Tick > now.Add(maxAhead).Unix():
+		s.Logger.ErrorContext(ctx, "sweep started early because Redis' clock was wrong: the schedule continues from now",
+			"tick", tickText(ticks.Tick), "now", now)
 		return s.first(ctx, ticks, tick)
 	case tick > ticks.Tick:
-		return s.decide(ctx, ticks, tick, at)
+		return s.decide(ctx, ticks, tick, now)
 	case ticks.Sweep.Run != "" && !ticks.Sweep.Started:
-		if at.redis.Sub(ticks.Sweep.At) < cmp.Or(s.Patience, schedulePatience) {
+		if now.Sub(ticks.Sweep.At) < cmp.Or(s.Patience, schedulePatience) {
 			return nil
 		}
 		return s.start(ctx, ticks)
 	}
 	s.quietTick, s.quietAt = tick, own
 	return nil
+}
+
+// ownTime returns the time of this machine.
+func ownTime(in intake.Intake) time.Time {
+	if in.Now != nil {
+		return in.Now()
+	}
+	return time.Now()
 }
 
 // latest returns the last tick that is not after at; 0: there is none.
@@ -143,8 +148,8 @@ func (s *Scheduler) first(ctx context.Context, ticks sweep.Ticks, tick int64) er
 }
 
 // decide decides on a tick that has come: the newest, if several were missed.
-func (s *Scheduler) decide(ctx context.Context, ticks sweep.Ticks, tick int64, at clocks) error {
-	other, err := inProgress(ctx, s.Intake, ledger.Tenant(s.Tenant), ticks, at)
+func (s *Scheduler) decide(ctx context.Context, ticks sweep.Ticks, tick int64, now time.Time) error {
+	other, err := inProgress(ctx, s.Intake, ledger.Tenant(s.Tenant), ticks, now)
 	if err != nil {
 		return err
 	}
@@ -153,7 +158,7 @@ func (s *Scheduler) decide(ctx context.Context, ticks sweep.Ticks, tick int64, a
 	}
 	former := ticks.Sweep
 	ticks.Tick = tick
-	ticks.Sweep = sweep.TenantSweep{Run: sweepID(s.Tenant, tick), Tick: tick, At: at.redis,
+	ticks.Sweep = sweep.TenantSweep{Run: sweepID(s.Tenant, tick), Tick: tick, At: now,
 		SpreadUntil: s.spreadUntil(tick), Pending: s.Pending}
 	if won, err := s.Store.SetTicks(ctx, &ticks); !won || err != nil {
 		return err

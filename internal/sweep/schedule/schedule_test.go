@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -84,16 +83,17 @@ func (h *mortal) see(command func() error) error {
 }
 
 // fleet has the schedules of a tenant's workers, each with a clock of its own, in virtual
-// time.
+// time, which is that of an embedded Redis.
 type fleet struct {
 	*swept
-	start time.Time // a whole minute; on a real Redis hours ago by its clock
+	start time.Time // a whole minute
 	at    time.Time
 	log   bytes.Buffer
 	count map[string]int
 }
 
 func newFleet(t *testing.T) *fleet {
+	redistest.Mini(t) // its clock can be set
 	f := &fleet{swept: newSwept(t), count: map[string]int{}}
 	now, err := f.store.Clock(t.Context())
 	if err != nil {
@@ -104,13 +104,11 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
-// set sets the time, and that of Redis if its clock can be set.
+// set sets the time.
 func (f *fleet) set(at time.Time) {
 	f.at = at
-	if !onRealRedis() {
-		redistest.Mini(f.t).SetTime(at)
-		f.taker.Now = func() time.Time { return f.at }
-	}
+	redistest.Mini(f.t).SetTime(at)
+	f.taker.Now = func() time.Time { return f.at }
 }
 
 // worker returns a scheduler whose clock is off by that much. It does not wait for others.
@@ -242,11 +240,11 @@ func TestEachTickOnce(t *testing.T) {
 		workers = append(workers[1:], workers[0])
 	}, workers...)
 	var minutes []int
-	for m := 0; m <= ticks; m++ { // the first worker to run had not reached the start yet
+	for m := 1; m <= ticks; m++ {
 		minutes = append(minutes, m)
 	}
 	f.wantSweeps(minutes...)
-	f.wantCount(ticks+1, 0)
+	f.wantCount(ticks, 0)
 }
 
 // TestTickOfManyAtOnce checks that of concurrent workers only one starts the sweep.
@@ -361,9 +359,6 @@ func TestTickWhileTheLastRuns(t *testing.T) {
 		t.Errorf("skipped: %+v", s)
 	}
 	f.end(f.id(1))
-	if onRealRedis() {
-		return // Redis' own clock decides when the sweep ended
-	}
 	to(4, nil)
 	f.wantSweeps(1, 3)
 	f.wantCount(2, 2)
@@ -421,48 +416,7 @@ func TestTickWhileSweptByHand(t *testing.T) {
 	}
 }
 
-// TestClocksThatAreWrong checks that a tick starts once both the worker's clock and Redis'
-// clock have reached it, and that a wrong clock is logged.
-func TestClocksThatAreWrong(t *testing.T) {
-	const year = 366 * 24 * time.Hour
-	for name, tc := range map[string]struct {
-		worker, redis time.Duration
-		begun         int
-	}{
-		"a worker's a year ahead":  {worker: year, begun: 10},
-		"a worker's a day behind":  {worker: -24 * time.Hour},
-		"Redis' a year ahead":      {redis: year, begun: 10},
-		"Redis' a day behind":      {redis: -24 * time.Hour},
-		"a worker's 4 min ahead":   {worker: 4 * time.Minute, begun: 10},
-		"a worker's 4 min, behind": {worker: -4 * time.Minute, begun: 6},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFleet(t)
-			mini := redistest.Mini(t)
-			right, wrong := f.worker("* * * * *", 0), f.worker("* * * * *", tc.worker)
-			f.once(right)
-			for at := f.start; !at.After(f.start.Add(10 * time.Minute)); at = at.Add(20 * time.Second) {
-				f.set(at)
-				mini.SetTime(at.Add(tc.redis))
-				f.once(wrong)
-				f.endAll()
-			}
-			f.wantCount(tc.begun, 0)
-			apart := tc.worker.Abs() > 5*time.Minute || tc.redis.Abs() > 5*time.Minute
-			if told := strings.Count(f.log.String(),
-				"clocks of this worker and Redis differ"); told != map[bool]int{true: 1}[apart] {
-				t.Errorf("told %d times:\n%s", told, &f.log)
-			}
-			mini.SetTime(f.at)
-			f.until(f.start.Add(12*time.Minute), 20*time.Second, f.endAll, right, wrong)
-			if last := f.ticks().Tick; last != f.start.Add(12*time.Minute).Unix() {
-				t.Errorf("the schedule is at %v", time.Unix(last, 0).UTC())
-			}
-		})
-	}
-}
-
-// TestScheduleAfterTheFuture checks that the schedule does not wait for a year if every clock
+// TestScheduleAfterTheFuture checks that the schedule does not wait for a year if Redis' clock
 // was a year ahead and is right again.
 func TestScheduleAfterTheFuture(t *testing.T) {
 	f := newFleet(t)
@@ -476,7 +430,7 @@ func TestScheduleAfterTheFuture(t *testing.T) {
 	f.set(f.start.Add(time.Minute))
 	f.until(f.start.Add(3*time.Minute), 20*time.Second, f.endAll, worker)
 	f.wantCount(3, 0)
-	f.wantLog("because clocks were wrong")
+	f.wantLog("because Redis' clock was wrong")
 }
 
 // TestCronTextChanged checks that a tick of the new expression since the last sweep is caught
@@ -496,10 +450,8 @@ func TestCronTextChanged(t *testing.T) {
 	f.endAll()
 	f.once(daily)
 	f.wantSweeps(three, five)
-	if !onRealRedis() { // Redis' clock would have to reach it
-		f.until(f.start.Add(27*time.Hour), 10*time.Minute, f.endAll, daily)
-		f.wantSweeps(three, five, day+three)
-	}
+	f.until(f.start.Add(27*time.Hour), 10*time.Minute, f.endAll, daily)
+	f.wantSweeps(three, five, day+three)
 }
 
 // TestRunOfThatIDIsTaken checks that a sweep whose run ID is taken is logged as skipped, and
@@ -568,5 +520,3 @@ func TestScheduleWithoutRedis(t *testing.T) {
 		t.Errorf("told %d times:\n%s", told, &f.log)
 	}
 }
-
-func onRealRedis() bool { return os.Getenv(redistest.EnvURL) != "" }

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"orgops/internal/spelling"
+)
+
+// mistake explains an error of the parser: with the commands that there are, and with the variable
+// of a secret that was given as a flag.
+func mistake(program string, args []string, err error) error {
+	text, fix := err.Error(), "for usage: "+program+" --help"
+	if flag, ok := strings.CutPrefix(text, "unknown flag --"); ok {
+		flag, _, _ = strings.Cut(flag, ",")
+		if name := EnvName(flag); slices.Contains(variables, name+"_FILE") {
+			fix = fmt.Sprintf("secrets are not flags: set %s_FILE to the path of a file, or %s", name, name)
+		}
+		return Fixed(err, "%s", fix)
+	}
+	parsed, ok := errors.AsType[*kong.ParseError](err)
+	if !ok {
+		return Fixed(err, "%s", fix)
+	}
+	at := parsed.Context.Model.Node
+	for _, path := range parsed.Context.Path {
+		if node := path.Node(); node != nil {
+			at = node
+		}
+	}
+	if at.Leaf() && at.Parent != nil && !slices.Contains(args, at.Name) { // a default command
+		at = at.Parent
+	}
+	given, unknown := strings.CutPrefix(text, "unexpected argument ")
+	if at.Leaf() || !unknown && !strings.HasPrefix(text, "expected one of ") {
+		return Fixed(err, "for usage: %s --help", commandPath(at))
+	}
+	given, _, _ = strings.Cut(given, ",")
+	names, similar := commandsOf(at, given)
+	switch {
+	case unknown && given == "help":
+		fix = "for help: " + commandPath(at) + " --help"
+	case unknown && similar != "":
+		fix = "did you mean: " + similar
+	default:
+		fix = "commands of " + commandPath(at) + ": " + strings.Join(names, ", ")
+	}
+	if unknown {
+		return Fixed(fmt.Errorf("unknown command %q", given), "%s", fix)
+	}
+	return Fixed(errors.New("the command is missing"), "%s", fix)
+}
+
+// commandsOf returns the names of the commands of a node, and the paths of those that were probably
+// meant by a name, separated by commas.
+func commandsOf(at *kong.Node, given string) (names []string, similar string) {
+	for _, child := range at.Children {
+		if !child.Hidden {
+			names = append(names, child.Name)
+		}
+	}
+	if near := spelling.Nearest(given, names); near != "" {
+		return names, commandPath(at) + " " + near
+	}
+	var paths []string
+	for _, leaf := range at.Leaves(true) {
+		if leaf.Name == given {
+			paths = append(paths, commandPath(leaf))
+		}
+	}
+	return names, strings.Join(paths, ", ")
+}
+
+// commandPath returns the words with which a command is called.
+func commandPath(of *kong.Node) string {
+	if of.Parent == nil {
+		return of.Name
+	}
+	return commandPath(of.Parent) + " " + of.Name
+}
