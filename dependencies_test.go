@@ -32,7 +32,7 @@ type room struct {
 var rooms = map[string]room{
 	"apiclient":    {3500, "untrusted"},
 	"cmd/enqueue":  {3350, "*"},
-	"cmd/worker":   {2150, "*"},
+	"cmd/worker":   {2164, "*"},
 	"dnscheck":     {5480, "untrusted"},
 	"internal/cli": {980, "apiclient spelling"},
 	"internal/console": {
