@@ -32,15 +32,15 @@ type room struct {
 var rooms = map[string]room{
 	"apiclient":    {3500, "untrusted"},
 	"cmd/enqueue":  {3350, "*"},
-	"cmd/worker":   {2150, "*"},
+	"cmd/worker":   {2164, "*"},
 	"dnscheck":     {5480, "untrusted"},
 	"internal/cli": {980, "apiclient spelling"},
 	"internal/console": {
-		2640,
+		2800,
 		"apiclient dnscheck deliveries engine health intake ledger meters pace redisconn status tenant untrusted web webhooks tasks tasks/handlers",
 	},
 	"internal/customer":   {610, "dnscheck ledger status untrusted web"},
-	"internal/deliveries": {900, "events untrusted"},
+	"internal/deliveries": {1055, "events untrusted"},
 	"internal/dispatch":   {1950, "engine ledger pace workers"},
 	"internal/engine":     {1760, "apiclient dnscheck ledger"},
 	"internal/events":     {200, "untrusted"},

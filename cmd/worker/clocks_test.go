@@ -156,7 +156,7 @@ func (f *clockFleet) wantNoAttempt(names ...string) {
 			}
 		}
 	}
-	for _, queue := range []string{engine.Queue(tasks.DefaultTenant), deliveries.Queue(tasks.DefaultTenant)} {
+	for _, queue := range []string{engine.Queue(tasks.DefaultTenant), deliveries.Queue(tasks.DefaultTenant, "crm")} {
 		n, err := f.redis.Get(f.t.Context(), "asynq:{"+queue+"}:failed").Int()
 		if err != nil && !errors.Is(err, redis.Nil) || n != 0 {
 			f.t.Errorf("queue %s: %d tasks have failed, %v", queue, n, err)
@@ -263,11 +263,11 @@ func TestWrongClocks(t *testing.T) {
 // takes tasks from the others, no attempt is used up, and no request is repeated.
 func secondsApart(t *testing.T, worker string) {
 	const rows, apart = 100, health.ClockWrong - 2*time.Second
-	f := newClockFleet(t, worker, 5*time.Second)
+	f := newClockFleet(t, worker, 2*time.Second)
 	f.workAhead("behind", -apart)
 	f.work("right")
 	f.handInFile(submissions[0], tasks.TypeVerify, f.box.SeedDomains(rows))
-	await(t, "deliveries of both workers", func() bool { return f.hooks.held() > 8 })
+	await(t, "deliveries of both workers", func() bool { return f.hooks.held() > deliveries.Places })
 	f.slow(6000, 0)
 	f.handInFile(submissions[1], tasks.TypeUpdate, f.box.SeedUpdates(rows))
 	f.handInFile(submissions[2], tasks.TypeRemove, f.box.SeedClients(rows))

@@ -113,7 +113,7 @@ func examine(ctx context.Context, env *cli.Environment, tenants []tenant.Setting
 }
 
 // ours matches the queues of all tenants.
-var ours = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}\.(rows|webhook)$`)
+var ours = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}\.(rows|webhook\.[a-z0-9_-]+)$`)
 
 // testedTenant returns the tenant for its tests; done closes its connections.
 func testedTenant(t tenant.Settings, client redis.UniversalClient) (health.Tenant, func(), error) {

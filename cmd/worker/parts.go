@@ -99,10 +99,10 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 		hooks: hooks, schedule: w.schedule(t, logger), stopping: stopping,
 	}
 	s.shown.AwaitsToken = func() bool { return w.awaitsToken(s) }
-	notifier, deliveries := w.newNotifier(s)
+	notifier := w.newNotifier(s)
 	var rows queues.Queue
 	s.execution, rows = w.newExecution(s, notifier)
-	s.queues = []queues.Queue{rows, deliveries}
+	s.queues = append(s.queues, rows)
 	return s, nil
 }
 
@@ -127,18 +127,43 @@ var _ interface {
 	Answered(context.Context, string, int, http.Header)
 } = measuredGate{}
 
-// newNotifier returns the notifier of a tenant's events, and the queue of its deliveries.
-func (w *worker) newNotifier(t *served) (*deliveries.Notifier, queues.Queue) {
-	queue := deliveries.Queue(t.Name)
-	cfg := deliveries.Config{
-		Tenant: t.Name, Receivers: t.hooks, Redis: w.redis, Enqueuer: w.queue, Enqueued: func() { w.queues.Wake(queue) },
+// newNotifier returns the notifier of a tenant's events, and adds the queues of its deliveries.
+func (w *worker) newNotifier(t *served) *deliveries.Notifier {
+	t.deliveries = deliveries.Config{
+		Tenant: t.Name, Receivers: t.hooks, Redis: w.redis, Enqueuer: w.queue, Enqueued: w.queues.Wake,
 		Backlog: t.WebhookBacklog,
 		Meter:   w.metrics, Headers: w.traces.Headers, Ended: w.traces.Ended, Stopping: t.stopping,
 		Logger: w.logger,
 	}
-	return deliveries.NewNotifier(cfg),
-		queues.Queue{Name: queue, Tenant: t.Name, Config: deliveries.ServerConfig(),
-			Handler: w.traces.Traced(deliveries.NewHandler(cfg))}
+	t.deliver = w.traces.Traced(deliveries.NewHandler(t.deliveries))
+	for _, endpoint := range t.Endpoints {
+		t.queues = append(t.queues, t.deliveriesTo(endpoint.Name))
+	}
+	return deliveries.NewNotifier(t.deliveries)
+}
+
+// deliveriesTo returns the queue of the deliveries to an endpoint.
+func (t *served) deliveriesTo(endpoint string) queues.Queue {
+	return queues.Queue{Name: deliveries.Queue(t.Name, endpoint), Tenant: t.Name, Config: deliveries.ServerConfig(),
+		Full: deliveriesFull, Handler: t.deliver}
+}
+
+// deliveriesFull is how many deliveries to an endpoint are due when the next worker makes some too:
+// so many that a receiver has at most [deliveries.Places] in progress in ordinary times.
+const deliveriesFull = 1000
+
+// openDeliveries has endpoints whose settings have changed get deliveries again, and makes attempts
+// for endpoints that are not in the file any more, so that what waits for them is given up.
+func (w *worker) openDeliveries(ctx context.Context, t *served) {
+	others, err := deliveries.Reopen(ctx, t.deliveries)
+	if err != nil {
+		t.logger.WarnContext(ctx, "webhook endpoints not resumed", "error", err)
+	}
+	for _, endpoint := range others {
+		q := t.deliveriesTo(endpoint)
+		t.queues = append(t.queues, q)
+		w.queues.Add(q)
+	}
 }
 
 // schedule returns the scheduler of the tenant's sweeps; nil if it has no schedule, or if the

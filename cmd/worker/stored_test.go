@@ -82,7 +82,7 @@ func TestStoredKeys(t *testing.T) {
 	}
 	for key, expires := range map[string]bool{
 		"orgops:schema": false, "orgops:v3:{tenant:acme}:abcdefghijklmnop.12:results": false, "orgops:v1:{watch:acme}:domain:ord_1": true,
-		"asynq:{acme.rows}:failed:2026-11-24": true, "asynq:{acme.webhook}:t:crm/1": false,
+		"asynq:{acme.rows}:failed:2026-11-24": true, "asynq:{acme.webhook.crm}:t:1": false,
 	} {
 		at := slices.IndexFunc(all, func(s stored) bool { return s.name.MatchString(key) })
 		if at < 0 || all[at].expires != expires {

@@ -39,6 +39,7 @@ func (w *worker) start(ctx context.Context, t *served, delay time.Duration) {
 	var parts sync.WaitGroup
 	parts.Go(func() {
 		if engine.Sleep(ctx, delay) == nil {
+			w.openDeliveries(ctx, t)
 			t.execution.dispatcher.Run(ctx)
 		}
 	})
@@ -100,7 +101,7 @@ func (t *served) attrs() []slog.Attr {
 		slog.Int("burst", t.Burst),
 		slog.Float64("reserve", t.Reserve/100), slog.String("dns_mode", t.Mode.String()), slog.Any("resolvers", t.Resolvers),
 		slog.Int("quorum", t.Quorum),
-		slog.Any("queues", []string{engine.Queue(ledger.Tenant(t.Name)), deliveries.Queue(t.Name)}),
+		slog.Any("queues", []string{engine.Queue(ledger.Tenant(t.Name)), deliveries.Queue(t.Name, "*")}),
 	}
 }
 

@@ -140,17 +140,19 @@ func (w *worker) intake() intake.Intake { return intake.New(w.redis, w.ledger) }
 // tenant is another one.
 type served struct {
 	tenant.Settings
-	logger    *slog.Logger
-	api       *apiclient.Client
-	tokens    apiclient.TokenSource
-	limiter   *pace.Limiter
-	dns       *dnscheck.Checker
-	disprover *dnscheck.Checker // for disproofs
-	execution *execution
-	hooks     *webhooks.Sender
-	schedule  *schedule.Scheduler // of its sweeps; nil: there is none
-	queues    []queues.Queue
-	shown     console.Tenant // on the operator's pages, and to /readyz
+	logger     *slog.Logger
+	api        *apiclient.Client
+	tokens     apiclient.TokenSource
+	limiter    *pace.Limiter
+	dns        *dnscheck.Checker
+	disprover  *dnscheck.Checker // for disproofs
+	execution  *execution
+	hooks      *webhooks.Sender
+	schedule   *schedule.Scheduler // of its sweeps; nil: there is none
+	deliveries deliveries.Config   // of events to webhooks
+	deliver    asynq.Handler       // of a delivery
+	queues     []queues.Queue
+	shown      console.Tenant // on the operator's pages, and to /readyz
 
 	mu       sync.Mutex
 	end      func() // ends the parts; nil: it was not started

@@ -6,10 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hibiken/asynq"
-
 	"orgops/internal/console"
-	"orgops/internal/deliveries"
 	"orgops/internal/health"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
@@ -41,10 +38,7 @@ func TestAllIsWell(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	_, err = asynq.NewClientFromRedisClient(d.rdb).Enqueue(asynq.NewTask(deliveries.TaskType, nil),
-		asynq.Queue(deliveries.Queue("default")), asynq.TaskID("1"))
-	mustNot(t, err)
-	mustNot(t, d.inspector.ArchiveTask(deliveries.Queue("default"), "1"))
+	d.given("default", "crm", "503")
 	d.serve()
 	says("(3) Overview", "Needs attention 1 worker serves 1 tenant. 3 matters need attention.",
 		"The sweep of 2030-03-17T17:46:40Z found 12 domains lost", "revoke the domains: enqueue domains revoke --tenant default",

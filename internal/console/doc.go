@@ -12,11 +12,13 @@
 //	domain_record.go  reads domains from the API, at a bounded rate
 //	tenants.go        the page of tenants
 //	plots.go          plots of the last hour and day
+//	webhooks.go       webhook endpoints, and what was given up sent again
 //	run.go            the page of a run
 //	actions.go        cancel, retry, and the other actions
 //	failed.go         the failed rows of a run, as a file
 //	runs.go           the page of all runs, and a run as pages show it
 //	attention.go      workers, tenants, and the warnings about them
+//	waiting.go        the open work, for the bar of asynqmon
 //	monitor.go        asynqmon
 //	payload.go        tasks of asynqmon
 //	site.go           common to all pages: the layout, time limits, errors, forms

@@ -40,6 +40,14 @@ func grouped(n int64) string {
 	return text
 }
 
+// plural returns a number with the word for one or for several.
+func plural(n int64, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return grouped(n) + " " + several
+}
+
 // mostPrintable is how many characters of a message are shown.
 const mostPrintable = 500
 

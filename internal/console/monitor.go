@@ -134,8 +134,18 @@ func (m *monitor) serveFile(w http.ResponseWriter, r *http.Request) {
 		mediaType = "image/svg+xml" // it says text/xml, which browsers do not show as an image
 	}
 	w.Header().Set("Content-Type", mediaType)
-	_, _ = file.body.WriteTo(w)
+	if strings.HasPrefix(r.URL.Path, monitorRoot+"/static/") { // whose names have a hash of the content
+		w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
+	}
+	_, _ = w.Write(bytes.Replace(file.body.Bytes(), cutsIDs, namesRows, 1)) // fails if the client has gone
 }
+
+// asynqmon's script cuts the ids in its lists at their first hyphen: those of all runs of a day
+// look alike. Here it cuts the token behind the last colon: run, segment and row are left.
+var (
+	cutsIDs   = []byte(`var t=e.indexOf("-");return`)
+	namesRows = []byte(`var t=e.lastIndexOf(":");return`)
+)
 
 // farLinks are the links of the index page to other hosts, and to its manifest, which browsers
 // fetch without the user's token.

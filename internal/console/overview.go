@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/deliveries"
 	"orgops/internal/meters"
 	"orgops/internal/redisconn"
 	"orgops/internal/status"
@@ -38,7 +37,6 @@ type overviewPage struct {
 type tenantLine struct {
 	status.Tenant
 	Open, Used string
-	Waiting    int64 // deliveries of events
 	Hour       *plot // of rows; nil: none was settled
 }
 
@@ -102,9 +100,7 @@ func (s *site) readLines(ctx context.Context, all []tenantLine) {
 		if p := rowsPlot.of("a minute", hour); p.Parts[0].Sum+p.Parts[1].Sum > 0 {
 			l.Hour = &p
 		}
-		var noQueue error
-		l.Waiting, noQueue = deliveries.Waiting(ctx, rdb, l.Name)
-		return cmp.Or(err, noPast, noQueue)
+		return cmp.Or(err, noPast)
 	})
 	if err != nil {
 		s.Logger.WarnContext(ctx, "overview lacks details of tenants", "error", err)

@@ -66,7 +66,7 @@ func roundTrips(t *testing.T, n int) map[string]int64 {
 			ledgertest.Submit(t, l, ledger.NewRun{ID: ledger.RunID("of-" + name), Tenant: ledger.Tenant(name)},
 				`{"organization_id":"org_1","discovery_domain_id":"ord_1"}`)
 		}
-		for _, queue := range []string{".rows", ".webhook"} {
+		for _, queue := range []string{".rows", ".webhook.crm"} {
 			_, err := client.Enqueue(asynq.NewTask("x", nil), asynq.Queue(name+queue))
 			mustNot(t, err)
 		}

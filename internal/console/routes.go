@@ -47,6 +47,8 @@ func routes(cfg Config) []web.Route {
 		{Pattern: "GET /runs/{id}", Roles: readers, Serve: s.page("run", "runs", pageWithin, s.run)},
 		{Pattern: "GET /runs/{id}/failed", Roles: readers, Serve: s.failed},
 		{Pattern: "POST /sweeps", Roles: operators, Serve: s.withForm(s.sweepNow)},
+		{Pattern: "POST /webhooks/resend", Roles: operators, Serve: s.withForm(s.resend)},
+		{Pattern: "GET " + monitorRoot + "/orgops/waiting", Roles: readers, Serve: s.waits},
 		// asynqmon shows all tenants.
 		{Pattern: monitorRoot + "/", Roles: readers, Everywhere: true, Serve: s.monitors()},
 	}

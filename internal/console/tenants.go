@@ -46,7 +46,7 @@ type tenantView struct {
 	Token      *apiclient.TokenHealth
 	Reach      *Reach // of name servers; nil: not known
 	Resolvers  []dnscheck.ResolverState
-	Waiting    int64 // deliveries of events
+	Endpoints  []deliveries.EndpointState // of webhooks
 	Errors     []APIError
 }
 
@@ -93,7 +93,11 @@ func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name
 		settingsErr = v.showSettings()
 	}
 	var deliveriesErr error
-	v.Waiting, deliveriesErr = deliveries.Waiting(ctx, rdb, name)
+	var endpoints []string
+	for _, e := range t.Webhooks {
+		endpoints = append(endpoints, e.Name)
+	}
+	v.Endpoints, deliveriesErr = deliveries.ReadEndpoints(ctx, rdb, name, endpoints...)
 	if served {
 		v.showToken()
 		v.showDNS()

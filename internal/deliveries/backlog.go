@@ -39,6 +39,10 @@ type backlog struct {
 	bound  int
 }
 
+// deliveredFor is how long an event that was delivered is not delivered again. A row whose worker
+// was killed after it notified of its result is executed again within that time.
+const deliveredFor = time.Minute
+
 func newBacklog(cfg Config) *backlog {
 	return &backlog{redis: cfg.Redis, queue: asynq.NewInspectorFromRedisClient(cfg.Redis),
 		tenant: cfg.Tenant, bound: cfg.Backlog}
@@ -46,23 +50,32 @@ func newBacklog(cfg Config) *backlog {
 
 // key returns the key of a receiver's set. All keys of a tenant have one hash tag.
 func (b *backlog) key(endpoint string) string {
-	return "orgops:v3:{webhooks:" + b.tenant + "}:" + endpoint
+	return stateKey(b.tenant) + ":" + endpoint
 }
 
-// add adds a task of an event of that age, unless it is there. It returns the oldest tasks
-// if there are more than the bound.
+// deliveredKey returns the key that exists for a while after a task was delivered.
+func (b *backlog) deliveredKey(endpoint, task string) string {
+	return b.key(endpoint) + ":delivered:" + task
+}
+
+// delivered is the result of add for a task that was delivered a short time ago.
+const delivered = "delivered"
+
+// add adds a task of an event of that age. result is "1"; "0" if it was there; or delivered, and it
+// is not added. It returns the oldest tasks if there are more than the bound.
 func (b *backlog) add(ctx context.Context, endpoint, task string,
-	age time.Duration) (added bool, excess []string, err error) {
+	age time.Duration) (result string, excess []string, err error) {
 	age = min(max(age, 0), lifetime) // clocks differ
-	answer, err := addScript.Run(ctx, b.redis, []string{b.key(endpoint)}, task, age.Microseconds(),
+	keys := []string{b.key(endpoint), b.deliveredKey(endpoint, task)}
+	answer, err := addScript.Run(ctx, b.redis, keys, task, age.Microseconds(),
 		backlogTTL.Milliseconds(), b.bound, dropsAtOnce).StringSlice()
 	if err == nil && len(answer) == 0 {
 		err = errors.New("the script returned nothing")
 	}
 	if err != nil {
-		return false, nil, fmt.Errorf("add to the backlog of endpoint %s: %w", endpoint, err)
+		return "", nil, fmt.Errorf("add to the backlog of endpoint %s: %w", endpoint, err)
 	}
-	return answer[0] == "1", answer[1:], nil
+	return answer[0], answer[1:], nil
 }
 
 // remove removes tasks that have ended.
@@ -81,7 +94,7 @@ func (b *backlog) remove(ctx context.Context, endpoint string, tasks ...any) err
 func (b *backlog) drop(ctx context.Context, endpoint string, tasks []string) (dropped int, err error) {
 	var gone []any
 	for _, task := range tasks {
-		deleted, ended, failure := b.delete(task)
+		deleted, ended, failure := b.delete(endpoint, task)
 		if failure != nil {
 			err = fmt.Errorf("drop task %s: %w", task, failure)
 			break
@@ -97,10 +110,9 @@ func (b *backlog) drop(ctx context.Context, endpoint string, tasks []string) (dr
 }
 
 // delete deletes a task that waits. Ended reports whether its entry is of no use any more.
-// A task that is archived or completed stays: people may run the one again, and the other
-// keeps its event from being delivered twice.
-func (b *backlog) delete(task string) (deleted, ended bool, err error) {
-	queue := Queue(b.tenant)
+// A task that is archived stays: people may run it again.
+func (b *backlog) delete(endpoint, task string) (deleted, ended bool, err error) {
+	queue := Queue(b.tenant, endpoint)
 	info, err := b.queue.GetTaskInfo(queue, task)
 	switch {
 	case notFound(err):
@@ -111,7 +123,7 @@ func (b *backlog) delete(task string) (deleted, ended bool, err error) {
 	switch info.State {
 	case asynq.TaskStateActive:
 		return false, false, nil
-	case asynq.TaskStateArchived, asynq.TaskStateCompleted:
+	case asynq.TaskStateArchived:
 		return false, true, nil
 	}
 	err = b.queue.DeleteTask(queue, task)

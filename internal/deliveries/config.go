@@ -17,7 +17,7 @@ type Config struct {
 	Receivers Receivers
 	Redis     redis.UniversalClient
 	Enqueuer  Enqueuer
-	Enqueued  func() // called after a task was enqueued; nil: nothing is
+	Enqueued  func(queue string) // called after a task was enqueued; nil: nothing is
 	// Backlog is how many events may wait for one receiver, at least 1.
 	Backlog int
 	Meter   Meter
@@ -49,8 +49,8 @@ const MaxBacklog = 1_000_000
 type Receivers interface {
 	// Wanting returns the names of the endpoints that want events of the type.
 	Wanting(eventType string) []string
-	// Has reports whether there is an endpoint of that name.
-	Has(endpoint string) bool
+	// Entry identifies the settings of the endpoint of that name; "": there is none.
+	Entry(endpoint string) string
 	// Deliver makes one attempt to deliver the document under the event's id; at is the
 	// time of the attempt. The error may be a [FailedAttempt].
 	Deliver(ctx context.Context, endpoint, id string, at time.Time, body []byte) error
@@ -62,6 +62,7 @@ type FailedAttempt interface {
 	AskedToWait() time.Duration
 	Final() bool   // another attempt would fail too
 	NotSent() bool // no attempt was made
+	Gone() bool    // the receiver wants no more events
 }
 
 // Enqueuer is the part of [asynq.Client] that enqueues.
@@ -85,15 +86,14 @@ const (
 	pollEvery = 100 * time.Millisecond
 	// forwardEvery is how often tasks that are due again are made ready.
 	forwardEvery = 200 * time.Millisecond
-	// places is how many deliveries run at a time. A receiver that does not answer holds
-	// a place for 15 s, and at most one of them once that is known.
-	places = 8
+	// Places is how many deliveries to an endpoint a worker makes at a time.
+	Places = 2
 )
 
-// ServerConfig returns how an asynq server executes deliveries.
+// ServerConfig returns how an asynq server executes the deliveries to an endpoint.
 func ServerConfig() asynq.Config {
 	return asynq.Config{
-		Concurrency: places, TaskCheckInterval: pollEvery, DelayedTaskCheckInterval: forwardEvery,
+		Concurrency: Places, TaskCheckInterval: pollEvery, DelayedTaskCheckInterval: forwardEvery,
 		RetryDelayFunc: retryDelay, IsFailure: isFailure,
 	}
 }

@@ -1,5 +1,5 @@
 // Package deliveries delivers events to the webhook receivers of a tenant. Each event is
-// one asynq task per receiver, in a queue of the tenant's own, and is tried for three days.
+// one asynq task per receiver, in a queue of its own, and is tried for three days.
 //
 // A delivery may be made twice: its answer may be lost, or its worker may die before the
 // result is stored. The receiver identifies it by its webhook-id, which is the event's.
@@ -12,6 +12,8 @@
 //	notifier.go     enqueues a delivery to each receiver that wants an event
 //	handler.go      executes a delivery
 //	backlog.go      the deliveries that wait for each receiver
+//	state.go        the state of each receiver, as people see it; sends again what was given up
+//	tally.go        counts for lines of the log, one a minute
 //	config.go       settings, those of asynq's server too, and the interfaces of the other parts
 //	task.go         the task of a delivery, and its payload
 //	verdict.go      the outcome of an execution

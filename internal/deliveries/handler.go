@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/untrusted"
 )
@@ -17,12 +18,13 @@ import (
 type Handler struct {
 	cfg     Config
 	backlog *backlog
+	lines   *tally
 }
 
 // NewHandler returns the handler of a tenant's deliveries.
 func NewHandler(cfg Config) *Handler {
 	cfg = cfg.withDefaults()
-	return &Handler{cfg: cfg, backlog: newBacklog(cfg)}
+	return &Handler{cfg: cfg, backlog: newBacklog(cfg), lines: newTally()}
 }
 
 // execution is one execution of a task.
@@ -44,7 +46,7 @@ func (h *Handler) process(ctx context.Context, t *asynq.Task, x execution) error
 	start := h.cfg.Now()
 	v := h.execute(ctx, t, &x)
 	h.note(ctx, x, v)
-	h.log(ctx, t, x, v, h.cfg.Now().Sub(start))
+	h.log(ctx, x, v, h.cfg.Now().Sub(start))
 	h.measure(ctx, t, v, h.cfg.Now().Sub(start))
 	if v.outcome == done {
 		return nil
@@ -115,7 +117,7 @@ func (h *Handler) deliver(ctx context.Context, p payload, retried int) *verdict 
 		h.count(p.Endpoint, "delivered")
 		return &verdict{outcome: done}
 	}
-	retryAfter, final, notSent := failure(err)
+	retryAfter, final, notSent, gone := failure(err)
 	if notSent {
 		return h.rest(p, retried, retryAfter, err)
 	}
@@ -124,7 +126,7 @@ func (h *Handler) deliver(ctx context.Context, p payload, retried int) *verdict 
 	switch {
 	case final:
 		h.count(p.Endpoint, "given_up")
-		return &verdict{outcome: failed, reason: err.Error()}
+		return &verdict{outcome: failed, reason: err.Error(), gone: gone}
 	case !again || attempts >= maxAttempts:
 		h.count(p.Endpoint, "given_up")
 		return givenUp(attempts, p.CreatedAt, now, err)
@@ -164,39 +166,64 @@ func givenUp(attempts int, created, now time.Time, last error) *verdict {
 }
 
 // failure returns the details of a [FailedAttempt], and zero values for other errors.
-func failure(err error) (retryAfter time.Duration, final, notSent bool) {
+func failure(err error) (retryAfter time.Duration, final, notSent, gone bool) {
 	if failed, ok := errors.AsType[FailedAttempt](err); ok {
-		return failed.AskedToWait(), failed.Final(), failed.NotSent()
+		return failed.AskedToWait(), failed.Final(), failed.NotSent(), failed.Gone()
 	}
-	return 0, false, false
+	return 0, false, false, false
 }
 
 // noteTimeout bounds the update of the backlog.
 const noteTimeout = 5 * time.Second
 
-// note keeps the backlog up to date. If that fails, the next attempt of the task, or the
-// time, corrects it.
+// note keeps the backlog and the state of the endpoint up to date. If that fails, the next attempt
+// of the task, or the time, corrects it.
 func (h *Handler) note(ctx context.Context, x execution, v *verdict) {
-	if !h.cfg.Receivers.Has(x.Endpoint) {
+	entry := h.cfg.Receivers.Entry(x.Endpoint)
+	if entry == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()
 	var err error
-	if v.outcome.ends() {
-		err = h.backlog.remove(ctx, x.Endpoint, x.taskID)
-	} else {
+	if !v.outcome.ends() {
 		_, _, err = h.backlog.add(ctx, x.Endpoint, x.taskID, h.cfg.Now().Sub(x.CreatedAt))
 	}
-	if err != nil {
+	if err = errors.Join(err, h.record(ctx, x, v, entry)); err != nil {
 		h.cfg.Logger.DebugContext(ctx, "webhook backlog not updated", "task_id", x.taskID, "error", err)
 	}
+}
+
+// record stores the result of an attempt in the state of its endpoint, and removes a delivery that
+// has ended from the backlog. If the receiver wants no more events, its queue is paused.
+func (h *Handler) record(ctx context.Context, x execution, v *verdict, entry string) error {
+	state, now := stateKey(h.cfg.Tenant), h.cfg.Now()
+	_, err := h.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		if v.outcome.ends() {
+			p.ZRem(ctx, h.backlog.key(x.Endpoint), x.taskID)
+		}
+		switch v.outcome {
+		case done:
+			p.Set(ctx, h.backlog.deliveredKey(x.Endpoint, x.taskID), "", deliveredFor)
+			p.HSet(ctx, state, x.Endpoint+".delivered", now.UnixMilli())
+		case failed, transient:
+			p.HSet(ctx, state, x.Endpoint+".failed", now.UnixMilli(), x.Endpoint+".reason",
+				untrusted.Plain(v.reason, longestReason))
+		}
+		if v.gone {
+			p.HSet(ctx, state, x.Endpoint+".gone", entry)
+			p.SetNX(ctx, pausedKey(h.cfg.Tenant, x.Endpoint), now.Unix(), 0)
+		}
+		p.PExpire(ctx, state, stateTTL)
+		return nil
+	})
+	return err
 }
 
 // count counts an attempt. The name is from a payload, which other clients of Redis may
 // have written: only the name of an endpoint becomes a label.
 func (h *Handler) count(endpoint, outcome string) {
-	if !h.cfg.Receivers.Has(endpoint) {
+	if h.cfg.Receivers.Entry(endpoint) == "" {
 		endpoint = "unknown"
 	}
 	h.cfg.Meter.Delivery(h.cfg.Tenant, endpoint, outcome)
@@ -213,15 +240,24 @@ func (h *Handler) measure(ctx context.Context, t *asynq.Task, v *verdict, took t
 	}
 }
 
-// longestName bounds a text from a payload, in code points: no name of ours is longer.
-const longestName = 64
+// longestReason bounds a stored reason, in code points.
+const longestReason = 500
 
-// log writes the line of an execution.
-func (h *Handler) log(ctx context.Context, t *asynq.Task, x execution, v *verdict, took time.Duration) {
+// log writes the line of an execution, unless a line of such executions of its endpoint was written
+// less than a minute ago.
+func (h *Handler) log(ctx context.Context, x execution, v *verdict, took time.Duration) {
+	endpoint := x.Endpoint
+	if h.cfg.Receivers.Entry(endpoint) == "" {
+		endpoint = "unknown"
+	}
+	n := h.lines.add(endpoint+" "+string(v.outcome), 1, h.cfg.Now())
+	if n == 0 {
+		return
+	}
 	attrs := []slog.Attr{
-		slog.String("type", untrusted.Cut(t.Type(), longestName)),
-		slog.String("tenant", untrusted.Cut(x.Tenant, longestName)), slog.String("task_id", x.taskID),
-		slog.String("outcome", string(v.outcome)), slog.Duration("took", took), slog.Int("attempt", x.retried),
+		slog.String("type", TaskType), slog.String("tenant", h.cfg.Tenant), slog.String("endpoint", endpoint),
+		slog.String("outcome", string(v.outcome)), slog.Int("deliveries", n), slog.String("task_id", x.taskID),
+		slog.Duration("took", took), slog.Int("attempt", x.retried),
 	}
 	if v.reason != "" {
 		attrs = append(attrs, slog.String("reason", v.reason))

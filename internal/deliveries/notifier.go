@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"time"
 
 	"github.com/hibiken/asynq"
 
@@ -17,7 +15,7 @@ import (
 type Notifier struct {
 	cfg     Config
 	backlog *backlog
-	drops   drops
+	drops   *tally
 }
 
 var _ events.Notifier = (*Notifier)(nil)
@@ -25,8 +23,7 @@ var _ events.Notifier = (*Notifier)(nil)
 // NewNotifier returns the notifier of a tenant.
 func NewNotifier(cfg Config) *Notifier {
 	cfg = cfg.withDefaults()
-	return &Notifier{cfg: cfg, backlog: newBacklog(cfg),
-		drops: drops{unlogged: map[string]int{}, logged: map[string]time.Time{}}}
+	return &Notifier{cfg: cfg, backlog: newBacklog(cfg), drops: newTally()}
 }
 
 // Notify implements [events.Notifier].
@@ -56,8 +53,8 @@ func (n *Notifier) enqueue(ctx context.Context, p payload) error {
 	if err != nil {
 		return err
 	}
-	added, excess, err := n.backlog.add(ctx, p.Endpoint, p.taskID(), 0)
-	if err != nil {
+	result, excess, err := n.backlog.add(ctx, p.Endpoint, p.taskID(), 0)
+	if err != nil || result == delivered {
 		return err
 	}
 	if n.cfg.Headers != nil {
@@ -65,7 +62,7 @@ func (n *Notifier) enqueue(ctx context.Context, p payload) error {
 	}
 	_, err = n.cfg.Enqueuer.EnqueueContext(ctx, task, options...)
 	if errors.Is(err, asynq.ErrTaskIDConflict) {
-		if added { // the task has probably ended; if not, its next attempt adds it again
+		if result == "1" { // the task has probably ended; if not, its next attempt adds it again
 			return n.backlog.remove(ctx, p.Endpoint, p.taskID())
 		}
 		return nil
@@ -74,7 +71,7 @@ func (n *Notifier) enqueue(ctx context.Context, p payload) error {
 		return queueError(err)
 	}
 	if n.cfg.Enqueued != nil {
-		n.cfg.Enqueued()
+		n.cfg.Enqueued(Queue(p.Tenant, p.Endpoint))
 	}
 	n.drop(ctx, p.Endpoint, excess)
 	return nil
@@ -100,30 +97,4 @@ func (n *Notifier) drop(ctx context.Context, endpoint string, excess []string) {
 			"dropped", report, "backlog", n.cfg.Backlog, "what_to_do",
 			"bring the receiver back, or remove the endpoint from the webhooks file of all workers")
 	}
-}
-
-// reportEvery is how often dropped events of one receiver are logged.
-const reportEvery = time.Minute
-
-// drops counts the dropped events of each receiver that were not logged yet.
-type drops struct {
-	mu       sync.Mutex
-	unlogged map[string]int
-	logged   map[string]time.Time
-}
-
-// add counts n dropped events. It returns how many to log now, or 0 if a line was logged
-// less than a minute ago.
-func (d *drops) add(endpoint string, n int, now time.Time) (report int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.unlogged[endpoint] += n
-	if now.Sub(d.logged[endpoint]) < reportEvery {
-		return 0
-	}
-	report = d.unlogged[endpoint]
-	if report > 0 {
-		d.unlogged[endpoint], d.logged[endpoint] = 0, now
-	}
-	return report
 }

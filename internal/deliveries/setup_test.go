@@ -30,8 +30,9 @@ func lost(id string) events.Event {
 // receivers are the endpoints of a test: the types that each wants, and the result of an
 // attempt.
 type receivers struct {
-	wants   map[string][]string // name -> types
-	attempt func(endpoint, id string, at time.Time, body []byte) error
+	wants    map[string][]string // name -> types
+	settings string              // other ones are another entry
+	attempt  func(endpoint, id string, at time.Time, body []byte) error
 }
 
 func (r receivers) Wanting(typ string) (names []string) {
@@ -44,7 +45,12 @@ func (r receivers) Wanting(typ string) (names []string) {
 	return names
 }
 
-func (r receivers) Has(endpoint string) bool { return r.wants[endpoint] != nil }
+func (r receivers) Entry(endpoint string) string {
+	if r.wants[endpoint] == nil {
+		return ""
+	}
+	return "entry of " + endpoint + r.settings
+}
 
 func (r receivers) Deliver(_ context.Context, endpoint, id string, at time.Time, body []byte) error {
 	return r.attempt(endpoint, id, at, body)
@@ -60,12 +66,14 @@ type attemptError struct {
 	asked  time.Duration
 	final  bool
 	unsent bool
+	gone   bool
 }
 
 func (e attemptError) Error() string              { return "the receiver answered 503" }
 func (e attemptError) AskedToWait() time.Duration { return e.asked }
 func (e attemptError) Final() bool                { return e.final }
 func (e attemptError) NotSent() bool              { return e.unsent }
+func (e attemptError) Gone() bool                 { return e.gone }
 
 // meter records what was counted.
 type meter struct {
@@ -153,7 +161,7 @@ func (w *world) waiting() []string {
 	var all []string
 	for _, list := range []func(string, ...asynq.ListOption) ([]*asynq.TaskInfo, error){w.inspector.ListPendingTasks,
 		w.inspector.ListRetryTasks, w.inspector.ListScheduledTasks} {
-		tasks, err := list("acme.webhook", asynq.PageSize(1000))
+		tasks, err := list("acme.webhook.crm", asynq.PageSize(1000))
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -168,7 +176,7 @@ func (w *world) waiting() []string {
 // serve starts a server, and stops it with the test.
 func (w *world) serve() {
 	w.t.Helper()
-	server := queues.NewServer(w.rdb, queues.Queue{Name: deliveries.Queue("acme"), Tenant: "acme",
+	server := queues.NewServer(w.rdb, queues.Queue{Name: deliveries.Queue("acme", "crm"), Tenant: "acme",
 		Config: deliveries.ServerConfig()}, time.Second, slog.New(slog.DiscardHandler))
 	if err := server.Start(deliveries.NewHandler(w.cfg)); err != nil {
 		w.t.Fatal(err)

@@ -1,44 +1,17 @@
 package deliveries
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 )
 
-// Queue returns the name of a tenant's queue in asynq.
-func Queue(tenant string) string { return tenant + ".webhook" }
-
-// Waiting returns how many deliveries of a tenant wait or are in progress.
-func Waiting(ctx context.Context, rdb redis.UniversalClient, tenant string) (n int64, err error) {
-	prefix, counts := "asynq:{"+Queue(tenant)+"}:", []*redis.IntCmd(nil)
-	_, err = rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		counts = append(counts, p.LLen(ctx, prefix+"pending"), p.LLen(ctx, prefix+"active"),
-			p.ZCard(ctx, prefix+"scheduled"), p.ZCard(ctx, prefix+"retry"))
-		return nil
-	})
-	for _, count := range counts {
-		n += count.Val()
-	}
-	if err != nil {
-		return 0, fmt.Errorf("deliveries of tenant %s that wait: %w", tenant, err)
-	}
-	return n, nil
-}
-
-// GivenUp returns how many deliveries of a tenant were given up: asynq's archived tasks.
-func GivenUp(ctx context.Context, rdb redis.UniversalClient, tenant string) (int64, error) {
-	n, err := rdb.ZCard(ctx, "asynq:{"+Queue(tenant)+"}:archived").Result()
-	if err != nil {
-		return 0, fmt.Errorf("deliveries of tenant %s that were given up: %w", tenant, err)
-	}
-	return n, nil
-}
+// Queue returns the name of an endpoint's queue in asynq. Each endpoint has one, so that a slow
+// receiver holds up no other one.
+func Queue(tenant, endpoint string) string { return tenant + ".webhook." + endpoint }
 
 // TaskType is the type of the tasks in asynq.
 const TaskType = "webhook:deliver"
@@ -47,9 +20,6 @@ const (
 	// version is the payload version that this package writes, and the highest that it
 	// reads. Raise it with any change that an older worker must not ignore.
 	version = 1
-	// retention is how long the id of a delivered task stays in use, so that an event
-	// which is notified again is delivered once: a row is tried again within half an hour.
-	retention = time.Hour
 	// timeout is longer than an attempt takes.
 	timeout = 10 * time.Minute
 	// maxRetry keeps asynq's own limit out of reach: asynq applies it also to executions
@@ -86,8 +56,8 @@ func (p payload) task() (*asynq.Task, []asynq.Option, error) {
 		return nil, nil, fmt.Errorf("payload of %s: %w", p.taskID(), err)
 	}
 	return asynq.NewTask(TaskType, body), []asynq.Option{
-		asynq.TaskID(p.taskID()), asynq.Queue(Queue(p.Tenant)), asynq.MaxRetry(maxRetry), asynq.Timeout(timeout),
-		asynq.Retention(retention),
+		asynq.TaskID(p.taskID()), asynq.Queue(Queue(p.Tenant, p.Endpoint)), asynq.MaxRetry(maxRetry),
+		asynq.Timeout(timeout),
 	}, nil
 }
 

@@ -44,6 +44,7 @@ type verdict struct {
 	reason  string        // for people
 	after   time.Duration // when the task is due again
 	counts  bool          // an attempt was used up
+	gone    bool          // the receiver wants no more events
 }
 
 func (v *verdict) Error() string { return string(v.outcome) + ": " + v.reason }

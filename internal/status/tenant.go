@@ -18,8 +18,9 @@ import (
 type Tenant struct {
 	Name      string       `json:"tenant"`
 	Stopped   *Stop        `json:"stopped,omitempty"`
-	Obstacles []Obstacle   `json:"obstacles,omitempty"`  // why no row of it is executed, the worst first
-	Sweep     *Sweep       `json:"last_sweep,omitempty"` // the last complete one; nil also if there was none
+	Obstacles []Obstacle   `json:"obstacles,omitempty"`        // why no row of it is executed, the worst first
+	Sweep     *Sweep       `json:"last_sweep,omitempty"`       // the last complete one; nil also if there was none
+	Waiting   int64        `json:"webhooks_waiting,omitempty"` // deliveries that are not done
 	GivenUp   int64        `json:"webhooks_given_up,omitempty"`
 	Acts      []Act        `json:"acts,omitempty"` // who did what to it, the last act first
 	Pace      *pace.State  `json:"-"`
@@ -59,6 +60,6 @@ func ReadDetails(ctx context.Context, rdb redis.UniversalClient, name string, fl
 	var obstaclesErr, actsErr, givenErr error
 	t.Obstacles, obstaclesErr = ReadObstacles(ctx, rdb, ledger.Tenant(name), fleet, budget)
 	t.Acts, actsErr = Acts(ctx, rdb, "tenant "+name, time.Time{})
-	t.GivenUp, givenErr = deliveries.GivenUp(ctx, rdb, name)
+	t.Waiting, t.GivenUp, givenErr = deliveries.Totals(ctx, rdb, name)
 	return t, errors.Join(err, obstaclesErr, actsErr, givenErr)
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/deliveries"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/tenant"
@@ -57,8 +56,7 @@ func (t Tenant) Warnings() (all []Warning) {
 	}
 	if t.GivenUp > 0 {
 		all = append(all, Warning{false, count(t.GivenUp, "webhook event") + " given up",
-			"fix the receiver, then run the archived tasks in the queue " + deliveries.Queue(t.Name) +
-				", which also have the errors", ""})
+			"fix the receiver, then send them again on the page of the tenant, which has the errors", ""})
 	}
 	return all
 }

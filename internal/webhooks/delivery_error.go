@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"fmt"
+	"net/http"
 	"time"
 )
 
@@ -30,6 +31,9 @@ func (e *DeliveryError) Final() bool { return e.Permanent }
 
 // NotSent returns Unsent.
 func (e *DeliveryError) NotSent() bool { return e.Unsent }
+
+// Gone reports whether the receiver wants no more events.
+func (e *DeliveryError) Gone() bool { return e.Status == http.StatusGone }
 
 // Unwrap returns the cause, for errors.Is. It may contain the URL.
 func (e *DeliveryError) Unwrap() error { return e.cause }

@@ -1,7 +1,9 @@
 package webhooks
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -28,6 +30,7 @@ type Endpoint struct {
 	secrets      func() ([]apiclient.Secret, error) // read anew each time
 	events       []string                           // nil: all
 	allowPrivate bool
+	entry        string // a hash of the settings
 }
 
 // Wants reports whether the endpoint is notified of events of that type.
@@ -124,7 +127,9 @@ func (e endpointEntry) endpoint(around Surroundings) (Endpoint, error) {
 	if _, err := secrets(); err != nil {
 		return Endpoint{}, err
 	}
-	return Endpoint{Name: e.Name, url: target, secrets: secrets, events: e.Events, allowPrivate: e.AllowPrivate}, nil
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %t", e.URL, e.SecretFile, e.SecretEnv, e.Events, e.AllowPrivate))
+	return Endpoint{Name: e.Name, url: target, secrets: secrets, events: e.Events, allowPrivate: e.AllowPrivate,
+		entry: hex.EncodeToString(sum[:8])}, nil
 }
 
 func (e endpointEntry) checkEvents(types []string) error {

@@ -12,9 +12,8 @@ const (
 	longestRest = time.Minute
 )
 
-// rest keeps a receiver that does not answer, or is overloaded, from taking all places of the
-// worker: it holds each until the attempt times out. It gets one attempt at a time then, after
-// pauses that double. The zero value is for a receiver that answers.
+// rest spares a receiver that does not answer, or is overloaded. It gets one attempt at a time
+// then, after pauses that double. The zero value is for a receiver that answers.
 type rest struct {
 	mu     sync.Mutex
 	failed int       // attempts in a row

@@ -34,9 +34,10 @@ type Config struct {
 const (
 	// attemptTimeout bounds one attempt: the least that the scheme suggests.
 	attemptTimeout = 15 * time.Second
-	// longestAnswer is how much of an answer is read, in bytes, so that its connection can be
-	// used again.
-	longestAnswer = 64 << 10
+	// longestAnswer and answerTimeout bound the body of an answer that is read, in bytes, so that
+	// its connection can be used again: the status alone is of consequence.
+	longestAnswer = 4 << 10
+	answerTimeout = time.Second
 	// longestHeader bounds an answer's header, in bytes.
 	longestHeader = 64 << 10
 	// idleConns and idleFor bound the idle connections of an endpoint: load balancers close
@@ -129,8 +130,13 @@ func (s *Sender) Wanting(eventType string) []string {
 	return names
 }
 
-// Has reports whether there is an endpoint of that name.
-func (s *Sender) Has(endpoint string) bool { return s.receivers[endpoint] != nil }
+// Entry identifies the settings of the endpoint of that name; "": there is none.
+func (s *Sender) Entry(endpoint string) string {
+	if r := s.receivers[endpoint]; r != nil {
+		return r.endpoint.entry
+	}
+	return ""
+}
 
 // Close closes idle connections.
 func (s *Sender) Close() {
@@ -168,7 +174,7 @@ func (s *Sender) Deliver(ctx context.Context, endpoint, id string, at time.Time,
 	}
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	failure := r.send(request.WithContext(ctx), r.endpoint.hide(secrets))
+	failure := r.send(request.WithContext(ctx), cancel, r.endpoint.hide(secrets))
 	r.rest.end(failure)
 	if failure != nil {
 		return failure
@@ -217,14 +223,15 @@ func sign(secrets []apiclient.Secret, id string, at time.Time, body []byte) (str
 	return strings.Join(all, " "), nil
 }
 
-// send sends the request, and reads the answer.
-func (r *receiver) send(request *http.Request, hide *strings.Replacer) *DeliveryError {
+// send sends the request, and reads the answer. cancel ends the request.
+func (r *receiver) send(request *http.Request, cancel func(), hide *strings.Replacer) *DeliveryError {
 	answer, err := r.client.Do(request)
 	if err != nil {
 		return r.unanswered(request.Context(), err, hide)
 	}
 	defer answer.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(answer.Body, longestAnswer)) // an answer counts even if it does not end
+	defer time.AfterFunc(answerTimeout, cancel).Stop()
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, longestAnswer)) // a status counts even if its body does not end
 	if answer.StatusCode >= 200 && answer.StatusCode <= 299 {
 		return nil
 	}

@@ -386,7 +386,11 @@ func TestHostileReceivers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				piped(t, c.serve)
 				s := newSender(t, webhooks.Config{Endpoints: endpointAt(t, "http://127.0.0.1:1/?token=canary", secret)})
+				start := time.Now()
 				err := s.Deliver(t.Context(), "crm", "id", attemptAt, []byte(body))
+				if took := time.Since(start); took > time.Second && (c.want == "" || strings.Contains(c.want, "answered")) {
+					t.Errorf("the body of an answer was read for %v of the bubble's time", took)
+				}
 				if c.want == "" {
 					if err != nil {
 						t.Fatal(err)

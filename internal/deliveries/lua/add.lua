@@ -1,8 +1,10 @@
--- Adds the task ARGV[1] to the backlog KEYS[1] unless it is there, with the time ARGV[2]
+-- Adds the task ARGV[1] to the backlog KEYS[1] unless it is there, or KEYS[2] says that it was
+-- delivered, with the time ARGV[2]
 -- microseconds ago as its score. Removes what is older than ARGV[3] ms, and has the key
 -- expire after that time without use.
--- Returns "1" if the task was added, else "0", followed by the oldest tasks beyond the bound
+-- Returns "delivered", or "1" if the task was added, else "0", followed by the oldest tasks beyond the bound
 -- ARGV[4], at most ARGV[5] of them.
+if redis.call('EXISTS', KEYS[2]) == 1 then return {'delivered'} end
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 -- tostring would round to 14 digits.

@@ -1,0 +1,24 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"orgops/internal/deliveries"
+)
+
+// resend has an endpoint get again what was given up: POST /webhooks/resend.
+func (s *site) resend(w http.ResponseWriter, r *http.Request) {
+	tenant, endpoint := field(r.PostForm, "tenant"), field(r.PostForm, "endpoint")
+	if err := checkTenant(r.Context(), tenant); err != nil {
+		s.lead(w, r, tenantsPath(""), "Not done: "+err.Error(), true)
+		return
+	}
+	s.carryOut(w, r, "send webhooks again to "+printable(endpoint), "tenant "+tenant, tenantsPath(tenant),
+		func(ctx context.Context) result {
+			n, err := deliveries.Resend(ctx, s.Redis, tenant, endpoint)
+			return result{err: err, text: fmt.Sprintf("Endpoint %s gets deliveries: %s sent again, within seconds.",
+				endpoint, plural(int64(n), "delivery", "deliveries"))}
+		})
+}

@@ -1,0 +1,89 @@
+package console_test
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/hibiken/asynq"
+
+	"orgops/internal/console"
+	"orgops/internal/deliveries"
+	"orgops/internal/web"
+)
+
+// given has a delivery to an endpoint that was given up.
+func (d *desk) given(tenant, endpoint, reason string) {
+	d.t.Helper()
+	queue := deliveries.Queue(tenant, endpoint)
+	_, err := asynq.NewClientFromRedisClient(d.rdb).Enqueue(asynq.NewTask(deliveries.TaskType, nil),
+		asynq.Queue(queue), asynq.TaskID("1"))
+	mustNot(d.t, err)
+	mustNot(d.t, d.inspector.ArchiveTask(queue, "1"))
+	mustNot(d.t, d.rdb.HSet(d.t.Context(), "orgops:v3:{webhooks:"+tenant+"}", endpoint+".failed", 1_900_000_000_000,
+		endpoint+".reason", reason).Err())
+}
+
+// TestWebhooks checks that the page of tenants has the endpoints of the user's tenants only, and
+// that operators have deliveries sent again.
+func TestWebhooks(t *testing.T) {
+	d := newDesk(t)
+	d.given("default", "crm", "answered 503")
+	d.given("other", "desk", "answered 410")
+	mustNot(t, d.rdb.HSet(t.Context(), "orgops:v3:{webhooks:other}", "desk.gone", "entry").Err())
+	file, tokens := access(t,
+		web.User{Name: "mine", Role: web.Operator, Tenants: []string{"default"}},
+		web.User{Name: "all", Role: web.Operator, Tenants: []string{"*"}},
+		web.User{Name: "reads", Role: web.Reader, Tenants: []string{"default"}},
+	)
+	var log bytes.Buffer
+	h := console.Pages(console.Config{Redis: d.rdb, Ledger: d.ledger, Access: file,
+		Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	page := func(user, path string) string {
+		return plain(do(h, http.MethodGet, path, nil, basic(tokens[user])).Body.String())
+	}
+	for user, others := range map[string]bool{"mine": false, "all": true, "reads": false} {
+		got := page(user, "/tenants")
+		if !strings.Contains(got, "answered 503") {
+			t.Errorf("%s does not see the last error: %s", user, got)
+		}
+		if may := strings.Contains(got, "Send 1 again to crm"); may != (user != "reads") {
+			t.Errorf("%s may send again: %t", user, may)
+		}
+		if strings.Contains(got, "desk") != others {
+			t.Errorf("%s sees the other tenant, or does not: %s", user, got)
+		}
+		if got := page(user, "/tenants?tenant=other"); strings.Contains(got, "answered 410: gets nothing") != others {
+			t.Errorf("%s, the other tenant: %s", user, got)
+		}
+	}
+	send := func(user, tenant, endpoint string) string {
+		w := do(h, http.MethodPost, "/webhooks/resend", url.Values{"tenant": {tenant}, "endpoint": {endpoint}},
+			basic(tokens[user]))
+		if w.Code != http.StatusSeeOther {
+			return w.Body.String()
+		}
+		return page(user, w.Header().Get("Location"))
+	}
+	for _, c := range [][4]string{
+		{"reads", "default", "crm", "your role is reader"},
+		{"mine", "other", "desk", "Not done: your access does not include tenant other"},
+		{"mine", "default", "cr{m", "had no deliveries"},
+		{"mine", "default", "crm", "1 delivery sent again"},
+		{"all", "other", "desk", "Endpoint desk gets deliveries"},
+	} {
+		if got := send(c[0], c[1], c[2]); !strings.Contains(got, c[3]) {
+			t.Errorf("%s sends again to %s of %s: %s, want %q", c[0], c[2], c[1], got, c[3])
+		}
+	}
+	if got := page("all", "/tenants"); strings.Contains(got, "Send") ||
+		strings.Contains(got, "answered 410: gets nothing") {
+		t.Errorf("after that: %s", got)
+	}
+	if got := page("all", "/tenants?tenant=other"); !strings.Contains(got, "all: send webhooks again to desk") {
+		t.Errorf("the act is not on the tenant's page: %s", got)
+	}
+}

@@ -1,0 +1,139 @@
+package deliveries_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
+
+	"orgops/internal/deliveries"
+)
+
+// states reads the endpoints, without times, which must be those of attempts.
+func (w *world) states(names ...string) []deliveries.EndpointState {
+	w.t.Helper()
+	all, err := deliveries.ReadEndpoints(w.t.Context(), w.rdb, "acme", names...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for i, e := range all {
+		if (e.Failure != "") == e.FailedAt.IsZero() {
+			w.t.Errorf("endpoint %s: failed at %s: %q", e.Name, e.FailedAt, e.Failure)
+		}
+		all[i].FailedAt = time.Time{}
+		q := e.Queue // without memory, latency and the counts of the day
+		all[i].Queue = asynq.QueueInfo{ProcessedTotal: q.ProcessedTotal, FailedTotal: q.FailedTotal, Archived: q.Archived,
+			Pending: q.Pending, Active: q.Active, Retry: q.Retry, Completed: q.Completed, Paused: q.Paused}
+		if !e.DeliveredAt.IsZero() {
+			all[i].DeliveredAt = at
+		}
+	}
+	return all
+}
+
+// TestState follows an endpoint through a failure, a delivery and a 410.
+func TestState(t *testing.T) {
+	var answer error
+	w := newWorld(t, crm(func(string, string, time.Time, []byte) error { return answer }), 10)
+	want := func(when string, want ...deliveries.EndpointState) {
+		t.Helper()
+		if diff := cmp.Diff(want, w.states("desk")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+	}
+	desk := deliveries.EndpointState{Name: "desk"}
+	want("at first", desk)
+	n := deliveries.NewNotifier(w.cfg)
+	w.notify(n, "event-001")
+	w.serve()
+	await(t, "the delivery", func() bool { return len(w.states()) == 1 && w.states()[0].Queue.ProcessedTotal == 1 })
+	crm := deliveries.EndpointState{Name: "crm", DeliveredAt: at, Queue: asynq.QueueInfo{ProcessedTotal: 1}}
+	want("delivered", desk, crm)
+	answer = attemptError{final: true, gone: true}
+	w.notify(n, "event-002")
+	await(t, "the 410", func() bool { return w.states()[0].Queue.Archived == 1 })
+	w.notify(n, "event-003")
+	crm.Failure, crm.Gone = "the receiver answered 503", true
+	crm.Queue = asynq.QueueInfo{ProcessedTotal: 2, FailedTotal: 1, Archived: 1, Pending: 1, Paused: true}
+	want("after a 410", desk, crm)
+	if _, n, err := deliveries.Totals(t.Context(), w.rdb, "acme"); n != 1 || err != nil {
+		t.Errorf("%d given up, %v", n, err)
+	}
+	if _, err := deliveries.Resend(t.Context(), w.rdb, "acme", "desk"); err == nil ||
+		!strings.Contains(err.Error(), `"desk" of tenant acme had no deliveries`) {
+		t.Errorf("send again to an endpoint without deliveries: %v", err)
+	}
+	answer = nil
+	if n, err := deliveries.Resend(t.Context(), w.rdb, "acme", "crm"); n != 1 || err != nil {
+		t.Errorf("%d are sent again, %v", n, err)
+	}
+	await(t, "the deliveries", func() bool {
+		return w.states()[0].Queue.ProcessedTotal == 4 && w.states()[0].Waiting() == 0
+	})
+	crm.Gone, crm.Queue = false, asynq.QueueInfo{ProcessedTotal: 4, FailedTotal: 1}
+	want("sent again", desk, crm)
+}
+
+// TestReopen: an endpoint that answered 410 gets deliveries again once its settings have changed;
+// endpoints that are not in the file any more are named.
+func TestReopen(t *testing.T) {
+	to := receivers{wants: map[string][]string{"crm": {"domain.lost"}, "desk": {"domain.lost"}},
+		attempt: func(string, string, time.Time, []byte) error { return attemptError{final: true, gone: true} }}
+	w := newWorld(t, to, 10)
+	w.notify(deliveries.NewNotifier(w.cfg), "event-001")
+	h := deliveries.NewHandler(w.cfg)
+	for _, endpoint := range []string{"crm", "desk"} {
+		if err := w.process(h, "webhook-acme-"+endpoint+"-event-001"); err == nil {
+			t.Fatal("delivered")
+		}
+	}
+	reopen := func(settings, others string) {
+		t.Helper()
+		w.cfg.Receivers = receivers{wants: map[string][]string{"crm": {"domain.lost"}}, settings: settings}
+		got, err := deliveries.Reopen(t.Context(), w.cfg)
+		if err != nil || strings.Join(got, " ") != others {
+			t.Errorf("other endpoints %q, %v, want %q", got, err, others)
+		}
+	}
+	reopen("", "desk")
+	if all := w.states(); !all[0].Gone || !all[0].Queue.Paused {
+		t.Errorf("resumed with the same settings: %+v", all[0])
+	}
+	reopen(", changed", "desk")
+	if all := w.states(); all[0].Gone || all[0].Queue.Paused || !all[1].Queue.Paused {
+		t.Errorf("not resumed with other settings: %+v", all)
+	}
+}
+
+// TestOneLineAMinute: executions of an outcome have a line a minute for each endpoint, with their
+// number.
+func TestOneLineAMinute(t *testing.T) {
+	var answer error
+	w := newWorld(t, crm(func(string, string, time.Time, []byte) error { return answer }), 10)
+	now := time.Now()
+	w.cfg.Now = func() time.Time { return now }
+	w.notify(deliveries.NewNotifier(w.cfg), ids(1, 4)...)
+	w.log.Reset()
+	h := deliveries.NewHandler(w.cfg)
+	run := func(id string) { _ = w.process(h, "webhook-acme-crm-"+id) }
+	run("event-001")
+	run("event-002")
+	answer = attemptError{}
+	run("event-003")
+	run("event-004")
+	now = now.Add(time.Minute)
+	run("event-004")
+	var got []string
+	for line := range strings.Lines(w.log.String()) {
+		_, line, _ = strings.Cut(line, "endpoint=")
+		line, _, _ = strings.Cut(line, " task_id")
+		got = append(got, line)
+	}
+	want := []string{"crm outcome=done deliveries=1",
+		"crm outcome=transient deliveries=1", "crm outcome=transient deliveries=2"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
+	}
+}
