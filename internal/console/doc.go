@@ -5,6 +5,7 @@
 // The files, each of which uses those below it:
 //
 //	routes.go         paths and templates of the pages: [Pages]
+//	search.go         finds domains and runs
 //	domains.go        the page of a domain
 //	domain_check.go   checks a domain now
 //	domain_find.go    finds the domain that a request names

@@ -57,6 +57,7 @@ func TestRolesOfRoutes(t *testing.T) {
 		"POST /runs/{id}/cancel": "operator",
 		"POST /runs/{id}/retry":  "operator",
 		"POST /sweeps":           "operator",
+		"GET /search":            all,
 		"/monitor/":              readers,
 	}
 	var users []web.User
