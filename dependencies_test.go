@@ -36,7 +36,7 @@ var rooms = map[string]room{
 	"dnscheck":     {5480, "untrusted"},
 	"internal/cli": {900, "apiclient spelling"},
 	"internal/console": {
-		2610,
+		2730,
 		"apiclient dnscheck deliveries engine health intake ledger pace redisconn status tenant untrusted web webhooks tasks tasks/handlers",
 	},
 	"internal/customer":   {610, "dnscheck ledger status untrusted web"},

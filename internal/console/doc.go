@@ -5,6 +5,7 @@
 // The files, each of which uses those below it:
 //
 //	routes.go         paths and templates of the pages: [Pages]
+//	selection.go      actions on several runs, with a preview
 //	search.go         finds domains and runs
 //	domains.go        the page of a domain
 //	domain_check.go   checks a domain now

@@ -58,6 +58,8 @@ func TestRolesOfRoutes(t *testing.T) {
 		"POST /runs/{id}/retry":  "operator",
 		"POST /sweeps":           "operator",
 		"GET /search":            all,
+		"GET /selection":         "operator",
+		"POST /selection":        "operator",
 		"/monitor/":              readers,
 	}
 	var users []web.User

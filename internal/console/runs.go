@@ -23,6 +23,7 @@ const runsAPage = 50
 type runsPage struct {
 	overview
 	Filter status.RunFilter
+	Texts  map[string]*string // of the filter
 	Kinds  []string
 	States map[string]func(ledger.Run) bool
 	Runs   []runView
@@ -61,7 +62,7 @@ func (s *site) runs(ctx context.Context, r *http.Request) (title string, data an
 	if err != nil {
 		return "", nil, err
 	}
-	p := runsPage{overview: o, Filter: filter, All: runsPath(filter, "") == "/runs",
+	p := runsPage{overview: o, Filter: filter, Texts: filter.Parameters(), All: runsPath(filter, "") == "/runs",
 		States: status.RunStates}
 	for _, kind := range tasks.All() {
 		p.Kinds = append(p.Kinds, kind.Name)

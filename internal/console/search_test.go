@@ -15,12 +15,14 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
+	"orgops/internal/status"
 	"orgops/internal/web"
 	"orgops/tasks"
 )
 
 // twoTenants returns the pages for users of one tenant and of all, over runs and domains of both.
-func twoTenants(t *testing.T, d *desk) (get func(user, path string) *httptest.ResponseRecorder) {
+func twoTenants(t *testing.T, d *desk) (get func(user, path string) *httptest.ResponseRecorder,
+	post func(user, path string, form url.Values) *httptest.ResponseRecorder) {
 	t.Helper()
 	d.handIn("nightly", tasks.TypeVerify, domains(3))
 	knows(t, d.ledger, "nightly", "org_0", "dom_0", "zero.example")
@@ -43,13 +45,16 @@ func twoTenants(t *testing.T, d *desk) (get func(user, path string) *httptest.Re
 	h := console.Pages(console.Config{Redis: d.rdb, Ledger: d.ledger, Intake: d.taker, Access: file,
 		Logger: slog.New(slog.DiscardHandler)})
 	return func(user, path string) *httptest.ResponseRecorder {
-		return do(h, http.MethodGet, path, nil, basic(tokens[user]))
-	}
+			return do(h, http.MethodGet, path, nil, basic(tokens[user]))
+		},
+		func(user, path string, form url.Values) *httptest.ResponseRecorder {
+			return do(h, http.MethodPost, path, form, basic(tokens[user]))
+		}
 }
 
 // TestSearch checks what each text finds for each user, and that nobody learns of another tenant.
 func TestSearch(t *testing.T) {
-	get := twoTenants(t, newDesk(t))
+	get, _ := twoTenants(t, newDesk(t))
 	for _, test := range []struct {
 		user, text string
 		leads      string   // to this path; empty: to the page
@@ -102,6 +107,81 @@ func TestSearch(t *testing.T) {
 	}
 	if page := get("rita", "/runs?caller=billing"); strings.Contains(page.Body.String(), "night-") {
 		t.Error("the filter shows a run of another tenant")
+	}
+}
+
+// TestSelection checks preview and execution of actions on several runs: the counts, which runs are
+// left out, the reason in the history, and that another tenant is neither shown nor changed.
+func TestSelection(t *testing.T) {
+	d := newDesk(t)
+	get, post := twoTenants(t, d)
+	d.handIn("failed", tasks.TypeVerify, domains(2))
+	d.settle("failed", "refused", "404", 0, 1)
+	d.handIn("quiet", tasks.TypeVerify, domains(4))
+	mustNot(t, d.ledger.Pause(t.Context(), "default", "quiet"))
+	chosen := url.Values{"run": {"default/nightly", "default/failed", "default/quiet", "other/theirs", "default/none",
+		"x"}}
+	says := func(path string, wanted ...string) string {
+		t.Helper()
+		w := get("olga", path)
+		for _, want := range wanted {
+			if page := plain(w.Body.String()); w.Code != http.StatusOK || !strings.Contains(page, want) {
+				t.Errorf("%s: %d lacks %q: %s", path, w.Code, want, page)
+			}
+		}
+		return w.Body.String()
+	}
+	for action, wanted := range map[string][]string{
+		"pause":  {"Pause 1 run", "3 open rows", "default: 1", "1: done, 2 failed", "1: paused", "other/theirs"},
+		"resume": {"Resume 1 run", "4 open rows"},
+		"cancel": {"Cancel 2 runs", "7 open rows"},
+		"retry":  {"Retry failed rows of 1 run", "2 failed rows"},
+	} {
+		says("/selection?action="+action+"&"+chosen.Encode(), wanted...)
+	}
+	says("/selection?action=pause&all=1&label=of+quiet", "None of the runs allows it")
+	if page := says("/selection?action=cancel&all=1", "Cancel 2 runs"); strings.Contains(page, "other") {
+		t.Errorf("the preview shows another tenant: %s", page)
+	}
+	for path, code := range map[string]int{"/selection?action=delete": 400, "/selection?action=pause&all=1&state=odd": 400} {
+		if w := get("olga", path); w.Code != code {
+			t.Errorf("%s: %d, want %d", path, w.Code, code)
+		}
+	}
+
+	form := url.Values{"action": {"pause"}, "run": chosen["run"]}
+	if w := post("olga", "/selection", form); w.Code != http.StatusBadRequest || d.run("nightly").Paused {
+		t.Errorf("without a reason: %d", w.Code)
+	}
+	form.Set("reason", "ticket 4711")
+	w := post("olga", "/selection", form)
+	page := plain(get("olga", w.Header().Get("Location")).Body.String())
+	for _, want := range []string{"pause: done for 1 run.", "Left out: 1 (done, 2 failed).", "Left out: 1 (paused)."} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the result lacks %q: %s", want, page)
+		}
+	}
+	if !d.run("nightly").Paused || d.run("theirs").Paused {
+		t.Error("not the chosen run is paused, or one of another tenant")
+	}
+	acts, err := status.Acts(t.Context(), d.rdb, status.ActsOf(d.run("nightly")), time.Time{})
+	if err != nil || len(acts) != 1 || acts[0].By != "olga" || acts[0].What != "pause: ticket 4711" {
+		t.Errorf("history %+v, %v", acts, err)
+	}
+	if keys := d.rdb.Keys(t.Context(), "*acts:*several*").Val(); len(keys) > 0 {
+		t.Errorf("keys %q", keys)
+	}
+
+	form = url.Values{"action": {"retry"}, "run": {"default/failed"}, "reason": {"fixed"}}
+	w = post("olga", "/selection", form)
+	page = plain(get("olga", w.Header().Get("Location")).Body.String())
+	if run := d.run("failed"); !strings.Contains(page, "retry: done for 1 run.") || len(run.Children) != 1 {
+		t.Errorf("children %q: %s", run.Children, page)
+	}
+	w = post("olga", "/selection", form)
+	page = plain(get("olga", w.Header().Get("Location")).Body.String())
+	if !strings.Contains(page, "Failed: 1: run failed: ") {
+		t.Errorf("a second retry: %s", page)
 	}
 }
 
