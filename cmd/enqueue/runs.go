@@ -49,8 +49,12 @@ func (c *listCommand) Run(ctx context.Context, t *tool) error {
 			fmt.Fprintf(t.Stdout, "run %s: %s\n", r.ID, trouble)
 		}
 	}
-	if left || next != (ledger.Place{}) {
-		fmt.Fprintln(t.Stderr, "there may be more runs: raise --limit, or name an earlier time by --until")
+	if left {
+		fmt.Fprintln(t.Stderr, "more runs are open: raise --limit")
+	}
+	if next != (ledger.Place{}) {
+		at := next.CreatedAt.Add(time.Second) // of the last run that was read
+		fmt.Fprintf(t.Stderr, "there may be more runs: to continue, add --until %s\n", status.Stamp(at))
 	}
 	return nil
 }
