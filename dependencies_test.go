@@ -36,7 +36,7 @@ var rooms = map[string]room{
 	"dnscheck":     {5480, "untrusted"},
 	"internal/cli": {980, "apiclient spelling"},
 	"internal/console": {
-		2800,
+		3200,
 		"apiclient dnscheck deliveries engine health intake ledger meters pace redisconn status tenant untrusted web webhooks tasks tasks/handlers",
 	},
 	"internal/customer":   {610, "dnscheck ledger status untrusted web"},
@@ -67,7 +67,7 @@ var rooms = map[string]room{
 	"internal/simulation": {50, ""},
 	"internal/spelling":   {100, ""},
 	"internal/status": {
-		3435,
+		3700,
 		"dnscheck cli deliveries dispatch engine intake ledger pace provider redisconn sweep sweep/schedule tenant untrusted tasks tasks/handlers",
 	},
 	"internal/sweep":          {1450, "dnscheck events untrusted"},

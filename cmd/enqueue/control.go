@@ -23,22 +23,35 @@ func (t *tool) printEffect(ctx context.Context, run ledger.Run, effect string) e
 	return t.printJSON(status.RunOf(r))
 }
 
-// change calls f for a run, and prints its effect.
-func (t *tool) change(ctx context.Context, of oneRun, what string,
+// manyRuns is the argument of commands for several runs.
+type manyRuns struct {
+	IDs    []string `arg:"" name:"run" help:"Run ids."`
+	Tenant string   `noenv:"true" placeholder:"NAME" help:"Tenant of the runs, if several have one of an id."`
+}
+
+// change calls f for each of the runs, also after an error, and prints the effects.
+func (t *tool) change(ctx context.Context, of manyRuns, what string,
 	f func(context.Context, *ledger.Ledger, ledger.Run) (string, error)) error {
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
-	run, err := t.find(ctx, of)
-	if err != nil {
-		return err
+	var failed error
+	for _, id := range of.IDs {
+		run, err := t.find(ctx, oneRun{id, of.Tenant})
+		effect := ""
+		if err == nil {
+			effect, err = f(ctx, t.ledger, run)
+		}
+		if err == nil {
+			t.addAct(ctx, status.ActsOf(run), whoAmI(), what)
+			err = t.printEffect(ctx, run, effect)
+		}
+		failed = errors.Join(failed, err)
 	}
-	effect, err := f(ctx, t.ledger, run)
-	if err != nil {
-		return err
+	if failed != nil && len(of.IDs) > 1 {
+		return errors.New(failed.Error()) // the remedy of one of them is none of the others
 	}
-	t.addAct(ctx, status.ActsOf(run), whoAmI(), what)
-	return t.printEffect(ctx, run, effect)
+	return failed
 }
 
 // addAct stores who did what to a run or a tenant.
@@ -48,19 +61,19 @@ func (t *tool) addAct(ctx context.Context, of, by, what string) {
 	}
 }
 
-type pauseCommand struct{ oneRun }
+type pauseCommand struct{ manyRuns }
 
 func (c *pauseCommand) Run(ctx context.Context, t *tool) error {
-	return t.change(ctx, c.oneRun, "pause", status.Pause)
+	return t.change(ctx, c.manyRuns, "pause", status.Pause)
 }
 
-type resumeCommand struct{ oneRun }
+type resumeCommand struct{ manyRuns }
 
 func (c *resumeCommand) Run(ctx context.Context, t *tool) error {
-	return t.change(ctx, c.oneRun, "resume", status.Resume)
+	return t.change(ctx, c.manyRuns, "resume", status.Resume)
 }
 
-type cancelCommand struct{ oneRun }
+type cancelCommand struct{ manyRuns }
 
 func (*cancelCommand) Help() string {
 	return `Rows that have not started do not start. If a request of a row is in progress, its result is found out first and the row settles with
@@ -72,7 +85,7 @@ Example:
 }
 
 func (c *cancelCommand) Run(ctx context.Context, t *tool) error {
-	return t.change(ctx, c.oneRun, "cancel", status.Cancel)
+	return t.change(ctx, c.manyRuns, "cancel", status.Cancel)
 }
 
 type deleteCommand struct{ oneRun }

@@ -46,13 +46,13 @@ type grammar struct {
 		Export exportCommand `cmd:"" help:"Write the proofs of verified domains to standard output as JSON Lines."`
 	} `cmd:"" help:"Export the proofs of verified domains."`
 	Runs struct {
-		List    listCommand    `cmd:"" help:"List runs, newest first."`
+		List    listCommand    `cmd:"" help:"List runs: open ones first, those in trouble before others, then the newest."`
 		Show    showCommand    `cmd:"" help:"Show a run: its counts, open rows and failed rows."`
 		Results resultsCommand `cmd:"" help:"Write every row with its result to standard output."`
 		Follow  followCommand  `cmd:"" help:"Show the progress of runs until they have ended."`
-		Pause   pauseCommand   `cmd:"" help:"Pause a run: rows in progress finish, no others start."`
-		Resume  resumeCommand  `cmd:"" help:"Resume a paused run."`
-		Cancel  cancelCommand  `cmd:"" help:"Cancel a run: settle its open rows as cancelled."`
+		Pause   pauseCommand   `cmd:"" help:"Pause runs: rows in progress finish, no others start."`
+		Resume  resumeCommand  `cmd:"" help:"Resume paused runs."`
+		Cancel  cancelCommand  `cmd:"" help:"Cancel runs: settle their open rows as cancelled."`
 		Delete  deleteCommand  `cmd:"" help:"Delete a run that has ended."`
 		Failed  failedCommand  `cmd:"" help:"Write the failed rows to standard output, ready to be submitted again."`
 		Retry   retryCommand   `cmd:"" help:"Submit the failed rows again, as a run of their own."`

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
@@ -12,31 +14,47 @@ import (
 	"orgops/tasks"
 )
 
-type listCommand struct{}
+type listCommand struct {
+	status.RunFilter
 
-func (*listCommand) Run(ctx context.Context, t *tool) error {
+	Limit int `noenv:"true" default:"100" placeholder:"N" help:"Print at most so many open runs, and so many others."`
+}
+
+func (c *listCommand) Run(ctx context.Context, t *tool) error {
+	if err := c.Check(time.Now()); err != nil || c.Limit < 1 {
+		return cli.Usage(cmp.Or(err, errors.New("limit: want 1 or more")))
+	}
 	if err := t.connectToRead(ctx); err != nil {
 		return err
 	}
-	all, err := t.ledger.Runs(ctx)
+	found, left, next, err := c.List(ctx, t.ledger, ledger.Place{}, c.Limit)
 	if err != nil {
 		return err
 	}
-	if !t.JSON {
-		if err := status.WriteRuns(t.Stdout, all); err != nil {
-			return err
-		}
-		for _, r := range all {
-			for _, trouble := range status.Trouble(r) {
-				fmt.Fprintf(t.Stdout, "run %s: %s\n", r.ID, trouble)
-			}
-		}
-		return nil
+	all, err := status.Describe(ctx, t.redis, found, status.NewEstimator(t.redis).Estimate(ctx, time.Now(), found))
+	if err != nil {
+		return err
 	}
-	for _, r := range all {
-		if err := t.printJSON(status.RunOf(r)); err != nil {
-			return err
+	if t.JSON {
+		for _, r := range all {
+			err = errors.Join(err, t.printJSON(r))
 		}
+		return err
+	}
+	if err := status.WriteRuns(t.Stdout, all); err != nil {
+		return err
+	}
+	for _, r := range found {
+		for _, trouble := range status.Trouble(r) {
+			fmt.Fprintf(t.Stdout, "run %s: %s\n", r.ID, trouble)
+		}
+	}
+	if left {
+		fmt.Fprintln(t.Stderr, "more runs are open: raise --limit")
+	}
+	if next != (ledger.Place{}) {
+		at := next.CreatedAt.Add(time.Second) // of the last run that was read
+		fmt.Fprintf(t.Stderr, "there may be more runs: to continue, add --until %s\n", status.Stamp(at))
 	}
 	return nil
 }
@@ -84,7 +102,7 @@ func (t *tool) follow(ctx context.Context, tenant string, ids []string) error {
 // printOutcomes prints the runs with their failed rows.
 func (t *tool) printOutcomes(ctx context.Context, all []ledger.Run) error {
 	if !t.JSON {
-		if err := status.WriteRuns(t.Stdout, all); err != nil {
+		if err := status.WriteRuns(t.Stdout, status.RunsOf(all)); err != nil {
 			return err
 		}
 	}

@@ -107,7 +107,7 @@ func (w *worker) showSample(ctx context.Context, p cli.Program, box *sandbox.San
 	if err != nil {
 		return err
 	}
-	if err := status.WriteRuns(p.Stdout, all); err != nil {
+	if err := status.WriteRuns(p.Stdout, status.RunsOf(all)); err != nil {
 		return err
 	}
 	const most = 100 // failed rows of a run

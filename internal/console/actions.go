@@ -48,6 +48,8 @@ type result struct {
 	text string
 	path string // of the page that shows it
 	err  error
+	// acted reports whether the action has recorded what it did.
+	acted bool
 }
 
 // carryOut executes an action on a run or tenant, and redirects the browser to its result. A
@@ -70,8 +72,8 @@ func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path
 			log.WarnContext(ctx, "operator action failed", "error", c.err)
 		} else {
 			log.InfoContext(ctx, "operator action done", "result", c.text)
-			if err := status.AddAct(ctx, s.Redis, to, userOf(ctx), action); err != nil {
-				log.WarnContext(ctx, "operator action not recorded", "error", err)
+			if !c.acted {
+				s.record(ctx, to, action)
 			}
 		}
 		done <- c
@@ -91,6 +93,13 @@ func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path
 		s.lead(w, r, path,
 			action+" of "+to+" is still in progress. This page shows its progress, and the worker's log will have its result.",
 			false)
+	}
+}
+
+// record stores what the user did to a run or tenant.
+func (s *site) record(ctx context.Context, to, what string) {
+	if err := status.AddAct(ctx, s.Redis, to, userOf(ctx), what); err != nil {
+		s.Logger.WarnContext(ctx, "operator action not recorded", "of", to, "error", err)
 	}
 }
 

@@ -58,7 +58,7 @@ func TestAllIsWell(t *testing.T) {
 		t.Errorf("the list of runs does not lead to the warnings: %s", page)
 	}
 	// Its runs need attention too.
-	if page := plain(d.get("/runs?state=unwell")); !strings.Contains(page, "label of a") {
+	if page := plain(d.get("/runs?state=attention")); !strings.Contains(page, "label of a") {
 		t.Errorf("the filter does not find the held run: %s", page)
 	}
 }
@@ -89,7 +89,7 @@ func TestPausedRunsNeedAttention(t *testing.T) {
 	d.handIn("b", "domain:verify", domains(2))
 	mustNot(t, d.ledger.Pause(t.Context(), "default", ledger.RunID("b")))
 	d.serve()
-	page := plain(d.get("/runs?state=unwell"))
+	page := plain(d.get("/runs?state=attention"))
 	if strings.Contains(page, "label of a") || !strings.Contains(page, "label of b") {
 		t.Errorf("runs that need attention: %s", page)
 	}

@@ -6,6 +6,8 @@
 //
 //	routes.go         paths and templates of the pages: [Pages]
 //	overview.go       the first page
+//	selection.go      actions on several runs, with a preview
+//	search.go         finds domains and runs
 //	domains.go        the page of a domain
 //	domain_check.go   checks a domain now
 //	domain_find.go    finds the domain that a request names

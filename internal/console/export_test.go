@@ -16,6 +16,7 @@ func PageTemplates() map[string]*template.Template { return newSite(Config{}).pa
 var PageData = map[string]any{
 	"problem": "", "overview": overviewPage{},
 	"runs": runsPage{}, "run": runPage{}, "domains": domainPage{}, "tenants": tenantsPage{},
+	"search": searchPage{}, "selection": selectionPage{},
 }
 
 // PageOf returns the data of a page and of its layout.

@@ -60,6 +60,9 @@ func TestRolesOfRoutes(t *testing.T) {
 		"POST /sweeps":                "operator",
 		"GET /monitor/orgops/waiting": readers,
 		"/monitor/":                   readers,
+		"GET /search":                 all,
+		"GET /selection":              "operator",
+		"POST /selection":             "operator",
 	}
 	var users []web.User
 	for _, role := range web.Roles {

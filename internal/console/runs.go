@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
+	"net/url"
 	"strings"
 	"time"
 
@@ -16,86 +16,104 @@ import (
 	"orgops/tasks"
 )
 
-const (
-	// runsAPage is how many runs a page has, runsLooked how many are read for it.
-	runsAPage  = 50
-	runsLooked = 5000
-)
+// runsAPage is how many open runs a page has, and how many others.
+const runsAPage = 50
 
 // runsPage is the page of all runs.
 type runsPage struct {
 	overview
-	Filter   runsFilter
-	Kinds    []string
-	States   []string
-	Runs     []runView
-	Older    string // path of the page after this one; empty: it is the last
-	Newest   string // path of the first page; empty: this is it
-	Cut      bool   // more runs may match the filter
-	Searched int64
+	Filter status.RunFilter
+	Texts  map[string]*string // of the filter
+	Kinds  []string
+	States map[string]func(ledger.Run) bool
+	Runs   []runView
+	All    bool   // nothing is filtered
+	Open   string // path of all open runs; empty: they are on this page
+	Older  string // path of the page after this one; empty: it is the last
+	Newest string // path of the first page; empty: this is it
+	Cut    bool   // more runs may match the filter
 }
 
-// runsFilter selects runs; an empty member selects all.
-type runsFilter struct{ Tenant, Kind, State string }
-
-// runStates are the states of runs to filter by.
-var runStates = []string{"open", "ended", "unwell"}
-
-// is reports whether the filter selects the run. held are the tenants of which no row is executed.
-func (f runsFilter) is(r ledger.Run, held map[string]bool) bool {
-	if (f.Tenant != "" && string(r.Tenant) != f.Tenant) || (f.Kind != "" && string(r.Kind) != f.Kind) {
-		return false
+func runsPath(f status.RunFilter, after string) string {
+	parameters := map[string]string{"after": after}
+	for name, text := range f.Parameters() {
+		parameters[name] = *text
 	}
-	switch f.State {
-	case "open":
-		return !r.Ended()
-	case "ended":
-		return r.Ended()
-	case "unwell":
-		return status.Failed(r) > 0 || len(status.Trouble(r)) > 0 || !r.Ended() && (r.Paused || held[string(r.Tenant)])
-	}
-	return true
+	return link("/runs", parameters)
 }
 
-func (f runsFilter) path(after string) string {
-	return link("/runs", map[string]string{"tenant": f.Tenant, "kind": f.Kind, "state": f.State, "after": after})
+// filterOf reads the filter of a request. o are the tenants that it concerns.
+func (s *site) filterOf(ctx context.Context, query url.Values) (f status.RunFilter, o overview, err error) {
+	if f, err = status.ReadRunFilter(query); err != nil {
+		return f, o, &web.Refusal{Status: http.StatusBadRequest, Text: "Invalid filter: " + err.Error()}
+	}
+	o, err = s.overview(ctx, f.Tenant)
+	f.May, f.Held = web.Of(ctx).User.MayTenant, o.held
+	return f, o, err
 }
 
 // runs is the page of all runs: GET /runs.
 func (s *site) runs(ctx context.Context, r *http.Request) (title string, data any, err error) {
-	query := r.URL.Query()
-	filter := runsFilter{Tenant: query.Get("tenant"), Kind: query.Get("kind"), State: query.Get("state")}
-	after, ok := ledger.ParsePlace(query.Get("after"))
-	if !ok || (filter.State != "" && !slices.Contains(runStates, filter.State)) {
-		return "", nil, &web.Refusal{Status: http.StatusBadRequest,
-			Text: "Invalid address: the parameter after or state is malformed."}
+	after, ok := ledger.ParsePlace(r.URL.Query().Get("after"))
+	if !ok {
+		return "", nil, &web.Refusal{Status: http.StatusBadRequest, Text: "Invalid address: the parameter after is malformed."}
 	}
-	p := runsPage{Filter: filter, States: runStates, Searched: runsLooked}
-	for _, kind := range tasks.All() {
-		p.Kinds = append(p.Kinds, kind.Name)
-	}
-	user := web.Of(ctx).User
-	if p.overview, err = s.overview(ctx, filter.Tenant); err != nil {
-		return "", nil, err
-	}
-	match := func(r ledger.Run) bool { return user.MayTenant(string(r.Tenant)) && filter.is(r, p.held) }
-	all, next, err := s.Ledger.Page(ctx, ledger.Query{Match: match, After: after, Limit: runsAPage, MaxRead: runsLooked})
+	filter, o, err := s.filterOf(ctx, r.URL.Query())
 	if err != nil {
 		return "", nil, err
 	}
-	for i, ahead := range s.estimator.Estimate(ctx, time.Now(), all) {
-		p.Runs = append(p.Runs, viewOf(status.RunDetails{Run: status.RunOf(all[i])}, ahead))
+	p := runsPage{overview: o, Filter: filter, Texts: filter.Parameters(), All: runsPath(filter, "") == "/runs",
+		States: status.RunStates}
+	for _, kind := range tasks.All() {
+		p.Kinds = append(p.Kinds, kind.Name)
+	}
+	all, left, next, err := filter.List(ctx, s.Ledger, after, runsAPage)
+	if err != nil {
+		return "", nil, err
+	}
+	if p.Runs, err = s.lines(ctx, filter, all); err != nil {
+		return "", nil, err
+	}
+	if left {
+		open := filter
+		open.State = status.Open
+		p.Open = runsPath(open, "")
 	}
 	if next != (ledger.Place{}) {
-		p.Older, p.Cut = filter.path(next.String()), len(all) < runsAPage
+		p.Older, p.Cut = runsPath(filter, next.String()), len(all) < runsAPage
 	}
 	if after != (ledger.Place{}) {
-		p.Newest = filter.path("")
+		p.Newest = runsPath(filter, "")
 	}
 	if n := len(p.Warnings); n > 0 {
 		return fmt.Sprintf("(%d) Runs", n), p, nil // in the tab
 	}
 	return "Runs", p, nil
+}
+
+// lines returns the runs as pages show them. Runs of one row that follow each other are on one line
+// if tenant, kind, label and state are the same, and the filter is not by tenant and kind: the line
+// leads to such a one.
+func (s *site) lines(ctx context.Context, f status.RunFilter, runs []ledger.Run) (lines []runView, err error) {
+	ahead := s.estimator.Estimate(ctx, time.Now(), runs)
+	all, err := status.Describe(ctx, s.Redis, runs, ahead)
+	if err != nil {
+		return nil, err
+	}
+	group, last := f.Tenant == "" || f.Kind == "", ""
+	for i, r := range runs {
+		like := strings.Join([]string{string(r.Tenant), string(r.Kind), r.Label, all[i].Text}, "\n")
+		if n := len(lines) - 1; group && r.Total() == 1 && like == last {
+			f.Tenant, f.Kind, f.Label = string(r.Tenant), string(r.Kind), r.Label
+			lines[n].Others, lines[n].OthersPath = lines[n].Others+1, runsPath(f, "")
+			continue
+		}
+		lines = append(lines, viewOf(status.RunDetails{Run: all[i]}, ahead[i]))
+		if last = ""; r.Total() == 1 {
+			last = like
+		}
+	}
+	return lines, nil
 }
 
 // runView is a run as pages show it.
@@ -108,14 +126,16 @@ type runView struct {
 	Progress   string // "12 of 40 rows settled"
 	Ahead      status.Estimate
 	Trouble    []status.Fact
+	Others     int    // runs of one row on the same line
+	OthersPath string // of the list of them all
 }
 
 func viewOf(d status.RunDetails, ahead status.Estimate) runView {
 	r := d.Ledger
-	v := runView{RunDetails: d, Text: status.State(r), Value: min(r.Settled(), r.Rows), Max: max(r.Rows, 1), Ahead: ahead,
+	v := runView{RunDetails: d, Text: d.Text, Value: min(r.Settled(), r.Rows), Max: max(r.Rows, 1), Ahead: ahead,
 		Trouble: status.Trouble(r)}
 	v.Tone = tone(r, len(v.Trouble) > 0 || (len(ahead.Held) > 0 && !r.Scanning() && r.Sealed()))
-	v.News, _, _ = strings.Cut(v.Text, "; ")
+	v.News, _, _ = strings.Cut(strings.ReplaceAll(v.Text, ";", ","), ",")
 	switch v.Progress = grouped(r.Settled()); {
 	case r.Sealed():
 		v.Progress += " of " + grouped(r.Total()) + " rows settled"

@@ -293,21 +293,21 @@ func TestEveryStateOfARun(t *testing.T) {
 				d.handIn("a", tasks.TypeVerify, domains(2))
 				d.settle("a", "done", "", 0, 1)
 			},
-			[]string{"ended after", "2 of 2 rows settled", "2 done"}, nil,
+			[]string{"done", "2 of 2 rows settled", "2 done"}, nil,
 		},
 		{
 			"ended unwell", func(d *desk) {
 				d.handIn("a", tasks.TypeVerify, domains(2))
 				d.settle("a", "refused", "404: no such domain", 0, 1)
 			},
-			[]string{"ended after", "2 refused"}, []string{"retry"},
+			[]string{"done, 2 failed", "2 refused"}, []string{"retry"},
 		},
 		{
 			"invalid alone", func(d *desk) {
 				d.handIn("a", tasks.TypeVerify, domains(1)+",\n")
 				d.settle("a", "done", "", 0)
 			},
-			[]string{"ended after", "1 invalid"}, nil,
+			[]string{"done, 1 failed", "1 invalid"}, nil,
 		},
 		{
 			"cancelled", func(d *desk) {
@@ -315,7 +315,7 @@ func TestEveryStateOfARun(t *testing.T) {
 				err := d.ledger.Cancel(d.t.Context(), "default", "a")
 				mustNot(d.t, err)
 			},
-			[]string{"cancelled after", "2 cancelled"}, []string{"retry"},
+			[]string{"cancelled", "2 cancelled"}, []string{"retry"},
 		},
 		{
 			"under way", func(d *desk) {
@@ -374,6 +374,9 @@ func TestRunsAreFilteredAndPaged(t *testing.T) {
 	var all []string
 	for i := range 120 {
 		n := ledger.NewRun{ID: ledger.RunID(fmt.Sprintf("r-%03d", i))}
+		if n.Label = fmt.Sprint("number ", i); i == 8 || i == 119 {
+			n.Caller = "Billing"
+		}
 		if i%3 == 0 {
 			n.Tenant, n.Kind = "acme", tasks.TypeRemove
 		}
@@ -392,14 +395,20 @@ func TestRunsAreFilteredAndPaged(t *testing.T) {
 		}
 		return ids
 	}
+	open, ended := of(func(i int) bool { return i%4 != 0 }), of(func(i int) bool { return i%4 == 0 })
+	acme := append(of(func(i int) bool { return i%3 == 0 && i%4 != 0 }), of(func(i int) bool { return i%12 == 0 })...)
 	tests := map[string][]string{
-		"/runs":                         all,
-		"/runs?tenant=acme":             of(func(i int) bool { return i%3 == 0 }),
-		"/runs?kind=clients:remove":     of(func(i int) bool { return i%3 == 0 }),
-		"/runs?state=ended":             of(func(i int) bool { return i%4 == 0 }),
-		"/runs?state=open":              of(func(i int) bool { return i%4 != 0 }),
+		"/runs":                         append(slices.Clone(open[:50]), ended...),
+		"/runs?tenant=acme":             acme,
+		"/runs?kind=clients:remove":     acme,
+		"/runs?state=ended":             ended,
+		"/runs?state=open":              open,
 		"/runs?tenant=x":                nil,
 		"/runs?tenant=acme&state=ended": of(func(i int) bool { return i%12 == 0 }),
+		"/runs?label=NUMBER+7&state=open&since=1h": {"r-079", "r-078", "r-077", "r-075",
+			"r-074", "r-073", "r-071", "r-070", "r-007"},
+		"/runs?caller=illing&until=2000-01-01": nil,
+		"/runs?caller=illing":                  {"r-119", "r-008"},
 	}
 	for path, want := range tests {
 		var got []string
@@ -416,7 +425,11 @@ func TestRunsAreFilteredAndPaged(t *testing.T) {
 			t.Errorf("%s: %d pages, want %d", path, pages, most)
 		}
 	}
-	for _, path := range []string{"/runs?state=odd", "/runs?after=x", "/runs?after=12-..%2F"} {
+	if page := d.get("/runs"); link(page, "All open runs") != "/runs?state=open" {
+		t.Error("no link to the open runs that are not on the page")
+	}
+	for _, path := range []string{"/runs?state=odd", "/runs?since=soon", "/runs?until=x",
+		"/runs?after=x", "/runs?after=12-..%2F"} {
 		if code := do(d.pages, http.MethodGet, path, nil).Code; code != http.StatusBadRequest {
 			t.Errorf("GET %s: %d, want 400", path, code)
 		}
@@ -797,8 +810,8 @@ func TestActionsAreRefused(t *testing.T) {
 // TestANoticeCannotBeForged checks that no parameter of an address adds a notice to a page.
 func TestANoticeCannotBeForged(t *testing.T) {
 	d := newDesk(t)
-	if page := plain(d.get("/runs?notice=" + url.QueryEscape("All runs were cancelled"))); strings.Contains(page,
-		"cancelled") {
+	if page := plain(d.get("/runs?notice=" + url.QueryEscape("All runs were stopped"))); strings.Contains(page,
+		"were stopped") {
 		t.Errorf("the page says what its address does: %s", page)
 	}
 }

@@ -27,7 +27,7 @@ func Routes() []web.Route { return new(Server).routes() }
 var parameters = map[string][]string{
 	"POST /v1/runs/{run}": {"tenant", "label", "skip_invalid", "ignore_columns", "give_up", "batch_wait",
 		"not_before", "dry_run"},
-	"GET /v1/runs":              {"limit", "after"},
+	"GET /v1/runs":              {"limit", "after", "tenant", "state", "kind", "label", "since", "until"},
 	"GET /v1/runs/{run}/rows":   {"outcomes"},
 	"POST /v1/runs/{run}/retry": {"outcomes", "label", "not_before"},
 

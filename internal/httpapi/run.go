@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"strconv"
 
 	"orgops/internal/intake"
@@ -101,9 +100,14 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return badRequest("The parameter after must be copied from \"next\" of the previous page.")
 	}
-	caller := callerOf(ctx).Name
-	page, next, err := s.cfg.Ledger.Page(ctx, ledger.Query{Match: func(r ledger.Run) bool { return r.Caller == caller },
-		After: after, Limit: most})
+	filter, err := status.ReadRunFilter(query)
+	if err != nil {
+		return badRequest("The parameter %s.", err)
+	}
+	selected, caller := filter.Query(after, most), callerOf(ctx).Name
+	selected.MaxRead = 0 // no page is short
+	selected.Match = func(r ledger.Run) bool { return r.Caller == caller && filter.Selects(r) }
+	page, next, err := s.cfg.Ledger.Page(ctx, selected)
 	if err != nil {
 		return err
 	}
@@ -112,7 +116,8 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 		answer.Runs = append(answer.Runs, status.RunOf(run))
 	}
 	if next != (ledger.Place{}) {
-		query := url.Values{"limit": {strconv.Itoa(most)}, "after": {next.String()}}
+		query.Set("limit", strconv.Itoa(most))
+		query.Set("after", next.String())
 		answer.Next = "/v1/runs?" + query.Encode()
 	}
 	answerJSON(w, http.StatusOK, answer)

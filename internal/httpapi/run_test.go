@@ -42,7 +42,20 @@ func TestList(t *testing.T) {
 	if diff := cmp.Diff([]string{"run6", "run4", "run2", "run0"}, got); diff != "" || pages != 2 {
 		t.Errorf("%d pages, want 2; runs (-want +got):\n%s", pages, diff)
 	}
-	for _, bad := range []string{"?limit=0", "?limit=501", "?limit=x", "?after=x", "?after=MTIz", "?page=2"} {
+	for query, want := range map[string]int{"?state=open": 4, "?state=ended": 0,
+		"?since=1h&kind=" + tasks.TypeVerify: 4, "?until=2000-01-01": 0, "?tenant=none": 0, "?label=x": 0} {
+		answer := w.do(call{path: "/v1/runs" + query, token: billing})
+		answer.want(t, 200, "")
+		if got := strings.Count(answer.body, `"state_text":`); got != want || strings.Contains(answer.body, `"crm"`) {
+			t.Errorf("%s: %d runs, want %d: %s", query, got, want, answer.body)
+		}
+	}
+	answer := w.do(call{path: "/v1/runs?limit=2&state=open", token: billing})
+	if !strings.Contains(answer.body, "state=open") {
+		t.Errorf("the next page is not filtered: %s", answer.body)
+	}
+	for _, bad := range []string{"?state=x", "?since=x", "?caller=billing",
+		"?limit=0", "?limit=501", "?limit=x", "?after=x", "?after=MTIz", "?page=2"} {
 		w.do(call{path: "/v1/runs" + bad, token: billing}).want(t, 400, "bad-request")
 	}
 }

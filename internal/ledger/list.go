@@ -168,6 +168,12 @@ func ParsePlace(text string) (p Place, ok bool) {
 
 // Query selects a page of runs.
 type Query struct {
+	// Tenant reports whether runs of the tenant may belong to the page; nil: those of all tenants may.
+	Tenant func(Tenant) bool
+	// Open leaves finished runs out. The page is in the order of the sweeps' clock then.
+	Open bool
+	// Since and Until are the bounds of the time of creation, Until excluded, unless Open is set.
+	Since, Until time.Time
 	// Match reports whether a run belongs to the page; nil: every run does.
 	Match func(Run) bool
 	// After is where the page before this one ended, and Limit the most runs of a page.
@@ -186,12 +192,23 @@ func (l *Ledger) Page(ctx context.Context, q Query) (page []Run, next Place, err
 	if err != nil {
 		return nil, Place{}, err
 	}
-	var from *entry
+	if q.Tenant != nil {
+		tenants = slices.DeleteFunc(tenants, func(t Tenant) bool { return !q.Tenant(t) })
+	}
+	list, from := "runs", (*entry)(nil)
+	if q.Open {
+		list, q.Since, q.Until = "open", time.Time{}, time.Time{}
+	}
 	if q.After != (Place{}) { // behind each run of that id
 		from = &entry{at: q.After.CreatedAt, name: string(q.After.ID) + "/"}
+	} else if !q.Until.IsZero() { // behind all of that time
+		from = &entry{at: q.Until}
 	}
 	after, read := q.After, 0
-	for e, err := range l.newest(ctx, "runs", tenants, from, q.Limit+1) {
+	for e, err := range l.newest(ctx, list, tenants, from, q.Limit+1) {
+		if err == nil && e.at.Before(q.Since) {
+			break
+		}
 		if err = cmp.Or(err, e.err); err != nil {
 			return nil, Place{}, err
 		}

@@ -222,3 +222,50 @@ func TestCancelledRunIsNotStopped(t *testing.T) {
 		t.Errorf("cancelled: %+v", c)
 	}
 }
+
+// TestPagesByLists: pages by tenant, time and whether runs are finished are those of a filter over
+// all runs, whatever their size.
+func TestPagesByLists(t *testing.T) {
+	w := newWorker(t)
+	for i := range 24 {
+		w.createAt(ledger.Tenant(fmt.Sprint("t", i%3)), fmt.Sprint("r", i), 1000+i/2)
+	}
+	page := func(q ledger.Query) []ledger.RunID {
+		q.Limit = 2
+		return w.pages(q)
+	}
+	ids := func(of ...int) (ids []ledger.RunID) {
+		for _, i := range of {
+			ids = append(ids, ledger.RunID(fmt.Sprint("r", i)))
+		}
+		return ids
+	}
+	mine := func(t ledger.Tenant) bool { return t == "t1" }
+	for name, test := range map[string]struct {
+		q    ledger.Query
+		want []ledger.RunID
+	}{
+		"tenant":     {ledger.Query{Tenant: mine}, ids(22, 19, 16, 13, 10, 7, 4, 1)},
+		"no tenant":  {ledger.Query{Tenant: func(ledger.Tenant) bool { return false }}, nil},
+		"since":      {ledger.Query{Since: time.UnixMilli(1010)}, ids(23, 22, 21, 20)},
+		"until":      {ledger.Query{Until: time.UnixMilli(1002)}, ids(3, 2, 1, 0)},
+		"both":       {ledger.Query{Since: time.UnixMilli(1002), Until: time.UnixMilli(1004)}, ids(7, 6, 5, 4)},
+		"all of one": {ledger.Query{Tenant: mine, Since: time.UnixMilli(1002), Until: time.UnixMilli(1004)}, ids(7, 4)},
+	} {
+		if got := page(test.q); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+	if got := page(ledger.Query{Open: true, Until: time.UnixMilli(1002)}); len(got) != 24 { // no time counts
+		t.Errorf("open: %v", got)
+	}
+	if err := w.Cancel(t.Context(), "t0", "r3"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Finish(t.Context(), "t0", "r3"); err != nil {
+		t.Fatal(err)
+	}
+	if got := page(ledger.Query{Open: true}); len(got) != 23 || slices.Contains(got, "r3") {
+		t.Errorf("open, after the end of r3: %v", got)
+	}
+}

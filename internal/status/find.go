@@ -82,6 +82,15 @@ func Find(ctx context.Context, l *ledger.Ledger, tenant, text string, n int,
 	return found, err
 }
 
+// FindOf returns at most n domains of an organization, as Find does, among the first of the index.
+func FindOf(ctx context.Context, l *ledger.Ledger, tenant, organization string, n int,
+	keep func(KnownDomain) bool) (Found, error) {
+	read := func(skip int) ([]ledger.Subject, error) {
+		return l.Subjects(ctx, ledger.Tenant(tenant), "", skip, findPage)
+	}
+	return kept(tenant, read, n, func(k KnownDomain) bool { return k.Organization == organization && keep(k) })
+}
+
 // kept returns the first n of the domains that are read, page by page, for which keep is true.
 func kept(tenant string, read func(skip int) ([]ledger.Subject, error), n int,
 	keep func(KnownDomain) bool) (found Found, err error) {

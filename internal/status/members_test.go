@@ -30,7 +30,7 @@ func membersOf(of reflect.Type) (names []string) {
 // may see it.
 func TestMembersOfEachRole(t *testing.T) {
 	submitters := []string{
-		"run", "kind", "tenant", "label", "priority", "parent", "caller", "state", "rows", "settled", "counts",
+		"run", "kind", "tenant", "label", "priority", "parent", "caller", "state", "state_text", "rows", "settled", "counts",
 		"created_at", "ended_at", "cancelled_at", "not_before", "scan", "idle_since",
 	}
 	if diff := cmp.Diff(submitters, membersOf(reflect.TypeFor[status.Run]())); diff != "" {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"orgops/internal/engine"
 	"orgops/internal/ledger"
 )
 
@@ -24,6 +25,7 @@ type Run struct {
 	Parent      ledger.RunID  `json:"parent,omitempty"` // the run whose rows it repeats
 	Caller      string        `json:"caller,omitempty"` // the client that submitted it over HTTP
 	State       string        `json:"state"`            // one of the states below
+	Text        string        `json:"state_text"`       // the same in words: see State
 	Rows        *int64        `json:"rows,omitempty"`   // nil: not known yet
 	Settled     int64         `json:"settled"`
 	Counts      ledger.Counts `json:"counts"` // of settled rows, by outcome
@@ -53,7 +55,7 @@ const (
 func RunOf(r ledger.Run) Run {
 	d := Run{
 		ID: r.ID, Kind: r.Kind, Tenant: r.Tenant, Label: r.Label, Priority: r.Priority, Parent: r.Parent, Caller: r.Caller,
-		State: stateOf(r), Settled: r.Settled(), Counts: r.Counts, CreatedAt: r.CreatedAt, EndedAt: r.EndedAt,
+		State: stateOf(r), Text: State(r), Settled: r.Settled(), Counts: r.Counts, CreatedAt: r.CreatedAt, EndedAt: r.EndedAt,
 		CancelledAt: r.CancelledAt, Scan: scanOf(r), SilentSince: SilentSince(r, time.Now()), Ledger: r,
 	}
 	if r.Sealed() {
@@ -63,6 +65,15 @@ func RunOf(r ledger.Run) Run {
 		d.NotBefore = r.NotBefore
 	}
 	return d
+}
+
+// RunsOf describes the runs.
+func RunsOf(all []ledger.Run) []Run {
+	runs := make([]Run, len(all))
+	for i, r := range all {
+		runs[i] = RunOf(r)
+	}
+	return runs
 }
 
 func stateOf(r ledger.Run) string {
@@ -94,20 +105,32 @@ func (r Run) Brief() string {
 	return State(r.Ledger) + "; " + Counts(r.Ledger)
 }
 
-// State returns the state of a run in a few words.
-func State(r ledger.Run) string {
-	switch state := stateOf(r); {
-	case state == Ended && !r.CancelledAt.IsZero():
-		return "cancelled after " + r.EndedAt.Sub(r.CreatedAt).Round(time.Second/10).String()
-	case state == Ended:
-		return "ended after " + r.EndedAt.Sub(r.CreatedAt).Round(time.Second/10).String()
+// State returns the state of a run in words: "done, 60 failed". held is why none of its rows is
+// executed; empty: rows are, or it is not known.
+func State(r ledger.Run, held ...string) string {
+	state := stateOf(r)
+	switch {
 	case state == BeingCancelled:
 		return "cancelled; " + UnderWay(r)
 	case state == Postponed:
 		return "postponed until " + Stamp(r.NotBefore)
-	default:
+	case state == Ended && !r.CancelledAt.IsZero():
+		state = "cancelled"
+	case state == Ended:
+		state = "done"
+	case state != Open:
 		return state
+	case len(held) > 0:
+		state, _, _ = strings.Cut("waits: "+held[0], ";")
 	}
+	lost, unproven := r.Counts[engine.Lost], r.Counts[engine.Unproven]
+	failed := Failed(r) - lost - unproven - r.Counts[ledger.Cancelled]
+	for i, rows := range []int64{lost, unproven, failed} {
+		if rows > 0 {
+			state += fmt.Sprintf(", %d %s", rows, []string{"lost", "unproven", "failed"}[i])
+		}
+	}
+	return state
 }
 
 // Stopped returns why no row of the run starts: it is paused or postponed. "": rows start.
@@ -206,11 +229,12 @@ func completeOrCancel(run ledger.RunID) string {
 }
 
 // WriteRuns writes one line per run.
-func WriteRuns(out io.Writer, all []ledger.Run) error {
+func WriteRuns(out io.Writer, all []Run) error {
 	w := NewTable(out)
 	fmt.Fprintln(w, "RUN\tKIND\tTENANT\tROWS\tSETTLED\tSTATE\tOUTCOMES")
-	for _, r := range all {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Kind, r.Tenant, Total(r), r.Settled(), State(r), Counts(r))
+	for _, d := range all {
+		r := d.Ledger
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Kind, r.Tenant, Total(r), r.Settled(), d.Text, Counts(r))
 	}
 	return w.Flush()
 }
