@@ -128,11 +128,12 @@ func (s *site) toRun(action string, do runAction) http.HandlerFunc {
 		ctx, cancel := context.WithTimeout(r.Context(), pageWithin)
 		defer cancel()
 		run, err := s.found(ctx, r)
+		path := runLink(ledger.RunID(r.PathValue("id")), "", r.URL.Query().Get("tenant"))
 		if err != nil {
-			s.fail(w, r, "runs", err)
+			s.lead(w, r, path, "Not done: "+problemOf(err), true)
 			return
 		}
-		s.carryOut(w, r, action, status.ActsOf(run), runLink(run.ID, "", r.URL.Query().Get("tenant")),
+		s.carryOut(w, r, action, status.ActsOf(run), path,
 			func(ctx context.Context) result { return do(s, ctx, run, r.PostForm) })
 	}
 }

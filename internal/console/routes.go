@@ -22,7 +22,7 @@ func Pages(cfg Config) http.Handler {
 		MaxBody: maxBody, Logger: cfg.Logger,
 		Refuse: func(w http.ResponseWriter, _ *http.Request, why *web.Refusal) { http.Error(w, why.Text, why.Status) },
 	}
-	return plainPaths(front.Handler())
+	return compressed(plainPaths(front.Handler()))
 }
 
 // routes returns all pages, with the roles that may use them.
@@ -32,7 +32,7 @@ func routes(cfg Config) []web.Route {
 	readers, finders := []web.Role{web.Reader, web.Operator}, []web.Role{web.Support, web.Operator}
 	operators := []web.Role{web.Operator}
 	table := []web.Route{
-		{Pattern: "GET /static/{file}", Roles: all, Serve: http.FileServerFS(static).ServeHTTP}, // and not the list of them
+		{Pattern: "GET /static/{file}", Roles: all, Serve: serveStatic},
 		{Pattern: "GET /{$}", Roles: all, Serve: s.home},
 		{Pattern: "GET /domains", Roles: all, Serve: s.domains},
 		{Pattern: "POST /domains/check", Roles: finders, Serve: s.withForm(s.checkDomain)},
@@ -56,10 +56,10 @@ func routes(cfg Config) []web.Route {
 // home leads to the first page of the user's role: GET /.
 func (s *site) home(w http.ResponseWriter, r *http.Request) {
 	if web.Of(r.Context()).User.Role == web.Support {
-		http.Redirect(w, r, "/domains", http.StatusFound)
+		http.Redirect(w, r, withQuery("/domains", r.URL.RawQuery), http.StatusFound)
 		return
 	}
-	http.Redirect(w, r, "/runs", http.StatusFound)
+	http.Redirect(w, r, withQuery("/runs", r.URL.RawQuery), http.StatusFound)
 }
 
 // plainPaths answers 404 to a path of a file that has an element . or .., a backslash or a
@@ -78,9 +78,6 @@ func plainPaths(next http.Handler) http.Handler {
 //go:embed templates
 var templates embed.FS
 
-//go:embed static
-var static embed.FS
-
 func newSite(cfg Config) *site {
 	if cfg.Tenants == nil {
 		cfg.Tenants = func() []Tenant { return nil }
@@ -91,11 +88,11 @@ func newSite(cfg Config) *site {
 	}
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
 		"shown": status.Shown, "whole": status.Whole, "stamp": stamp, "grouped": grouped, "printable": printable,
-		"capital": capital, "tone": toneOf,
+		"asset": asset, "capital": capital, "tone": toneOf,
 		"runPath": runPath, "runLink": runLink, "domainURL": domainURL, "domainPath": domainPath,
 		"verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName,
 		"answerText": status.AnswerText,
-		"took":       status.Took, "toDo": toDo, "utc": status.Stamp, "percent": percent,
+		"took":       status.Took, "toDo": toDo, "utc": stamp, "timed": timed, "percent": percent,
 		"join": strings.Join, "waiting": waiting,
 		"skipped": status.SkippedTick, "rulesText": status.RulesText,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))

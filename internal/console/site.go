@@ -33,7 +33,6 @@ type site struct {
 	Config
 	pages     map[string]*template.Template // by name: the layout with that page
 	estimator *status.Estimator
-	notices   notices
 	acting    sync.Map      // the runs and tenants with an action in progress
 	checks    *rate.Limiter // of domains, by hand
 	reads     *rate.Limiter // of the API
@@ -44,10 +43,12 @@ type page struct {
 	Title   string
 	Section string // of the navigation: runs, domains, tenants
 	User    web.User
+	SignOut string // address at the proxy; empty: there is none
 	Version string
-	Notice  string // the result of the action that led here; empty: none did. show sets it
-	Failed  bool   // the action failed
-	Data    any    // of the page itself
+	Now     time.Time // by which the script shows how long ago a time was
+	Notice  string    // the result of the action that led here; empty: none did. show sets it
+	Failed  bool      // the action failed
+	Data    any       // of the page itself
 }
 
 // Write reports whether actions may be offered.
@@ -82,10 +83,9 @@ func checkTenant(ctx context.Context, name string) error {
 // show writes the page of that name once it is complete, so that an error does not cut it
 // off.
 func (s *site) show(w http.ResponseWriter, r *http.Request, status int, name string, p page) {
-	p.User, p.Version = web.Of(r.Context()).User, s.Version
-	if n := s.notices.of(r); n.text != "" {
-		p.Notice, p.Failed = n.text, n.bad
-	}
+	p.User, p.Version, p.SignOut, p.Now = web.Of(r.Context()).User, s.Version, s.Proxy.SignOut, time.Now()
+	n := s.noticeOf(r)
+	p.Notice, p.Failed = n.Text, n.Bad
 	var out bytes.Buffer
 	if err := s.pages[name].ExecuteTemplate(&out, "layout.html", p); err != nil {
 		s.Logger.ErrorContext(r.Context(), "page not written", "page", name, "error", err)
@@ -140,12 +140,11 @@ func (s *site) withForm(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := r.ParseForm()
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			s.problem(w, r, http.StatusRequestEntityTooLarge, "",
-				fmt.Sprintf("The form is larger than %d bytes. Nothing was changed.", maxBody))
+			s.lead(w, r, "/", fmt.Sprintf("The form is larger than %d bytes. Nothing was changed.", maxBody), true)
 			return
 		}
 		if err != nil {
-			s.problem(w, r, http.StatusBadRequest, "", "The form could not be read. Nothing was changed.")
+			s.lead(w, r, "/", "The form could not be read. Nothing was changed.", true)
 			return
 		}
 		next(w, r)
@@ -157,11 +156,15 @@ func field(form url.Values, name string) string { return strings.TrimSpace(form.
 
 // lead redirects the browser to a page that shows the result of an action.
 func (s *site) lead(w http.ResponseWriter, r *http.Request, path, text string, bad bool) {
-	with := "?"
-	if strings.Contains(path, "?") {
-		with = "&"
+	s.leadWith(w, r, path, notice{Text: text, Bad: bad})
+}
+
+// leadWith redirects the browser to a page with a notice, so that the page can be reloaded.
+func (s *site) leadWith(w http.ResponseWriter, r *http.Request, path string, n notice) {
+	if key := s.keep(context.WithoutCancel(r.Context()), n); key != "" {
+		path = withQuery(path, url.Values{"notice": {key}}.Encode())
 	}
-	http.Redirect(w, r, path+with+url.Values{"notice": {s.notices.keep(text, bad)}}.Encode(), http.StatusSeeOther)
+	http.Redirect(w, r, path, http.StatusSeeOther)
 }
 
 // tenant returns the tenant of this name, if this worker serves it.
