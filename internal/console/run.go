@@ -54,6 +54,8 @@ type rowsTable struct {
 	First  string      // path of the first page; empty: this is it
 	Cut    int64       // so many rows were searched without filling the page; 0: it is full
 	Left   bool        // out, since the search takes too long to be repeated
+	Retry  bool        // a row can be chosen for a retry
+	Check  bool        // a row can be chosen for a check
 }
 
 // rowsGroup is a selection of rows, and how many rows it has.
@@ -186,7 +188,7 @@ func (s *site) rowsTable(ctx context.Context, run ledger.Run, q rowsQuery) (t ro
 	switch {
 	case q.text != "":
 		wanted.MaxRead = rowsSearched
-	case q.live:
+	case q.live && q.which != status.Unfinished:
 		wanted.MaxRead = rowsLive
 	}
 	rows, next, err := status.RowsPage(ctx, s.Ledger, run, wanted)
@@ -197,8 +199,9 @@ func (s *site) rowsTable(ctx context.Context, run ledger.Run, q rowsQuery) (t ro
 		return t, nil
 	}
 	for _, row := range rows {
-		t.Rows = append(t.Rows, runRow{row, canRetry(run, row.Outcome),
-			row.Outcome == "" && !row.NextCheck.IsZero() && !run.Paused})
+		waits := row.Outcome == "" && !row.NextCheck.IsZero()
+		t.Rows = append(t.Rows, runRow{row, canRetry(run, row.Outcome), waits})
+		t.Retry, t.Check = t.Retry || canRetry(run, row.Outcome), t.Check || waits
 	}
 	if next > 0 {
 		t.More = q.path(run.ID, next)
