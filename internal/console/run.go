@@ -58,6 +58,16 @@ type rowsTable struct {
 	Check  bool        // a row can be chosen for a check
 }
 
+// AllFrom returns the path of the rows of every outcome from the first row of the table on, by which
+// the script keeps rows up to date that have left the table.
+func (p runPage) AllFrom() string {
+	first := int64(0)
+	if len(p.Table.Rows) > 0 {
+		first = p.Table.Rows[0].Item
+	}
+	return rowsQuery{tenant: p.Named, which: status.EveryRow}.path(p.ID, first)
+}
+
 // rowsGroup is a selection of rows, and how many rows it has.
 type rowsGroup struct {
 	Which string

@@ -20,8 +20,8 @@ function carry(node, other) {
     node.nodeValue = other.nodeValue;
     return;
   }
-  carryAttributes(node, other);
   if (held.has(node)) return hold(node, other);
+  carryAttributes(node, other);
   let at = node.firstChild; // all nodes before it equal those of other
   for (const one of [...other.childNodes]) {
     const same = one.id ? after(at, one.id) : at && !at.id && at.nodeName === one.nodeName ? at : null;
@@ -36,7 +36,7 @@ function carry(node, other) {
   while (at) at = without(at);
 }
 
-const held = new Set(); // the lists that are used, while the page is brought up to date
+const held = new Map(); // the lists that are used, each with rows that it has and the new page has not
 const news = { rows: 0, shown: false }; // rows that are not in such lists yet, or no longer; whether to show them
 const idle = 60000; // ms without input, after which nobody uses a list at the top of a page
 let touched = performance.now();
@@ -51,14 +51,19 @@ function used(list) {
   return box.bottom > 0 && box.top < innerHeight && (scrollY > 0 || performance.now() - touched < idle);
 }
 
+// rowsOf returns the rows of a list in a page by their ids.
+function rowsOf(page, list) {
+  return new Map([...(page.getElementById(list.id)?.children ?? [])].map((row) => [row.id, row]));
+}
+
 // hold updates the rows that a list has, each at its height, and counts the others.
 function hold(list, other) {
-  const rows = new Map([...(other?.children ?? [])].map((row) => [row.id, row]));
+  const rows = new Map([...(other?.children ?? [])].map((row) => [row.id, row])), left = held.get(list);
   let gone = 0;
   for (const row of [...list.children]) {
-    const now = rows.get(row.id), why = row.querySelector(".why"), height = row.offsetHeight, whole = why?.offsetHeight;
-    if (now) carry(row, now);
-    else gone++;
+    if (!rows.has(row.id)) gone++;
+    const now = rows.get(row.id) ?? left.get(row.id), why = row.querySelector(".why"), height = row.offsetHeight, whole = why?.offsetHeight;
+    if (now) carry(row, document.adoptNode(now));
     row.classList.toggle("gone", !now);
     row.title = now ? "" : "no longer in this list";
     rows.delete(row.id);
@@ -96,9 +101,10 @@ function ago(ms) {
 // relate shows the times of a page by the clock of the worker, and the exact ones in their titles.
 function relate(root, now) {
   for (const time of root.querySelectorAll("time[datetime]")) {
-    if (!time.title) time.title = time.textContent;
     const text = ago(now - Date.parse(time.dateTime));
-    if (time.textContent !== text) time.textContent = text;
+    if (!time.title) time.title = time.textContent;
+    if ("exact" in time.dataset) time.title = text;
+    else if (time.textContent !== text) time.textContent = text;
   }
 }
 
@@ -174,31 +180,45 @@ function stale(why) {
   else delete live.dataset.away;
 }
 
-async function refresh() {
-  const parts = document.querySelectorAll("[data-live][id]");
-  if (document.hidden || parts.length === 0) return;
+// load requests a page, and returns it, or shows why not.
+async function load(address) {
   let answer, text;
   try {
-    answer = await fetch(location.href, { headers: { "Orgops-Live": "1" }, redirect: "manual", signal: AbortSignal.timeout(patience) });
+    answer = await fetch(address, { headers: { "Orgops-Live": "1" }, redirect: "manual", signal: AbortSignal.timeout(patience) });
     if (!answer.ok) return stale(wrong(answer));
     text = await answer.text();
   } catch {
     return stale(wrong(null));
   }
-  const page = new DOMParser().parseFromString(text, "text/html");
+  return new DOMParser().parseFromString(text, "text/html");
+}
+
+async function refresh() {
+  const parts = document.querySelectorAll("[data-live][id]");
+  if (document.hidden || parts.length === 0) return;
+  const page = await load(location.href);
+  if (!page) return;
+  const shown = news.shown;
+  held.clear();
+  for (const list of document.querySelectorAll("[data-live] [data-hold][id]")) {
+    if (shown || !used(list)) continue;
+    held.set(list, new Map());
+    const now = rowsOf(page, list);
+    if (!list.dataset.hold || ![...list.children].some((row) => !now.has(row.id))) continue;
+    const all = await load(list.dataset.hold);
+    if (!all) return;
+    relate(all, Date.now() + clock);
+    held.set(list, rowsOf(all, list));
+  }
+  if (shown) news.shown = false;
   clock = Number(page.body.dataset.now) - Date.now();
   relate(page, Date.now() + clock);
   relate(document, Date.now() + clock);
   const before = spoken(document), after = spoken(page);
   news.rows = 0;
-  held.clear();
-  for (const list of document.querySelectorAll("[data-live] [data-hold][id]")) {
-    if (!news.shown && used(list)) held.add(list);
-  }
-  news.shown = false;
   for (const part of parts) {
     const other = page.getElementById(part.id);
-    const lost = [...held].filter((list) => part.contains(list) && other && !page.getElementById(list.id));
+    const lost = [...held.keys()].filter((list) => part.contains(list) && other && !page.getElementById(list.id));
     for (const list of lost) hold(list, null);
     if (other && lost.length === 0) carry(part, document.adoptNode(other));
   }
