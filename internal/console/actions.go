@@ -134,7 +134,7 @@ func (s *site) toRun(action string, do runAction) http.HandlerFunc {
 		run, err := s.found(ctx, r)
 		path := runLink(ledger.RunID(r.PathValue("id")), "", r.URL.Query().Get("tenant"))
 		if err != nil {
-			s.lead(w, r, path, "Not done: "+problemOf(err), true)
+			s.lead(w, r, path, "Not done: "+printable(err.Error()), true)
 			return
 		}
 		s.carryOut(w, r, action, status.ActsOf(run), path,

@@ -24,17 +24,6 @@ func link(path string, parameters map[string]string) string {
 	return path + "?" + query.Encode()
 }
 
-// withQuery returns the path with more parameters, which may be none.
-func withQuery(path, query string) string {
-	switch {
-	case query == "":
-		return path
-	case strings.Contains(path, "?"):
-		return path + "&" + query
-	}
-	return path + "?" + query
-}
-
 // rowParameter returns the parameter of a list that begins with that row; empty: the first.
 func rowParameter(row int64) string {
 	if row == 0 {

@@ -56,10 +56,10 @@ func routes(cfg Config) []web.Route {
 // home leads to the first page of the user's role: GET /.
 func (s *site) home(w http.ResponseWriter, r *http.Request) {
 	if web.Of(r.Context()).User.Role == web.Support {
-		http.Redirect(w, r, withQuery("/domains", r.URL.RawQuery), http.StatusFound)
+		http.Redirect(w, r, "/domains", http.StatusFound)
 		return
 	}
-	http.Redirect(w, r, withQuery("/runs", r.URL.RawQuery), http.StatusFound)
+	http.Redirect(w, r, "/runs", http.StatusFound)
 }
 
 // plainPaths answers 404 to a path of a file that has an element . or .., a backslash or a

@@ -50,6 +50,7 @@ type rowsTable struct {
 	Which  string // an outcome, or a selection of package status
 	Text   string
 	Groups []rowsGroup // to choose Which from
+	All    string      // path of the rows of every outcome from the first of these on
 	More   string      // path of the page after this one; empty: it is the last
 	First  string      // path of the first page; empty: this is it
 	Cut    int64       // so many rows were searched without filling the page; 0: it is full
@@ -58,21 +59,10 @@ type rowsTable struct {
 	Check  bool        // a row can be chosen for a check
 }
 
-// AllFrom returns the path of the rows of every outcome from the first row of the table on, by which
-// the script keeps rows up to date that have left the table.
-func (p runPage) AllFrom() string {
-	first := int64(0)
-	if len(p.Table.Rows) > 0 {
-		first = p.Table.Rows[0].Item
-	}
-	return rowsQuery{tenant: p.Named, which: status.EveryRow}.path(p.ID, first)
-}
-
 // rowsGroup is a selection of rows, and how many rows it has.
 type rowsGroup struct {
 	Which string
 	Rows  int64
-	Name  string
 }
 
 // runRow is a row with the action that is offered for it.
@@ -85,10 +75,10 @@ type runRow struct {
 // groupsOf returns the selections of rows.
 func groupsOf(r ledger.Run) []rowsGroup {
 	open, failed := max(r.Rows-r.Settled(), 0), status.Failed(r)
-	groups := []rowsGroup{{status.Unfinished, open + failed, "open and failed"}, {status.EveryRow, r.Rows, "all"},
-		{status.OpenRows, open, "open"}, {status.FailedRows, failed, "all failed"}}
+	groups := []rowsGroup{{status.Unfinished, open + failed}, {status.EveryRow, r.Rows},
+		{status.OpenRows, open}, {status.FailedRows, failed}}
 	for _, outcome := range slices.Sorted(maps.Keys(r.Counts)) {
-		groups = append(groups, rowsGroup{string(outcome), r.Counts[outcome], string(outcome)})
+		groups = append(groups, rowsGroup{string(outcome), r.Counts[outcome]})
 	}
 	return groups
 }
@@ -207,6 +197,9 @@ func (s *site) rowsTable(ctx context.Context, run ledger.Run, q rowsQuery) (t ro
 	}
 	if t.Left = q.live && next > 0 && len(rows) < rowsAPage; t.Left {
 		return t, nil
+	}
+	if len(rows) > 0 {
+		t.All = rowsQuery{tenant: q.tenant, which: status.EveryRow}.path(run.ID, rows[0].Item)
 	}
 	for _, row := range rows {
 		waits := row.Outcome == "" && !row.NextCheck.IsZero()

@@ -135,16 +135,16 @@ func (s *site) fail(w http.ResponseWriter, r *http.Request, section string, err 
 		"Check that Redis runs and that this worker can reach it. No rows are lost; workers resume once Redis is back.")
 }
 
-// withForm reads the form before a handler.
+// withForm reads the form before a handler. An error is shown on the page that every role may see.
 func (s *site) withForm(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := r.ParseForm()
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			s.lead(w, r, "/", fmt.Sprintf("The form is larger than %d bytes. Nothing was changed.", maxBody), true)
+			s.lead(w, r, "/domains", fmt.Sprintf("The form is larger than %d bytes. Nothing was changed.", maxBody), true)
 			return
 		}
 		if err != nil {
-			s.lead(w, r, "/", "The form could not be read. Nothing was changed.", true)
+			s.lead(w, r, "/domains", "The form could not be read. Nothing was changed.", true)
 			return
 		}
 		next(w, r)
@@ -161,8 +161,12 @@ func (s *site) lead(w http.ResponseWriter, r *http.Request, path, text string, b
 
 // leadWith redirects the browser to a page with a notice, so that the page can be reloaded.
 func (s *site) leadWith(w http.ResponseWriter, r *http.Request, path string, n notice) {
+	with := "?"
+	if strings.Contains(path, "?") {
+		with = "&"
+	}
 	if key := s.keep(context.WithoutCancel(r.Context()), n); key != "" {
-		path = withQuery(path, url.Values{"notice": {key}}.Encode())
+		path += with + "notice=" + key
 	}
 	http.Redirect(w, r, path, http.StatusSeeOther)
 }

@@ -67,27 +67,16 @@ func (row Row) Text() string {
 // Waits returns why the row is open.
 func (row Row) Waits() string { return cmp.Or(row.Reason, "waiting for a worker") }
 
-// OpenPage returns at most that many open rows, from row first on. If there may be more, next is
-// the row to continue from; else it is 0.
-func OpenPage(ctx context.Context, l *ledger.Ledger, r ledger.Run, first int64,
-	most int) (page []Row, next int64, err error) {
-	return RowsPage(ctx, l, r, RowsQuery{From: first, Which: OpenRows, Limit: most})
-}
-
 // OpenFrom returns the open rows from row first on. It holds few of them at a time.
 func OpenFrom(ctx context.Context, l *ledger.Ledger, r ledger.Run, first int64) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		for open, err := range l.Each(ctx, r, ledger.Unsettled, first) {
-			if err == nil && open.Content == nil {
-				err = open.Err
+			var row Row
+			if err == nil {
+				row, err = rowOf(r, open)
+				row.name(r, open.Content)
 			}
-			if err != nil {
-				yield(Row{}, err)
-				return
-			}
-			row := openRow(r, open.Item, handlers.ReadOpen(r.Kind, open))
-			row.name(r, open.Content)
-			if !yield(row, nil) {
+			if !yield(row, err) || err != nil {
 				return
 			}
 		}
@@ -232,26 +221,21 @@ func rowOf(r ledger.Run, stored ledger.RowState) (Row, error) {
 // did. items are the numbers of these rows.
 func Hasten(ctx context.Context, l *ledger.Ledger, r ledger.Run, items []int64) (hastened int, err error) {
 	sums, err := l.Sums(ctx, r)
-	if err != nil {
-		return 0, err
-	}
 	for _, item := range items {
-		first := int64(0)
-		for number, sum := range sums {
-			if at := item - first; at >= 0 && at < int64(sum.Rows) {
-				seg := ledger.Segment{Tenant: r.Tenant, Run: r.ID, Incarnation: r.Incarnation, Number: number}
-				waited, err := l.Hasten(ctx, seg, ledger.Row(at))
-				if err != nil {
-					return hastened, err
-				}
-				if waited {
-					hastened++
-				}
-			}
-			first += int64(sum.Rows)
+		seg := ledger.Segment{Tenant: r.Tenant, Run: r.ID, Incarnation: r.Incarnation}
+		for seg.Number < len(sums) && item >= int64(sums[seg.Number].Rows) {
+			item -= int64(sums[seg.Number].Rows)
+			seg.Number++
+		}
+		if err != nil || seg.Number == len(sums) {
+			return hastened, err
+		}
+		var waited bool
+		if waited, err = l.Hasten(ctx, seg, ledger.Row(item)); waited {
+			hastened++
 		}
 	}
-	return hastened, nil
+	return hastened, err
 }
 
 // WriteFailedByReason writes why rows of the run failed: each reason once, the most frequent
