@@ -36,7 +36,7 @@ var rooms = map[string]room{
 	"dnscheck":     {5480, "untrusted"},
 	"internal/cli": {900, "apiclient spelling"},
 	"internal/console": {
-		2550,
+		2612,
 		"apiclient dnscheck deliveries engine health intake ledger pace redisconn status tenant untrusted web webhooks tasks tasks/handlers",
 	},
 	"internal/customer":   {610, "dnscheck ledger status untrusted web"},
@@ -48,7 +48,7 @@ var rooms = map[string]room{
 	"internal/health":     {1350, "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks"},
 	"internal/httpapi":    {1700, "customer intake ledger status tenant untrusted web tasks"},
 	"internal/intake": {
-		3490, "dnscheck engine ledger redisconn scan spelling sweep untrusted tasks tasks/handlers",
+		3513, "dnscheck engine ledger redisconn scan spelling sweep untrusted tasks tasks/handlers",
 	},
 	"internal/ledger":     {4860, "untrusted"},
 	"internal/ledgertest": {150, "ledger"},
@@ -66,7 +66,7 @@ var rooms = map[string]room{
 	"internal/simulation": {50, ""},
 	"internal/spelling":   {100, ""},
 	"internal/status": {
-		3300,
+		3368,
 		"dnscheck cli dispatch engine intake ledger pace provider redisconn sweep sweep/schedule tenant untrusted tasks tasks/handlers",
 	},
 	"internal/sweep":          {1450, "dnscheck events untrusted"},

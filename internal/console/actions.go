@@ -25,6 +25,8 @@ const (
 	// actionWithin bounds an action: a hundred million rows are enqueued at tens of
 	// thousands a second.
 	actionWithin = 2 * time.Hour
+	// rowsAPage is how many rows a run's page has, of which some can be chosen for an action.
+	rowsAPage = 50
 )
 
 // offers are the actions that a run's state allows.

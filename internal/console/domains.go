@@ -61,6 +61,39 @@ func (s *site) domains(w http.ResponseWriter, r *http.Request) {
 	s.show(w, r, code, "domains", page{Title: title, Section: "domains", Data: p})
 }
 
+// checkDomain checks a domain now, and leads to its page: POST /domains/check. It changes nothing,
+// so read-only pages allow it; but it queries servers of others and takes a permit, so a minute has
+// at most six.
+func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
+	ctx, asked := r.Context(), s.askedFor(r.Context(), r.PostForm).DomainName
+	meant, err := s.meant(ctx, asked)
+	if err != nil || len(meant) > 1 { // the page says so
+		http.Redirect(w, r, domainURL(asked), http.StatusSeeOther)
+		return
+	}
+	name := meant[0].DomainName
+	tenant, served := s.tenant(name.Tenant)
+	if served && !s.checks.Allow() {
+		s.lead(w, r, domainURL(name), "Not checked: these pages run at most six checks a minute, since each queries "+
+			"servers of other operators. Try again in ten seconds.", true)
+		return
+	}
+	s.Logger.InfoContext(ctx, "domain checked by hand", "user", userOf(ctx), "tenant", name.Tenant,
+		"organization", name.Organization, "domain", name.ID)
+	record, recordErr := s.readRecord(ctx, tenant, served, name)
+	known, err := s.known(ctx, name, false)
+	if err != nil {
+		s.lead(w, r, domainURL(name), "Not checked: "+unread(err), true)
+		return
+	}
+	v := checkNow(ctx, tenant, served, record, known)
+	found := facts{record: record, err: recordErr, known: known, check: v.Findings}
+	if v.Domain = name; found.published() && !found.verified() {
+		v.Do = s.haveChecked(ctx, name)
+	}
+	s.leadWith(w, r, domainURL(name), notice{Checked: v})
+}
+
 // askedFor returns the page of a request, without its answer.
 func (s *site) askedFor(ctx context.Context, asked url.Values) domainPage {
 	p := domainPage{

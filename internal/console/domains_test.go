@@ -457,7 +457,8 @@ func TestCheckNow(t *testing.T) {
 	wantIn(t, page, "has none of its resolvers") // which sent no query, and is not counted
 	s.do(t, http.MethodPost, "/domains/check", asked("acme", s.org, s.domain.ID))
 	status, page = s.do(t, http.MethodPost, "/domains/check", asked("acme", s.org, s.domain.ID))
-	if status != http.StatusOK || !strings.Contains(page, "at most six checks a minute") || strings.Contains(page, `id="checked"`) {
+	if status != http.StatusOK || !strings.Contains(page, "at most six checks a minute") ||
+		strings.Contains(page, `id="checked"`) {
 		t.Errorf("the fourth check at once: %d\n%s", status, page)
 	}
 }

@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// rowsAPage is how many rows each list of a run's page has.
-	rowsAPage = 50
 	// rowsLooked is how many settled rows are searched for the rows of a page, and
 	// rowsSearched how many if a text is searched, which reads the stored rows: about a
 	// second, each.

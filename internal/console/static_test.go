@@ -76,8 +76,9 @@ func TestTimes(t *testing.T) {
 	d := newDesk(t)
 	d.handIn("a", tasks.TypeVerify, domains(3))
 	d.note("a", 1, "not_yet: seen at 2030-03-17T17:46:40Z <b>")
+	const want = `<time datetime="2030-03-17T17:46:40Z" data-exact>2030-03-17 17:46:40 UTC</time> &lt;b&gt;`
 	page := d.get("/runs/a")
-	if !strings.Contains(page, `<time datetime="2030-03-17T17:46:40Z" data-exact>2030-03-17 17:46:40 UTC</time> &lt;b&gt;`) {
+	if !strings.Contains(page, want) {
 		t.Errorf("the time in a sentence is not marked: %s", page)
 	}
 	times := regexp.MustCompile(`<time datetime="([^"]+)"[^>]*>([^<]*)</time>`).FindAllStringSubmatch(page, -1)
@@ -100,8 +101,8 @@ func TestNoticeOfAnotherWorker(t *testing.T) {
 	file, tokens := access(t, web.User{Name: "ada", Role: web.Operator, Tenants: []string{"*"}},
 		web.User{Name: "bob", Role: web.Operator, Tenants: []string{"*"}})
 	worker := func() http.Handler {
-		return console.Pages(console.Config{Redis: d.rdb, Ledger: d.ledger, Intake: d.taker, Access: file, Logger: slog.New(slog.DiscardHandler),
-			Proxy: web.Proxy{SignOut: "/oauth2/sign_out"}})
+		return console.Pages(console.Config{Redis: d.rdb, Ledger: d.ledger, Intake: d.taker, Access: file,
+			Logger: slog.New(slog.DiscardHandler), Proxy: web.Proxy{SignOut: "/oauth2/sign_out"}})
 	}
 	w := do(worker(), http.MethodPost, "/runs/a/pause", url.Values{}, basic(tokens["ada"]))
 	at := w.Header().Get("Location")
@@ -117,7 +118,8 @@ func TestNoticeOfAnotherWorker(t *testing.T) {
 			}
 		}
 	}
-	if page := plain(do(worker(), http.MethodGet, at, nil, basic(tokens["bob"])).Body.String()); strings.Contains(page, told) {
+	page := plain(do(worker(), http.MethodGet, at, nil, basic(tokens["bob"])).Body.String())
+	if strings.Contains(page, told) {
 		t.Errorf("another user sees the result: %s", page)
 	}
 }
