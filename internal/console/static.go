@@ -28,16 +28,10 @@ var staticFiles = readStatic()
 
 func readStatic() map[string]staticFile {
 	files := map[string]staticFile{}
-	entries, err := static.ReadDir("static")
-	if err != nil { // it is part of the binary
-		panic(err)
-	}
+	entries, _ := static.ReadDir("static") // it is part of the binary
 	for _, entry := range entries {
 		name := entry.Name()
-		content, err := static.ReadFile("static/" + name)
-		if err != nil {
-			panic(err)
-		}
+		content, _ := static.ReadFile("static/" + name)
 		sum, extension := sha256.Sum256(content), path.Ext(name)
 		files[name] = staticFile{
 			path:    "/static/" + strings.TrimSuffix(name, extension) + "." + hex.EncodeToString(sum[:6]) + extension,

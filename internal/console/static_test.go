@@ -93,7 +93,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestNoticeOfAnotherWorker checks that a result is shown by another worker than the one that acted,
+// TestNoticeOfAnotherWorker checks that a result is shown by another worker than that which acted,
 // again when the page is reloaded, and to nobody else.
 func TestNoticeOfAnotherWorker(t *testing.T) {
 	d := newDesk(t)

@@ -35,8 +35,8 @@ type RetryOptions struct {
 	Created func(ledger.Run)
 }
 
-// MostItems is how many rows of a run are retried by their numbers, and of a run that has not ended:
-// the numbers are in the header of the child, which lists of runs read.
+// MostItems is how many rows of a run are retried by their numbers, and of a run that has not
+// ended: the numbers are in the header of the child, which lists of runs read.
 const MostItems = 1000
 
 // ErrTooManyItems says that a retry has more than [MostItems] such rows. No run was created.
@@ -102,11 +102,11 @@ func (e *RetriedError) Error() string {
 // which would repeat what the first has done, such as the removal of a client that was
 // associated again since.
 //
-// The error is [ledger.ErrNotFound], [ledger.ErrOpen] if the run has not ended and none of its rows
-// can be retried, [ErrTooManyItems], an *[OwnRunError], a *[RetriedError], [ErrNothingToRetry], a *[ledger.MismatchError] if there is
-// another run of that ID, or a retry of other rows, [ErrCancelled] if the
-// child was cancelled, or one of [RetryOptions.Check]. The result has the child as it was found or
-// created, if it was.
+// The error is [ledger.ErrNotFound], [ledger.ErrOpen] if the run has not ended and none of its
+// rows can be retried, [ErrTooManyItems], an *[OwnRunError], a *[RetriedError],
+// [ErrNothingToRetry], a *[ledger.MismatchError] if there is another run of that ID, or a retry of
+// other rows, [ErrCancelled] if the child was cancelled, or one of [RetryOptions.Check]. The result
+// has the child as it was found or created, if it was.
 func (i Intake) Retry(ctx context.Context, parent ledger.Run, o RetryOptions) (Submitted, error) {
 	if err := o.Check(); err != nil {
 		return Submitted{}, err
@@ -240,7 +240,7 @@ func (i Intake) notOwn(ctx context.Context, from ledger.Run) error {
 }
 
 // notTaken returns the outcomes to retry, without those whose rows an earlier child has taken, and
-// the numbers of rows that others have taken. taken names a child whose rows are left out, and which
+// the numbers of rows that others have taken. taken names a child whose rows are left out, which
 // has not ended or has failed rows; nil: there is none. The error is a [RetriedError] if an earlier
 // child is incomplete, or has not ended and has all rows of its outcomes.
 func (i Intake) notTaken(ctx context.Context, from ledger.Run,

@@ -113,27 +113,19 @@ type RowsQuery struct {
 // else it is 0. A page for which MaxRead rows were read may be short of Limit, or empty. Of one
 // outcome it reads no more rows than r counts.
 func RowsPage(ctx context.Context, l *ledger.Ledger, r ledger.Run, w RowsQuery) (page []Row, next int64, err error) {
-	which, counted := ledger.WithResult, r.Counts[ledger.Outcome(w.Which)]
-	switch w.Which {
-	case Unfinished:
+	which, counted := w.selection(), r.Counts[ledger.Outcome(w.Which)]
+	switch {
+	case w.Which == Unfinished:
 		return unfinishedPage(ctx, l, r, w)
-	case OpenRows:
-		which = ledger.Unsettled
-	case EveryRow, string(ledger.Done):
-		which = ledger.Every
-	case FailedRows:
-	default:
-		if counted == 0 {
-			return nil, 0, nil
-		}
+	case which == ledger.WithResult && w.Which != FailedRows && counted == 0:
+		return nil, 0, nil
 	}
 	names, read, found := rowNames{ledger: l, run: r}, 0, int64(0)
-	text := strings.ToLower(w.Text)
 	for stored, err := range l.Each(ctx, r, which, w.From) {
-		if err != nil {
-			return nil, 0, err
+		var row Row
+		if err == nil {
+			row, err = rowOf(r, stored)
 		}
-		row, err := rowOf(r, stored)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -154,7 +146,7 @@ func RowsPage(ctx context.Context, l *ledger.Ledger, r ledger.Run, w RowsQuery) 
 		} else if err := names.name(ctx, &row); err != nil {
 			return nil, 0, err
 		}
-		if strings.Contains(strings.ToLower(row.Name), text) || strings.Contains(strings.ToLower(row.Reason), text) {
+		if strings.Contains(strings.ToLower(row.Name+"\n"+row.Reason), strings.ToLower(w.Text)) {
 			page = append(page, row)
 		}
 		if found++; w.From == 0 && found == counted {
@@ -162,6 +154,17 @@ func RowsPage(ctx context.Context, l *ledger.Ledger, r ledger.Run, w RowsQuery) 
 		}
 	}
 	return page, 0, nil
+}
+
+// selection returns the rows that are read.
+func (w RowsQuery) selection() ledger.Selection {
+	switch w.Which {
+	case OpenRows:
+		return ledger.Unsettled
+	case EveryRow, string(ledger.Done):
+		return ledger.Every
+	}
+	return ledger.WithResult
 }
 
 // selects reports whether a row has the outcome, or is of the selection.
