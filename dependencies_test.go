@@ -36,7 +36,7 @@ var rooms = map[string]room{
 	"dnscheck":     {5480, "untrusted"},
 	"internal/cli": {900, "apiclient spelling"},
 	"internal/console": {
-		2612,
+		2606,
 		"apiclient dnscheck deliveries engine health intake ledger pace redisconn status tenant untrusted web webhooks tasks tasks/handlers",
 	},
 	"internal/customer":   {610, "dnscheck ledger status untrusted web"},
@@ -66,7 +66,7 @@ var rooms = map[string]room{
 	"internal/simulation": {50, ""},
 	"internal/spelling":   {100, ""},
 	"internal/status": {
-		3368,
+		3373,
 		"dnscheck cli dispatch engine intake ledger pace provider redisconn sweep sweep/schedule tenant untrusted tasks tasks/handlers",
 	},
 	"internal/sweep":          {1450, "dnscheck events untrusted"},

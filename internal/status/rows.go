@@ -141,9 +141,7 @@ func RowsPage(ctx context.Context, l *ledger.Ledger, r ledger.Run, w RowsQuery) 
 		if len(page) == w.Limit {
 			return page, row.Item, nil
 		}
-		if stored.Content != nil {
-			row.name(r, stored.Content)
-		} else if err := names.name(ctx, &row); err != nil {
+		if err := names.name(ctx, &row, stored.Content); err != nil {
 			return nil, 0, err
 		}
 		if strings.Contains(strings.ToLower(row.Name+"\n"+row.Reason), strings.ToLower(w.Text)) {
@@ -305,8 +303,12 @@ type rowNames struct {
 // chunk is the number of rows that are read at once: the ledger compresses as many together.
 const chunk = 128
 
-// name sets the name of the row and the ids in it.
-func (n *rowNames) name(ctx context.Context, row *Row) error {
+// name sets the name of the row and the ids in it. content is nil if it was not read.
+func (n *rowNames) name(ctx context.Context, row *Row, content []byte) error {
+	if content != nil {
+		row.name(n.run, content)
+		return nil
+	}
 	if first := row.Item - row.Item%chunk; n.chunk == nil || n.first != first {
 		rows, err := n.ledger.Contents(ctx, n.run, first, chunk)
 		if err != nil {
