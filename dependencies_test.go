@@ -48,7 +48,7 @@ var rooms = map[string]room{
 	"internal/health":     {1350, "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks"},
 	"internal/httpapi":    {1700, "customer intake ledger status tenant untrusted web tasks"},
 	"internal/intake": {
-		3490, "dnscheck engine ledger redisconn scan spelling sweep untrusted tasks tasks/handlers",
+		3513, "dnscheck engine ledger redisconn scan spelling sweep untrusted tasks tasks/handlers",
 	},
 	"internal/ledger":     {4860, "untrusted"},
 	"internal/ledgertest": {150, "ledger"},

@@ -27,6 +27,7 @@ func (*retryCommand) Help() string {
 	return `The rows become a run of their own, which names the run they come from. Rows with the outcome invalid are left out, because they would
 be invalid again: write them to a file with "enqueue runs failed" and correct it. If no row is left, no run is made and the exit status is 0.
 Rows that an earlier retry has submitted are left out, whatever their result: retry that run to submit its failed rows.
+While other rows of the run are open, a retry submits at most 1,000 failed rows.
 
 Example:
 
@@ -96,7 +97,7 @@ func (t *tool) printLeftOut(from ledger.Run, child ledger.RunID) {
 			break
 		}
 		fmt.Fprintf(t.Stderr,
-			"rows that run %[1]s has retried are left out; those that failed there: enqueue runs retry %[1]s\n", earlier)
+			"rows that run %[1]s has retried are left out; their results: enqueue runs show %[1]s\n", earlier)
 	}
 }
 

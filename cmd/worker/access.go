@@ -16,9 +16,10 @@ import (
 // accessFlags are the flags of access to the operator's pages.
 type accessFlags struct {
 	web.Settings
-	OpsProxyHeader string   `help:"Header in which a reverse proxy passes the user: NAME, or NAME; role=ROLE. Requires --ops-proxy-from, except on loopback, where everyone is a reader without it." placeholder:"NAME"`
-	OpsProxyFrom   []string `help:"Addresses and networks of the proxy. Requests from elsewhere are refused." placeholder:"CIDR"`
-	OpsHosts       []string `help:"Host names that the pages accept, besides localhost and their own address." placeholder:"NAME"`
+	OpsProxyHeader  string   `help:"Header in which a reverse proxy passes the user: NAME, or NAME; role=ROLE. Requires --ops-proxy-from, except on loopback, where everyone is a reader without it." placeholder:"NAME"`
+	OpsProxyFrom    []string `help:"Addresses and networks of the proxy. Requests from elsewhere are refused." placeholder:"CIDR"`
+	OpsProxySignOut string   `help:"Address at which the proxy signs users out: a path such as /oauth2/sign_out, or an https URL. The pages link to it." placeholder:"URL"`
+	OpsHosts        []string `help:"Host names that the pages accept, besides localhost and their own address." placeholder:"NAME"`
 }
 
 // open checks the settings of pages at addr, and reads the files. On loopback, without a sign-in,
@@ -26,6 +27,9 @@ type accessFlags struct {
 func (f accessFlags) open(addr string, logger *slog.Logger) (c console.Config, certificate *tls.Config, err error) {
 	c.Unsigned = web.Reader
 	if c.Proxy, err = web.ParseProxy(f.OpsProxyHeader, f.OpsProxyFrom); err != nil {
+		return c, nil, err
+	}
+	if c.Proxy.SignOut, err = web.ParseSignOut(f.OpsProxySignOut); err != nil {
 		return c, nil, err
 	}
 	if c.Hosts, err = web.ParseHosts(f.OpsHosts); err != nil {
@@ -54,6 +58,7 @@ func (f accessFlags) print(out io.Writer) {
 		{"tls-key", f.TLSKey},
 		{"ops-proxy-header", f.OpsProxyHeader},
 		{"ops-proxy-from", strings.Join(f.OpsProxyFrom, ", ")},
+		{"ops-proxy-sign-out", f.OpsProxySignOut},
 		{"ops-hosts", strings.Join(f.OpsHosts, ", ")},
 	} {
 		if one.value != "" {

@@ -84,6 +84,7 @@ func TestBrowser(t *testing.T) {
 	t.Run("pages", func(t *testing.T) { o.looksWell(t, b, axe) })
 	t.Run("copy", func(t *testing.T) { o.copies(t, b) })
 	t.Run("live", func(t *testing.T) { o.isLive(t, b) })
+	t.Run("hold", func(t *testing.T) { o.holdsStill(t, b) })
 	t.Run("markup", func(t *testing.T) { o.staysText(t, b) })
 	t.Run("keyboard", func(t *testing.T) { o.keyboard(t, b) })
 	t.Run("reasons", func(t *testing.T) { o.reasonsAreSeen(t, b) })
@@ -112,8 +113,8 @@ func (o operated) signsIn(t *testing.T, b *browser) {
 	signed.base = strings.Replace(o.base, "http://", "http://any:"+o.token+"@", 1)
 	tab := signed.tab(t)
 	tab.open("/runs", "main h1")
-	if footer := tab.text("footer"); !strings.Contains(footer, "ada, operator") {
-		t.Errorf("the footer names nobody: %q", footer)
+	if header := tab.text("header"); !strings.Contains(header, "ada, operator") {
+		t.Errorf("the header names nobody: %q", header)
 	}
 }
 
@@ -138,6 +139,7 @@ func (o operated) looksWell(t *testing.T, b *browser, axe string) {
 				tab.as(l)
 				tab.open(p.path, "main h1")
 				tab.fits(where)
+				tab.roomy(where)
 				tab.accessible(where, axe)
 				tab.picture(p.name + "-" + l.String())
 			}
@@ -241,10 +243,10 @@ func (o operated) keyboard(t *testing.T, b *browser) {
 // reasonsAreSeen checks that the run's page shows the reasons of failed sample rows.
 func (o operated) reasonsAreSeen(t *testing.T, b *browser) {
 	tab := b.tab(t)
-	tab.open(runPath(sampleRun), "#failed tbody tr")
-	rows := evaluate[int](tab, `document.querySelectorAll("#failed tbody tr").length`)
+	tab.open(runPath(sampleRun), "#row-list tr")
+	rows := evaluate[int](tab, `document.querySelectorAll("#row-list tr").length`)
 	why := evaluate[int](tab,
-		`[...document.querySelectorAll("#failed tbody .why")].filter((e) => e.innerText.trim().length > 10).length`)
+		`[...document.querySelectorAll("#row-list .why")].filter((e) => e.innerText.trim().length > 10).length`)
 	if rows == 0 || why != rows {
 		t.Errorf("%d rows that did not settle well, %d of them with a reason", rows, why)
 	}
@@ -254,13 +256,13 @@ func (o operated) reasonsAreSeen(t *testing.T, b *browser) {
 func (o operated) filters(t *testing.T, b *browser) {
 	tab := b.tab(t)
 	tab.open(runPath(sampleRun), "#outcome")
-	outcome := evaluate[string](tab, `document.querySelector("#outcome").options[1].value`)
+	outcome := evaluate[string](tab, `document.querySelector("#outcome").options[4].value`)
 	tab.do("choose "+outcome, chromedp.SetValue(chromedp.CSS("#outcome"), outcome),
 		chromedp.Submit(chromedp.CSS("#outcome")))
 	tab.until("the page of "+outcome,
 		fmt.Sprintf(
-			"new URLSearchParams(location.search).get('outcome') === %q && document.querySelector('#failed')", outcome))
-	got := evaluate[[]string](tab, `[...document.querySelectorAll("#failed tbody .badge")].map((e) => e.innerText)`)
+			"new URLSearchParams(location.search).get('outcome') === %q && document.querySelector('#rows')", outcome))
+	got := evaluate[[]string](tab, `[...document.querySelectorAll("#row-list .badge")].map((e) => e.innerText)`)
 	for _, one := range got {
 		if one != outcome {
 			t.Errorf("a row is %s where those that are %s are asked for", one, outcome)

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"strconv"
 	"time"
 
 	"orgops/internal/intake"
@@ -23,6 +25,8 @@ const (
 	// actionWithin bounds an action: a hundred million rows are enqueued at tens of
 	// thousands a second.
 	actionWithin = 2 * time.Hour
+	// rowsAPage is how many rows a run's page has, of which some can be chosen for an action.
+	rowsAPage = 50
 )
 
 // offers are the actions that a run's state allows.
@@ -35,12 +39,14 @@ type offers struct {
 func offersOf(r ledger.Run) offers {
 	underWay := !r.Ended() && r.CancelledAt.IsZero()
 	o := offers{Pause: underWay && !r.Paused, Resume: underWay && r.Paused, Cancel: underWay}
-	if r.Ended() && intake.CanRetry(r.Kind) {
-		o.Retry = countsOf(r, func(outcome ledger.Outcome) bool {
-			return intake.RetryOptions{Outcomes: []string{string(outcome)}}.Check() == nil
-		})
-	}
+	o.Retry = countsOf(r, func(outcome ledger.Outcome) bool { return canRetry(r, outcome) })
 	return o
+}
+
+// canRetry reports whether rows of the run with that outcome can be submitted again as they are.
+func canRetry(r ledger.Run, outcome ledger.Outcome) bool {
+	return r.Sealed() && intake.CanRetry(r.Kind) &&
+		intake.RetryOptions{Outcomes: []string{string(outcome)}}.Check() == nil
 }
 
 // result is the result of an action.
@@ -120,7 +126,7 @@ type runAction func(s *site, ctx context.Context, run ledger.Run, form url.Value
 // runActions are the actions on runs, by the last part of their paths.
 var runActions = map[string]runAction{
 	"pause": byCommand(status.Pause), "resume": byCommand(status.Resume),
-	"cancel": byCommand(status.Cancel), "retry": (*site).retry,
+	"cancel": byCommand(status.Cancel), "retry": (*site).retry, "check": (*site).checkRows,
 }
 
 // byCommand returns an action that is also a command.
@@ -137,20 +143,51 @@ func (s *site) toRun(action string, do runAction) http.HandlerFunc {
 		ctx, cancel := context.WithTimeout(r.Context(), pageWithin)
 		defer cancel()
 		run, err := s.found(ctx, r)
+		path := runLink(ledger.RunID(r.PathValue("id")), "", r.URL.Query().Get("tenant"))
 		if err != nil {
-			s.fail(w, r, "runs", err)
+			s.lead(w, r, path, "Not done: "+printable(err.Error()), true)
 			return
 		}
-		s.carryOut(w, r, action, status.ActsOf(run), runLink(run.ID, "", r.URL.Query().Get("tenant")),
+		s.carryOut(w, r, action, status.ActsOf(run), path,
 			func(ctx context.Context) result { return do(s, ctx, run, r.PostForm) })
 	}
 }
 
-// retry submits rows of the run again.
+// chosen returns the numbers of the rows that are chosen in a form.
+func chosen(form url.Values) (items []int64, err error) {
+	for _, text := range form["row"] {
+		item, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || item < 0 || len(items) == rowsAPage {
+			return nil, fmt.Errorf("the form has an invalid row, or more than %d", rowsAPage)
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+// checkRows has workers check chosen open rows of the run now.
+func (s *site) checkRows(ctx context.Context, run ledger.Run, form url.Values) result {
+	items, err := chosen(form)
+	if err == nil && len(items) == 0 {
+		err = errors.New("no row is chosen: choose at least one that is open")
+	}
+	if err != nil {
+		return result{err: err}
+	}
+	rows, err := status.Hasten(ctx, s.Ledger, run, items)
+	return result{text: plural(int64(rows), "chosen row is", "chosen rows are") + " checked now; the others did not wait " +
+		"for a check.", err: err}
+}
+
+// retry submits rows of the run again: those that are chosen, or else those of chosen outcomes.
 func (s *site) retry(ctx context.Context, run ledger.Run, form url.Values) result {
-	o := intake.RetryOptions{Outcomes: form["outcome"], ID: ledger.RunID(field(form, "run"))}
-	if len(o.Outcomes) == 0 {
-		return result{err: errors.New("no outcome is chosen: choose at least one")}
+	items, err := chosen(form)
+	if err != nil {
+		return result{err: err}
+	}
+	o := intake.RetryOptions{Outcomes: form["outcome"], Items: items, ID: ledger.RunID(field(form, "run"))}
+	if len(o.Outcomes) == 0 && len(items) == 0 {
+		return result{err: errors.New("nothing is chosen: choose at least one outcome, or one failed row")}
 	}
 	child := ""
 	o.Created = func(r ledger.Run) { child = string(r.ID) }

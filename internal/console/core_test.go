@@ -70,7 +70,7 @@ func TestRunOfTheCore(t *testing.T) {
 			t.Errorf("the page lacks %q:\n%s", want, plain(page))
 		}
 	}
-	if have := offered(page); !slices.Equal(have, []string{"pause", "cancel"}) {
+	if have := offered(page); !slices.Equal(have, []string{"pause", "cancel", "retry", "check"}) {
 		t.Errorf("offered: %v", have)
 	}
 	d.post("/runs/a/pause", url.Values{})

@@ -24,6 +24,7 @@
 //	monitor.go        asynqmon
 //	payload.go        tasks of asynqmon
 //	site.go           common to all pages: the layout, time limits, errors, forms
+//	static.go         static files by the hash of their content, and compression
 //	links.go          addresses of pages
 //	notices.go        results of actions, for the next page
 //	config.go         settings: [Config]

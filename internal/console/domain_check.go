@@ -17,13 +17,6 @@ const (
 	checkBurst = 3
 )
 
-// checkView is the result of a check by hand.
-type checkView struct {
-	Problem  string
-	Of       string // the source of host and value
-	Findings *status.Findings
-}
-
 // findings returns those of the check; nil: there was none, or it has no result.
 func (v *checkView) findings() *status.Findings {
 	if v == nil {

@@ -49,26 +49,49 @@ type summary struct{ Class, Title, Text, Do string }
 
 // domains shows a domain: GET /domains.
 func (s *site) domains(w http.ResponseWriter, r *http.Request) {
-	s.domain(w, r, s.askedFor(r.Context(), r.URL.Query()), false)
+	p := s.askedFor(r.Context(), r.URL.Query())
+	code := http.StatusOK
+	if p.ID != "" || p.Organization != "" {
+		code = s.answer(r.Context(), &p, s.noticeOf(r).Checked)
+	}
+	title := "Domains"
+	if p.Answer != nil {
+		title = "Domain " + status.Shown(cmp.Or(p.Answer.Record.Domain, p.ID))
+	}
+	s.show(w, r, code, "domains", page{Title: title, Section: "domains", Data: p})
 }
 
-// checkDomain checks a domain now: POST /domains/check. It changes nothing, so read-only pages
-// allow it; but it queries servers of others and takes a permit, so a minute has at most six.
+// checkDomain checks a domain now, and leads to its page: POST /domains/check. It changes nothing,
+// so read-only pages allow it; but it queries servers of others and takes a permit, so a minute has
+// at most six.
 func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
-	p := s.askedFor(r.Context(), r.PostForm)
-	if _, served := s.tenant(p.Tenant); !served || checkAsked(r.Context(), p.DomainName) != nil {
-		s.domain(w, r, p, true) // it queries no server, and says why
+	ctx, asked := r.Context(), s.askedFor(r.Context(), r.PostForm).DomainName
+	meant, err := s.meant(ctx, asked)
+	if err != nil || len(meant) > 1 { // the page says so
+		http.Redirect(w, r, domainURL(asked), http.StatusSeeOther)
 		return
 	}
-	if !s.checks.Allow() {
-		w.Header().Set("Retry-After", "10")
-		s.problem(w, r, http.StatusTooManyRequests, "domains",
-			"too many checks: these pages run at most six a minute, since each queries servers of other operators; try again in ten seconds")
+	name := meant[0].DomainName
+	tenant, served := s.tenant(name.Tenant)
+	if served && !s.checks.Allow() {
+		s.lead(w, r, domainURL(name), "Not checked: these pages run at most six checks a minute, since each queries "+
+			"servers of other operators. Try again in ten seconds.", true)
 		return
 	}
-	s.Logger.InfoContext(r.Context(), "domain checked by hand", "user", userOf(r.Context()), "tenant", p.Tenant,
-		"organization", p.Organization, "domain", p.ID)
-	s.domain(w, r, p, true)
+	s.Logger.InfoContext(ctx, "domain checked by hand", "user", userOf(ctx), "tenant", name.Tenant,
+		"organization", name.Organization, "domain", name.ID)
+	record, recordErr := s.readRecord(ctx, tenant, served, name)
+	known, err := s.known(ctx, name, false)
+	if err != nil {
+		s.lead(w, r, domainURL(name), "Not checked: "+unread(err), true)
+		return
+	}
+	v := checkNow(ctx, tenant, served, record, known)
+	found := facts{record: record, err: recordErr, known: known, check: v.Findings}
+	if v.Domain = name; found.published() && !found.verified() {
+		v.Do = s.haveChecked(ctx, name)
+	}
+	s.leadWith(w, r, domainURL(name), notice{Checked: v})
 }
 
 // askedFor returns the page of a request, without its answer.
@@ -92,20 +115,9 @@ func (s *site) askedFor(ctx context.Context, asked url.Values) domainPage {
 	return p
 }
 
-func (s *site) domain(w http.ResponseWriter, r *http.Request, p domainPage, check bool) {
-	code := http.StatusOK
-	if p.ID != "" || p.Organization != "" {
-		code = s.answer(r.Context(), &p, check)
-	}
-	title := "Domains"
-	if p.Answer != nil {
-		title = "Domain " + status.Shown(cmp.Or(p.Answer.Record.Domain, p.ID))
-	}
-	s.show(w, r, code, "domains", page{Title: title, Section: "domains", Data: p})
-}
-
-// answer finds the domain and reads its state. It returns the status of the page.
-func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
+// answer finds the domain and reads its state. checked is a check that the user has just made of
+// some domain; nil: there is none. It returns the status of the page.
+func (s *site) answer(ctx context.Context, p *domainPage, checked *checkView) int {
 	meant, err := s.meant(ctx, p.DomainName)
 	if err != nil {
 		p.Problem = err.Error()
@@ -128,8 +140,8 @@ func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 		return http.StatusServiceUnavailable
 	}
 	p.Answer = &domainAnswer{Served: served, Known: known}
-	if check {
-		p.Answer.Checked = checkNow(ctx, tenant, served, record, known)
+	if checked != nil && checked.Domain == name {
+		p.Answer.Checked = checked
 	}
 	held, err := s.held(ctx, name.Tenant)
 	if err != nil {
@@ -139,7 +151,7 @@ func (s *site) answer(ctx context.Context, p *domainPage, check bool) int {
 	found := facts{record, recordErr, known, held, p.Answer.Checked.findings()}
 	p.Answer.Summary = found.summary()
 	if found.published() && !found.verified() {
-		p.Answer.Summary.Do = s.haveChecked(ctx, name)
+		p.Answer.Summary.Do = p.Answer.Checked.Do
 	}
 	if recordErr != nil {
 		p.Answer.RecordProblem = printable(recordErr.Error())
@@ -192,6 +204,8 @@ func toDo(row status.DomainRow) string {
 		return "Ask the customer to publish the record again: the next sweep finds it. To revoke lost domains, use: enqueue domains revoke"
 	case row.Outcome == engine.Unproven:
 		return "Ask the customer to publish the record: the next sweep proves it. The domain stays verified until then."
+	case !canRetry(row.Ledger, row.Outcome):
+		return "This row cannot be retried as it is: correct the cause, and submit it again."
 	case row.Outcome == engine.Expired:
 		return "Once the customer has corrected the record, retry on the run's page or with: enqueue runs retry " +
 			string(row.Run)

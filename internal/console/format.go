@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"html/template"
+	"regexp"
 	"strconv"
 	"time"
 	"unicode"
@@ -11,15 +12,36 @@ import (
 	"orgops/internal/untrusted"
 )
 
-// stamp returns a time as pages show it, readable by scripts and screen readers.
+// stamp returns a time as pages show it. The script shows how long ago it was instead.
 func stamp(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"
 	}
+	return exact(t, "")
+}
+
+// exact returns an element for a time, with attributes.
+func exact(t time.Time, attributes string) template.HTML {
 	t = t.UTC()
 	//nolint:gosec // only digits
-	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339),
-		t.Format("2006-01-02 15:04:05")+" UTC"))
+	return template.HTML(fmt.Sprintf(`<time datetime="%s"%s>%s UTC</time>`, t.Format(time.RFC3339), attributes,
+		t.Format(time.DateTime)))
+}
+
+// stamps are times in a text of package status.
+var stamps = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\b`)
+
+// timed returns a sentence with the times in it in the form of [stamp]. They remain exact, since
+// "since 5 min ago" is no language.
+func timed(text string) template.HTML {
+	//nolint:gosec // it is escaped first
+	return template.HTML(stamps.ReplaceAllStringFunc(template.HTMLEscapeString(text), func(found string) string {
+		at, err := time.Parse(time.RFC3339, found)
+		if err != nil {
+			return found
+		}
+		return string(exact(at, " data-exact"))
+	}))
 }
 
 // capital returns a label with its first letter in upper case.

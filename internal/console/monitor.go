@@ -156,8 +156,8 @@ var farLinks = regexp.MustCompile(`<link\b[^>]*\b(href="https?://|rel="manifest"
 func localIndex(index []byte) []byte {
 	index = farLinks.ReplaceAll(index, nil)
 	return bytes.Replace(index, []byte("</head>"),
-		[]byte(`<link rel="stylesheet" href="/static/monitor.css"><script src="/static/monitor.js" defer></script></head>`),
-		1)
+		[]byte(`<link rel="stylesheet" href="`+asset("monitor.css")+`"><script src="`+asset("monitor.js")+
+			`" defer></script></head>`), 1)
 }
 
 // inlineScripts finds the inline scripts of a page.

@@ -1,46 +1,65 @@
 package console
 
 import (
+	"context"
 	"crypto/rand"
-	"maps"
+	"encoding/json"
 	"net/http"
-	"sync"
 	"time"
+
+	"orgops/internal/status"
+	"orgops/internal/web"
 )
 
-// noticeFor is how long a notice is stored.
-const noticeFor = 2 * time.Minute
+// noticeFor is how long a notice is stored: until its page is loaded, and is reloaded a few times.
+const noticeFor = 5 * time.Minute
 
-// notice is the result of an action.
+// notice is the result of an action, for the page that the browser loads next, from this worker or
+// another. It is stored in Redis under a random key, which the address of that page has. So no link
+// can make a page show a false result; and only the user who acted sees it.
 type notice struct {
-	text string
-	bad  bool // the action failed
-	at   time.Time
+	User    string     `json:"user"`
+	Text    string     `json:"text,omitempty"`
+	Bad     bool       `json:"bad,omitempty"` // the action failed
+	Checked *checkView `json:"checked,omitempty"`
 }
 
-// notices keeps the results of actions for the page that the browser loads next. The address of
-// that page has only a random key, so that no link can make the page show a false result.
-type notices struct {
-	mu  sync.Mutex
-	all map[string]notice
+// checkView is the result of a check by hand.
+type checkView struct {
+	Domain   status.DomainName `json:"domain"`
+	Problem  string            `json:"problem,omitempty"`
+	Of       string            `json:"of,omitempty"` // the source of host and value
+	Findings *status.Findings  `json:"findings,omitempty"`
+	Do       string            `json:"do,omitempty"` // the next step if the record was found
 }
 
-// keep stores a notice and returns its key.
-func (n *notices) keep(text string, bad bool) string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	now := time.Now()
-	maps.DeleteFunc(n.all, func(_ string, one notice) bool { return now.Sub(one.at) > noticeFor })
-	if n.all == nil {
-		n.all = map[string]notice{}
-	}
+func noticeKey(key string) string { return "orgops:v3:{notice:" + key + "}" }
+
+// keep stores a notice for the user of the request, and returns its key; empty: it is not stored.
+// The action is done then, and the worker's log has its result.
+func (s *site) keep(ctx context.Context, n notice) string {
+	n.User = web.Of(ctx).User.Name
 	key := rand.Text()
-	n.all[key] = notice{text, bad, now}
+	stored, err := json.Marshal(n)
+	if err == nil {
+		err = s.Redis.Set(ctx, noticeKey(key), stored, noticeFor).Err()
+	}
+	if err != nil {
+		s.Logger.WarnContext(ctx, "result of an action not stored for the next page", "error", err)
+		return ""
+	}
 	return key
 }
 
-func (n *notices) of(r *http.Request) notice {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.all[r.URL.Query().Get("notice")]
+// noticeOf returns the notice that the address names; empty: there is none for this user.
+func (s *site) noticeOf(r *http.Request) (n notice) {
+	key := r.URL.Query().Get("notice")
+	if key == "" {
+		return n
+	}
+	stored, err := s.Redis.Get(r.Context(), noticeKey(key)).Bytes()
+	if err != nil || json.Unmarshal(stored, &n) != nil || n.User != web.Of(r.Context()).User.Name {
+		return notice{}
+	}
+	return n
 }

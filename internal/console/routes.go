@@ -26,7 +26,7 @@ func Pages(cfg Config) http.Handler {
 		MaxBody: maxBody, Logger: cfg.Logger,
 		Refuse: func(w http.ResponseWriter, _ *http.Request, why *web.Refusal) { http.Error(w, why.Text, why.Status) },
 	}
-	return plainPaths(front.Handler())
+	return compressed(plainPaths(front.Handler()))
 }
 
 // routes returns all pages, with the roles that may use them.
@@ -36,7 +36,7 @@ func routes(cfg Config) []web.Route {
 	readers, finders := []web.Role{web.Reader, web.Operator}, []web.Role{web.Support, web.Operator}
 	operators := []web.Role{web.Operator}
 	table := []web.Route{
-		{Pattern: "GET /static/{file}", Roles: all, Serve: http.FileServerFS(static).ServeHTTP}, // and not the list of them
+		{Pattern: "GET /static/{file}", Roles: all, Serve: serveStatic},
 		{Pattern: "GET /{$}", Roles: all, Serve: s.home},
 		{Pattern: "GET /domains", Roles: all, Serve: s.domains},
 		{Pattern: "POST /domains/check", Roles: finders, Serve: s.withForm(s.checkDomain)},
@@ -87,9 +87,6 @@ func plainPaths(next http.Handler) http.Handler {
 //go:embed templates
 var templates embed.FS
 
-//go:embed static
-var static embed.FS
-
 // openShare bounds the part of the time in which the open rows are read.
 const openShare = 20
 
@@ -115,11 +112,11 @@ func newSite(cfg Config) *site {
 	}
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
 		"shown": status.Shown, "whole": status.Whole, "stamp": stamp, "grouped": grouped, "printable": printable,
-		"capital": capital, "tone": toneOf,
+		"asset": asset, "capital": capital, "tone": toneOf,
 		"runPath": runPath, "runLink": runLink, "domainURL": domainURL, "domainPath": domainPath, "tenantPath": tenantsPath,
 		"verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName,
 		"answerText": status.AnswerText,
-		"took":       status.Took, "toDo": toDo, "utc": status.Stamp, "percent": percent,
+		"took":       status.Took, "toDo": toDo, "utc": stamp, "timed": timed, "percent": percent,
 		"join":    strings.Join,
 		"skipped": status.SkippedTick, "rulesText": status.RulesText,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html", "templates/plots.html"))

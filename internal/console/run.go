@@ -3,7 +3,9 @@ package console
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,8 +17,6 @@ import (
 )
 
 const (
-	// rowsAPage is how many rows each list of a run's page has.
-	rowsAPage = 50
 	// rowsLooked is how many settled rows are searched for the rows of a page, and
 	// rowsSearched how many if a text is searched, which reads the stored rows: about a
 	// second, each.
@@ -36,30 +36,49 @@ type runPage struct {
 
 	Named string // the tenant, if the address has it, since several have a run of that id
 
-	Offers offers
-	Failed failedView
-	Open   openView
+	Offers  offers
+	Failed  int64           // how many rows have failed
+	Reasons *status.Waiting // why; nil: none has
+	Table   rowsTable
 }
 
-// failedView are the failed rows.
-type failedView struct {
-	Rows     []status.Row
-	Total    int64
-	Outcome  string // requested; empty: any
-	Text     string
-	Outcomes ledger.Counts // rows of each outcome
-	More     string        // path of the page after this one; empty: it is the last
-	First    string        // path of the first page; empty: this is it
-	Cut      int64         // so many rows were searched without filling the page; 0: it is full
-	Left     bool          // out, since the shown rows do not change
+// rowsTable is a page of the run's rows.
+type rowsTable struct {
+	Rows   []runRow
+	Which  string // an outcome, or a selection of package status
+	Text   string
+	Groups []rowsGroup // to choose Which from
+	All    string      // path of the rows of every outcome from the first of these on
+	More   string      // path of the page after this one; empty: it is the last
+	First  string      // path of the first page; empty: this is it
+	Cut    int64       // so many rows were searched without filling the page; 0: it is full
+	Left   bool        // out, since the search takes too long to be repeated
+	Retry  bool        // a row can be chosen for a retry
+	Check  bool        // a row can be chosen for a check
 }
 
-// openView are the rows that are not settled.
-type openView struct {
-	Rows  []status.Row
-	Total int64 // 0: not known
-	More  string
-	First string
+// rowsGroup is a selection of rows, and how many rows it has.
+type rowsGroup struct {
+	Which string
+	Rows  int64
+}
+
+// runRow is a row with the action that is offered for it.
+type runRow struct {
+	status.Row
+
+	Retry, Check bool
+}
+
+// groupsOf returns the selections of rows.
+func groupsOf(r ledger.Run) []rowsGroup {
+	open, failed := max(r.Rows-r.Settled(), 0), status.Failed(r)
+	groups := []rowsGroup{{status.Unfinished, open + failed}, {status.EveryRow, r.Rows},
+		{status.OpenRows, open}, {status.FailedRows, failed}}
+	for _, outcome := range slices.Sorted(maps.Keys(r.Counts)) {
+		groups = append(groups, rowsGroup{string(outcome), r.Counts[outcome]})
+	}
+	return groups
 }
 
 // found returns the run that a request names, of a tenant that the user may see: of the only one
@@ -106,7 +125,7 @@ func (s *site) run(ctx context.Context, r *http.Request) (title string, data any
 	query, ok := rowsQueryOf(r)
 	if !ok {
 		return "", nil, &web.Refusal{Status: http.StatusBadRequest,
-			Text: "Invalid address: from and open must be row numbers."}
+			Text: "Invalid address: from must be the number of a row."}
 	}
 	p, err := s.runPage(ctx, run, query)
 	return "Run " + string(run.ID), p, err
@@ -114,30 +133,27 @@ func (s *site) run(ctx context.Context, r *http.Request) (title string, data any
 
 // rowsQuery selects rows of the run.
 type rowsQuery struct {
-	tenant, outcome, text string
-	from, open            int64 // the first row of either list
-	live                  bool  // a request of the script, to keep the page up to date
+	tenant, which, text string
+	from                int64 // the first row
+	live                bool  // a request of the script, to keep the page up to date
 }
 
 func rowsQueryOf(r *http.Request) (q rowsQuery, ok bool) {
 	query := r.URL.Query()
-	q = rowsQuery{tenant: query.Get("tenant"), outcome: query.Get("outcome"), text: query.Get("q"),
+	q = rowsQuery{tenant: query.Get("tenant"), which: query.Get("outcome"), text: query.Get("q"),
 		live: r.Header.Get("Orgops-Live") != ""}
-	for name, into := range map[string]*int64{"from": &q.from, "open": &q.open} {
-		if text := query.Get(name); text != "" {
-			var err error
-			if *into, err = strconv.ParseInt(text, 10, 64); err != nil || *into < 0 {
-				return q, false
-			}
+	if text := query.Get("from"); text != "" {
+		var err error
+		if q.from, err = strconv.ParseInt(text, 10, 64); err != nil || q.from < 0 {
+			return q, false
 		}
 	}
 	return q, true
 }
 
-// path returns the page of the same selection from these rows on.
-func (q rowsQuery) path(run string, from, open int64) string {
-	return link(runPath(ledger.RunID(run)), map[string]string{"tenant": q.tenant, "outcome": q.outcome, "q": q.text,
-		"from": rowParameter(from), "open": rowParameter(open)})
+// path returns the page of the same selection from this row on.
+func (q rowsQuery) path(run ledger.RunID, from int64) string {
+	return runLink(run, "", q.tenant, "outcome", q.which, "q", q.text, "from", rowParameter(from))
 }
 
 func (s *site) runPage(ctx context.Context, run ledger.Run, q rowsQuery) (p runPage, err error) {
@@ -152,61 +168,50 @@ func (s *site) runPage(ctx context.Context, run ledger.Run, q rowsQuery) (p runP
 			p.Offers.Complete = string(child.ID)
 		}
 	}
-	if p.Failed, err = s.failedRows(ctx, run, q); err != nil {
-		return p, err
+	if p.Failed = status.Failed(run); p.Failed > 0 {
+		if p.Reasons, err = status.FailedByReason(ctx, s.Ledger, run, waitingLooked); err != nil {
+			return p, err
+		}
 	}
-	p.Open, err = s.open(ctx, run, q)
+	p.Table, err = s.rowsTable(ctx, run, q)
 	return p, err
 }
 
-func (s *site) failedRows(ctx context.Context, run ledger.Run, q rowsQuery) (v failedView, err error) {
-	v = failedView{Total: status.Failed(run), Outcome: q.outcome, Text: q.text}
-	v.Outcomes = countsOf(run, func(outcome ledger.Outcome) bool { return toneOf(outcome) != "good" })
-	v.Left = v.Total > 0 && q.live && (q.text != "" || q.from > 0)
-	if v.Total == 0 || v.Left {
-		return v, nil
+func (s *site) rowsTable(ctx context.Context, run ledger.Run, q rowsQuery) (t rowsTable, err error) {
+	t = rowsTable{Which: q.which, Text: q.text, Groups: groupsOf(run), Left: q.live && q.text != ""}
+	if t.Left {
+		return t, nil
 	}
-	wanted := status.FailedQuery{From: q.from, Outcome: q.outcome, Text: q.text, Limit: rowsAPage, MaxRead: rowsLooked}
+	wanted := status.RowsQuery{From: q.from, Which: q.which, Text: q.text, Limit: rowsAPage, MaxRead: rowsLooked}
 	switch {
 	case q.text != "":
 		wanted.MaxRead = rowsSearched
-	case q.live && q.outcome != "":
+	case q.live && q.which != status.Unfinished:
 		wanted.MaxRead = rowsLive
 	}
-	rows, next, err := status.FailedPage(ctx, s.Ledger, run, wanted)
+	rows, next, err := status.RowsPage(ctx, s.Ledger, run, wanted)
 	if err != nil {
-		return v, err
+		return t, err
 	}
-	if v.Left = q.live && next > 0 && len(rows) < rowsAPage; v.Left {
-		return v, nil
+	if t.Left = q.live && next > 0 && len(rows) < rowsAPage; t.Left {
+		return t, nil
 	}
-	v.Rows = rows
+	if len(rows) > 0 {
+		t.All = rowsQuery{tenant: q.tenant, which: status.EveryRow}.path(run.ID, rows[0].Item)
+	}
+	for _, row := range rows {
+		waits := row.Outcome == "" && !row.NextCheck.IsZero()
+		t.Rows = append(t.Rows, runRow{row, canRetry(run, row.Outcome), waits})
+		t.Retry, t.Check = t.Retry || canRetry(run, row.Outcome), t.Check || waits
+	}
 	if next > 0 {
-		v.More = q.path(string(run.ID), next, q.open)
+		t.More = q.path(run.ID, next)
 		if len(rows) < rowsAPage {
-			v.Cut = int64(wanted.MaxRead)
+			t.Cut = int64(wanted.MaxRead)
 		}
 	}
 	if q.from > 0 {
-		v.First = q.path(string(run.ID), 0, q.open)
+		t.First = q.path(run.ID, 0)
 	}
-	return v, nil
-}
-
-func (s *site) open(ctx context.Context, run ledger.Run, q rowsQuery) (v openView, err error) {
-	if run.Ended() {
-		return v, nil
-	}
-	if run.Sealed() {
-		v.Total = run.Total() - run.Settled()
-	}
-	rows, next, err := status.OpenPage(ctx, s.Ledger, run, q.open, rowsAPage)
-	v.Rows = rows
-	if next > 0 {
-		v.More = q.path(string(run.ID), q.from, next)
-	}
-	if q.open > 0 {
-		v.First = q.path(string(run.ID), q.from, 0)
-	}
-	return v, err
+	return t, nil
 }

@@ -37,10 +37,9 @@ type site struct {
 	estimator *status.Estimator
 	fleet     *health.Poll[fleet]
 	openRows  *health.Poll[map[string]ledger.OpenCounts] // by tenant; nil: it was never read
-	notices   notices
-	acting    sync.Map      // the runs and tenants with an action in progress
-	checks    *rate.Limiter // of domains, by hand
-	reads     *rate.Limiter // of the API
+	acting    sync.Map                                   // the runs and tenants with an action in progress
+	checks    *rate.Limiter                              // of domains, by hand
+	reads     *rate.Limiter                              // of the API
 }
 
 // fleet is the state of all workers and tenants, those without a worker included.
@@ -56,10 +55,12 @@ type page struct {
 	Title   string
 	Section string // of the navigation: overview, runs, domains, tenants
 	User    web.User
+	SignOut string // address at the proxy; empty: there is none
 	Version string
-	Notice  string // the result of the action that led here; empty: none did. show sets it
-	Failed  bool   // the action failed
-	Data    any    // of the page itself
+	Now     time.Time // by which the script shows how long ago a time was
+	Notice  string    // the result of the action that led here; empty: none did. show sets it
+	Failed  bool      // the action failed
+	Data    any       // of the page itself
 }
 
 // Write reports whether actions may be offered.
@@ -94,10 +95,9 @@ func checkTenant(ctx context.Context, name string) error {
 // show writes the page of that name once it is complete, so that an error does not cut it
 // off.
 func (s *site) show(w http.ResponseWriter, r *http.Request, status int, name string, p page) {
-	p.User, p.Version = web.Of(r.Context()).User, s.Version
-	if n := s.notices.of(r); n.text != "" {
-		p.Notice, p.Failed = n.text, n.bad
-	}
+	p.User, p.Version, p.SignOut, p.Now = web.Of(r.Context()).User, s.Version, s.Proxy.SignOut, time.Now()
+	n := s.noticeOf(r)
+	p.Notice, p.Failed = n.Text, n.Bad
 	var out bytes.Buffer
 	if err := s.pages[name].ExecuteTemplate(&out, "layout.html", p); err != nil {
 		s.Logger.ErrorContext(r.Context(), "page not written", "page", name, "error", err)
@@ -147,17 +147,16 @@ func (s *site) fail(w http.ResponseWriter, r *http.Request, section string, err 
 		"Check that Redis runs and that this worker can reach it. No rows are lost; workers resume once Redis is back.")
 }
 
-// withForm reads the form before a handler.
+// withForm reads the form before a handler. An error is shown on the page that every role may see.
 func (s *site) withForm(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := r.ParseForm()
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			s.problem(w, r, http.StatusRequestEntityTooLarge, "",
-				fmt.Sprintf("The form is larger than %d bytes. Nothing was changed.", maxBody))
+			s.lead(w, r, "/domains", fmt.Sprintf("The form is larger than %d bytes. Nothing was changed.", maxBody), true)
 			return
 		}
 		if err != nil {
-			s.problem(w, r, http.StatusBadRequest, "", "The form could not be read. Nothing was changed.")
+			s.lead(w, r, "/domains", "The form could not be read. Nothing was changed.", true)
 			return
 		}
 		next(w, r)
@@ -169,11 +168,19 @@ func field(form url.Values, name string) string { return strings.TrimSpace(form.
 
 // lead redirects the browser to a page that shows the result of an action.
 func (s *site) lead(w http.ResponseWriter, r *http.Request, path, text string, bad bool) {
+	s.leadWith(w, r, path, notice{Text: text, Bad: bad})
+}
+
+// leadWith redirects the browser to a page with a notice, so that the page can be reloaded.
+func (s *site) leadWith(w http.ResponseWriter, r *http.Request, path string, n notice) {
 	with := "?"
 	if strings.Contains(path, "?") {
 		with = "&"
 	}
-	http.Redirect(w, r, path+with+url.Values{"notice": {s.notices.keep(text, bad)}}.Encode(), http.StatusSeeOther)
+	if key := s.keep(context.WithoutCancel(r.Context()), n); key != "" {
+		path += with + "notice=" + key
+	}
+	http.Redirect(w, r, path, http.StatusSeeOther)
 }
 
 // tenant returns the tenant of this name, if this worker serves it.

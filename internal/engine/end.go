@@ -84,7 +84,7 @@ func doubt(row *Row) string {
 	if !row.Intended {
 		return ""
 	}
-	return "its request may have had its effect all the same: read the tenant's record, then retry the row; "
+	return "its request may have had its effect all the same: read the tenant's record before you repeat the row; "
 }
 
 // form returns how the ledger leaves a row; nil for one that belongs to another

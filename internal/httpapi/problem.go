@@ -128,7 +128,7 @@ func problemOf(err error) *problem {
 	case errors.Is(err, ledger.ErrNotFound):
 		return newProblem(http.StatusNotFound, "not-found", "The run no longer exists.")
 	case retried, own, errors.Is(err, intake.ErrNothingToRetry), errors.Is(err, ledger.ErrOpen),
-		errors.Is(err, ledger.ErrEnded), errors.Is(err, intake.ErrCancelled):
+		errors.Is(err, intake.ErrTooManyItems), errors.Is(err, ledger.ErrEnded), errors.Is(err, intake.ErrCancelled):
 		return newProblem(http.StatusConflict, "state", "%s", err)
 	case room, errors.Is(err, ledger.ErrNoMemory):
 		return newProblem(http.StatusInsufficientStorage, "full",

@@ -24,7 +24,9 @@ type RetryOptions struct {
 	// Outcomes are those of the rows to submit; empty: all outcomes of failed rows but
 	// invalid, since these rows would be invalid again.
 	Outcomes []string
-	Label    string
+	// Items are the numbers of the rows to submit, at most [MostItems]; empty: all of these outcomes.
+	Items []int64
+	Label string
 	// NotBefore is when the rows may start; zero: at once.
 	NotBefore time.Time
 	// MayOrganization is that of an [Input]: rows of other organizations settle as invalid.
@@ -32,6 +34,14 @@ type RetryOptions struct {
 	// Created is called with the new run before its first row is submitted; nil: nothing is.
 	Created func(ledger.Run)
 }
+
+// MostItems is how many rows of a run are retried by their numbers, and of a run that has not
+// ended: the numbers are in the header of the child, which lists of runs read.
+const MostItems = 1000
+
+// ErrTooManyItems says that a retry has more than [MostItems] such rows. No run was created.
+var ErrTooManyItems = fmt.Errorf("at most %d rows can be chosen one by one, or retried while other rows of the run "+
+	"are open", MostItems)
 
 // ErrNothingToRetry says that a run has no rows of the given outcomes. No run was created.
 var ErrNothingToRetry = errors.New("there is nothing to retry")
@@ -50,6 +60,9 @@ func (o RetryOptions) Check() error {
 			return fmt.Errorf("outcome %s: want of %s", quoted(outcome), strings.Join(retryable, ", "))
 		}
 	}
+	if len(o.Items) > MostItems {
+		return ErrTooManyItems
+	}
 	if o.ID == "" {
 		return nil
 	}
@@ -57,7 +70,7 @@ func (o RetryOptions) Check() error {
 }
 
 // RetriedError says that rows of a run were submitted again before, by a child that has not
-// ended, or that has failed rows itself. Nothing was changed.
+// ended, or that has failed rows itself, and that no others can be retried. Nothing was changed.
 type RetriedError struct {
 	Run, Child ledger.RunID
 	// Ended says that the child has ended, so that its failed rows can be retried.
@@ -79,8 +92,9 @@ func (e *RetriedError) Error() string {
 	return fmt.Sprintf("run %s was retried before by run %s, which %s", e.Run, e.Child, state)
 }
 
-// Retry submits failed rows of a run that has ended again, as a run of their own: a child, of
-// the same kind, tenant, caller and form. If the process is killed meanwhile, the same call
+// Retry submits failed rows of a run again, as a run of their own: a child, of the same kind,
+// tenant, caller and form. Other rows of the run may be open; such a child, and one of chosen rows,
+// has the numbers of its rows in its header. If the process is killed meanwhile, the same call
 // with the child's ID completes the child; each row is submitted once.
 //
 // Rows that an earlier child has taken are left out, whatever became of them: a row that
@@ -88,11 +102,11 @@ func (e *RetriedError) Error() string {
 // which would repeat what the first has done, such as the removal of a client that was
 // associated again since.
 //
-// The error is [ledger.ErrNotFound], [ledger.ErrOpen] if the run has not ended, an
-// *[OwnRunError], a *[RetriedError], [ErrNothingToRetry], a *[ledger.MismatchError] if there is
-// another run of that ID, or a retry of other rows, [ErrCancelled] if the
-// child was cancelled, or one of [RetryOptions.Check]. The result has the child as it was found or
-// created, if it was.
+// The error is [ledger.ErrNotFound], [ledger.ErrOpen] if the run has not ended and none of its
+// rows can be retried, [ErrTooManyItems], an *[OwnRunError], a *[RetriedError],
+// [ErrNothingToRetry], a *[ledger.MismatchError] if there is another run of that ID, or a retry of
+// other rows, [ErrCancelled] if the child was cancelled, or one of [RetryOptions.Check]. The result
+// has the child as it was found or created, if it was.
 func (i Intake) Retry(ctx context.Context, parent ledger.Run, o RetryOptions) (Submitted, error) {
 	if err := o.Check(); err != nil {
 		return Submitted{}, err
@@ -134,21 +148,36 @@ func (i Intake) Retry(ctx context.Context, parent ledger.Run, o RetryOptions) (S
 func (i Intake) createChild(ctx context.Context, parent ledger.Run,
 	o RetryOptions) (from ledger.Run, rows chosenRows, child ledger.Run, err error) {
 	from, err = i.Ledger.Get(ctx, parent.Tenant, parent.ID)
-	if err == nil && !from.Ended() {
+	if err == nil && !from.Sealed() {
 		err = fmt.Errorf("run %s: retry: %w", parent.ID, ledger.ErrOpen)
 	}
 	if err == nil {
 		err = i.notOwn(ctx, from)
 	}
+	if err == nil && o.ID != "" { // a child that is completed has the rows that it had
+		var had ledger.Run
+		if had, err = i.Ledger.Get(ctx, from.Tenant, o.ID); err == nil && had.Parent == from.ID && len(had.Items) > 0 {
+			o.Items = had.Items
+		}
+		if errors.Is(err, ledger.ErrNotFound) {
+			err = nil
+		}
+	}
 	var taken *RetriedError
+	var without map[int64]bool
 	if err == nil {
-		o.Outcomes, taken, err = i.notTaken(ctx, from, o)
+		o.Outcomes, without, taken, err = i.notTaken(ctx, from, o)
 	}
 	if err == nil {
-		rows, err = i.choose(ctx, from, o.Outcomes)
+		rows, err = i.choose(ctx, from, o, without)
 	}
-	if taken != nil && errors.Is(err, ErrNothingToRetry) {
-		err = taken
+	if errors.Is(err, ErrNothingToRetry) {
+		switch {
+		case taken != nil:
+			err = taken
+		case !from.Ended() && len(o.Items) == 0:
+			err = fmt.Errorf("run %s: retry: %w", parent.ID, ledger.ErrOpen)
+		}
 	}
 	if err != nil {
 		return from, rows, child, err
@@ -157,7 +186,7 @@ func (i Intake) createChild(ctx context.Context, parent ledger.Run,
 		ID: o.ID, Kind: from.Kind, Tenant: from.Tenant,
 		Description: ledger.Description{
 			Label: o.Label, Digest: rows.digest(from.ID), Format: from.Format, Columns: from.Columns,
-			Parent: from.ID, Outcomes: o.Outcomes,
+			Parent: from.ID, Outcomes: o.Outcomes, Items: rows.items,
 			Caller: from.Caller, Priority: from.Priority, GiveUp: from.GiveUp, KeepFor: from.KeepFor,
 		},
 		Control: ledger.Control{NotBefore: o.NotBefore},
@@ -210,12 +239,13 @@ func (i Intake) notOwn(ctx context.Context, from ledger.Run) error {
 	return nil
 }
 
-// notTaken returns the outcomes to retry, without those whose rows an earlier child has taken.
-// taken names such a child that has failed rows; nil: there is none. The error is a
-// [RetriedError] if an earlier child has not ended.
+// notTaken returns the outcomes to retry, without those whose rows an earlier child has taken, and
+// the numbers of rows that others have taken. taken names a child whose rows are left out, which
+// has not ended or has failed rows; nil: there is none. The error is a [RetriedError] if an earlier
+// child is incomplete, or has not ended and has all rows of its outcomes.
 func (i Intake) notTaken(ctx context.Context, from ledger.Run,
-	o RetryOptions) (outcomes []string, taken *RetriedError, err error) {
-	outcomes = slices.Clone(o.Outcomes)
+	o RetryOptions) (outcomes []string, without map[int64]bool, taken *RetriedError, err error) {
+	outcomes, without = slices.Clone(o.Outcomes), map[int64]bool{}
 	if len(outcomes) == 0 {
 		outcomes = slices.Clone(retryable)
 	}
@@ -226,46 +256,64 @@ func (i Intake) notTaken(ctx context.Context, from ledger.Run,
 		child, err := i.Ledger.Get(ctx, from.Tenant, id)
 		switch {
 		case errors.Is(err, ledger.ErrNotFound):
-			return nil, nil, &RetriedError{Run: from.ID, Child: id, Incomplete: true}
+			return nil, nil, nil, &RetriedError{Run: from.ID, Child: id, Incomplete: true}
 		case err != nil:
-			return nil, nil, err
+			return nil, nil, nil, err
 		case child.Parent != from.ID || child.Ended() && child.Total() == 0: // cancelled before it had its rows
 			continue
-		case !child.Ended():
-			return nil, nil, &RetriedError{Run: from.ID, Child: id, Incomplete: !child.Sealed()}
+		case !child.Sealed() || !child.Ended() && len(child.Items) == 0:
+			return nil, nil, nil, &RetriedError{Run: from.ID, Child: id, Incomplete: !child.Sealed()}
 		}
 		has := len(outcomes)
-		outcomes = slices.DeleteFunc(outcomes, func(outcome string) bool {
-			return len(child.Outcomes) == 0 || slices.Contains(child.Outcomes, outcome) // an older producer stored none
-		})
+		if len(child.Items) == 0 {
+			outcomes = slices.DeleteFunc(outcomes, func(outcome string) bool {
+				return len(child.Outcomes) == 0 || slices.Contains(child.Outcomes, outcome) // an older producer stored none
+			})
+		}
+		for _, item := range child.Items {
+			without[item] = true
+		}
 		failed := slices.ContainsFunc(retryable, func(outcome string) bool {
 			return child.Counts[ledger.Outcome(outcome)] > 0
 		})
-		if len(outcomes) < has && failed {
-			taken = &RetriedError{Run: from.ID, Child: id, Ended: true}
+		if (len(outcomes) < has || len(child.Items) > 0) && (failed || !child.Ended()) {
+			taken = &RetriedError{Run: from.ID, Child: id, Ended: child.Ended()}
 		}
 	}
-	return outcomes, taken, nil
+	return outcomes, without, taken, nil
 }
 
 // chosenRows are rows of a run: a bit for each, since there may be a hundred
 // million of them.
 type chosenRows struct {
-	bits []byte
-	rows int64
+	bits  []byte
+	rows  int64
+	items []int64 // the same rows, in a child that stores them
 }
 
-// choose chooses the rows with these outcomes. A run that has ended keeps its results, so that
-// it chooses the same rows again.
-func (i Intake) choose(ctx context.Context, from ledger.Run, outcomes []string) (chosenRows, error) {
+// choose chooses the rows with these outcomes, without some. A run that has ended keeps its
+// results, so that it chooses the same rows again; the child of another stores their numbers.
+func (i Intake) choose(ctx context.Context, from ledger.Run, o RetryOptions,
+	without map[int64]bool) (chosenRows, error) {
 	chosen := chosenRows{bits: make([]byte, (from.Total()+7)/8)}
+	numbered := len(o.Items) > 0 || !from.Ended()
+	only := slices.Sorted(slices.Values(o.Items))
 	for row, err := range i.Ledger.Each(ctx, from, ledger.WithResult, 0) {
 		if err != nil {
 			return chosenRows{}, err
 		}
-		if slices.Contains(outcomes, string(row.Result.Outcome)) && row.Item < from.Total() {
-			chosen.bits[row.Item/8] |= 1 << (row.Item % 8)
-			chosen.rows++
+		_, is := slices.BinarySearch(only, row.Item)
+		if without[row.Item] || row.Item >= from.Total() || len(only) > 0 && !is ||
+			!slices.Contains(o.Outcomes, string(row.Result.Outcome)) {
+			continue
+		}
+		chosen.bits[row.Item/8] |= 1 << (row.Item % 8)
+		chosen.rows++
+		if numbered {
+			chosen.items = append(chosen.items, row.Item)
+		}
+		if len(chosen.items) > MostItems {
+			return chosenRows{}, fmt.Errorf("run %s: %w", from.ID, ErrTooManyItems)
 		}
 	}
 	if chosen.rows == 0 {

@@ -11,9 +11,9 @@ import (
 // maxChildren bounds the children of a run: lists read many headers at once.
 const maxChildren = 1000
 
-// Adopt adds child to the children of parent, a run that has ended, as it was read. A
-// producer calls it before it creates the child. Adopting a child twice has no effect.
-// The error is [ErrOpen] if the parent has not ended, and [ErrRaced] if its children have
+// Adopt adds child to the children of parent as it was read. A producer calls it before it
+// creates the child. Adopting a child twice has no effect. The error is [ErrOpen] if the parent
+// had ended when it was read, and Redis has lost that since, and [ErrRaced] if its children have
 // changed since it was read.
 func (l *Ledger) Adopt(ctx context.Context, parent Run, child RunID) (err error) {
 	defer wrap(&err, "run %s: adopt run %s", parent.ID, quoted(string(child)))
@@ -59,7 +59,7 @@ func (l *Ledger) disown(ctx context.Context, t Tenant, parent, child RunID) erro
 
 // setChildren replaces the stored children of a run, unless they differ from those given.
 func (l *Ledger) setChildren(ctx context.Context, run Run, from, to string) error {
-	_, err := l.onHeader(ctx, childrenScript, run, from, to)
+	_, err := l.onHeader(ctx, childrenScript, run, from, to, flag(run.Ended()))
 	return err
 }
 

@@ -46,9 +46,15 @@ func TestAdopt(t *testing.T) {
 		t.Error("adopted a run without an id")
 	}
 	w.submit("open", 1)
-	if err := w.Adopt(t.Context(), w.get("open"), "d"); !errors.Is(err, ledger.ErrOpen) {
-		t.Errorf("adopt by an open run: %v, want %v", err, ledger.ErrOpen)
+	if err := w.Adopt(t.Context(), w.get("open"), "d"); err != nil {
+		t.Errorf("adopt by an open run: %v", err)
 	}
+	had := w.get("a")
+	w.rdb.HDel(t.Context(), ledger.HeaderKey(tenant, "a"), "ended_at")
+	if err := w.Adopt(t.Context(), had, "d"); !errors.Is(err, ledger.ErrOpen) {
+		t.Errorf("adopt by a run whose end is lost: %v, want %v", err, ledger.ErrOpen)
+	}
+	w.must(w.Cancel, "a") // ends it
 	w.must(w.Delete, "a")
 	if err := w.Adopt(t.Context(), before, "d"); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("adopt by a deleted run: %v, want %v", err, ledger.ErrNotFound)

@@ -20,6 +20,9 @@ type Description struct {
 	Parent RunID `json:"parent,omitempty"`
 	// Outcomes are those of the parent's rows that this run repeats.
 	Outcomes []string `json:"outcomes,omitempty"`
+	// Items are the numbers of the parent's rows that this run repeats; empty: all rows of these
+	// outcomes, which the parent had when it had ended.
+	Items []int64 `json:"items,omitempty"`
 	// Caller is the name of the HTTP client that submitted the run, or empty.
 	Caller string `json:"caller,omitempty"`
 	// Priority is "high", "normal" or empty.

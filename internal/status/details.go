@@ -64,7 +64,7 @@ func (d *RunDetails) ReadRows(ctx context.Context, rdb redis.UniversalClient, l 
 			return err
 		}
 		d.Obstacles = slices.DeleteFunc(d.Obstacles, func(o Obstacle) bool { return !o.Concerns(d.Ledger) })
-		if d.OpenRows, _, err = OpenPage(ctx, l, d.Ledger, 0, most); err != nil {
+		if d.OpenRows, _, err = RowsPage(ctx, l, d.Ledger, RowsQuery{Which: OpenRows, Limit: most}); err != nil {
 			return err
 		}
 	}

@@ -67,36 +67,16 @@ func (row Row) Text() string {
 // Waits returns why the row is open.
 func (row Row) Waits() string { return cmp.Or(row.Reason, "waiting for a worker") }
 
-// OpenPage returns at most that many open rows, from row first on. If there may be more, next is
-// the row to continue from; else it is 0.
-func OpenPage(ctx context.Context, l *ledger.Ledger, r ledger.Run, first int64,
-	most int) (page []Row, next int64, err error) {
-	for row, err := range OpenFrom(ctx, l, r, first) {
-		if err != nil {
-			return nil, 0, err
-		}
-		if len(page) == most {
-			return page, row.Item, nil
-		}
-		page = append(page, row)
-	}
-	return page, 0, nil
-}
-
 // OpenFrom returns the open rows from row first on. It holds few of them at a time.
 func OpenFrom(ctx context.Context, l *ledger.Ledger, r ledger.Run, first int64) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		for open, err := range l.Each(ctx, r, ledger.Unsettled, first) {
-			if err == nil && open.Content == nil {
-				err = open.Err
+			var row Row
+			if err == nil {
+				row, err = rowOf(r, open)
+				row.name(r, open.Content)
 			}
-			if err != nil {
-				yield(Row{}, err)
-				return
-			}
-			row := openRow(r, open.Item, handlers.ReadOpen(r.Kind, open))
-			row.name(r, open.Content)
-			if !yield(row, nil) {
+			if !yield(row, err) || err != nil {
 				return
 			}
 		}
@@ -108,57 +88,155 @@ func FirstFailed(ctx context.Context, l *ledger.Ledger, r ledger.Run, most int) 
 	if Failed(r) == 0 {
 		return nil, nil
 	}
-	failed, _, err := FailedPage(ctx, l, r, FailedQuery{Limit: most})
+	failed, _, err := RowsPage(ctx, l, r, RowsQuery{Which: FailedRows, Limit: most})
 	return failed, err
 }
 
-// FailedQuery selects a page of failed rows.
-type FailedQuery struct {
+// The selections of a [RowsQuery] that are no outcome.
+const (
+	Unfinished = ""           // open and failed rows
+	OpenRows   = "open"       // rows without a result
+	FailedRows = "all failed" // rows of every outcome that is no success
+	EveryRow   = "all"
+)
+
+// RowsQuery selects a page of rows.
+type RowsQuery struct {
 	From    int64  // the first row that may be on it
-	Outcome string // of the rows; empty: any
+	Which   string // an outcome, or a selection
 	Text    string // contained in a row's name or reason, in any case; empty: any
 	Limit   int    // the most rows of the page
 	MaxRead int    // the most rows to read; 0: no bound
 }
 
-// FailedPage returns failed rows, in their order. If there may be more, next is the row to
-// continue from; else it is 0. A page for which MaxRead rows were read may be short of Limit,
-// or empty. Of one outcome it reads no more rows than r counts.
-func FailedPage(ctx context.Context, l *ledger.Ledger, r ledger.Run,
-	w FailedQuery) (page []Row, next int64, err error) {
-	names, read, found := rowNames{ledger: l, run: r}, 0, int64(0)
-	if w.Outcome != "" && r.Counts[ledger.Outcome(w.Outcome)] == 0 {
+// RowsPage returns rows, in their order. If there may be more, next is the row to continue from;
+// else it is 0. A page for which MaxRead rows were read may be short of Limit, or empty. Of one
+// outcome it reads no more rows than r counts.
+func RowsPage(ctx context.Context, l *ledger.Ledger, r ledger.Run, w RowsQuery) (page []Row, next int64, err error) {
+	which, counted := w.selection(), r.Counts[ledger.Outcome(w.Which)]
+	switch {
+	case w.Which == Unfinished:
+		return unfinishedPage(ctx, l, r, w)
+	case which == ledger.WithResult && w.Which != FailedRows && counted == 0:
 		return nil, 0, nil
 	}
-	text := strings.ToLower(w.Text)
-	for settled, err := range l.Each(ctx, r, ledger.WithResult, w.From) {
+	names, read, found := rowNames{ledger: l, run: r}, 0, int64(0)
+	for stored, err := range l.Each(ctx, r, which, w.From) {
+		var row Row
+		if err == nil {
+			row, err = rowOf(r, stored)
+		}
 		if err != nil {
 			return nil, 0, err
 		}
-		row := settledRow(settled)
-		if row.Outcome == ledger.Done && row.Reason == "" {
+		if which == ledger.WithResult && row.Outcome == ledger.Done && row.Reason == "" {
 			continue // it has evidence
 		}
 		if read++; w.MaxRead > 0 && read > w.MaxRead {
 			return page, row.Item, nil
 		}
-		if row.Well() || (w.Outcome != "" && string(row.Outcome) != w.Outcome) {
+		if !w.selects(row) {
 			continue
 		}
 		if len(page) == w.Limit {
 			return page, row.Item, nil
 		}
-		if err := names.name(ctx, &row); err != nil {
+		if err := names.name(ctx, &row, stored.Content); err != nil {
 			return nil, 0, err
 		}
-		if strings.Contains(strings.ToLower(row.Name), text) || strings.Contains(strings.ToLower(row.Reason), text) {
+		if strings.Contains(strings.ToLower(row.Name+"\n"+row.Reason), strings.ToLower(w.Text)) {
 			page = append(page, row)
 		}
-		if found++; w.From == 0 && w.Outcome != "" && found == r.Counts[ledger.Outcome(w.Outcome)] {
+		if found++; w.From == 0 && found == counted {
 			return page, 0, nil
 		}
 	}
 	return page, 0, nil
+}
+
+// selection returns the rows that are read.
+func (w RowsQuery) selection() ledger.Selection {
+	switch w.Which {
+	case OpenRows:
+		return ledger.Unsettled
+	case EveryRow, string(ledger.Done):
+		return ledger.Every
+	}
+	return ledger.WithResult
+}
+
+// selects reports whether a row has the outcome, or is of the selection.
+func (w RowsQuery) selects(row Row) bool {
+	switch w.Which {
+	case EveryRow:
+		return true
+	case OpenRows:
+		return row.Outcome == ""
+	case FailedRows:
+		return row.Outcome != "" && !row.Well()
+	}
+	return string(row.Outcome) == w.Which
+}
+
+// unfinishedPage returns open and failed rows, which are found by two indexes.
+func unfinishedPage(ctx context.Context, l *ledger.Ledger, r ledger.Run,
+	w RowsQuery) (page []Row, next int64, err error) {
+	for _, which := range []string{FailedRows, OpenRows} {
+		if which == OpenRows && r.Ended() || which == FailedRows && Failed(r) == 0 {
+			continue
+		}
+		w.Which = which
+		rows, more, err := RowsPage(ctx, l, r, w)
+		if err != nil {
+			return nil, 0, err
+		}
+		page = append(page, rows...)
+		if more > 0 && (next == 0 || more < next) {
+			next = more
+		}
+	}
+	slices.SortStableFunc(page, func(a, b Row) int { return cmp.Compare(a.Item, b.Item) })
+	// A row that was settled between the two is in both.
+	page = slices.CompactFunc(page, func(a, b Row) bool { return a.Item == b.Item })
+	if next > 0 {
+		page = slices.DeleteFunc(page, func(row Row) bool { return row.Item >= next })
+	}
+	if len(page) > w.Limit {
+		return page[:w.Limit], page[w.Limit].Item, nil
+	}
+	return page, next, nil
+}
+
+// rowOf describes a row without its name.
+func rowOf(r ledger.Run, stored ledger.RowState) (Row, error) {
+	switch {
+	case stored.Phase == ledger.PhaseSettled || stored.Result.Outcome != "":
+		return settledRow(stored), nil
+	case stored.Content == nil && stored.Err != nil:
+		return Row{}, stored.Err
+	}
+	return openRow(r, stored.Item, handlers.ReadOpen(r.Kind, stored)), nil
+}
+
+// Hasten makes open rows of a run due at once that wait for their next check, and returns how many
+// did. items are the numbers of these rows.
+func Hasten(ctx context.Context, l *ledger.Ledger, r ledger.Run, items []int64) (hastened int, err error) {
+	sums, err := l.Sums(ctx, r)
+	for _, item := range items {
+		seg := ledger.Segment{Tenant: r.Tenant, Run: r.ID, Incarnation: r.Incarnation}
+		for seg.Number < len(sums) && item >= int64(sums[seg.Number].Rows) {
+			item -= int64(sums[seg.Number].Rows)
+			seg.Number++
+		}
+		if err != nil || seg.Number == len(sums) {
+			return hastened, err
+		}
+		var waited bool
+		if waited, err = l.Hasten(ctx, seg, ledger.Row(item)); waited {
+			hastened++
+		}
+	}
+	return hastened, err
 }
 
 // WriteFailedByReason writes why rows of the run failed: each reason once, the most frequent
@@ -225,8 +303,12 @@ type rowNames struct {
 // chunk is the number of rows that are read at once: the ledger compresses as many together.
 const chunk = 128
 
-// name sets the name of the row and the ids in it.
-func (n *rowNames) name(ctx context.Context, row *Row) error {
+// name sets the name of the row and the ids in it. content is nil if it was not read.
+func (n *rowNames) name(ctx context.Context, row *Row, content []byte) error {
+	if content != nil {
+		row.name(n.run, content)
+		return nil
+	}
 	if first := row.Item - row.Item%chunk; n.chunk == nil || n.first != first {
 		rows, err := n.ledger.Contents(ctx, n.run, first, chunk)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -20,6 +21,19 @@ type Proxy struct {
 	// From are the addresses of the proxy. Requests from others are refused. Empty: any address may
 	// send the header, and nobody's role is more than [Reader].
 	From []netip.Prefix
+	// SignOut is the address that signs a user out at the proxy; empty: pages have no such link.
+	SignOut string
+}
+
+// ParseSignOut checks the address that signs users out at the proxy: a path of this host, or an
+// https URL.
+func ParseSignOut(address string) (string, error) {
+	u, err := url.Parse(address)
+	path := strings.HasPrefix(address, "/") && !strings.HasPrefix(address, "//")
+	if address != "" && (err != nil || !path && (u.Scheme != "https" || u.Host == "" || u.User != nil)) {
+		return "", fmt.Errorf("ops-proxy-sign-out: want a path such as /oauth2/sign_out, or an https URL, got %.60q", address)
+	}
+	return address, nil
 }
 
 // ParseProxy parses the name of a header that only a proxy sets, and addresses and networks

@@ -1,6 +1,7 @@
 // Keeps the parts of a page that are marked data-live up to date: it fetches the page
 // again and copies the changes. Each such part has an id. Focused and opened elements
-// stay as they are. A page is complete without this script; reload it to update it.
+// stay as they are. The rows of a list that is marked data-hold have ids too: while the list is
+// used, no row is added or moved. A page is complete without this script; reload it to update it.
 "use strict";
 
 const every = 2000; // ms between two requests, at least ten times the duration of a request
@@ -19,6 +20,7 @@ function carry(node, other) {
     node.nodeValue = other.nodeValue;
     return;
   }
+  if (held.has(node)) return hold(node, other);
   carryAttributes(node, other);
   let at = node.firstChild; // all nodes before it equal those of other
   for (const one of [...other.childNodes]) {
@@ -33,6 +35,82 @@ function carry(node, other) {
   }
   while (at) at = without(at);
 }
+
+const held = new Map(); // the lists that are used, each with rows that it has and the new page has not
+const news = { rows: 0, shown: false }; // rows that are not in such lists yet, or no longer; whether to show them
+const idle = 60000; // ms without input, after which nobody uses a list at the top of a page
+let touched = performance.now();
+for (const input of ["pointermove", "pointerdown", "keydown", "wheel", "touchstart"]) {
+  addEventListener(input, () => { touched = performance.now(); }, { passive: true });
+}
+
+// used reports whether somebody reads or uses a list, so that it must not move.
+function used(list) {
+  if (list.matches(":hover") || list.contains(document.activeElement) || list.querySelector(":checked")) return true;
+  const box = list.getBoundingClientRect();
+  return box.bottom > 0 && box.top < innerHeight && (scrollY > 0 || performance.now() - touched < idle);
+}
+
+// rowsOf returns the rows of a list in a page by their ids.
+function rowsOf(page, list) {
+  return new Map([...(page.getElementById(list.id)?.children ?? [])].map((row) => [row.id, row]));
+}
+
+// hold updates the rows that a list has, each at its height, and counts the others.
+function hold(list, other) {
+  const rows = new Map([...(other?.children ?? [])].map((row) => [row.id, row])), left = held.get(list);
+  let gone = 0;
+  for (const row of [...list.children]) {
+    if (!rows.has(row.id)) gone++;
+    const now = rows.get(row.id) ?? left.get(row.id), why = row.querySelector(".why"), height = row.offsetHeight, whole = why?.offsetHeight;
+    if (now) carry(row, document.adoptNode(now));
+    row.classList.toggle("gone", !now);
+    row.title = now ? "" : "no longer in this list";
+    rows.delete(row.id);
+    if (!why || row.offsetHeight === height) continue;
+    why.style.height = whole + "px";
+    why.style.overflow = "hidden";
+  }
+  news.rows += Math.max(rows.size, gone);
+}
+
+// offer shows the button for the rows that are held back.
+function offer() {
+  let button = document.getElementById("news");
+  if (!button) {
+    button = document.createElement("button");
+    button.id = "news";
+    button.type = "button";
+    button.addEventListener("click", () => { news.shown = true; refresh(); });
+    document.body.append(button);
+  }
+  if (button.hidden && news.rows > 0) document.getElementById("live").textContent = "The list has changed";
+  button.hidden = news.rows === 0;
+  button.textContent = `${news.rows} new: show`;
+}
+
+// ago returns how long ago a time was, or in how long it will be, in words.
+function ago(ms) {
+  const seconds = Math.round(Math.abs(ms) / 1000);
+  if (seconds < 10) return ms < 0 ? "now" : "just now";
+  const [size, unit] = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]].find(([size]) => seconds >= size);
+  const text = `${Math.floor(seconds / size)} ${unit}`;
+  return ms < 0 ? "in " + text : text + " ago";
+}
+
+// relate shows the times of a page by the clock of the worker, and the exact ones in their titles.
+function relate(root, now) {
+  for (const time of root.querySelectorAll("time[datetime]")) {
+    const text = ago(now - Date.parse(time.dateTime));
+    if (!time.title) time.title = time.textContent;
+    if ("exact" in time.dataset) time.title = text;
+    else if (time.textContent !== text) time.textContent = text;
+  }
+}
+
+// clock is how much the worker's clock is ahead of the browser's, in ms.
+let clock = Number(document.body.dataset.now) - Date.now();
+relate(document, Date.now() + clock);
 
 // asks reports whether the node contains a form that the user has opened. It must not
 // change while the user fills it in.
@@ -64,8 +142,8 @@ function carryAttributes(node, other) {
   }
 }
 
-// news returns the texts for screen readers (data-news) by the id of their element.
-function news(root) {
+// spoken returns the texts for screen readers (data-news) by the id of their element.
+function spoken(root) {
   return new Map([...root.querySelectorAll("[data-news][id]")].map((one) => [one.id, one.dataset.news]));
 }
 
@@ -102,23 +180,49 @@ function stale(why) {
   else delete live.dataset.away;
 }
 
-async function refresh() {
-  const parts = document.querySelectorAll("[data-live][id]");
-  if (document.hidden || parts.length === 0) return;
+// load requests a page, and returns it, or shows why not.
+async function load(address) {
   let answer, text;
   try {
-    answer = await fetch(location.href, { headers: { "Orgops-Live": "1" }, redirect: "manual", signal: AbortSignal.timeout(patience) });
+    answer = await fetch(address, { headers: { "Orgops-Live": "1" }, redirect: "manual", signal: AbortSignal.timeout(patience) });
     if (!answer.ok) return stale(wrong(answer));
     text = await answer.text();
   } catch {
     return stale(wrong(null));
   }
-  const page = new DOMParser().parseFromString(text, "text/html");
-  const before = news(document), after = news(page);
+  return new DOMParser().parseFromString(text, "text/html");
+}
+
+async function refresh() {
+  const parts = document.querySelectorAll("[data-live][id]");
+  if (document.hidden || parts.length === 0) return;
+  const page = await load(location.href);
+  if (!page) return;
+  const shown = news.shown;
+  held.clear();
+  for (const list of document.querySelectorAll("[data-live] [data-hold][id]")) {
+    if (shown || !used(list)) continue;
+    held.set(list, new Map());
+    const now = rowsOf(page, list);
+    if (!list.dataset.hold || ![...list.children].some((row) => !now.has(row.id))) continue;
+    const all = await load(list.dataset.hold);
+    if (!all) return;
+    relate(all, Date.now() + clock);
+    held.set(list, rowsOf(all, list));
+  }
+  if (shown) news.shown = false;
+  clock = Number(page.body.dataset.now) - Date.now();
+  relate(page, Date.now() + clock);
+  relate(document, Date.now() + clock);
+  const before = spoken(document), after = spoken(page);
+  news.rows = 0;
   for (const part of parts) {
     const other = page.getElementById(part.id);
-    if (other) carry(part, document.adoptNode(other));
+    const lost = [...held.keys()].filter((list) => part.contains(list) && other && !page.getElementById(list.id));
+    for (const list of lost) hold(list, null);
+    if (other && lost.length === 0) carry(part, document.adoptNode(other));
   }
+  offer();
   document.title = page.title;
   fresh = new Date();
   stale("");
@@ -156,5 +260,16 @@ async function keepUp() {
   const away = "away" in document.getElementById("live").dataset; // a failed request says nothing about the usual duration
   setTimeout(keepUp, away ? patience : Math.max(every, 10 * (performance.now() - began)));
 }
+
+// The key / leads to the search, and Esc back to the page.
+addEventListener("keydown", (event) => {
+  const search = document.getElementById("search"), at = document.activeElement;
+  if (event.key === "Escape" && search && at === search) search.blur();
+  if (event.key !== "/" || !search || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (at?.matches("input:not([type=checkbox]), textarea, select")) return;
+  event.preventDefault();
+  search.focus();
+  search.select();
+});
 
 setTimeout(keepUp, every);
