@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"orgops/internal/activity"
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
@@ -24,8 +25,8 @@ func (t *tool) printEffect(ctx context.Context, run ledger.Run, effect string) e
 }
 
 // change calls f for a run, and prints its effect.
-func (t *tool) change(ctx context.Context, of oneRun, what string,
-	f func(context.Context, *ledger.Ledger, ledger.Run) (string, error)) error {
+func (t *tool) change(ctx context.Context, of oneRun,
+	f func(context.Context, activity.Author, *ledger.Ledger, ledger.Run) (string, error)) error {
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
@@ -33,31 +34,23 @@ func (t *tool) change(ctx context.Context, of oneRun, what string,
 	if err != nil {
 		return err
 	}
-	effect, err := f(ctx, t.ledger, run)
+	effect, err := f(ctx, t.author(whoAmI()), t.ledger, run)
 	if err != nil {
 		return err
 	}
-	t.addAct(ctx, status.ActsOf(run), whoAmI(), what)
 	return t.printEffect(ctx, run, effect)
-}
-
-// addAct stores who did what to a run or a tenant.
-func (t *tool) addAct(ctx context.Context, of, by, what string) {
-	if err := status.AddAct(ctx, t.redis, of, by, what); err != nil {
-		t.log.WarnContext(ctx, "action not recorded", "error", err)
-	}
 }
 
 type pauseCommand struct{ oneRun }
 
 func (c *pauseCommand) Run(ctx context.Context, t *tool) error {
-	return t.change(ctx, c.oneRun, "pause", status.Pause)
+	return t.change(ctx, c.oneRun, status.Pause)
 }
 
 type resumeCommand struct{ oneRun }
 
 func (c *resumeCommand) Run(ctx context.Context, t *tool) error {
-	return t.change(ctx, c.oneRun, "resume", status.Resume)
+	return t.change(ctx, c.oneRun, status.Resume)
 }
 
 type cancelCommand struct{ oneRun }
@@ -72,7 +65,7 @@ Example:
 }
 
 func (c *cancelCommand) Run(ctx context.Context, t *tool) error {
-	return t.change(ctx, c.oneRun, "cancel", status.Cancel)
+	return t.change(ctx, c.oneRun, status.Cancel)
 }
 
 type deleteCommand struct{ oneRun }
@@ -98,6 +91,7 @@ func (c *deleteCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
+	t.author(whoAmI()).Record(ctx, activity.OfRun(r.Tenant, r.ID, activity.Deleted, ""))
 	if t.JSON {
 		return t.printJSON(status.RunOf(r))
 	}

@@ -9,6 +9,7 @@
 //	domain_check.go   checks a domain now
 //	domain_find.go    finds the domain that a request names
 //	domain_record.go  reads domains from the API, at a bounded rate
+//	activity.go       the page of what happened to tenants
 //	tenants.go        the page of tenants
 //	run.go            the page of a run
 //	actions.go        cancel, retry, and the other actions

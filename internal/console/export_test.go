@@ -15,6 +15,7 @@ func PageTemplates() map[string]*template.Template { return newSite(Config{}).pa
 // PageData has, for each page, data of its type. [PageOf] puts the layout's data around it.
 var PageData = map[string]any{
 	"problem": "", "runs": runsPage{}, "run": runPage{}, "domains": domainPage{}, "tenants": tenantsPage{},
+	"activity": activityPage{},
 }
 
 // PageOf returns the data of a page and of its layout.

@@ -39,6 +39,7 @@ func routes(cfg Config) []web.Route {
 		{Pattern: "GET /tenants", Roles: readers, Serve: s.page("tenants", "tenants", pageWithin, s.tenants)},
 		{Pattern: "POST /tenants/stop", Roles: operators, Serve: s.withForm(s.stopTenant)},
 		{Pattern: "POST /tenants/start", Roles: operators, Serve: s.withForm(s.startTenant)},
+		{Pattern: "GET /activity", Roles: readers, Serve: s.page("activity", "activity", pageWithin, s.activity)},
 		{Pattern: "GET /runs", Roles: readers, Serve: s.page("runs", "runs", pageWithin, s.runs)},
 		{Pattern: "GET /runs/{id}", Roles: readers, Serve: s.page("run", "runs", pageWithin, s.run)},
 		{Pattern: "GET /runs/{id}/failed", Roles: readers, Serve: s.failed},
@@ -99,7 +100,7 @@ func newSite(cfg Config) *site {
 		"join": strings.Join, "waiting": waiting,
 		"skipped": status.SkippedTick, "rulesText": status.RulesText,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
-	for _, name := range []string{"problem", "runs", "run", "domains", "tenants"} {
+	for _, name := range []string{"problem", "runs", "run", "domains", "tenants", "activity"} {
 		s.pages[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name+".html"))
 	}
 	return s

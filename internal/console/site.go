@@ -42,7 +42,7 @@ type site struct {
 // page is a page with the data of the layout around it.
 type page struct {
 	Title   string
-	Section string // of the navigation: runs, domains, tenants
+	Section string // of the navigation: runs, domains, tenants, activity
 	User    web.User
 	Version string
 	Notice  string // the result of the action that led here; empty: none did. show sets it
