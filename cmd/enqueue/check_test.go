@@ -140,7 +140,7 @@ func TestCheckQueriesTheTenantsResolvers(t *testing.T) {
 	t.Cleanup(func() { _ = box.Close() })
 	box.SetTXT("_v.shop.example", "token")
 	client := redistest.New(t)
-	err = tenant.Announce(t.Context(), client, tenant.Announced{Tenant: "acme", Rate: "2/s",
+	_, err = tenant.Announce(t.Context(), client, tenant.Announced{Tenant: "acme", Rate: "2/s",
 		DNS: tenant.DNS{Resolvers: box.DNSAddrs(), Quorum: 3, Mode: "resolvers"}})
 	if err != nil {
 		t.Fatal(err)

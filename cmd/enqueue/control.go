@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"orgops/internal/activity"
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
@@ -30,8 +31,8 @@ type manyRuns struct {
 }
 
 // change calls f for each of the runs, also after an error, and prints the effects.
-func (t *tool) change(ctx context.Context, of manyRuns, what string,
-	f func(context.Context, *ledger.Ledger, ledger.Run) (string, error)) error {
+func (t *tool) change(ctx context.Context, of manyRuns,
+	f func(context.Context, activity.Author, *ledger.Ledger, ledger.Run) (string, error)) error {
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
@@ -40,10 +41,9 @@ func (t *tool) change(ctx context.Context, of manyRuns, what string,
 		run, err := t.find(ctx, oneRun{id, of.Tenant})
 		effect := ""
 		if err == nil {
-			effect, err = f(ctx, t.ledger, run)
+			effect, err = f(ctx, t.author(whoAmI()), t.ledger, run)
 		}
 		if err == nil {
-			t.addAct(ctx, status.ActsOf(run), whoAmI(), what)
 			err = t.printEffect(ctx, run, effect)
 		}
 		failed = errors.Join(failed, err)
@@ -54,23 +54,16 @@ func (t *tool) change(ctx context.Context, of manyRuns, what string,
 	return failed
 }
 
-// addAct stores who did what to a run or a tenant.
-func (t *tool) addAct(ctx context.Context, of, by, what string) {
-	if err := status.AddAct(ctx, t.redis, of, by, what); err != nil {
-		t.log.WarnContext(ctx, "action not recorded", "error", err)
-	}
-}
-
 type pauseCommand struct{ manyRuns }
 
 func (c *pauseCommand) Run(ctx context.Context, t *tool) error {
-	return t.change(ctx, c.manyRuns, "pause", status.Pause)
+	return t.change(ctx, c.manyRuns, status.Pause)
 }
 
 type resumeCommand struct{ manyRuns }
 
 func (c *resumeCommand) Run(ctx context.Context, t *tool) error {
-	return t.change(ctx, c.manyRuns, "resume", status.Resume)
+	return t.change(ctx, c.manyRuns, status.Resume)
 }
 
 type cancelCommand struct{ manyRuns }
@@ -85,7 +78,7 @@ Example:
 }
 
 func (c *cancelCommand) Run(ctx context.Context, t *tool) error {
-	return t.change(ctx, c.manyRuns, "cancel", status.Cancel)
+	return t.change(ctx, c.manyRuns, status.Cancel)
 }
 
 type deleteCommand struct{ oneRun }
@@ -111,6 +104,7 @@ func (c *deleteCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
+	t.author(whoAmI()).Record(ctx, activity.OfRun(r.Tenant, r.ID, activity.Deleted, ""))
 	if t.JSON {
 		return t.printJSON(status.RunOf(r))
 	}

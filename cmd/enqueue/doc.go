@@ -9,6 +9,7 @@
 //
 //	main.go       the process: signals and exit
 //	run.go        the commands
+//	activity.go   activity
 //	link.go       domains link, and the page that links open
 //	serve.go      the intake over HTTP; new entries of the access file
 //	kinds.go      domains verify and update, clients remove, templates create

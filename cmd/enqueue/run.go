@@ -62,7 +62,8 @@ type grammar struct {
 		Stop  stopCommand       `cmd:"" help:"Stop a tenant: send no PATCH, POST or DELETE until it is started again."`
 		Start startCommand      `cmd:"" help:"Start a stopped tenant."`
 	} `cmd:"" help:"Show, stop and start tenants."`
-	Access struct {
+	Activity activityCommand `cmd:"" help:"Print what happened to tenants, runs and domains, and who did it."`
+	Access   struct {
 		New accessCommand `cmd:"" help:"Print a new token, and its entry for the access file."`
 	} `cmd:"" help:"Give people and programs access to the pages and the intake."`
 	cli.Manual

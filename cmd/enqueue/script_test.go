@@ -298,8 +298,9 @@ func announce(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "announce TENANT GIVE-UP")
 	giveUp, err := time.ParseDuration(args[1])
 	ts.Check(err)
-	ts.Check(tenant.Announce(context.Background(), of(ts).client,
-		tenant.Announced{Tenant: args[0], Rate: "2/s", GiveUp: giveUp}))
+	_, err = tenant.Announce(context.Background(), of(ts).client,
+		tenant.Announced{Tenant: args[0], Rate: "2/s", GiveUp: giveUp})
+	ts.Check(err)
 }
 
 // announceSettings announces settings, given as JSON.
@@ -307,7 +308,8 @@ func announceSettings(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "settings JSON")
 	var s tenant.Announced
 	ts.Check(json.Unmarshal([]byte(args[0]), &s))
-	ts.Check(tenant.Announce(context.Background(), of(ts).client, s))
+	_, err := tenant.Announce(context.Background(), of(ts).client, s)
+	ts.Check(err)
 }
 
 // half creates a run in the core whose rows are never staged.

@@ -5,15 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/user"
 	"slices"
+	"strings"
 	"time"
 
+	"orgops/internal/activity"
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/meters"
-	"orgops/internal/pace"
 	"orgops/internal/status"
 	"orgops/internal/tenant"
 	"orgops/tasks"
@@ -117,10 +116,12 @@ func (t *tool) printDetails(ctx context.Context, one status.Tenant, settings ten
 			table.Line("worker", status.WorkerText(s, time.Now()))
 		}
 	}
-	for _, act := range one.Acts {
-		table.Line("act", act.String())
+	last, _, noActivity := activity.Page(ctx, t.redis, activity.Query{Tenants: []string{one.Name}, Limit: 10})
+	for _, e := range last {
+		table.Line("activity", strings.Join([]string{status.Stamp(e.At), e.Who(), string(e.Action),
+			status.Shown(strings.TrimSpace(e.Run + " " + e.Domain)), status.Whole(e.Result)}, " "))
 	}
-	return errors.Join(noRate, noHour, table.Flush())
+	return errors.Join(noRate, noHour, noActivity, table.Flush())
 }
 
 type stopCommand struct {
@@ -146,12 +147,10 @@ func (c *stopCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectTo(ctx, c.Tenant, c.NoWorkerYet); err != nil {
 		return err
 	}
-	by := cmp.Or(c.By, whoAmI())
-	stop, err := t.limiter(c.Tenant).Stop(ctx, by, c.Reason)
+	stop, err := status.StopTenant(ctx, t.author(cmp.Or(c.By, whoAmI())), c.Tenant, c.Reason)
 	if err != nil {
 		return err
 	}
-	t.addAct(ctx, "tenant "+c.Tenant, by, "stop")
 	return t.printTenant(ctx, c.Tenant, stop.String())
 }
 
@@ -169,11 +168,10 @@ func (c *startCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectTo(ctx, c.Tenant, true); err != nil {
 		return err
 	}
-	stop, err := t.limiter(c.Tenant).Start(ctx)
+	stop, err := status.StartTenant(ctx, t.author(whoAmI()), c.Tenant)
 	if err != nil {
 		return err
 	}
-	t.addAct(ctx, "tenant "+c.Tenant, whoAmI(), "start")
 	effect := "was not stopped"
 	if stop != nil {
 		effect = "started; it was " + stop.String()
@@ -231,10 +229,6 @@ func (t *tool) announced(ctx context.Context, name string) (settings tenant.Anno
 	return tenant.ReadAnnounced(ctx, t.redis, name)
 }
 
-func (t *tool) limiter(name string) *pace.Limiter {
-	return pace.New(pace.Config{Redis: t.redis, Tenant: name})
-}
-
 // printTenant prints the effect on the tenant, or with --json its state.
 func (t *tool) printTenant(ctx context.Context, name, effect string) error {
 	if t.JSON {
@@ -250,17 +244,4 @@ func (t *tool) printTenant(ctx context.Context, name, effect string) error {
 	}
 	_, err := fmt.Fprintf(t.Stdout, "tenant %s: %s\n", name, effect)
 	return err
-}
-
-// whoAmI returns user@host of this process.
-func whoAmI() string {
-	name := "unknown user"
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		return name
-	}
-	return name + "@" + host
 }

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/user"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/activity"
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
@@ -77,7 +80,7 @@ func (t *tool) connectToSubmit(ctx context.Context) error {
 // intake returns the intake. Call it after connect.
 func (t *tool) intake() intake.Intake {
 	i := intake.New(t.redis, t.ledger)
-	i.Traceparent = t.traces.Submission
+	i.Traceparent, i.By = t.traces.Submission, t.author(whoAmI())
 	return i
 }
 
@@ -118,3 +121,21 @@ func (t *tool) print(v interface{ Write(io.Writer) error }) error {
 
 // printJSON writes v to stdout as one line.
 func (t *tool) printJSON(v any) error { return cli.WriteJSON(t.Stdout, v) }
+
+// author returns the author of the actions of this command, whose name nobody has proven.
+func (t *tool) author(name string) activity.Author {
+	return activity.Author{Redis: t.redis, Logger: t.log, Name: name, Claimed: true}
+}
+
+// whoAmI returns user@host of this process.
+func whoAmI() string {
+	name := "unknown user"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return name
+	}
+	return name + "@" + host
+}

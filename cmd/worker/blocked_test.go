@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"orgops/internal/activity"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
@@ -65,6 +66,15 @@ func TestBlockedForTheFleet(t *testing.T) {
 				return true
 			})
 			d.well("updates", rows)
+			counts := map[activity.Action]int{}
+			q := activity.Query{Tenants: []string{tasks.DefaultTenant}, Limit: 100}
+			all, _, err := activity.Page(t.Context(), d.redis, q)
+			for _, e := range all {
+				counts[e.Action]++
+			}
+			if n := counts["blocked"]; n == 0 || n != counts["unblocked"] || tc.fault.Status == 403 && n != 1 || err != nil {
+				t.Errorf("activity %v, %v; want a block of the fleet, and its end, once", counts, err)
+			}
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"orgops/dnscheck"
+	"orgops/internal/activity"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/events"
@@ -21,6 +22,7 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/queues"
 	"orgops/internal/scan"
+	"orgops/internal/status"
 	"orgops/internal/sweep"
 	"orgops/internal/workers"
 	"orgops/tasks"
@@ -51,7 +53,7 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (*execution, 
 		Kinds: handlers.Released(t.MaxClientsPerRequest), Pace: t.limiter.State, Rate: perSecond(t.Limit), Logger: w.logger,
 		Ahead: func() time.Duration { return t.limiter.Ahead(context.Background()) },
 		Ended: func(ctx context.Context, run ledger.Run) error {
-			return afterEnd(ctx, states, notifier, run)
+			return afterEnd(ctx, states, notifier, w.author("worker"), run)
 		},
 		Enqueued: func() { w.queues.Wake(queue) },
 	})
@@ -117,7 +119,7 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 		handlers.Revoke: handlers.NewRevoke(handlers.RevokeConfig{
 			API: api, DNS: revokeDNS{dns, observedDNS{t.disprover, w, t.Name}}, States: states, Rules: t.Rules,
 			Places: handlers.NewPlaces(revokeConcurrency, 0), NoServers: t.OnLoopback() && t.Mode == dnscheck.ModeResolvers,
-			RequestTimeout: timeout, Logger: logger,
+			RequestTimeout: timeout, Logger: logger, By: w.author("worker"),
 		}),
 	}
 	maps.Copy(all, scan.Handlers(api, states.Store, logger))
@@ -208,12 +210,14 @@ func (w *worker) endSession() {
 	}
 }
 
-// afterEnd stores the summary of a complete sweep, and notifies that a run has ended, unless lists
-// leave it out. To repeat it is harmless.
-func afterEnd(ctx context.Context, states *sweep.States, notifier events.Notifier, run ledger.Run) error {
+// afterEnd stores the summary of a complete sweep, and notifies and records that a run has ended,
+// unless lists leave it out. To repeat it is harmless.
+func afterEnd(ctx context.Context, states *sweep.States, notifier events.Notifier, by activity.Author,
+	run ledger.Run) error {
 	if run.Single {
 		return nil
 	}
+	e := activity.OfRun(run.Tenant, run.ID, activity.Ended, status.Counts(run))
 	if run.Kind == handlers.Recheck && run.Scan != nil && !run.Cancelled {
 		var progress sweep.Progress
 		if err := json.Unmarshal(run.Scan.Progress, &progress); err != nil {
@@ -222,8 +226,16 @@ func afterEnd(ctx context.Context, states *sweep.States, notifier events.Notifie
 		if err := states.Conclude(ctx, string(run.ID), progress); err != nil {
 			return err
 		}
+		if s, _, err := states.Summary(ctx); err == nil && s.Run == string(run.ID) {
+			e.Action = activity.SweepCompleted
+			e.Result = fmt.Sprintf("%d domains, %d lost, %d unknown", s.Domains(), s.Lost, s.Unknown)
+		}
 	}
-	return notifier.Notify(ctx, endOf(run))
+	err := notifier.Notify(ctx, endOf(run))
+	if err == nil {
+		by.Record(ctx, e)
+	}
+	return err
 }
 
 // endOf returns the event of the end of a run.

@@ -10,6 +10,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/activity"
 	"orgops/internal/console"
 	"orgops/internal/deliveries"
 	"orgops/internal/health"
@@ -31,7 +32,10 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	stopping := make(chan struct{})
 	limiter := pace.New(pace.Config{Redis: w.permits, Tenant: t.Name, Limit: t.Limit, Class: classOf,
 		MaxWait: longestWait(t.Limit), Stopping: stopping, Writes: apiclient.Writes,
-		Repeats: apiclient.IsRepetition, Logger: w.logger})
+		Repeats: apiclient.IsRepetition, Logger: w.logger,
+		Changed: func(ctx context.Context, how, what string) {
+			w.author("worker").Record(ctx, activity.Entry{Tenant: t.Name, Action: activity.Action(how), Result: what})
+		}})
 	if w.settings.DebugHTTP {
 		t.Network.Exchanges = logger
 	}
@@ -172,8 +176,10 @@ func (w *worker) schedule(t tenant.Settings, logger *slog.Logger) *schedule.Sche
 	if w.settings.Drain || t.Cron.String() == "" {
 		return nil
 	}
+	in := w.intake()
+	in.By = w.author("schedule")
 	return &schedule.Scheduler{
-		Intake: w.intake(), Store: sweep.NewStore(w.redis, t.Name), Tenant: t.Name,
+		Intake: in, Store: sweep.NewStore(w.redis, t.Name), Tenant: t.Name,
 		Cron: t.Cron, Pending: t.VerifyPending, Logger: logger,
 		Ticked: func(result string) { w.metrics.SweepTick(t.Name, result) },
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"orgops/internal/activity"
 	"orgops/internal/cli"
 	"orgops/internal/console"
 	"orgops/internal/engine"
@@ -212,7 +213,11 @@ func (w *worker) announceOnce(ctx context.Context, tenants ...*served) {
 	for _, t := range tenants {
 		settings := t.Announced()
 		settings.UpdatedAt = time.Now().UTC()
-		if err := tenant.Announce(ctx, w.redis, settings); err != nil && ctx.Err() == nil {
+		changed, err := tenant.Announce(ctx, w.redis, settings)
+		if changed != "" {
+			w.author("worker").Record(ctx, activity.Entry{Tenant: t.Name, Action: activity.SettingsChanged, Result: changed})
+		}
+		if err != nil && ctx.Err() == nil {
 			w.logger.WarnContext(ctx, "announcing settings failed", "tenant", t.Name, "error", err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/activity"
 	"orgops/internal/cli"
 	"orgops/internal/console"
 	"orgops/internal/deliveries"
@@ -135,6 +136,11 @@ func (w *worker) setTenants(all []*served) {
 
 // intake returns the intake of this worker, for retries, sweeps and samples.
 func (w *worker) intake() intake.Intake { return intake.New(w.redis, w.ledger) }
+
+// author returns the author of what happens without a person.
+func (w *worker) author(name string) activity.Author {
+	return activity.Author{Redis: w.permits, Logger: w.logger, Name: name} // its commands end with their contexts
+}
 
 // served is a tenant of this worker. It is started and stopped once: with other settings the
 // tenant is another one.

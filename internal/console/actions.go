@@ -12,9 +12,9 @@ import (
 	"strconv"
 	"time"
 
+	"orgops/internal/activity"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/pace"
 	"orgops/internal/status"
 	"orgops/tasks"
 )
@@ -54,8 +54,6 @@ type result struct {
 	text string
 	path string // of the page that shows it
 	err  error
-	// acted reports whether the action has recorded what it did.
-	acted bool
 }
 
 // carryOut executes an action on a run or tenant, and redirects the browser to its result. A
@@ -78,9 +76,6 @@ func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path
 			log.WarnContext(ctx, "operator action failed", "error", c.err)
 		} else {
 			log.InfoContext(ctx, "operator action done", "result", c.text)
-			if !c.acted {
-				s.record(ctx, to, action)
-			}
 		}
 		done <- c
 	}()
@@ -102,13 +97,6 @@ func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path
 	}
 }
 
-// record stores what the user did to a run or tenant.
-func (s *site) record(ctx context.Context, to, what string) {
-	if err := status.AddAct(ctx, s.Redis, to, userOf(ctx), what); err != nil {
-		s.Logger.WarnContext(ctx, "operator action not recorded", "of", to, "error", err)
-	}
-}
-
 // whole executes an action, and turns a panic, which would end the worker, into an error.
 func whole(ctx context.Context, log *slog.Logger, do func(context.Context) result) (c result) {
 	defer func() {
@@ -118,6 +106,11 @@ func whole(ctx context.Context, log *slog.Logger, do func(context.Context) resul
 		}
 	}()
 	return do(ctx)
+}
+
+// author returns the author of the actions of a request's user, who may have given a reason.
+func (s *site) author(ctx context.Context, reason string) activity.Author {
+	return activity.Author{Redis: s.Redis, Logger: s.Logger, Name: userOf(ctx), Reason: reason}
 }
 
 // runAction is an action on a run, with the form of the request.
@@ -130,9 +123,9 @@ var runActions = map[string]runAction{
 }
 
 // byCommand returns an action that is also a command.
-func byCommand(do func(ctx context.Context, l *ledger.Ledger, run ledger.Run) (effect string, err error)) runAction {
-	return func(s *site, ctx context.Context, run ledger.Run, _ url.Values) result {
-		effect, err := do(ctx, s.Ledger, run)
+func byCommand(do func(context.Context, activity.Author, *ledger.Ledger, ledger.Run) (string, error)) runAction {
+	return func(s *site, ctx context.Context, run ledger.Run, form url.Values) result {
+		effect, err := do(ctx, s.author(ctx, field(form, "reason")), s.Ledger, run)
 		return result{text: "run " + string(run.ID) + ": " + effect, err: err}
 	}
 }
@@ -148,7 +141,7 @@ func (s *site) toRun(action string, do runAction) http.HandlerFunc {
 			s.lead(w, r, path, "Not done: "+printable(err.Error()), true)
 			return
 		}
-		s.carryOut(w, r, action, status.ActsOf(run), path,
+		s.carryOut(w, r, action, "run "+string(run.Tenant)+"/"+string(run.ID), path,
 			func(ctx context.Context) result { return do(s, ctx, run, r.PostForm) })
 	}
 }
@@ -191,7 +184,9 @@ func (s *site) retry(ctx context.Context, run ledger.Run, form url.Values) resul
 	}
 	child := ""
 	o.Created = func(r ledger.Run) { child = string(r.ID) }
-	sub, err := s.Intake.Retry(ctx, run, o)
+	in := s.Intake
+	in.By = s.author(ctx, field(form, "reason"))
+	sub, err := in.Retry(ctx, run, o)
 	switch {
 	case errors.Is(err, intake.ErrNothingToRetry):
 		return result{text: err.Error()}
@@ -218,7 +213,9 @@ func (s *site) sweepNow(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.carryOut(w, r, "sweep", "tenant "+tenant, "/runs", func(ctx context.Context) result {
-		run, created, announced, err := status.SweepNow(ctx, s.Redis, s.Intake, ledger.NewRun{Tenant: ledger.Tenant(tenant)},
+		in := s.Intake
+		in.By = s.author(ctx, "")
+		run, created, announced, err := status.SweepNow(ctx, s.Redis, in, ledger.NewRun{Tenant: ledger.Tenant(tenant)},
 			organization, r.PostForm.Has("pending"))
 		switch {
 		case err != nil:
@@ -238,17 +235,16 @@ func (s *site) sweepNow(w http.ResponseWriter, r *http.Request) {
 // stopTenant stops a tenant: POST /tenants/stop. It takes two seconds, after which the stop is
 // effective.
 func (s *site) stopTenant(w http.ResponseWriter, r *http.Request) {
-	by := userOf(r.Context())
-	s.toTenant(w, r, "stop", func(ctx context.Context, l *pace.Limiter) result {
-		stop, err := l.Stop(ctx, by, field(r.PostForm, "reason"))
+	s.toTenant(w, r, "stop", func(ctx context.Context, tenant string) result {
+		stop, err := status.StopTenant(ctx, s.author(ctx, ""), tenant, field(r.PostForm, "reason"))
 		return result{text: "The tenant is " + stop.String() + ". Nothing is changed there until it is started.", err: err}
 	})
 }
 
 // startTenant ends the stop of a tenant: POST /tenants/start.
 func (s *site) startTenant(w http.ResponseWriter, r *http.Request) {
-	s.toTenant(w, r, "start", func(ctx context.Context, l *pace.Limiter) result {
-		stop, err := l.Start(ctx)
+	s.toTenant(w, r, "start", func(ctx context.Context, tenant string) result {
+		stop, err := status.StartTenant(ctx, s.author(ctx, ""), tenant)
 		if err == nil && stop == nil {
 			return result{text: "The tenant was not stopped."}
 		}
@@ -258,13 +254,13 @@ func (s *site) startTenant(w http.ResponseWriter, r *http.Request) {
 
 // toTenant executes an action on the tenant of the form.
 func (s *site) toTenant(w http.ResponseWriter, r *http.Request, action string,
-	do func(context.Context, *pace.Limiter) result) {
+	do func(context.Context, string) result) {
 	tenant := field(r.PostForm, "tenant")
 	if err := checkTenant(r.Context(), tenant); err != nil {
 		s.lead(w, r, tenantsPath(""), "Not done: "+err.Error(), true)
 		return
 	}
 	s.carryOut(w, r, action, "tenant "+tenant, tenantsPath(tenant), func(ctx context.Context) result {
-		return do(ctx, pace.New(pace.Config{Redis: s.Redis, Tenant: tenant}))
+		return do(ctx, tenant)
 	})
 }

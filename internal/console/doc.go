@@ -12,6 +12,7 @@
 //	domain_check.go   checks a domain now
 //	domain_find.go    finds the domain that a request names
 //	domain_record.go  reads domains from the API, at a bounded rate
+//	activity.go       the page of what happened to tenants
 //	tenants.go        the page of tenants
 //	plots.go          plots of the last hour and day
 //	webhooks.go       webhook endpoints, and what was given up sent again
@@ -19,8 +20,8 @@
 //	actions.go        cancel, retry, and the other actions
 //	failed.go         the failed rows of a run, as a file
 //	runs.go           the page of all runs, and a run as pages show it
-//	attention.go      workers, tenants, and the warnings about them
 //	waiting.go        the open work, for the bar of asynqmon
+//	attention.go      workers, tenants, and the warnings about them
 //	monitor.go        asynqmon
 //	payload.go        tasks of asynqmon
 //	site.go           common to all pages: the layout, time limits, errors, forms

@@ -27,6 +27,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/activity"
 	"orgops/internal/console"
 	"orgops/internal/engine"
 	"orgops/internal/health"
@@ -35,7 +36,6 @@ import (
 	"orgops/internal/ledgertest"
 	"orgops/internal/pace"
 	"orgops/internal/sandbox"
-	"orgops/internal/status"
 	"orgops/internal/tenant"
 	"orgops/internal/web"
 	"orgops/internal/webhooks"
@@ -592,9 +592,9 @@ func TestMonitorWrites(t *testing.T) {
 				t.Errorf("paused %v, pending %d, archived %d; want %v, %d, %d", info.Paused, info.Pending, info.Archived,
 					c.paused, c.pending, c.archived)
 			}
-			acts, err := status.Acts(t.Context(), s.rdb, "tenant acme", time.Time{})
-			if kept := len(acts) == 1; err != nil || kept != (c.want < 300) {
-				t.Errorf("acts on the tenant: %v, %v", acts, err)
+			all, _, err := activity.Page(t.Context(), s.rdb, activity.Query{Tenants: []string{"acme"}, Limit: 10})
+			if recorded := len(all) == 1; err != nil || recorded != (c.want < 300) {
+				t.Errorf("activity of the tenant: %v, %v", all, err)
 			}
 			if told := strings.Contains(s.log.String(), "queue changed by hand"); told != (c.want < 300) {
 				t.Errorf("log: %s", s.log)

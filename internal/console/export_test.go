@@ -17,6 +17,7 @@ var PageData = map[string]any{
 	"problem": "", "overview": overviewPage{},
 	"runs": runsPage{}, "run": runPage{}, "domains": domainPage{}, "tenants": tenantsPage{},
 	"search": searchPage{}, "selection": selectionPage{},
+	"activity": activityPage{},
 }
 
 // PageOf returns the data of a page and of its layout.

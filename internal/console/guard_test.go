@@ -61,6 +61,7 @@ func TestRolesOfRoutes(t *testing.T) {
 		"POST /sweeps":                "operator",
 		"GET /monitor/orgops/waiting": readers,
 		"/monitor/":                   readers,
+		"GET /activity":               readers,
 		"GET /search":                 all,
 		"GET /selection":              "operator",
 		"POST /selection":             "operator",
@@ -206,13 +207,13 @@ func TestActionsNameTheUser(t *testing.T) {
 		}
 	}
 	page := plain(do(d.pages, http.MethodGet, "/runs/a", nil, basic(tokens["ada"])).Body.String())
-	if _, acts, _ := strings.Cut(page, "Who did what"); !strings.Contains(acts, " UTC ada: cancel") {
+	if _, acts, _ := strings.Cut(page, "Time line"); !strings.Contains(acts, " UTC cancelled by ada") {
 		t.Errorf("the page of the run does not say who cancelled it: %s", page)
 	}
 	do(d.pages, http.MethodPost, "/tenants/stop", url.Values{"tenant": {"default"}}, basic(tokens["ada"]))
-	page = plain(do(d.pages, http.MethodGet, "/tenants", nil, basic(tokens["ada"])).Body.String())
-	if _, acts, _ := strings.Cut(page, "Who did what"); !strings.Contains(acts, " UTC ada: stop") {
-		t.Errorf("the page of the tenant does not say who stopped it: %s", page)
+	page = plain(do(d.pages, http.MethodGet, "/activity", nil, basic(tokens["ada"])).Body.String())
+	if !strings.Contains(page, "default ada stopped") {
+		t.Errorf("the activity does not say who stopped the tenant: %s", page)
 	}
 	log.Reset()
 	do(d.pages, http.MethodPost, "/monitor/api/queues/x%0aevil:pause", nil, basic(tokens["ada"]))

@@ -17,7 +17,7 @@ import (
 	"github.com/hibiken/asynqmon"
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/status"
+	"orgops/internal/activity"
 	"orgops/internal/web"
 	"orgops/tasks"
 )
@@ -245,10 +245,9 @@ func (m *monitor) mayWrite(w http.ResponseWriter, r *http.Request) bool {
 		printable(r.URL.Path), "tasks", printable(strings.Join(chosen.IDs, " ")))
 	act := strings.TrimPrefix(r.URL.Path, monitorRoot+"/api/queues/")
 	if tenant, _, _ := strings.Cut(act, "."); tasks.CheckTenant(tenant) == nil {
-		what := r.Method + " queue " + printable(act)
-		if err := status.AddAct(r.Context(), m.redis, "tenant "+tenant, userOf(r.Context()), what); err != nil {
-			m.logger.WarnContext(r.Context(), "operator action not recorded", "error", err)
-		}
+		by := activity.Author{Redis: m.redis, Logger: m.logger, Name: userOf(r.Context())}
+		by.Record(r.Context(), activity.Entry{Tenant: tenant, Action: activity.QueueChanged,
+			Result: r.Method + " " + printable(act)})
 	}
 	return true
 }

@@ -46,6 +46,7 @@ func routes(cfg Config) []web.Route {
 		{Pattern: "GET /search", Roles: all, Serve: s.search},
 		{Pattern: "GET /selection", Roles: operators, Serve: s.page("selection", "runs", pageWithin, s.selection)},
 		{Pattern: "POST /selection", Roles: operators, Serve: s.withForm(s.actOnSelection)},
+		{Pattern: "GET /activity", Roles: readers, Serve: s.page("activity", "activity", pageWithin, s.activity)},
 		{Pattern: "GET /runs", Roles: readers, Serve: s.page("runs", "runs", pageWithin, s.runs)},
 		{Pattern: "GET /runs/{id}", Roles: readers, Serve: s.page("run", "runs", pageWithin, s.run)},
 		{Pattern: "GET /runs/{id}/failed", Roles: readers, Serve: s.failed},
@@ -120,7 +121,8 @@ func newSite(cfg Config) *site {
 		"join":    strings.Join,
 		"skipped": status.SkippedTick, "rulesText": status.RulesText,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html", "templates/plots.html"))
-	for _, name := range []string{"problem", "overview", "runs", "run", "domains", "tenants", "search", "selection"} {
+	for _, name := range []string{"problem", "overview", "runs", "run", "domains", "tenants", "search", "selection",
+		"activity"} {
 		s.pages[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name+".html"))
 	}
 	return s

@@ -53,7 +53,7 @@ func newDesk(t *testing.T) *desk {
 	d := &desk{t: t, rdb: rdb, ledger: ledger.New(rdb), inspector: asynq.NewInspectorFromRedisClient(rdb),
 		log: &logtest.Buffer{}}
 	d.taker = intake.New(rdb, d.ledger)
-	if err := tenant.Announce(t.Context(), rdb, tenant.Announced{Tenant: "default", Rate: "10/s", Burst: 10,
+	if _, err := tenant.Announce(t.Context(), rdb, tenant.Announced{Tenant: "default", Rate: "10/s", Burst: 10,
 		MaxClientsPerRequest: 100}); err != nil {
 		t.Fatal(err)
 	}

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"orgops/internal/activity"
 	"orgops/internal/console"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
-	"orgops/internal/status"
 	"orgops/internal/web"
 	"orgops/tasks"
 )
@@ -164,12 +164,10 @@ func TestSelection(t *testing.T) {
 	if !d.run("nightly").Paused || d.run("theirs").Paused {
 		t.Error("not the chosen run is paused, or one of another tenant")
 	}
-	acts, err := status.Acts(t.Context(), d.rdb, status.ActsOf(d.run("nightly")), time.Time{})
-	if err != nil || len(acts) != 1 || acts[0].By != "olga" || acts[0].What != "pause: ticket 4711" {
+	acts, _, err := activity.Page(t.Context(), d.rdb, activity.Query{Tenants: []string{"default"}, Run: "nightly",
+		Action: activity.Paused, Limit: 9})
+	if err != nil || len(acts) != 1 || acts[0].By != "olga" || acts[0].Result != "ticket 4711" {
 		t.Errorf("history %+v, %v", acts, err)
-	}
-	if keys := d.rdb.Keys(t.Context(), "*acts:*several*").Val(); len(keys) > 0 {
-		t.Errorf("keys %q", keys)
 	}
 
 	form = url.Values{"action": {"retry"}, "run": {"default/failed"}, "reason": {"fixed"}}

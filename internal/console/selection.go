@@ -92,15 +92,13 @@ func (s *site) actOnSelection(w http.ResponseWriter, r *http.Request) {
 	s.carryOut(w, r, action, "several runs", "/runs", func(ctx context.Context) result {
 		p, failed := s.choose(ctx, action, r.PostForm["run"]), []string(nil)
 		for _, run := range p.Runs {
-			form := url.Values{}
+			form := url.Values{"reason": {reason}}
 			for outcome := range offersOf(run).Retry {
 				form.Add("outcome", string(outcome))
 			}
 			if err := do(s, ctx, run, form).err; err != nil {
 				failed = append(failed, "run "+string(run.ID)+": "+err.Error())
-				continue
 			}
-			s.record(ctx, status.ActsOf(run), action+": "+reason)
 		}
 		effects := []string{fmt.Sprintf("%s: done for %s.", action, plural(int64(len(p.Runs)-len(failed)), "run", "runs"))}
 		for why, names := range p.LeftOut {
@@ -110,6 +108,6 @@ func (s *site) actOnSelection(w http.ResponseWriter, r *http.Request) {
 		if n := len(failed); n > 0 {
 			return result{err: fmt.Errorf("%s Failed: %d: %s", text, n, strings.Join(failed[:min(n, mostHits)], "; "))}
 		}
-		return result{text: text, acted: true}
+		return result{text: text}
 	})
 }

@@ -53,7 +53,7 @@ type fleet struct {
 // page is a page with the data of the layout around it.
 type page struct {
 	Title   string
-	Section string // of the navigation: overview, runs, domains, tenants
+	Section string // of the navigation: overview, runs, domains, tenants, activity
 	User    web.User
 	SignOut string // address at the proxy; empty: there is none
 	Version string

@@ -261,7 +261,7 @@ func TestChecksAreLimited(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := domainWorld(t)
-			if err := tenant.Announce(t.Context(), w.rdb, tenant.Announced{Tenant: "acme", Rate: c.rate}); err != nil {
+			if _, err := tenant.Announce(t.Context(), w.rdb, tenant.Announced{Tenant: "acme", Rate: c.rate}); err != nil {
 				t.Fatal(err)
 			}
 			var all [][3]string

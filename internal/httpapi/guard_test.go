@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"orgops/internal/activity"
 	"orgops/internal/httpapi"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
@@ -287,11 +288,13 @@ func TestScope(t *testing.T) {
 	w.do(call{method: "POST", path: "/v1/runs/" + run.Run + "/cancel", token: billing}).want(t, 200, "")
 	w.do(call{method: "POST", path: "/v1/runs/" + run.Run + "/retry", token: billing, key: "r"}).want(t, 202, "")
 	var did []string
-	acts, err := status.Acts(t.Context(), w.rdb, "run default/"+run.Run, time.Time{})
-	for _, act := range acts {
-		did = append(did, act.By+": "+act.What)
+	q := activity.Query{Tenants: []string{"default"}, Run: run.Run, Limit: 10}
+	all, _, err := activity.Page(t.Context(), w.rdb, q)
+	for _, e := range all {
+		did = append(did, e.Who()+": "+string(e.Action))
 	}
-	if diff := cmp.Diff([]string{"billing: retry", "billing: cancel"}, did); diff != "" || err != nil {
+	want := []string{"billing: retried", "billing: cancelled", "billing: submitted"}
+	if diff := cmp.Diff(want, did); diff != "" || err != nil {
 		t.Errorf("%v; who did what (-want +got):\n%s", err, diff)
 	}
 }
@@ -302,7 +305,8 @@ func TestSubmittersSeeNoOperators(t *testing.T) {
 	w := newWorld(t)
 	const operator = "olga@desk"
 	run := w.submit("k", rows(1)).Run
-	if err := status.AddAct(t.Context(), w.rdb, "run default/"+run, operator, "pause"); err != nil {
+	by := activity.Author{Redis: w.rdb, Name: operator}
+	if _, err := status.Pause(t.Context(), by, w.ledger, w.sealed(run)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pace.New(pace.Config{Redis: w.rdb, Tenant: "default"}).Stop(t.Context(), operator,
@@ -322,8 +326,8 @@ func TestSubmittersSeeNoOperators(t *testing.T) {
 		}
 	}
 	details, err := status.DetailsOf(t.Context(), w.rdb, w.ledger, w.sealed(run), 1)
-	if err != nil || len(details.Acts) != 2 || details.Acts[1].By != operator {
-		t.Errorf("operators see %+v, %v; want %s among the acts", details.Acts, err, operator)
+	if err != nil || len(details.Activity) != 3 || details.Activity[1].By != operator {
+		t.Errorf("operators see %+v, %v; want %s in the activity", details.Activity, err, operator)
 	}
 }
 

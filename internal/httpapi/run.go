@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"orgops/internal/activity"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
@@ -56,22 +57,15 @@ func (s *Server) show(w http.ResponseWriter, _ *http.Request, run ledger.Run) er
 func (s *Server) cancel(w http.ResponseWriter, r *http.Request, run ledger.Run) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
 	defer cancel()
-	if err := s.cfg.Ledger.Cancel(ctx, run.Tenant, run.ID); err != nil && !errors.Is(err, ledger.ErrEnded) {
+	by := activity.Author{Redis: s.cfg.Redis, Logger: s.log, Name: callerOf(ctx).Name}
+	if _, err := status.Cancel(ctx, by, s.cfg.Ledger, run); err != nil {
 		return err
 	}
-	s.addAct(ctx, run, "cancel")
 	run, err := s.own(ctx, string(run.ID))
 	if err != nil {
 		return err
 	}
 	return s.show(w, r, run)
-}
-
-// addAct stores what the caller did to a run.
-func (s *Server) addAct(ctx context.Context, run ledger.Run, what string) {
-	if err := status.AddAct(ctx, s.cfg.Redis, status.ActsOf(run), callerOf(ctx).Name, what); err != nil {
-		s.log.WarnContext(ctx, "action not recorded", "run", run.ID, "error", err)
-	}
 }
 
 // Sizes of a page of the list.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/activity"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
@@ -67,8 +68,9 @@ func (s *Server) takePlace() (*place, error) {
 
 // intake returns an intake that counts the caller's rows, and frees the place when the rows are
 // committed: to read them back takes two seconds, for which others need not wait.
-func (s *Server) intake(p *place, caller web.User) intake.Intake {
-	i := s.cfg.Intake
+func (s *Server) intake(ctx context.Context, p *place) intake.Intake {
+	i, caller := s.cfg.Intake, callerOf(ctx)
+	i.By = activity.Author{Redis: s.cfg.Redis, Logger: s.log, Name: caller.Name}
 	if caller.RowsADay > 0 {
 		i.Admit = func(ctx context.Context, run ledger.RunID, rows int64) error {
 			return s.countRows(ctx, caller, run, rows)
@@ -97,7 +99,7 @@ func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, p *p
 		return &ledger.MismatchError{Run: o.run.ID, Member: ledger.MemberTenant, Have: string(before.Tenant),
 			Want: string(o.run.Tenant)}
 	}
-	submitted, err := s.intake(p, callerOf(ctx)).Submit(ctx, o.input, o.run)
+	submitted, err := s.intake(ctx, p).Submit(ctx, o.input, o.run)
 	if err != nil {
 		return err
 	}
@@ -180,7 +182,7 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent ledger.Run
 	defer p.free()
 	// The connection is read until the answer, to find out when the client closes it.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.limits.Upload))
-	sub, err := s.intake(p, callerOf(ctx)).Retry(s.traced(ctx, r), parent, options)
+	sub, err := s.intake(ctx, p).Retry(s.traced(ctx, r), parent, options)
 	switch {
 	case err == nil, errors.Is(err, intake.ErrCancelled): // by the caller, and returned as it is
 	case p.committed: // and not read back: the same request stores again the rows that Redis has lost
@@ -192,7 +194,6 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent ledger.Run
 	if err != nil {
 		return err
 	}
-	s.addAct(ctx, parent, "retry")
 	s.log.InfoContext(ctx, "failed rows submitted again", "run", run.ID, "parent", parent.ID, "caller", run.Caller, "rows",
 		sub.Rows, "tasks", sub.Tasks)
 	answerRun(w, run, status.RunOf(run))

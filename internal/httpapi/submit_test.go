@@ -310,7 +310,7 @@ func TestDryRun(t *testing.T) {
 
 func TestGiveUp(t *testing.T) {
 	w := newWorld(t)
-	if err := tenant.Announce(t.Context(), w.rdb, tenant.Announced{Tenant: "default", Rate: "2/s",
+	if _, err := tenant.Announce(t.Context(), w.rdb, tenant.Announced{Tenant: "default", Rate: "2/s",
 		GiveUp: 5 * time.Hour}); err != nil {
 		t.Fatal(err)
 	}

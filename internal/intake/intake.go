@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/activity"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
@@ -31,6 +32,8 @@ type Intake struct {
 	Committed func()
 	// Traceparent returns the W3C traceparent of a context, or "". nil: there is none.
 	Traceparent func(context.Context) string
+	// By records what is submitted. The zero Author records nothing.
+	By activity.Author
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"orgops/internal/activity"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/tasks"
@@ -135,6 +136,9 @@ func (i Intake) Retry(ctx context.Context, parent ledger.Run, o RetryOptions) (S
 	err = i.stageChosen(ctx, from, rows, o, s)
 	if err == nil {
 		err = s.commit(ctx)
+	}
+	if err == nil && !s.complete {
+		i.By.Record(ctx, activity.OfRun(parent.Tenant, parent.ID, activity.Retried, "as run "+string(run.ID)))
 	}
 	if err != nil {
 		return Submitted{Run: run}, i.whyNot(ctx, run.Tenant, run.ID, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"orgops/internal/activity"
 	"orgops/internal/ledger"
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
@@ -23,7 +24,7 @@ func (i Intake) BeginPending(ctx context.Context, organization string,
 	}
 	n.Kind = tasks.TypeVerify
 	n.Format, n.Digest, n.Scan = FormatJSONL, digestOf("pending domains of %q", organization), progress
-	return i.createScan(ctx, n)
+	return i.createScan(ctx, n, activity.Submitted)
 }
 
 // sweepKeepFor is how long a sweep's run is kept after its end: one of 200,000 domains
@@ -48,16 +49,18 @@ func (i Intake) BeginSweep(ctx context.Context, n ledger.NewRun,
 	n.Kind = tasks.TypeRecheck
 	n.Format, n.KeepFor, n.Scan = FormatJSONL, sweepKeepFor, progress
 	n.Digest = digestOf("sweep of %q, pending ones too: %t", o.Organization, o.Pending)
-	return i.createScan(ctx, n)
+	return i.createScan(ctx, n, activity.SweepStarted)
 }
 
 // createScan creates a run whose rows a scan finds, or returns the one that exists. If its
 // Redis may lose the writes of its last second it creates the run again two seconds later.
-func (i Intake) createScan(ctx context.Context, n ledger.NewRun) (run ledger.Run, created bool, err error) {
+func (i Intake) createScan(ctx context.Context, n ledger.NewRun,
+	action activity.Action) (run ledger.Run, created bool, err error) {
 	if run, created, err = i.create(ctx, n); err != nil || !created {
 		return run, created, err
 	}
 	i.committed()
+	i.By.Record(ctx, activity.OfRun(n.Tenant, n.ID, action, ""))
 	if may, err := i.mayBeLost(ctx); !may {
 		return run, true, err
 	}

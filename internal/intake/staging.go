@@ -2,7 +2,9 @@ package intake
 
 import (
 	"context"
+	"fmt"
 
+	"orgops/internal/activity"
 	"orgops/internal/ledger"
 	"orgops/tasks"
 )
@@ -130,6 +132,8 @@ func (s *staging) commit(ctx context.Context) (err error) {
 	}
 	if _, err = s.stager.Commit(ctx); err == nil && !s.complete {
 		s.intake.committed()
+		what := fmt.Sprintf("%s, rows: %d", s.requests.kind.Name, s.rows)
+		s.intake.By.Record(ctx, activity.OfRun(s.tenant, s.id, activity.Submitted, what))
 	}
 	return err
 }

@@ -54,6 +54,9 @@ type Config struct {
 	// itself with a fresh token: it may take the place of a probe that this process has
 	// under way. nil: none does.
 	Repeats func(context.Context) bool
+	// Changed is called once in the fleet with "blocked", operation and reason, and when an answer
+	// has ended that block with "unblocked" and the operation. nil: not called.
+	Changed func(ctx context.Context, how, what string)
 	// Logger logs pauses and blocks. nil: none.
 	Logger *slog.Logger
 }
@@ -106,6 +109,9 @@ func New(c Config) *Limiter {
 	}
 	if c.Writes == nil {
 		c.Writes = func(string) bool { return true }
+	}
+	if c.Changed == nil {
+		c.Changed = func(context.Context, string, string) {}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -412,27 +418,25 @@ func (l *Limiter) Block(ctx context.Context, operation, reason string) error {
 	}
 	l.remember(operation)
 	if fresh {
-		l.cfg.Logger.WarnContext(ctx, "operation blocked", "operation", operation, "reason",
-			untrusted.Plain(reason, maxReason))
+		reason = untrusted.Plain(reason, maxReason)
+		l.cfg.Logger.WarnContext(ctx, "operation blocked", "operation", operation, "reason", reason)
+		l.cfg.Changed(ctx, "blocked", operation+": "+reason)
 	}
 	return nil
 }
 
 func (l *Limiter) clear(ctx context.Context, operation string) {
-	fields := l.recall(operation, All)
-	if len(fields) == 0 {
-		return
-	}
-	own, cancel := l.detached(ctx)
-	defer cancel()
-	n, err := l.cfg.Redis.HDel(own, l.key, fields...).Result()
-	if err != nil {
-		l.remember(operation, All) // the next success tries again
-		l.cfg.Logger.ErrorContext(ctx, "clearing a block failed", "operation", operation, "error", err)
-		return
-	}
-	if n > 0 {
-		l.cfg.Logger.InfoContext(ctx, "operation works again", "operation", operation)
+	for _, blocked := range l.recall(operation, All) {
+		own, cancel := l.detached(ctx)
+		n, err := l.cfg.Redis.HDel(own, l.key, blockField+blocked, sinceField+blocked).Result()
+		cancel()
+		if err != nil {
+			l.remember(blocked) // the next success tries again
+			l.cfg.Logger.ErrorContext(ctx, "clearing a block failed", "operation", blocked, "error", err)
+		} else if n > 0 {
+			l.cfg.Logger.InfoContext(ctx, "operation works again", "operation", operation)
+			l.cfg.Changed(ctx, "unblocked", blocked)
+		}
 	}
 }
 
@@ -499,17 +503,17 @@ func (l *Limiter) repeatsProbe(ctx context.Context, operation string) bool {
 	return ok && time.Since(at) < repeatsWithin
 }
 
-// recall returns the fields of the recorded blocks among the operations, and clears them.
-func (l *Limiter) recall(operations ...string) (fields []string) {
+// recall returns those of the operations that are recorded as blocked, and clears them.
+func (l *Limiter) recall(operations ...string) (blocked []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, operation := range operations {
 		if l.blocked[operation] {
 			delete(l.blocked, operation)
-			fields = append(fields, blockField+operation, sinceField+operation)
+			blocked = append(blocked, operation)
 		}
 	}
-	return fields
+	return blocked
 }
 
 // detached returns ctx without its end but with a timeout.

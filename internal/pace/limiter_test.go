@@ -598,8 +598,12 @@ func TestABlockIsForTheFleetUntilAProbeSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, perSecond(100, 100))
 		var log bytes.Buffer
-		a := f.process(func(c *pace.Config) { c.Logger = slog.New(slog.NewJSONHandler(&log, nil)) })
-		b, c := f.process(), f.process()
+		var changes []string // of all processes
+		changed := func(c *pace.Config) {
+			c.Changed = func(_ context.Context, how, what string) { changes = append(changes, how+" "+what) }
+		}
+		a := f.process(changed, func(c *pace.Config) { c.Logger = slog.New(slog.NewJSONHandler(&log, nil)) })
+		b, c := f.process(changed), f.process(changed)
 		const reason = "403 insufficient_scope:\x1b expected create:vdcs_templates"
 		for range 3 {
 			if err := a.Block(t.Context(), op, reason); err != nil {
@@ -651,6 +655,11 @@ func TestABlockIsForTheFleetUntilAProbeSucceeds(t *testing.T) {
 		wait(t, b, op)
 		if s, err := a.State(t.Context()); err != nil || len(s.Blocks) != 0 {
 			t.Errorf("blocks left: %v, %v", s.Blocks, err)
+		}
+		b.Answered(t.Context(), op, 204, nil) // it knows of the block too
+		once := []string{"blocked " + op + ": " + strings.ReplaceAll(reason, "\x1b", `\x1b`), "unblocked " + op}
+		if diff := cmp.Diff(once, changes); diff != "" {
+			t.Errorf("changes (-want +got):\n%s", diff)
 		}
 		if n := strings.Count(log.String(), "operation blocked"); n != 1 {
 			t.Errorf("logged %d times, want once:\n%s", n, log.String())

@@ -10,17 +10,19 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/activity"
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/pace"
 	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
 	"orgops/internal/tenant"
 	"orgops/tasks"
 )
 
-// Cancel cancels the run, and returns the effect in words.
-func Cancel(ctx context.Context, l *ledger.Ledger, run ledger.Run) (effect string, err error) {
+// Cancel cancels the run in the name of a user, and returns the effect in words.
+func Cancel(ctx context.Context, by activity.Author, l *ledger.Ledger, run ledger.Run) (effect string, err error) {
 	ended := l.Cancel(ctx, run.Tenant, run.ID)
 	if ended != nil && !errors.Is(ended, ledger.ErrEnded) {
 		return "", ended
@@ -30,6 +32,9 @@ func Cancel(ctx context.Context, l *ledger.Ledger, run ledger.Run) (effect strin
 		return "", err
 	}
 	rows := r.Counts[ledger.Cancelled] - run.Counts[ledger.Cancelled]
+	if ended == nil && run.CancelledAt.IsZero() {
+		by.Record(ctx, activity.OfRun(run.Tenant, run.ID, activity.Cancelled, fmt.Sprintf("rows that were open: %d", rows)))
+	}
 	switch {
 	case ended != nil:
 	case rows == 0 && !run.Sealed() && run.Scan == nil:
@@ -42,16 +47,19 @@ func Cancel(ctx context.Context, l *ledger.Ledger, run ledger.Run) (effect strin
 	return "nothing is left to cancel: " + State(r), nil
 }
 
-// Pause pauses the run, and returns the effect in words.
-func Pause(ctx context.Context, l *ledger.Ledger, run ledger.Run) (effect string, err error) {
+// Pause pauses the run in the name of a user, and returns the effect in words.
+func Pause(ctx context.Context, by activity.Author, l *ledger.Ledger, run ledger.Run) (effect string, err error) {
 	if err := l.Pause(ctx, run.Tenant, run.ID); err != nil {
 		return "", err
+	}
+	if !run.Paused {
+		by.Record(ctx, activity.OfRun(run.Tenant, run.ID, activity.Paused, ""))
 	}
 	return "paused; to continue: enqueue runs resume " + string(run.ID), nil
 }
 
-// Resume resumes the run, and returns the effect in words.
-func Resume(ctx context.Context, l *ledger.Ledger, run ledger.Run) (effect string, err error) {
+// Resume resumes the run in the name of a user, and returns the effect in words.
+func Resume(ctx context.Context, by activity.Author, l *ledger.Ledger, run ledger.Run) (effect string, err error) {
 	err = l.Resume(ctx, run.Tenant, run.ID)
 	switch {
 	case err != nil:
@@ -59,7 +67,26 @@ func Resume(ctx context.Context, l *ledger.Ledger, run ledger.Run) (effect strin
 	case !run.Paused:
 		return "it was not paused", nil
 	}
+	by.Record(ctx, activity.OfRun(run.Tenant, run.ID, activity.Resumed, ""))
 	return fmt.Sprintf("resumed; open rows: %d", run.Rows-run.Settled()), nil
+}
+
+// StopTenant stops a tenant in the name of a user: see [pace.Limiter.Stop].
+func StopTenant(ctx context.Context, by activity.Author, tenant, reason string) (pace.Stop, error) {
+	stop, err := pace.New(pace.Config{Redis: by.Redis, Tenant: tenant}).Stop(ctx, by.Name, reason)
+	if err == nil && stop.By == by.Name { // else an earlier stop stays
+		by.Record(ctx, activity.Entry{Tenant: tenant, Action: activity.Stopped, Result: stop.Reason})
+	}
+	return stop, err
+}
+
+// StartTenant ends the stop of a tenant in the name of a user: see [pace.Limiter.Start].
+func StartTenant(ctx context.Context, by activity.Author, tenant string) (*pace.Stop, error) {
+	stop, err := pace.New(pace.Config{Redis: by.Redis, Tenant: tenant}).Start(ctx)
+	if stop != nil {
+		by.Record(ctx, activity.Entry{Tenant: tenant, Action: activity.Started, Result: "it was " + stop.String()})
+	}
+	return stop, err
 }
 
 // RetryError adds to the error of a retry of the run how to proceed. child is the id of the

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"orgops/internal/activity"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/status"
@@ -43,12 +44,13 @@ func TestActions(t *testing.T) {
 			t.Errorf("%q, %v, want %q", got, err, want)
 		}
 	}
-	do := func(f func(context.Context, *ledger.Ledger, ledger.Run) (string, error)) (string, error) {
+	by := activity.Author{Redis: rdb, Name: "ada"}
+	do := func(f func(context.Context, activity.Author, *ledger.Ledger, ledger.Run) (string, error)) (string, error) {
 		run, err := l.Get(ctx, "default", "new")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return f(ctx, l, run)
+		return f(ctx, by, l, run)
 	}
 	got, err := do(status.Resume)
 	want(got, err, "it was not paused")

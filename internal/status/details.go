@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/activity"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 )
@@ -18,12 +20,12 @@ import (
 type RunDetails struct {
 	Run
 
-	Obstacles  []Obstacle `json:"obstacles,omitempty"`   // why no row is executed
-	Children   []Run      `json:"children,omitempty"`    // the runs that repeat rows of it
-	Acts       []Act      `json:"acts,omitempty"`        // who did what to it, the last act first
-	Waiting    *Waiting   `json:"waiting_for,omitempty"` // why its open rows wait; nil: not known
-	OpenRows   []Row      `json:"open_rows,omitempty"`   // the first of them
-	FailedRows []Row      `json:"failed_rows,omitempty"` // the first of them
+	Obstacles  []Obstacle       `json:"obstacles,omitempty"`   // why no row is executed
+	Children   []Run            `json:"children,omitempty"`    // the runs that repeat rows of it
+	Activity   []activity.Entry `json:"activity,omitempty"`    // the newest 100 entries about it, the first one first
+	Waiting    *Waiting         `json:"waiting_for,omitempty"` // why its open rows wait; nil: not known
+	OpenRows   []Row            `json:"open_rows,omitempty"`   // the first of them
+	FailedRows []Row            `json:"failed_rows,omitempty"` // the first of them
 }
 
 // DetailsOf reads the details of a run, apart from its rows and obstacles. sample is the number of
@@ -42,9 +44,12 @@ func DetailsOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger,
 			d.Children = append(d.Children, RunOf(child))
 		}
 	}
-	if d.Acts, err = Acts(ctx, rdb, ActsOf(r), r.CreatedAt); err != nil {
+	d.Activity, _, err = activity.Page(ctx, rdb, activity.Query{Tenants: []string{string(r.Tenant)}, Run: string(r.ID),
+		Since: r.CreatedAt, Limit: 100})
+	if err != nil {
 		return d, err
 	}
+	slices.Reverse(d.Activity)
 	d.Waiting, err = WaitingOf(ctx, l, r, sample)
 	return d, err
 }
@@ -82,7 +87,7 @@ func (d RunDetails) Write(out io.Writer) error {
 	w.Line("priority", d.Priority)
 	w.Line("parent", string(d.Parent))
 	w.Line("submitted by", d.Caller)
-	w.Line("state", State(r))
+	w.Line("state", cmp.Or(pausedBy(r, d.Activity), State(r)))
 	w.Line("scan", d.Scan.String())
 	w.Line("producer", SilentProducer(r))
 	for _, o := range d.Obstacles {
@@ -95,8 +100,8 @@ func (d RunDetails) Write(out io.Writer) error {
 	for _, c := range d.Children {
 		w.Line("retried by", fmt.Sprintf("%s (%s)", c.ID, c.Brief()))
 	}
-	for _, act := range d.Acts {
-		w.Line("done by", act.String())
+	for _, e := range d.Activity {
+		w.Line(Stamp(e.At), joined(fmt.Sprintf("%s by %s", e.Action, e.Who()), reason(e.Result)))
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -10,7 +10,6 @@
 //	tenant.go    the state of a tenant
 //	details.go   a run with what only readers and operators see
 //	plan.go      the estimate of a submission
-//	acts.go      who did what to a run or a tenant
 //	estimate.go  rate, time left and obstacles of runs
 //	report.go    the state of a domain for its owner, and a check on request
 //	instructions.go  what to publish, for the owner of a domain

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/activity"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
@@ -107,6 +108,7 @@ type watched struct {
 	dns    int64     // rows that wait for it
 	again  int64     // rows that wait for another attempt
 	why    string    // most of these wait
+	paused string    // who has paused it
 	readAt time.Time // when its notes were read
 	usedAt time.Time // when it was last estimated
 }
@@ -141,7 +143,7 @@ func (e *Estimator) Estimate(ctx context.Context, now time.Time, all []ledger.Ru
 		}
 		one := Estimate{
 			Rate: w.rate(now), DNS: w.dns, Until: r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp)),
-			Again: w.again, Why: w.why, Held: held(r, tenants[r.Tenant]),
+			Again: w.again, Why: w.why, Held: held(r, tenants[r.Tenant], w.paused),
 		}
 		if moving := open - w.dns - w.again; len(one.Held) == 0 && one.Rate > 0 && moving > 0 {
 			const most = 100 * 365 * 24 * 60 * 60 // seconds that a duration can have
@@ -209,6 +211,11 @@ func (e *Estimator) read(
 	})
 	_ = redisconn.Batch(ctx, e.rdb, len(open), func(i int, rdb redis.UniversalClient) error {
 		notes[i] = waitsOf(ctx, ledger.New(rdb), open[i], known[open[i].Incarnation])
+		if r := open[i]; r.Paused {
+			entries, _, _ := activity.Page(ctx, rdb, activity.Query{Tenants: []string{string(r.Tenant)}, Run: string(r.ID),
+				Action: activity.Paused, Since: r.CreatedAt, Limit: 1})
+			notes[i].paused = pausedBy(r, entries)
+		}
 		return nil
 	})
 	e.mu.Lock()
@@ -223,7 +230,7 @@ func (e *Estimator) read(
 	}
 	for i, r := range open {
 		w := known[r.Incarnation]
-		w.dns, w.again, w.why, w.readAt = notes[i].dns, notes[i].again, notes[i].why, now
+		w.dns, w.again, w.why, w.paused, w.readAt = notes[i].dns, notes[i].again, notes[i].why, notes[i].paused, now
 		known[r.Incarnation] = w
 		w.moves = e.runs[r.Incarnation].moves // others may have added to them
 		e.runs[r.Incarnation] = w
@@ -260,11 +267,22 @@ func waitsOf(ctx context.Context, l *ledger.Ledger, run ledger.Run, was watched)
 	return w
 }
 
-// held returns why no row of the run is executed, in words.
-func held(r ledger.Run, of budget) (why []string) {
+// pausedBy returns who has paused the run, and when, by its activity; "": it is not paused, or the
+// entry is deleted.
+func pausedBy(r ledger.Run, entries []activity.Entry) (text string) {
+	for _, e := range entries {
+		if e.Action == activity.Paused && stateOf(r) == Paused {
+			text = "paused by " + e.Who() + " since " + Stamp(e.At)
+		}
+	}
+	return text
+}
+
+// held returns why no row of the run is executed, in words. paused names who has paused it.
+func held(r ledger.Run, of budget, paused string) (why []string) {
 	switch {
 	case r.Paused:
-		return []string{"paused; to continue: enqueue runs resume " + string(r.ID)}
+		return []string{cmp.Or(paused, "paused") + "; to continue: enqueue runs resume " + string(r.ID)}
 	case !r.CancelledAt.IsZero():
 		why = append(why, "being cancelled; rows in progress finish first")
 	case Stopped(r) != "":

@@ -37,7 +37,7 @@ func follow(t *testing.T, s tenants.Announced) *followed {
 	rdb := redistest.New(t)
 	f := &followed{t: t, ledger: ledger.New(rdb), now: time.Now()}
 	if s.Tenant != "" {
-		if err := tenants.Announce(t.Context(), rdb, s); err != nil {
+		if _, err := tenants.Announce(t.Context(), rdb, s); err != nil {
 			t.Fatal(err)
 		}
 		f.worker = &ledger.Session{ID: ledger.NewSessionID(), Tenants: []ledger.Tenant{ledger.Tenant(s.Tenant)}}

@@ -22,7 +22,6 @@ type Tenant struct {
 	Sweep     *Sweep       `json:"last_sweep,omitempty"`       // the last complete one; nil also if there was none
 	Waiting   int64        `json:"webhooks_waiting,omitempty"` // deliveries that are not done
 	GivenUp   int64        `json:"webhooks_given_up,omitempty"`
-	Acts      []Act        `json:"acts,omitempty"` // who did what to it, the last act first
 	Pace      *pace.State  `json:"-"`
 	Ticks     *sweep.Ticks `json:"-"`
 }
@@ -50,16 +49,24 @@ func ReadTenant(ctx context.Context, rdb redis.UniversalClient, name string) (Te
 	return t, errors.Join(paceErr, sweepsErr, ticksErr)
 }
 
-// ReadDetails reads the state of a tenant with its obstacles, and who did what to it.
+// ReadDetails reads the state of a tenant with its obstacles.
 func ReadDetails(ctx context.Context, rdb redis.UniversalClient, name string, fleet Fleet) (Tenant, error) {
 	t, err := ReadTenant(ctx, rdb, name)
 	budget := pace.State{}
 	if t.Pace != nil {
 		budget = *t.Pace
 	}
-	var obstaclesErr, actsErr, givenErr error
+	var obstaclesErr, givenErr error
 	t.Obstacles, obstaclesErr = ReadObstacles(ctx, rdb, ledger.Tenant(name), fleet, budget)
-	t.Acts, actsErr = Acts(ctx, rdb, "tenant "+name, time.Time{})
 	t.Waiting, t.GivenUp, givenErr = deliveries.Totals(ctx, rdb, name)
-	return t, errors.Join(err, obstaclesErr, actsErr, givenErr)
+	return t, errors.Join(err, obstaclesErr, givenErr)
+}
+
+// Tenants returns the names of the tenants that have, or had, a run.
+func Tenants(ctx context.Context, l *ledger.Ledger) (names []string, err error) {
+	all, err := l.Tenants(ctx)
+	for _, t := range all {
+		names = append(names, string(t))
+	}
+	return names, err
 }

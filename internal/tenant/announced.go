@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -95,19 +97,31 @@ func (s Announced) Rules() sweep.Rules {
 	}
 }
 
-// Announce stores the settings of s.Tenant. They stay when the workers have stopped.
-func Announce(ctx context.Context, rdb redis.UniversalClient, s Announced) error {
+// Announce stores the settings of s.Tenant, and returns the names of those that differ from the
+// former ones, if there were any: "rate, grace". They stay when the workers have stopped.
+func Announce(ctx context.Context, rdb redis.UniversalClient, s Announced) (changed string, err error) {
 	if err := tasks.CheckTenant(s.Tenant); err != nil {
-		return fmt.Errorf("announce settings: %w", err)
+		return "", fmt.Errorf("announce settings: %w", err)
 	}
 	data, err := json.Marshal(s)
 	if err == nil {
-		err = rdb.Set(ctx, announcedKey(s.Tenant), data, 0).Err()
+		data, err = rdb.SetArgs(ctx, announcedKey(s.Tenant), data, redis.SetArgs{Get: true}).Bytes()
 	}
-	if err != nil {
-		return fmt.Errorf("announce settings of tenant %s: %w", s.Tenant, err)
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return "", fmt.Errorf("announce settings of tenant %s: %w", s.Tenant, err)
 	}
-	return nil
+	var former Announced
+	if err != nil || json.Unmarshal(data, &former) != nil {
+		return "", nil
+	}
+	for field, is := range reflect.ValueOf(s).Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		was := reflect.ValueOf(former).FieldByIndex(field.Index)
+		if name != "updated_at" && fmt.Sprint(was) != fmt.Sprint(is) {
+			changed += ", " + strings.TrimSuffix(name, "_ns")
+		}
+	}
+	return strings.TrimPrefix(changed, ", "), nil
 }
 
 // ReadAnnounced returns the settings that were last announced of the tenant; ok is false if no

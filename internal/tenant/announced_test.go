@@ -26,8 +26,8 @@ func TestSettingsAreAnnounced(t *testing.T) {
 	for _, rate := range []string{"2/s", want.Rate} {
 		s := want
 		s.Rate = rate
-		if err := tenants.Announce(t.Context(), rdb, s); err != nil {
-			t.Fatal(err)
+		if changed, err := tenants.Announce(t.Context(), rdb, s); err != nil || (changed != "") != (rate != "2/s") {
+			t.Fatalf("changed: %s, %v; want none the first time", changed, err)
 		}
 	}
 	got, ok, err := tenants.ReadAnnounced(t.Context(), rdb, "acme")
@@ -39,10 +39,32 @@ func TestSettingsAreAnnounced(t *testing.T) {
 	}
 }
 
+// TestChangedSettings checks that each change is reported once, by the names of the settings alone.
+func TestChangedSettings(t *testing.T) {
+	rdb := redistest.New(t)
+	s := tenants.Announced{Tenant: "acme", Rate: "2/s", GiveUp: time.Hour, Protect: []string{"org_secret"}}
+	for i, c := range []struct {
+		change func()
+		want   string
+	}{
+		{func() {}, ""},
+		{func() { s.UpdatedAt = time.Now() }, ""},
+		{func() { s.GiveUp, s.Protect = 2*time.Hour, nil }, "give_up, protect"},
+		{func() { s.UpdatedAt = time.Now() }, ""},
+		{func() { s.Protect, s.DNS.Quorum = []string{"a"}, 3 }, "protect, dns"},
+		{func() { s.VerifyPending = true }, "verify_pending"},
+	} {
+		c.change()
+		if changed, err := tenants.Announce(t.Context(), rdb, s); err != nil || changed != c.want {
+			t.Errorf("%d: changed %q, %v; want %q", i, changed, err, c.want)
+		}
+	}
+}
+
 func TestSettingsOfNoTenant(t *testing.T) {
 	rdb := redistest.New(t)
 	for _, tenant := range []string{"", "Acme", "-a", "a}b", "a\n", strings.Repeat("a", 33)} {
-		if err := tenants.Announce(t.Context(), rdb, tenants.Announced{Tenant: tenant}); err == nil {
+		if _, err := tenants.Announce(t.Context(), rdb, tenants.Announced{Tenant: tenant}); err == nil {
 			t.Errorf("announced tenant %q", tenant)
 		}
 		if _, _, err := tenants.ReadAnnounced(t.Context(), rdb, tenant); err == nil {

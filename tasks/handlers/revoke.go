@@ -19,6 +19,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/activity"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
@@ -71,7 +72,8 @@ type RevokeConfig struct {
 	NoServers bool
 	// RequestTimeout is as in [VerifyConfig].
 	RequestTimeout time.Duration
-	Logger         *slog.Logger // nil: none
+	Logger         *slog.Logger    // nil: none
+	By             activity.Author // records revocations
 }
 
 // NewRevoke returns the handler of [Revoke].
@@ -414,6 +416,11 @@ func (r *revocation) revoked(ctx context.Context, request sweep.Revocation) (led
 			s.RevokedAt(now)
 		}
 	})
+	if err == nil {
+		e := activity.OfRun(r.x.Segment.Tenant, r.x.Run, activity.Revoked, r.state.Domain+": "+string(request.Set))
+		e.Domain = r.domain
+		r.cfg.By.Record(ctx, e)
+	}
 	return r.result(), err
 }
 

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"orgops/internal/activity"
+	"orgops/internal/cli"
+	"orgops/internal/status"
+	"orgops/tasks"
+)
+
+type activityCommand struct {
+	Tenants []string `arg:"" optional:"" name:"tenant" help:"Names of tenants (default: all that have, or had, a run)."`
+	Since   string   `noenv:"true" default:"24h" placeholder:"TIME" help:"Only what happened since then: 2026-11-01, 2026-11-01T08:00:00Z, or an age such as 2h."`
+	RunID   string   `name:"run" noenv:"true" placeholder:"ID" help:"Only what concerns this run."`
+	By      string   `noenv:"true" placeholder:"NAME" help:"Only what was done by users whose names have this part."`
+}
+
+func (*activityCommand) Help() string {
+	return `Newest first; with --json an entry is a line. A name that was given on a command line is marked as claimed: nobody has proven it. A
+tenant has its last 10,000 entries, for 90 days. Rows are not among them: see "enqueue runs results".
+
+Example:
+
+    enqueue activity acme --since 2h`
+}
+
+func (c *activityCommand) Run(ctx context.Context, t *tool) error {
+	since, err := parseSince(c.Since, time.Now())
+	for _, name := range c.Tenants {
+		err = errors.Join(err, tasks.CheckTenant(name))
+	}
+	if err != nil {
+		return cli.Usage(err)
+	}
+	if err = t.connectToRead(ctx); err == nil && len(c.Tenants) == 0 {
+		c.Tenants, err = status.Tenants(ctx, t.ledger)
+	}
+	q := activity.Query{Tenants: c.Tenants, Since: since, Run: c.RunID, By: c.By, Limit: 1000}
+	w := status.NewTable(t.Stdout)
+	for more := true; more && err == nil; more = q.After != "" {
+		var page []activity.Entry
+		page, q.After, err = activity.Page(ctx, t.redis, q)
+		for _, e := range page {
+			if t.JSON {
+				err = errors.Join(err, t.printJSON(e))
+			} else {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", status.Stamp(e.At), e.Tenant, e.Who(), e.Action,
+					status.Shown(strings.TrimSpace(e.Run+" "+e.Domain)), status.Whole(e.Result))
+			}
+		}
+	}
+	return errors.Join(err, w.Flush())
+}

@@ -1,0 +1,38 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"orgops/internal/activity"
+	"orgops/internal/web"
+)
+
+type activityPage struct {
+	activity.Query
+
+	Tenant  string
+	Names   []string // of all tenants that the user may see
+	Entries []activity.Entry
+	Older   string // cursor of the page after this one; empty: it is the last
+}
+
+// activity shows what happened to the tenants that the user may see: GET /activity.
+func (s *site) activity(ctx context.Context, r *http.Request) (title string, data any, err error) {
+	query := r.URL.Query()
+	p := activityPage{Tenant: query.Get("tenant"), Query: activity.Query{After: query.Get("after"), By: query.Get("by"),
+		Text: query.Get("q"), Limit: 50}}
+	if strings.Trim(p.After, "(0123456789-") != "" {
+		return "", nil, &web.Refusal{Status: http.StatusBadRequest, Text: "Invalid address: after must be a place of the list."}
+	}
+	o, err := s.overview(ctx, "")
+	p.Names = o.Tenants
+	if p.Tenants = p.Names; err == nil && p.Tenant != "" {
+		p.Tenants, err = []string{p.Tenant}, checkTenant(ctx, p.Tenant)
+	}
+	if err == nil {
+		p.Entries, p.Older, err = activity.Page(ctx, s.Redis, p.Query)
+	}
+	return "Activity", p, err
+}
