@@ -18,7 +18,7 @@ import (
 type linkCommand struct {
 	theDomain
 	customer.Settings
-	For    string `noenv:"true" default:"14d" placeholder:"TIME" help:"How long the link is valid: days such as 14d, 30 at most, or a duration such as 36h."`
+	For    string `noenv:"true" default:"14d" placeholder:"TIME" help:"How long the link is valid, such as 14d or 36h; at most 30d."`
 	Revoke bool   `noenv:"true" help:"Revoke all links to the domain instead of printing one."`
 }
 

@@ -21,7 +21,7 @@ type submitFlags struct {
 	ID            string   `name:"run" noenv:"true" placeholder:"ID" help:"Run id (default: a new one). Submitting the same rows again under the same id is harmless."`
 	Priority      string   `noenv:"true" placeholder:"high|normal" help:"Priority of the run (default: high for up to 500 rows, else normal)."`
 	Label         string   `noenv:"true" placeholder:"TEXT" help:"Label shown with the run."`
-	NotBefore     string   `noenv:"true" placeholder:"TIME" help:"Start no row before this time, such as 2026-12-01T02:00:00Z, or 8h from now on."`
+	NotBefore     string   `noenv:"true" placeholder:"TIME" help:"Start no row before this time, such as 2026-12-01T02:00:00Z, or 8h or 2d from now on."`
 	Follow        bool     `noenv:"true" help:"Wait until the run has ended, then print the results of its rows."`
 	SkipInvalid   bool     `noenv:"true" help:"Submit the valid rows even if others are invalid. Invalid rows are listed and settle as invalid; the exit status is 3."`
 	Rejected      string   `noenv:"true" placeholder:"FILE" help:"Write the invalid rows, unchanged, to this file, with a column orgops_error. Requires --skip-invalid."`

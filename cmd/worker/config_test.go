@@ -335,7 +335,7 @@ var invalidFiles = map[string]string{
 	"reserve-nan":         `line 2: tenants[0] "acme": reserve: want 0 to 95 percent, got NaN`,
 	"max-clients":         `line 2: tenants[0] "acme": max-clients-per-request: want 1 to 100, got 101`,
 	"max-clients-zero":    `line 2: tenants[0] "acme": max-clients-per-request: want 1 to 100, got 0`,
-	"give-up":             `line 6: want a duration such as 72h, got "soon"`,
+	"give-up":             `line 6: want a duration such as 36h or 14d, got "soon"`,
 	"give-up-zero":        `line 2: tenants[0] "acme": give-up: want a time above 0, got 0s`,
 	"resolvers-none":      `line 2: tenants[0] "acme": resolvers: none is named`,
 	"resolver-host-name":  `line 2: tenants[0] "acme": ` + badResolver,

@@ -10,6 +10,7 @@
 //	level_unix.go, level_other.go: the log level by signals
 //	secret.go       secrets in files and variables
 //	parse.go        arguments, flags and exit statuses
+//	duration.go     durations of flags and files
 //	environment.go  the environment, and misspelt variables
 //	variables.go    the names of all variables
 //	version.go      the version of the build
