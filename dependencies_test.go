@@ -48,7 +48,7 @@ var rooms = map[string]room{
 	"internal/health":     {1350, "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks"},
 	"internal/httpapi":    {1700, "cli customer intake ledger status tenant untrusted web tasks"},
 	"internal/intake": {
-		3490, "dnscheck engine ledger redisconn scan spelling sweep untrusted tasks tasks/handlers",
+		3730, "dnscheck engine ledger redisconn scan spelling sweep untrusted tasks tasks/handlers",
 	},
 	"internal/ledger":     {4860, "untrusted"},
 	"internal/ledgertest": {150, "ledger"},
@@ -77,7 +77,7 @@ var rooms = map[string]room{
 	"internal/webhooks":       {800, "apiclient dnscheck cli untrusted web"},
 	"internal/workers":        {200, "ledger"},
 	"producer":                {200, "intake ledger tasks"},
-	"tasks":                   {720, "apiclient dnscheck"},
+	"tasks":                   {735, "apiclient dnscheck"},
 	"tasks/handlers":          {3300, "apiclient dnscheck dispatch engine events ledger sweep untrusted tasks"},
 }
 

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"time"
 
-	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/customer"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/web"
+	"orgops/tasks"
 )
 
 type linkCommand struct {
@@ -44,7 +44,7 @@ func (c *linkCommand) Run(ctx context.Context, t *tool) error {
 	}
 	name, err := c.named(ctx, t)
 	if err == nil {
-		err = cli.Usage(errors.Join(apiclient.CheckID("org", name.Organization), apiclient.CheckID("domain", name.ID)))
+		err = cli.Usage(tasks.CheckDomainIDs(name.Organization, name.ID))
 	}
 	if err == nil {
 		err = t.connectToSubmit(ctx)

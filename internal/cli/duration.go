@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// ParseDuration reads a duration of flags, files and requests, as [time.ParseDuration] does, or with
-// d for days of 24 hours before the other units: 14d, 1d12h.
+// ParseDuration reads a duration of flags, files and requests, as [time.ParseDuration] does, or
+// with d for days of 24 hours before the other units: 14d, 1d12h.
 func ParseDuration(text string) (time.Duration, error) {
 	days, rest, hasDays := strings.Cut(text, "d")
 	if !hasDays {
