@@ -14,6 +14,7 @@ type Column struct {
 	Name     string
 	Bool     bool // true or false; text otherwise
 	Required bool
+	Exact    bool   // blanks around a text are part of it, and not left out
 	Or       string // the column that a row may have instead of a required one; "": none
 }
 
@@ -112,9 +113,11 @@ func (r Row) Organization() string { return r.organization }
 // empty if the row has none.
 func (r Row) Domain() string { return r.domain }
 
-// NeedsIDs reports whether the row names a domain without its organization: it can be stored with
-// the ids of [Kind.WithIDs] only.
-func (r Row) NeedsIDs() bool { return r.domain != "" && r.organization == "" }
+// NeedsIDs reports whether the row names a domain without its organization, or is of a kind whose
+// workers do not find it by its name: it can be stored with the ids of [Kind.WithIDs] only.
+func (r Row) NeedsIDs() bool {
+	return r.domain != "" && (r.organization == "" || !Kind{Columns: r.columns}.Has("domain"))
+}
 
 // WithIDs returns the row of a domain with these ids.
 func (k Kind) WithIDs(r Row, organization, domain string) (Row, error) {

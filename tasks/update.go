@@ -2,8 +2,10 @@ package tasks
 
 import (
 	"errors"
+	"strings"
 
 	"orgops/apiclient"
+	"orgops/dnscheck"
 )
 
 // TypeUpdate is the kind of rows that set a discovery domain's status or discovery flag
@@ -13,7 +15,9 @@ const TypeUpdate = "domain:update"
 var update = Kind{
 	Name: TypeUpdate, Command: "domains update",
 	Label: "Set the status or use_for_organization_discovery of discovery domains.",
-	Help: `Example:
+	Help: `A name instead of discovery_domain_id must be known from a row about the domain that was executed, from any source.
+
+Example:
 
     enqueue domains update --org ORG --domain DOMAIN --status pending`,
 	Columns: []Column{
@@ -21,7 +25,14 @@ var update = Kind{
 		{Name: "status"}, {Name: "use_for_organization_discovery", Bool: true},
 	},
 	Scopes: []string{UpdateDomains, ReadDomains},
-	check: func(r *Row) error {
+	check: func(r *Row) (err error) {
+		if name := r.values[1]; strings.Contains(name, ".") { // package intake finds the id
+			r.values[1] = ""
+			if r.domain, err = dnscheck.CheckDomain(name); err == nil {
+				err = apiclient.CheckID("organization_id", r.organization)
+			}
+			return err
+		}
 		row := UpdateRow{OrganizationID: r.values[0], DiscoveryDomainID: r.values[1]}
 		if status := r.values[2]; status != "" {
 			row.Status = new(apiclient.DomainStatus(status))

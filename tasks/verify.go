@@ -33,7 +33,8 @@ Examples:
 	Columns: []Column{
 		{Name: "organization_id", Required: true, Or: "domain"},
 		{Name: "discovery_domain_id", Required: true, Or: "domain"}, {Name: "domain"},
-		{Name: "verification_host"}, {Name: "verification_txt"}, {Name: "use_for_organization_discovery", Bool: true},
+		{Name: "verification_host"}, {Name: "verification_txt", Exact: true},
+		{Name: "use_for_organization_discovery", Bool: true},
 	},
 	Scopes:   []string{UpdateDomains, ReadDomains},
 	Awaits:   true,

@@ -18,12 +18,12 @@ import (
 )
 
 type checkCommand struct {
-	File string `arg:"" optional:"" help:"A domain's name; or a CSV file with a header, or JSON Lines, with verification_host and verification_txt, which may be gzipped. -: read standard input."`
+	File string `arg:"" optional:"" help:"A domain's name; or a CSV file with a header, JSON Lines, or a JSON array, with verification_host and verification_txt, which may be gzipped. -: read standard input."`
 	Host string `noenv:"true" placeholder:"NAME" help:"Full name of the TXT record."`
 	TXT  string `name:"txt" noenv:"true" placeholder:"VALUE" help:"Expected value of the TXT record."`
 	oneDomain
-	Tenant         string   `default:"default" placeholder:"NAME" help:"Tenant whose resolvers are queried, and to which --org belongs."`
-	IgnoreColumns  []string `noenv:"true" placeholder:"A,B" help:"Ignore these columns or JSON members."`
+	Tenant string `default:"default" placeholder:"NAME" help:"Tenant whose resolvers are queried, and to which --org belongs."`
+	rowsFlags
 	Resolvers      []string `placeholder:"A,B,C" help:"Resolvers to query: ADDRESS, tcp://ADDRESS or https://ADDRESS/dns-query#NAME, with or without @PERSPECTIVE (default: the DNS settings of the tenant's workers if Redis has them, else the worker's defaults)."`
 	ResolverQuorum int      `default:"0" help:"Resolvers that must return the token (default and minimum: all of two, all but one of three to five, all but two of six or more)."`
 	RequireDNSSEC  bool     `name:"require-dnssec" help:"Count only answers authenticated by DNSSEC."`
@@ -176,6 +176,9 @@ func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[status.TXTR
 		for {
 			row, err := reader.Next()
 			if errors.Is(err, io.EOF) {
+				if notes := reader.Notes(); notes != "" {
+					fmt.Fprintf(t.Stderr, "%s: %s\n", file.name, notes)
+				}
 				return
 			}
 			record := status.TXTRecord{}
@@ -192,11 +195,16 @@ func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[status.TXTR
 }
 
 func (c *checkCommand) read(file *rowsFile) (*intake.Reader, error) {
-	reader, err := intake.Open(file.name, file, intake.Schema{Ignore: c.IgnoreColumns, Columns: []tasks.Column{
-		{Name: "verification_host", Required: true}, {Name: "verification_txt", Required: true},
+	separator, err := c.separator()
+	if err != nil {
+		return nil, err
+	}
+	schema := intake.Schema{Ignore: c.IgnoreColumns, Separator: separator, Columns: []tasks.Column{
+		{Name: "verification_host", Required: true}, {Name: "verification_txt", Required: true, Exact: true},
 		{Name: "organization_id"}, {Name: "discovery_domain_id"}, {Name: "domain"},
 		{Name: "use_for_organization_discovery", Bool: true},
-	}})
+	}}
+	reader, err := intake.Open(file.name, file, schema)
 	if header, ok := errors.AsType[*intake.HeaderError](err); ok {
 		return nil, cli.Usage(header)
 	}

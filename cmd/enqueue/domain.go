@@ -75,8 +75,7 @@ func searches(d status.Domain) string {
 
 // readDomain checks the name, connects to read, and returns the domain with its rows.
 func (t *tool) readDomain(ctx context.Context, name status.DomainName, rows int) (status.Domain, error) {
-	if err := errors.Join(apiclient.CheckID("org", name.Organization), apiclient.CheckID("domain", name.ID),
-		tasks.CheckTenant(name.Tenant)); err != nil {
+	if err := errors.Join(tasks.CheckDomainIDs(name.Organization, name.ID), tasks.CheckTenant(name.Tenant)); err != nil {
 		return status.Domain{}, cli.Usage(err)
 	}
 	if err := t.connectToRead(ctx); err != nil {
@@ -120,7 +119,7 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 			return err
 		}
 		id = name.ID
-	} else if err := errors.Join(apiclient.CheckID("domain", id), tasks.CheckTenant(c.Tenant)); err != nil {
+	} else if err := errors.Join(apiclient.CheckID("discovery_domain_id", id), tasks.CheckTenant(c.Tenant)); err != nil {
 		return cli.Usage(err)
 	}
 	if err := t.connectToRead(ctx); err != nil {

@@ -72,6 +72,9 @@ type pacing struct {
 func (p submissionPlan) Write(out io.Writer) error {
 	w := status.NewTable(out)
 	fmt.Fprintf(w, "rows\t%d\n", p.Rows)
+	if p.Notes != "" {
+		fmt.Fprintf(w, "file\t%s\n", p.Notes)
+	}
 	if p.Invalid.Total > 0 {
 		fmt.Fprintf(w, "bad rows\t%d, left out\n", p.Invalid.Total)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 type exportCommand struct {
-	Since  string `required:"true" noenv:"true" placeholder:"TIME" help:"Export proofs made since then: 2026-11-01, 2026-11-01T08:00:00Z, or an age such as 24h."`
+	Since  string `required:"true" noenv:"true" placeholder:"TIME" help:"Export proofs made since then: 2026-11-01, 2026-11-01T08:00:00Z, or an age such as 7d."`
 	Domain string `noenv:"true" placeholder:"DOMAIN" help:"Only this domain (name or id)."`
 	Tenant string `placeholder:"NAME" help:"Only this tenant (default: all)."`
 }
@@ -56,10 +56,10 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 			return at, nil
 		}
 	}
-	if age, err := time.ParseDuration(text); err == nil && age >= 0 {
+	if age, err := cli.ParseDuration(text); err == nil && age >= 0 {
 		return now.Add(-age), nil
 	}
 	return time.Time{},
 		fmt.Errorf(
-			"since: want a date such as 2026-11-01, a time such as 2026-11-01T08:00:00Z, or an age such as 24h, got %.40q", text)
+			"since: want a date such as 2026-11-01, a time such as 2026-11-01T08:00:00Z, or an age such as 24h or 7d, got %.40q", text)
 }

@@ -99,7 +99,7 @@ func (o oneDomain) named(ctx context.Context, t *tool, tenant string) (status.Do
 	if o.Domain == "" {
 		err = errors.New("--org names the organization of a domain: name the domain by --domain")
 	} else if !isName {
-		err = errors.Join(err, apiclient.CheckID("domain", o.Domain))
+		err = errors.Join(err, apiclient.CheckID("discovery_domain_id", o.Domain))
 	}
 	if err != nil {
 		return name, cli.Usage(err)
@@ -189,14 +189,14 @@ func parseNotBefore(text string, now time.Time) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
-	if after, bad := time.ParseDuration(text); bad == nil {
+	if after, bad := cli.ParseDuration(text); bad == nil {
 		at, err = now.Add(after), nil
 	}
 	switch {
 	case err != nil:
 		return time.Time{},
 			fmt.Errorf(
-				"not-before: want a time such as 2026-12-01T02:00:00Z, or a duration from now on such as 8h, got %.40q", text)
+				"not-before: want a time such as 2026-12-01T02:00:00Z, or a duration from now on such as 8h or 2d, got %.40q", text)
 	case !at.After(now):
 		return time.Time{}, fmt.Errorf("not-before: %s is in the past", at.UTC().Format(time.RFC3339))
 	}

@@ -6,19 +6,19 @@ import (
 	"fmt"
 	"time"
 
-	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/customer"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/web"
+	"orgops/tasks"
 )
 
 type linkCommand struct {
 	theDomain
 	customer.Settings
-	For    string `noenv:"true" default:"14d" placeholder:"TIME" help:"How long the link is valid: days such as 14d, 30 at most, or a duration such as 36h."`
+	For    string `noenv:"true" default:"14d" placeholder:"TIME" help:"How long the link is valid, such as 14d or 36h; at most 30d."`
 	Revoke bool   `noenv:"true" help:"Revoke all links to the domain instead of printing one."`
 }
 
@@ -44,7 +44,7 @@ func (c *linkCommand) Run(ctx context.Context, t *tool) error {
 	}
 	name, err := c.named(ctx, t)
 	if err == nil {
-		err = cli.Usage(errors.Join(apiclient.CheckID("org", name.Organization), apiclient.CheckID("domain", name.ID)))
+		err = cli.Usage(tasks.CheckDomainIDs(name.Organization, name.ID))
 	}
 	if err == nil {
 		err = t.connectToSubmit(ctx)

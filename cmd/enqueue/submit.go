@@ -16,18 +16,18 @@ import (
 
 // submitFlags are the flags of every command that submits rows.
 type submitFlags struct {
-	File          string   `arg:"" optional:"" help:"CSV file with a header, or JSON Lines; may be gzipped. - or no file: read standard input. Of a command for domains, also a domain's name."`
-	Tenant        string   `default:"default" placeholder:"NAME" help:"Tenant of the rows."`
-	ID            string   `name:"run" noenv:"true" placeholder:"ID" help:"Run id (default: a new one). Submitting the same rows again under the same id is harmless."`
-	Priority      string   `noenv:"true" placeholder:"high|normal" help:"Priority of the run (default: high for up to 500 rows, else normal)."`
-	Label         string   `noenv:"true" placeholder:"TEXT" help:"Label shown with the run."`
-	NotBefore     string   `noenv:"true" placeholder:"TIME" help:"Start no row before this time, such as 2026-12-01T02:00:00Z, or 8h from now on."`
-	Follow        bool     `noenv:"true" help:"Wait until the run has ended, then print the results of its rows."`
-	SkipInvalid   bool     `noenv:"true" help:"Submit the valid rows even if others are invalid. Invalid rows are listed and settle as invalid; the exit status is 3."`
-	Rejected      string   `noenv:"true" placeholder:"FILE" help:"Write the invalid rows, unchanged, to this file, with a column orgops_error. Requires --skip-invalid."`
-	IgnoreColumns []string `noenv:"true" placeholder:"A,B" help:"Ignore these columns or JSON members."`
-	NoWorkerYet   bool     `help:"Submit for a tenant that no worker has served on this Redis yet. The rows wait until one starts."`
-	DryRun        bool     `noenv:"true" help:"Print what would be submitted and how long it would take; change nothing. Redis is optional: only the tenant's settings are read."`
+	File        string `arg:"" optional:"" help:"CSV file with a header, JSON Lines, or a JSON array of objects; may be gzipped. - or no file: read standard input. Of a command for domains, also a domain's name."`
+	Tenant      string `default:"default" placeholder:"NAME" help:"Tenant of the rows."`
+	ID          string `name:"run" noenv:"true" placeholder:"ID" help:"Run id (default: a new one). Submitting the same rows again under the same id is harmless."`
+	Priority    string `noenv:"true" placeholder:"high|normal" help:"Priority of the run (default: high for up to 500 rows, else normal)."`
+	Label       string `noenv:"true" placeholder:"TEXT" help:"Label shown with the run."`
+	NotBefore   string `noenv:"true" placeholder:"TIME" help:"Start no row before this time, such as 2026-12-01T02:00:00Z, or 8h or 2d from now on."`
+	Follow      bool   `noenv:"true" help:"Wait until the run has ended, then print the results of its rows."`
+	SkipInvalid bool   `noenv:"true" help:"Submit the valid rows even if others are invalid. Invalid rows are listed and settle as invalid; the exit status is 3."`
+	Rejected    string `noenv:"true" placeholder:"FILE" help:"Write the invalid rows, unchanged, to this file, with a column orgops_error. Requires --skip-invalid."`
+	rowsFlags
+	NoWorkerYet bool `help:"Submit for a tenant that no worker has served on this Redis yet. The rows wait until one starts."`
+	DryRun      bool `noenv:"true" help:"Print what would be submitted and how long it would take; change nothing. Redis is optional: only the tenant's settings are read."`
 }
 
 // order is a submission as the arguments describe it.
@@ -70,13 +70,17 @@ func (t *tool) submit(ctx context.Context, o order) error {
 	if err != nil {
 		return err
 	}
+	separator, err := o.separator()
+	if err != nil {
+		return err
+	}
 	rows, err := t.open(ctx, o.File, o.one)
 	if err != nil {
 		return err
 	}
 	defer rows.close()
 	in := intake.Input{Name: rows.name, Rows: rows, Kind: o.kind, Defaults: o.defaults, Ignore: o.IgnoreColumns,
-		SkipInvalid: o.SkipInvalid, File: rows.regular}
+		Separator: separator, SkipInvalid: o.SkipInvalid, File: rows.regular}
 	if o.DryRun {
 		return t.dryRun(ctx, in, o.Tenant)
 	}
@@ -135,6 +139,9 @@ func (t *tool) printFound(name string, found intake.Found) {
 		if rest := total - int64(printed); rest > 0 {
 			fmt.Fprintf(t.Stderr, "and %d more\n", rest)
 		}
+	}
+	if found.Notes != "" {
+		fmt.Fprintf(t.Stderr, "%s: %s\n", name, found.Notes)
 	}
 	bad, duplicates := &found.Invalid, found.Duplicates
 	for _, row := range bad.First {

@@ -86,7 +86,7 @@ func sandboxLevel(s settings) string {
 func sandboxTenant(box *sandbox.Sandbox) tenant.Settings {
 	t := tenant.Default()
 	t.BaseURL, t.AuthURL, t.ClientID, t.ClientSecretEnv = box.BaseURL(), box.AuthURL(), box.ClientID(), "the sandbox's"
-	t.Rate, t.Burst, t.GiveUp = fmt.Sprintf("%d/s", sandboxRate), sandboxRate, sandboxGiveUp
+	t.Rate, t.Burst, t.GiveUp = fmt.Sprintf("%d/s", sandboxRate), sandboxRate, cli.Duration(sandboxGiveUp)
 	t.Resolvers, t.DNSMode = box.DNSAddrs(), dnscheck.ModeResolvers.String() // its zone has no name servers
 	return t
 }

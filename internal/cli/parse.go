@@ -77,6 +77,7 @@ func (p Program) parser(grammar any) (*kong.Kong, error) {
 		kong.Vars{"version": p.Version}, p.Vars,
 		kong.Resolvers(kong.ResolverFunc(p.resolve)),
 		kong.ValueFormatter(describe),
+		durations,
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 	)
 	if err != nil {

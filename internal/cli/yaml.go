@@ -43,7 +43,6 @@ func ReadYAML(text []byte, list string, into any) (lines []int, err error) {
 
 var (
 	unknownMember = regexp.MustCompile(`field (\S+) not found in type .*`)
-	noDuration    = regexp.MustCompile("cannot unmarshal \\S+ `(.*)` into time.Duration$")
 	goType        = regexp.MustCompile(` into (struct \{.*\}|\S+)$`)
 )
 
@@ -56,7 +55,6 @@ func yamlError(err error) error {
 	var found []string
 	for _, text := range wrong.Errors {
 		text = unknownMember.ReplaceAllString(text, "unknown member $1")
-		text = noDuration.ReplaceAllString(text, `want a duration such as 72h, got "$1"`)
 		found = append(found, goType.ReplaceAllString(text, ""))
 	}
 	return errors.New(strings.Join(found, "; "))

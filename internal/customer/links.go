@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/untrusted"
@@ -33,20 +33,15 @@ const (
 	UsualLife = 14 * 24 * time.Hour
 )
 
-// ParseLife reads how long a link is valid: a number of days such as 14d, or a duration such as
-// 36h. "" is [UsualLife].
+// ParseLife reads how long a link is valid. "" is [UsualLife].
 func ParseLife(text string) (time.Duration, error) {
-	life, err := time.ParseDuration(text)
-	if days, isDays := strings.CutSuffix(text, "d"); isDays {
-		var n uint64
-		n, err = strconv.ParseUint(days, 10, 8)
-		life = time.Duration(n) * 24 * time.Hour //nolint:gosec // at most 255
-	}
-	switch {
-	case text == "":
+	if text == "" {
 		return UsualLife, nil
+	}
+	life, err := cli.ParseDuration(text)
+	switch {
 	case err != nil:
-		return 0, fmt.Errorf("want days such as 14d, or a duration such as 36h, got %.40q", text)
+		return 0, err
 	case life < leastLife || life > mostLife:
 		return 0, fmt.Errorf("want %s to %dd, got %s", leastLife, mostLife/(24*time.Hour), text)
 	}

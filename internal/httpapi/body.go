@@ -18,9 +18,9 @@ import (
 // mediaTypes are the media types that rows may be sent as. The content decides on their
 // format: some of these types say nothing about it, but clients send them by default.
 var mediaTypes = []string{
-	"", "text/csv", "text/plain", "application/csv", "application/json", "application/jsonl", "application/x-jsonlines",
-	"application/x-ndjson", "application/ndjson", "application/gzip", "application/x-gzip", "application/octet-stream",
-	"application/x-www-form-urlencoded",
+	"", "text/csv", "text/tab-separated-values", "text/plain", "application/csv", "application/json", "application/jsonl",
+	"application/x-jsonlines", "application/x-ndjson", "application/ndjson", "application/gzip", "application/x-gzip",
+	"application/octet-stream", "application/x-www-form-urlencoded",
 }
 
 // checkType refuses a body that cannot be rows, before any of it is read.
@@ -37,8 +37,10 @@ func checkType(r *http.Request) error {
 	if !slices.Contains(mediaTypes, mediaType) {
 		return unsupported("Send rows as text/csv or application/jsonl, optionally gzipped, not as %s.", shown(mediaType))
 	}
-	if charset := strings.ToLower(params["charset"]); charset != "" && charset != "utf-8" && charset != "us-ascii" {
-		return unsupported("Send rows in UTF-8, not in %s.", shown(charset))
+	switch charset := strings.ToLower(params["charset"]); charset {
+	case "", "utf-8", "us-ascii", "utf-16", "utf-16le", "utf-16be": // the content decides
+	default:
+		return unsupported("Send rows in UTF-8 or UTF-16, not in %s.", shown(charset))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/web"
@@ -129,7 +130,7 @@ func giveUpOf(query url.Values, kind tasks.Kind) (time.Duration, error) {
 		return 0, badRequest("The parameter give_up is only for runs of kind %s.",
 			namesOf(func(k tasks.Kind) bool { return k.Awaits }))
 	}
-	giveUp, err := time.ParseDuration(query.Get("give_up"))
+	giveUp, err := cli.ParseDuration(query.Get("give_up"))
 	if err != nil || giveUp <= 0 || giveUp%time.Second != 0 {
 		return 0, badRequest("The parameter give_up must be in whole seconds, such as 72h or 90m, not %s.",
 			shown(query.Get("give_up")))
@@ -146,7 +147,7 @@ func batchWaitOf(query url.Values, kind tasks.Kind) (time.Duration, error) {
 	if !query.Has("batch_wait") {
 		return tasks.DefaultBatchWait, nil
 	}
-	wait, err := time.ParseDuration(query.Get("batch_wait"))
+	wait, err := cli.ParseDuration(query.Get("batch_wait"))
 	if err != nil || tasks.CheckBatchWait(wait) != nil {
 		return 0, badRequest("The parameter batch_wait must be 0s to %s, such as 500ms, not %s.", tasks.MaxBatchWait,
 			shown(query.Get("batch_wait")))

@@ -139,7 +139,10 @@ func TestSubmitRefuses(t *testing.T) {
 			"bad-request", "more than once"},
 		{"no rows", call{path: "/v1/runs/domain:verify", key: "k", body: rows(0)}, 422, "bad-input", "no rows"},
 		{"nothing", call{path: "/v1/runs/domain:verify", key: "k"}, 422, "bad-input", "empty"},
-		{"an array", call{path: "/v1/runs/domain:verify", key: "k", body: "[{}]"}, 422, "bad-input", "line of its own"},
+		{"an array", call{path: "/v1/runs/domain:verify", key: "k", body: "[{}]"}, 422, "bad-rows",
+			"element 1: organization_id is missing"},
+		{"an array that is cut off", call{path: "/v1/runs/domain:verify", key: "k", body: "[" + `{"organization_id":"o",` +
+			`"discovery_domain_id":"d"},{`}, 422, "bad-input", "after 1 row: the input ends there"},
 		{"another header", call{path: "/v1/runs/domain:verify", key: "k", body: "organization_id,colour\na,b\n"},
 			422, "bad-input", "colour"},
 		{"too many bytes, told at once", call{path: "/v1/runs/domain:verify", key: "k", body: big}, 413,
@@ -354,4 +357,29 @@ func TestBatchWait(t *testing.T) {
 		w.do(call{method: "POST", path: path, token: billing, key: "bad", body: row}).want(t,
 			http.StatusBadRequest, "bad-request")
 	}
+}
+
+// TestFormsOfBodies: the same rows in another form are the same request, and the answer says how
+// they were read.
+func TestFormsOfBodies(t *testing.T) {
+	w := newWorld(t)
+	plain := rows(3)
+	tabs := strings.ReplaceAll(plain, ",", "\t") + "\t\n"
+	for _, form := range []struct{ mediaType, body, notes string }{
+		{"text/csv; charset=utf-8", plain, ""},
+		{"text/csv", strings.ReplaceAll(plain, ",", ";"), `"notes":"separated by ;"`},
+		{"text/tab-separated-values", tabs, `"notes":"separated by tabs, 1 empty row left out"`},
+		{"text/csv; charset=utf-16", zipped(t, "\xff\xfe"+strings.Join(strings.Split(plain, ""), "\x00")+"\x00"),
+			`"notes":"read as UTF-16"`},
+	} {
+		got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", key: "k", token: billing, body: form.body,
+			header: http.Header{"Content-Type": {form.mediaType}}})
+		if got.StatusCode != http.StatusAccepted || !strings.Contains(got.body, form.notes) ||
+			strings.Contains(got.body, "notes") != (form.notes != "") {
+			t.Errorf("%s: %d %s, want %s", form.mediaType, got.StatusCode, got.body, form.notes)
+		}
+	}
+	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", key: "k", token: billing, body: plain,
+		header: http.Header{"Content-Type": {"text/csv; charset=windows-1252"}}})
+	got.want(t, http.StatusUnsupportedMediaType, "unsupported-type")
 }

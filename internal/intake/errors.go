@@ -93,18 +93,21 @@ func names(all, known []string) string {
 	return strings.Join(shown, ", ")
 }
 
-// tooLongError reports a row of more bytes than this.
-type tooLongError int
+// endError says why neither a row nor those after it can be read, though the input itself can.
+type endError string
 
-// Error returns the limit and the most likely reason.
-func (e tooLongError) Error() string {
-	return fmt.Sprintf("the row is longer than %d bytes: is each quote closed? The rows after it were not read", int(e))
+func (e endError) Error() string { return string(e) }
+
+// tooLong reports a row of more bytes than most.
+func tooLong(most int) error {
+	return endError(fmt.Sprintf("the row is longer than %d bytes: is each quote closed? The rows after it were not read",
+		most))
 }
 
 // readError returns the error of an input that cannot be read further.
 func readError(name string, line int, s Schema, err error) error {
-	if long, ok := errors.AsType[tooLongError](err); ok {
-		return &HeaderError{File: name, Line: line, Msg: long.Error(), Expected: s.expected()}
+	if end, ok := errors.AsType[endError](err); ok {
+		return &HeaderError{File: name, Line: line, Msg: end.Error(), Expected: s.expected()}
 	}
 	return fmt.Errorf("read %s at line %d: %w", name, line, err)
 }

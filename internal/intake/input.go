@@ -22,6 +22,8 @@ type Input struct {
 	Defaults tasks.Defaults
 	// Ignore names columns, or members, that are left out of the rows.
 	Ignore []string
+	// Separator is that of the cells of CSV; 0: it is recognised.
+	Separator rune
 	// SkipInvalid lets the good rows be submitted where others are bad. The bad
 	// ones are part of the run, and settled as invalid.
 	SkipInvalid bool
@@ -50,6 +52,9 @@ type Found struct {
 	Duplicates Duplicates `json:"duplicates,omitzero"`
 	// CutLine is the line of the last row, if that has no end; 0: it has one.
 	CutLine int `json:"-"`
+	// Notes say in a line how the input was read, where it has another form than the documents
+	// describe, such as "separated by ;, 3 empty rows left out".
+	Notes string `json:"notes,omitempty"`
 }
 
 // BadRows is the error of an input of which rows are bad.
@@ -121,7 +126,7 @@ func (in Input) open() (*reading, error) {
 					c.Name), Expected: schema.expected()}
 		}
 	}
-	schema.Ignore = in.Ignore
+	schema.Ignore, schema.Separator = in.Ignore, in.Separator
 	rows, err := Open(in.Name, in.Rows, schema)
 	if err != nil {
 		return nil, err
@@ -135,6 +140,7 @@ func (in Input) open() (*reading, error) {
 // [ErrTooManyRows], [ErrTooManyBad], one of reading, or one of the two functions.
 func (r *reading) check() error {
 	err := r.all()
+	r.found.Notes = r.rows.Notes()
 	if flushed := r.rejected.flush(); flushed != nil {
 		err = errors.Join(err, fmt.Errorf("write rejected rows: %w", flushed))
 	}
@@ -167,7 +173,7 @@ func (r *reading) all() error {
 
 // bad sets the error of a row.
 func (r *reading) bad(one *readRow, msg string, a ...any) {
-	one.Err = &RowError{File: r.in.Name, Line: one.Line, Msg: fmt.Sprintf(msg, a...)}
+	one.Err = one.bad(r.in.Name, fmt.Sprintf(msg, a...))
 }
 
 // parse checks the row that was read last by the rules of its kind.

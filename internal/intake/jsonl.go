@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -23,13 +22,14 @@ type jsonlReader struct {
 	lines  *bufio.Scanner
 	number int // line that is read next, from 1
 	schema Schema
+	notes  *notes
 	text   []byte // read last
 }
 
-func newJSONLReader(in io.Reader, line int, s Schema) *jsonlReader {
+func newJSONLReader(in io.Reader, line int, s Schema, n *notes) *jsonlReader {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, MaxRow+len("\r\n")+1)
-	return &jsonlReader{lines: lines, number: line, schema: s}
+	return &jsonlReader{lines: lines, number: line, schema: s, notes: n}
 }
 
 func (j *jsonlReader) line() int { return j.number }
@@ -39,7 +39,7 @@ func (j *jsonlReader) last() (text []byte, cells []string) { return j.text, nil 
 func (j *jsonlReader) next() (r Record, broken []string, err error) {
 	for j.lines.Scan() && j.lines.Err() == nil {
 		if len(j.lines.Bytes()) > MaxRow {
-			return Record{}, nil, tooLongError(MaxRow)
+			return Record{}, nil, tooLong(MaxRow)
 		}
 		j.text = bytes.Clone(j.lines.Bytes())
 		j.number++
@@ -50,7 +50,7 @@ func (j *jsonlReader) next() (r Record, broken []string, err error) {
 		}
 	}
 	if errors.Is(j.lines.Err(), bufio.ErrTooLong) {
-		return Record{}, nil, tooLongError(MaxRow)
+		return Record{}, nil, tooLong(MaxRow)
 	}
 	return Record{}, nil, cmp.Or(j.lines.Err(), io.EOF)
 }
@@ -59,7 +59,9 @@ func (j *jsonlReader) next() (r Record, broken []string, err error) {
 func (j *jsonlReader) record(text []byte) (r Record, broken []string) {
 	switch {
 	case !utf8.Valid(text):
-		return r, []string{"the line is not UTF-8"}
+		return r, []string{"the line " + notUTF8}
+	case bytes.Contains(text, []byte("\ufffd")):
+		return r, []string{"the line " + lossy}
 	case bytes.IndexByte(text, 0) >= 0:
 		return r, []string{"the line has a NUL in it"}
 	}
@@ -106,7 +108,7 @@ func (j *jsonlReader) values(members []member) (values, broken []string) {
 			unknown = append(unknown, m.name)
 			continue
 		}
-		value, want := memberValue(j.schema.Columns[place], m.value)
+		value, want := j.memberValue(j.schema.Columns[place], m.value)
 		if want != "" {
 			broken = append(broken, fmt.Sprintf("%s: want %s, got %s", m.name, want, shown(m.value)))
 		}
@@ -122,26 +124,23 @@ func (j *jsonlReader) values(members []member) (values, broken []string) {
 	return values, broken
 }
 
-// memberValue returns a member's value as that of a column, or in words the expected form.
-func memberValue(column tasks.Column, value json.RawMessage) (text, want string) {
-	if column.Bool {
-		if !isBool(string(value)) {
-			want = "true or false"
-		}
-		return string(value), want
-	}
-	if value[0] != '"' || json.Unmarshal(value, &text) != nil {
-		return "", "text"
-	}
+// memberValue returns a member's value as that of a column, or in words the expected form. null is
+// no value.
+func (j *jsonlReader) memberValue(column tasks.Column, value json.RawMessage) (text, want string) {
 	switch {
+	case string(value) == "null":
+		j.notes.counts[nulls]++
+		return "", ""
+	case column.Bool && value[0] != '"':
+		return j.notes.value(column, string(value))
+	case value[0] != '"' || json.Unmarshal(value, &text) != nil:
+		return "", "text"
 	case strings.IndexByte(text, 0) >= 0:
-		want = "text without NUL"
-	case loneSurrogate(value):
-		want = "text without half a surrogate pair"
+		return text, "text without NUL"
 	case text == "" && column.Required:
-		want = "text that is not empty"
+		return text, "text that is not empty"
 	}
-	return text, want
+	return j.notes.value(column, text)
 }
 
 // shown is a JSON value for an error: a string as it is quoted there, all else
@@ -152,20 +151,4 @@ func shown(value json.RawMessage) string {
 		return quoted(text)
 	}
 	return untrusted.Plain(string(value), shownRunes)
-}
-
-var (
-	escapedBackslash = []byte(`\\`)
-	surrogatePair    = regexp.MustCompile(`(?i)\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}`)
-	surrogate        = regexp.MustCompile(`(?i)\\ud[89a-f]`)
-)
-
-// loneSurrogate reports whether a valid literal has an escape such as "\ud800" that is no
-// character: decoding would silently replace it.
-func loneSurrogate(literal []byte) bool {
-	if !bytes.Contains(literal, []byte(`\u`)) {
-		return false
-	}
-	escapes := bytes.ReplaceAll(literal, escapedBackslash, []byte{' '})
-	return surrogate.Match(surrogatePair.ReplaceAll(escapes, []byte{' '}))
 }

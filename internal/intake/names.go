@@ -134,7 +134,8 @@ func (r *reading) lookUp(rows []readRow) error {
 	}
 	for i, one := range asked {
 		r.name(one, slices.DeleteFunc(found[i], func(k handlers.Known) bool {
-			return r.in.MayOrganization != nil && !r.in.MayOrganization(k.OrganizationID)
+			return r.in.MayOrganization != nil && !r.in.MayOrganization(k.OrganizationID) ||
+				one.row.Organization() != "" && one.row.Organization() != k.OrganizationID
 		})...)
 	}
 	return nil
@@ -155,7 +156,11 @@ func (r *reading) name(one *readRow, found ...handlers.Known) {
 			strings.Join(all, ", "))
 	case len(found) == 0 || found[0].OrganizationID == "":
 		r.found.Invalid.Unknown++
-		r.bad(one, "no domain %s is known here: add its organization_id, or have the tenant's domains read", name)
+		missing := "organization_id"
+		if one.row.Organization() != "" {
+			missing = "discovery_domain_id"
+		}
+		r.bad(one, "no domain %s is known here: add its %s, or have the tenant's domains read", name, missing)
 	default:
 		var err error
 		if one.row, err = r.kind.WithIDs(one.row, found[0].OrganizationID, found[0].ID); err != nil {

@@ -1,6 +1,9 @@
 package intake
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+)
 
 // The most bytes of a row: a line of JSON Lines, and a record of CSV with the line breaks
 // inside its quotes, whose columns are ids and names. They bound the memory that a row takes, a
@@ -20,6 +23,9 @@ const (
 type Record struct {
 	// Item counts the records from 0, bad ones included; blank lines are none.
 	Item int64
+	// Element is the row's number in a JSON array, from 1, whose rows may all be in one line; 0: the
+	// input is none.
+	Element int
 	// Line is where the record begins, from 1; the header is a line too.
 	Line int
 	// Values are those of the schema's columns, in their order: text, or "true" or "false"; ""
@@ -32,4 +38,12 @@ type Record struct {
 	Cut bool
 	// Err is a *RowError if this row is bad.
 	Err error
+}
+
+// bad returns the error of a row in a file.
+func (r Record) bad(file, msg string) *RowError {
+	if r.Element > 0 {
+		msg = fmt.Sprintf("element %d: %s", r.Element, msg)
+	}
+	return &RowError{File: file, Line: r.Line, Msg: msg}
 }

@@ -12,7 +12,7 @@ func (r *reading) reject(one readRow) (err error) {
 	if r.rejected == nil {
 		var header []string
 		if r.rows.csv != nil {
-			header = r.rows.csv.header
+			header = r.rows.csv.names
 		}
 		if r.rejected, err = newRowWriter(r.in.Rejected, header, errorName, textName); err != nil {
 			return err
@@ -82,7 +82,9 @@ func (r *reading) badContent(one readRow) []byte {
 
 // areGood reports whether cells would be taken for a row.
 func (r *reading) areGood(cells []string) bool {
-	values, broken := r.rows.csv.values(cells)
+	format := *r.rows.csv
+	format.notes = &notes{} // which are about the input
+	values, broken := format.values(cells)
 	if len(broken) > 0 {
 		return false
 	}

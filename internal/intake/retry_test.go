@@ -420,9 +420,8 @@ func TestBadRowsComeBack(t *testing.T) {
 			"o2,d2,perhaps,invalid,\"line 4: use_for_organization_discovery: want true or false, got \"\"perhaps\"\"\",,,,,",
 			",,,invalid,line 5: 4 cells where the header has 3,,,,,",
 			",,,invalid,line 6: a quote in the middle of cell 1; put the whole cell in quotes and double each quote in it,,,,,",
-			",,,invalid,line 7: every cell is empty: remove the line,,,,,",
 			"o6,\x00,,invalid,\"line 8: column 2 (\"\"discovery_domain_id\"\") has a NUL in it\",,,,,",
-			"o7,\ufffd,,invalid,\"line 9: column 2 (\"\"discovery_domain_id\"\") is not UTF-8\",,,,,",
+			"o7,\ufffd,,invalid,\"line 9: column 2 (\"\"discovery_domain_id\"\") is not UTF-8 but probably Windows-1252: save the file as UTF-8\",,,,,",
 			",,,invalid,line 10: the quote opened in line 10 is never closed; the rest of the input was read as one cell,,,,,",
 		}, `{"organization_id":"o0","discovery_domain_id":"d0","use_for_organization_discovery":true}`},
 		{"csv as json", csvText, true, []string{
@@ -431,10 +430,9 @@ func TestBadRowsComeBack(t *testing.T) {
 			`{"organization_id":"o2","discovery_domain_id":"d2","use_for_organization_discovery":"perhaps","orgops_outcome":"invalid","orgops_error":"line 4: use_for_organization_discovery: want true or false, got \"perhaps\""}`,
 			`{"orgops_outcome":"invalid","orgops_error":"line 5: 4 cells where the header has 3"}`,
 			`{"orgops_outcome":"invalid","orgops_error":"line 6: a quote in the middle of cell 1; put the whole cell in quotes and double each quote in it"}`,
-			`{"orgops_outcome":"invalid","orgops_error":"line 7: every cell is empty: remove the line"}`,
 			`{"organization_id":"o6","discovery_domain_id":"\u0000","orgops_outcome":"invalid","orgops_error":"line 8: column 2 (\"discovery_domain_id\") has a NUL in it"}`,
 			`{"organization_id":"o7","discovery_domain_id":"` + "\ufffd" +
-				`","orgops_outcome":"invalid","orgops_error":"line 9: column 2 (\"discovery_domain_id\") is not UTF-8"}`,
+				`","orgops_outcome":"invalid","orgops_error":"line 9: column 2 (\"discovery_domain_id\") is not UTF-8 but probably Windows-1252: save the file as UTF-8"}`,
 			`{"orgops_outcome":"invalid","orgops_error":"line 10: the quote opened in line 10 is never closed; the rest of the input was read as one cell"}`,
 		}, `{"organization_id":"o0","discovery_domain_id":"d0","use_for_organization_discovery":true}`},
 		{"json lines", jsonText, false, []string{
@@ -444,7 +442,7 @@ func TestBadRowsComeBack(t *testing.T) {
 			`{"orgops_outcome":"invalid","orgops_error":"line 4: member \"organization_id\" occurs twice"}`,
 			`{"orgops_outcome":"invalid","orgops_error":"line 5: not a JSON object: it must begin with {"}`,
 			`{"organization_id":"o5","discovery_domain_id":"` + "\xff" +
-				`","orgops_outcome":"invalid","orgops_error":"line 6: the line is not UTF-8"}`,
+				`","orgops_outcome":"invalid","orgops_error":"line 6: the line is not UTF-8 but probably Windows-1252: save the file as UTF-8"}`,
 		}, `{"organization_id":"o0","discovery_domain_id":"d0"}`},
 	}
 	for _, tt := range tests {

@@ -26,14 +26,14 @@ func ParseRow(k tasks.Kind, object json.RawMessage) (tasks.Row, error) {
 	if len(object) > MaxRow {
 		return tasks.Row{}, fmt.Errorf("want at most %d bytes, got %d", MaxRow, len(object))
 	}
-	reader := jsonlReader{schema: schemaOf(k)}
+	reader := jsonlReader{schema: schemaOf(k), notes: &notes{}}
 	r, broken := reader.record(bytes.TrimSpace(object))
 	if len(broken) > 0 {
 		return tasks.Row{}, errors.New(strings.Join(broken, "; "))
 	}
 	row, err := r.parse(k, tasks.Defaults{})
 	if err == nil && row.NeedsIDs() {
-		err = errors.New("organization_id is missing")
+		err = errors.New("the ids of its domain are missing")
 	}
 	return row, err
 }

@@ -10,8 +10,8 @@ import (
 // Schema says which rows are expected.
 type Schema struct {
 	// Columns are CSV columns and, by the same names, JSON members. Text is any text without
-	// NUL: a CSV cell, unchanged, or a JSON string. Bool is true or false: in CSV in any case,
-	// since spreadsheets write TRUE; in JSON a boolean. A required column must be in the
+	// NUL: a CSV cell, or a JSON string, without the blanks around it unless the column is Exact.
+	// Bool is true or false, in any case, or another of words. A required column must be in the
 	// header, and have a value that is not empty in every row.
 	Columns []tasks.Column
 	// Object means that each line of JSON is one whole object, which is returned
@@ -19,6 +19,8 @@ type Schema struct {
 	Object bool
 	// Ignore names columns, or members, that are left out of the rows.
 	Ignore []string
+	// Separator is that of the cells of CSV; 0: it is recognised.
+	Separator rune
 }
 
 // leftOut reports whether the caller has the column of that name ignored. Columns that begin
@@ -83,5 +85,3 @@ func (s Schema) missing(values []string) []string {
 	}
 	return broken
 }
-
-func isBool(text string) bool { return text == "true" || text == "false" }

@@ -77,8 +77,8 @@ func (s *storedRows) members(source []byte) ([]member, error) {
 			continue
 		}
 		value := jsonString(cells[i])
-		if lower := strings.ToLower(cells[i]); column.Bool && isBool(lower) {
-			value = []byte(lower)
+		if word, ok := words[strings.ToLower(cells[i])]; column.Bool && ok {
+			value = []byte(word)
 		}
 		members = append(members, member{column.Name, value})
 	}

@@ -57,7 +57,7 @@ type DNS struct {
 func (t Settings) Announced() Announced {
 	return Announced{
 		Tenant: t.Name, Rate: t.Rate, Burst: t.Burst, Reserve: t.Reserve / 100, SweepShare: t.SweepShare / 100,
-		GiveUp: t.GiveUp, MaxClientsPerRequest: t.MaxClientsPerRequest,
+		GiveUp: time.Duration(t.GiveUp), MaxClientsPerRequest: t.MaxClientsPerRequest,
 		Sweep: t.Sweep, VerifyPending: t.VerifyPending,
 		Grace: t.Rules.Grace, AbsentChecks: t.Rules.AbsentChecks, Protect: t.Rules.Protect,
 		DNS: DNS{

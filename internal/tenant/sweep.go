@@ -37,13 +37,14 @@ func (t *Settings) checkSweep() error {
 }
 
 func (t *Settings) checkRules() error {
+	grace := time.Duration(t.Grace)
 	switch {
-	case t.Grace <= 0 || t.Grace > longestGrace:
-		return fmt.Errorf("grace: want a time above 0, at most %s, got %s", longestGrace, t.Grace)
-	case t.Grace < shortestGrace && !t.OnLoopback():
+	case grace <= 0 || grace > longestGrace:
+		return fmt.Errorf("grace: want a time above 0, at most %s, got %s", longestGrace, grace)
+	case grace < shortestGrace && !t.OnLoopback():
 		return fmt.Errorf(
 			"grace: want at least %s, got %s: an outage can take as long (less is for a sandbox, whose base URL is on loopback)",
-			shortestGrace, t.Grace)
+			shortestGrace, grace)
 	case t.AbsentChecks < 1 || t.AbsentChecks > mostAbsentChecks:
 		return fmt.Errorf("absent-checks: want %d to %d, got %d", fewestAbsentChecks, mostAbsentChecks, t.AbsentChecks)
 	case t.AbsentChecks < fewestAbsentChecks && !t.OnLoopback():
@@ -56,7 +57,7 @@ func (t *Settings) checkRules() error {
 			return err
 		}
 	}
-	t.Rules = sweep.Rules{Grace: t.Grace, AbsentChecks: t.AbsentChecks, Protect: t.Protect}
+	t.Rules = sweep.Rules{Grace: grace, AbsentChecks: t.AbsentChecks, Protect: t.Protect}
 	return nil
 }
 
@@ -100,7 +101,7 @@ func (t *Settings) Warnings() (all []string) {
 		return all
 	}
 	takes, ok := t.Cron.Shortest(t.AbsentChecks - 1)
-	if !ok || takes > t.Grace {
+	if !ok || takes > time.Duration(t.Grace) {
 		longer := "an unknown time"
 		if ok {
 			longer = takes.String() + " at least"
