@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
 
+	"orgops/internal/engine"
 	"orgops/internal/health"
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
@@ -188,7 +189,8 @@ func TestWrongClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.close()
-	w.setTenants([]*served{{Settings: tenant.Settings{Name: "acme"}}})
+	w.setTenants([]*served{{Settings: tenant.Settings{Name: "acme"},
+		execution: &execution{engine: engine.New(engine.Config{})}}})
 	for _, step := range []struct {
 		ahead time.Duration
 		wrong bool

@@ -45,6 +45,8 @@ const (
 	Started         Action = "started"
 	SettingsChanged Action = "settings changed"
 	QueueChanged    Action = "queue changed"
+	Checked         Action = "rows checked"
+	Resent          Action = "webhooks sent again"
 )
 
 // OfRun returns an entry about a run.

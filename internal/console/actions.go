@@ -168,6 +168,9 @@ func (s *site) checkRows(ctx context.Context, run ledger.Run, form url.Values) r
 		return result{err: err}
 	}
 	rows, err := status.Hasten(ctx, s.Ledger, run, items)
+	if rows > 0 {
+		s.author(ctx, "").Record(ctx, activity.OfRun(run.Tenant, run.ID, activity.Checked, fmt.Sprintf("rows: %d", rows)))
+	}
 	return result{text: plural(int64(rows), "chosen row is", "chosen rows are") + " checked now; the others did not wait " +
 		"for a check.", err: err}
 }

@@ -49,9 +49,6 @@ func tenantsPath(tenant string) string {
 	return link("/tenants", map[string]string{"tenant": tenant})
 }
 
-// webhooksPath returns the webhooks of a tenant on its page.
-func webhooksPath(tenant string) string { return tenantsPath(tenant) + "#webhooks-" + tenant }
-
 // domainURL returns the page of a domain.
 func domainURL(d status.DomainName) string {
 	return link("/domains", map[string]string{"tenant": d.Tenant, "organization": d.Organization, "domain": d.ID})

@@ -304,7 +304,7 @@ func TestEveryStateOfARun(t *testing.T) {
 		},
 		{
 			"invalid alone", func(d *desk) {
-				d.handIn("a", tasks.TypeVerify, domains(1)+",\n")
+				d.handIn("a", tasks.TypeVerify, domains(1)+"org_1,\n")
 				d.settle("a", "done", "", 0)
 			},
 			[]string{"done, 1 failed", "1 invalid"}, nil,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"orgops/internal/activity"
 	"orgops/internal/deliveries"
 )
 
@@ -18,7 +19,12 @@ func (s *site) resend(w http.ResponseWriter, r *http.Request) {
 	s.carryOut(w, r, "send webhooks again to "+printable(endpoint), "tenant "+tenant, tenantsPath(tenant),
 		func(ctx context.Context) result {
 			n, err := deliveries.Resend(ctx, s.Redis, tenant, endpoint)
-			return result{err: err, text: fmt.Sprintf("Endpoint %s gets deliveries: %s sent again, within seconds.",
-				endpoint, plural(int64(n), "delivery", "deliveries"))}
+			sent := plural(int64(n), "delivery", "deliveries")
+			if err == nil {
+				s.author(ctx, "").Record(ctx, activity.Entry{Tenant: tenant, Action: activity.Resent,
+					Result: "to " + endpoint + ": " + sent})
+			}
+			return result{err: err, text: fmt.Sprintf("Endpoint %s gets deliveries: %s sent again, within seconds.", endpoint,
+				sent)}
 		})
 }
