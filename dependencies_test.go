@@ -36,7 +36,7 @@ var rooms = map[string]room{
 	"dnscheck":     {5480, "untrusted"},
 	"internal/cli": {1060, "apiclient spelling"},
 	"internal/console": {
-		3255,
+		3265,
 		"apiclient dnscheck activity deliveries engine health intake ledger meters redisconn status tenant untrusted web webhooks tasks tasks/handlers",
 	},
 	"internal/activity":   {250, "redisconn untrusted"},

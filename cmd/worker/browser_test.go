@@ -130,6 +130,9 @@ func (o operated) looksWell(t *testing.T, b *browser, axe string) {
 		{"domains", "/domains"},
 		{"domain", o.lookup()},
 		{"tenants", "/tenants"},
+		{"activity", "/activity"},
+		{"search", "/search?q=example"},
+		{"selection", "/selection?action=cancel&all=1"},
 	}
 	for _, p := range pages {
 		t.Run(p.name, func(t *testing.T) {
@@ -225,14 +228,14 @@ func (o operated) keyboard(t *testing.T, b *browser) {
 	tab.open("/runs", "main h1")
 	const focused = "document.activeElement.innerText"
 	var seen []string
-	for range 6 {
+	for range 7 {
 		tab.press(kb.Tab)
 		seen = append(seen, strings.TrimSpace(evaluate[string](tab, focused)))
 		if !evaluate[bool](tab, "document.activeElement.getBoundingClientRect().left >= 0") {
 			t.Errorf("%q has the focus, and is not to be seen", seen[len(seen)-1])
 		}
 	}
-	if got := strings.Join(seen, ", "); got != "Skip to content, Overview, Runs, Domains, Tenants, Queues" {
+	if got := strings.Join(seen, ", "); got != "Skip to content, Overview, Runs, Domains, Tenants, Activity, Queues" {
 		t.Errorf("by Tab one comes to %s", got)
 	}
 	tab.open("/runs", "main h1")

@@ -522,7 +522,7 @@ func TestTenantsPage(t *testing.T) {
 	wantIn(t, other, `id="tenant-other"`, "shown only on the pages of workers that serve this tenant")
 	wantIn(t, page, `id="tenant-acme" data-live`, "update_discovery_domain is blocked",
 		"403 insufficient_scope &lt;script&gt;", "10/s, burst 5",
-		"ok, fetched at", "Operator 127.0.0.1:", ", perspective default", "unreachable", "0 3 * * *, next at",
+		"ok, fetched", "Operator 127.0.0.1:", ", perspective default", "unreachable", "0 3 * * *, next at",
 		"https://crm.example", "1 of 480 permits used in the last minute", "No errors since the start",
 		"No row was settled, no request sent and no domain checked.")
 	wantNotIn(t, page, script, s.box.ClientSecret(), "eyJ")

@@ -127,6 +127,9 @@ func (s *site) run(ctx context.Context, r *http.Request) (title string, data any
 		return "", nil, &web.Refusal{Status: http.StatusBadRequest,
 			Text: "Invalid address: from must be the number of a row."}
 	}
+	if run.Ended() && status.Failed(run) == 0 && !r.URL.Query().Has("outcome") {
+		query.which = status.EveryRow // none is open or failed
+	}
 	p, err := s.runPage(ctx, run, query)
 	return "Run " + string(run.ID), p, err
 }
