@@ -100,7 +100,7 @@ func newSite(cfg Config) *site {
 		checks: rate.NewLimiter(rate.Every(checkEvery), checkBurst), reads: rate.NewLimiter(rate.Every(readEvery), readBurst),
 	}
 	s.fleet = s.newFleet()
-	// The open rows may be old: there may be very many runs. Without an answer they are not known.
+	// The open rows may be old: there may be a million runs. Without an answer they are not known.
 	s.openRows = &health.Poll[map[string]ledger.OpenCounts]{Within: time.Minute, Patience: time.Second,
 		Ask: func(ctx context.Context) map[string]ledger.OpenCounts {
 			open, err := s.Ledger.OpenByTenant(ctx)

@@ -29,8 +29,7 @@ type Config struct {
 	// Stopping is closed when the worker stops: no delivery starts any more.
 	Stopping <-chan struct{}
 	Logger   *slog.Logger // nil: slog.Default()
-	// Now returns the time by which events age, and attempts are dated; nil: time.Now. It is
-	// the same for all workers: receivers refuse attempts of another time.
+	// Now returns the time by which events age, and attempts are dated; nil: time.Now.
 	Now func() time.Time
 }
 

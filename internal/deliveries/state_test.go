@@ -77,7 +77,7 @@ func TestState(t *testing.T) {
 }
 
 // TestReopen: an endpoint that answered 410 gets deliveries again once its settings have changed;
-// endpoints that are not in the file any more are named.
+// endpoints that the file no longer has are named.
 func TestReopen(t *testing.T) {
 	to := receivers{wants: map[string][]string{"crm": {"domain.lost"}, "desk": {"domain.lost"}},
 		attempt: func(string, string, time.Time, []byte) error { return attemptError{final: true, gone: true} }}
