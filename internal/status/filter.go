@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/tasks"
 )
@@ -73,14 +74,14 @@ func (f *RunFilter) Check(now time.Time) (err error) {
 
 // timeOf reads a time, a date, or a duration before now; "": the zero time.
 func timeOf(name, text string, now time.Time) (at time.Time, err error) {
-	if ago, err := time.ParseDuration(text); err == nil {
+	if ago, err := cli.ParseDuration(text); err == nil {
 		return now.Add(-ago), nil
 	}
 	if at, err = time.Parse(time.DateOnly, text); err != nil {
 		at, err = time.Parse(time.RFC3339, text)
 	}
 	if err != nil && text != "" {
-		return at, fmt.Errorf("%s: want a time such as 2026-12-01T02:00:00Z or 2026-12-01, or 8h, got %.40q", name, text)
+		return at, fmt.Errorf("%s: want a time such as 2026-12-01T02:00:00Z or 2026-12-01, 8h or 7d, got %.40q", name, text)
 	}
 	return at, nil
 }

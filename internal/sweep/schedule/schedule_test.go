@@ -277,6 +277,7 @@ func TestTickOfManyAtOnce(t *testing.T) {
 // that it sends at a tick, or each third. Another one does the rest.
 func TestWorkerKilledAtEachStep(t *testing.T) {
 	t.Parallel()
+	redistest.Mini(t)
 	for _, after := range []bool{false, true} {
 		for step := 1; ; step += redistest.Stride(3) {
 			survived := false
