@@ -15,13 +15,13 @@ import (
 
 type activityCommand struct {
 	Tenants []string `arg:"" optional:"" name:"tenant" help:"Names of tenants (default: all that have, or had, a run)."`
-	Since   string   `noenv:"true" default:"24h" placeholder:"TIME" help:"Only what happened since then: 2026-11-01, 2026-11-01T08:00:00Z, or an age such as 2h."`
-	RunID   string   `name:"run" noenv:"true" placeholder:"ID" help:"Only what concerns this run."`
-	By      string   `noenv:"true" placeholder:"NAME" help:"Only what was done by users whose names have this part."`
+	Since   string   `noenv:"true" default:"24h" placeholder:"TIME" help:"Only entries since then: 2026-11-01, 2026-11-01T08:00:00Z, or an age such as 2h."`
+	RunID   string   `name:"run" noenv:"true" placeholder:"ID" help:"Only entries about this run."`
+	By      string   `noenv:"true" placeholder:"NAME" help:"Only actions of users with this text in their name."`
 }
 
 func (*activityCommand) Help() string {
-	return `Newest first; with --json an entry is a line. A name that was given on a command line is marked as claimed: nobody has proven it. A
+	return `Newest first; with --json an entry is a line. A name that was given on a command line is marked as claimed: it is not verified. A
 tenant has its last 10,000 entries, for 90 days. Rows are not among them: see "enqueue runs results".
 
 Example:

@@ -58,11 +58,11 @@ type grammar struct {
 		Retry   retryCommand   `cmd:"" help:"Submit the failed rows again, as a run of their own."`
 	} `cmd:"" help:"Inspect and control runs."`
 	Tenant struct {
-		Show  tenantShowCommand `cmd:"" help:"Show tenants: whether they work, what they do, which are held and why."`
+		Show  tenantShowCommand `cmd:"" help:"Show tenants: their state, open rows, and obstacles with remedies."`
 		Stop  stopCommand       `cmd:"" help:"Stop a tenant: send no PATCH, POST or DELETE until it is started again."`
 		Start startCommand      `cmd:"" help:"Start a stopped tenant."`
 	} `cmd:"" help:"Show, stop and start tenants."`
-	Activity activityCommand `cmd:"" help:"Print what happened to tenants, runs and domains, and who did it."`
+	Activity activityCommand `cmd:"" help:"Print the activity of tenants: actions on runs and domains, with their users."`
 	Access   struct {
 		New accessCommand `cmd:"" help:"Print a new token, and its entry for the access file."`
 	} `cmd:"" help:"Give people and programs access to the pages and the intake."`

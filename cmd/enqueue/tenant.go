@@ -29,7 +29,7 @@ type tenantShowCommand struct {
 
 func (*tenantShowCommand) Help() string {
 	return `Of all tenants, those that are held come first, then others that need attention, each with the reason and the remedy. A tenant that
-is named is shown with its rate, last hour, last sweep, workers, and who did what to it.
+is named is shown with its rate, last hour, last sweep, workers, and its last activity.
 
 Example:
 
@@ -93,7 +93,7 @@ func (c *tenantShowCommand) Run(ctx context.Context, t *tool) error {
 	return t.printDetails(ctx, all[0], settings, sessions)
 }
 
-// printDetails prints what the line of a tenant does not have.
+// printDetails prints the details of a tenant, which its line does not have.
 func (t *tool) printDetails(ctx context.Context, one status.Tenant, settings tenant.Announced,
 	sessions []ledger.Session) error {
 	_, used, noRate := one.RateUsed(settings)

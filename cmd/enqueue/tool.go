@@ -122,7 +122,7 @@ func (t *tool) print(v interface{ Write(io.Writer) error }) error {
 // printJSON writes v to stdout as one line.
 func (t *tool) printJSON(v any) error { return cli.WriteJSON(t.Stdout, v) }
 
-// author returns the author of the actions of this command, whose name nobody has proven.
+// author returns the author of this command's actions. The name is not verified.
 func (t *tool) author(name string) activity.Author {
 	return activity.Author{Redis: t.redis, Logger: t.log, Name: name, Claimed: true}
 }

@@ -114,7 +114,7 @@ func (o operated) signsIn(t *testing.T, b *browser) {
 	tab := signed.tab(t)
 	tab.open("/runs", "main h1")
 	if header := tab.text("header"); !strings.Contains(header, "ada, operator") {
-		t.Errorf("the header names nobody: %q", header)
+		t.Errorf("the header has no user: %q", header)
 	}
 }
 

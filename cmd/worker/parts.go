@@ -157,7 +157,7 @@ func (t *served) deliveriesTo(endpoint string) queues.Queue {
 const deliveriesFull = 1000
 
 // openDeliveries has endpoints whose settings have changed get deliveries again, and makes attempts
-// for endpoints that the file no longer has, so that what waits for them is given up.
+// for endpoints that the file no longer has, so that their waiting events are given up.
 func (w *worker) openDeliveries(ctx context.Context, t *served) {
 	others, err := deliveries.Reopen(ctx, t.deliveries)
 	if err != nil {

@@ -137,7 +137,7 @@ func (w *worker) setTenants(all []*served) {
 // intake returns the intake of this worker, for retries, sweeps and samples.
 func (w *worker) intake() intake.Intake { return intake.New(w.redis, w.ledger) }
 
-// author returns the author of what happens without a person.
+// author returns the author of actions without a person.
 func (w *worker) author(name string) activity.Author {
 	return activity.Author{Redis: w.permits, Logger: w.logger, Name: name} // its commands end with their contexts
 }

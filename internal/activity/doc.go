@@ -1,5 +1,5 @@
-// Package activity is the list of what happened to a tenant: who did what, when, to which run or
-// domain, and with which result. It has actions of people, and changes that workers observe, such
+// Package activity is the activity of a tenant: a list of actions with their time, user, run or
+// domain, and result. It has actions of people, and changes that workers observe, such
 // as blocks and sweeps; it does not have rows, of which there are millions.
 //
 // A tenant's list is a stream in Redis, orgops:v3:{tenant:<name>}:activity, with the times of

@@ -19,7 +19,7 @@ type Entry struct {
 	At      time.Time `json:"at,omitzero"`  // Redis'
 	Tenant  string    `json:"tenant,omitempty"`
 	By      string    `json:"by"`                // a user, a client of the HTTP API, worker or schedule
-	Claimed bool      `json:"claimed,omitempty"` // By was given on a command line: nobody has proven it
+	Claimed bool      `json:"claimed,omitempty"` // By was given on a command line, and is not verified
 	Action  Action    `json:"action"`
 	Run     string    `json:"run,omitempty"`
 	Domain  string    `json:"domain,omitempty"` // its discovery domain id

@@ -18,7 +18,7 @@ type activityPage struct {
 	Older   string // cursor of the page after this one; empty: it is the last
 }
 
-// activity shows what happened to the tenants that the user may see: GET /activity.
+// activity shows the activity of the tenants that the user may see: GET /activity.
 func (s *site) activity(ctx context.Context, r *http.Request) (title string, data any, err error) {
 	query := r.URL.Query()
 	p := activityPage{Tenant: query.Get("tenant"), Query: activity.Query{After: query.Get("after"), By: query.Get("by"),

@@ -12,10 +12,10 @@
 //	domain_check.go   checks a domain now
 //	domain_find.go    finds the domain that a request names
 //	domain_record.go  reads domains from the API, at a bounded rate
-//	activity.go       the page of what happened to tenants
+//	activity.go       the page of the activity of tenants
 //	tenants.go        the page of tenants
 //	plots.go          plots of the last hour and day
-//	webhooks.go       webhook endpoints, and what was given up sent again
+//	webhooks.go       sends given-up webhook deliveries again
 //	run.go            the page of a run
 //	actions.go        cancel, retry, and the other actions
 //	failed.go         the failed rows of a run, as a file

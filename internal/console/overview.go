@@ -33,7 +33,7 @@ type overviewPage struct {
 	Next       string // path of the page after this one; empty: it is the last
 }
 
-// tenantLine is a tenant on the first page. What could not be read is empty.
+// tenantLine is a tenant on the first page. A member that could not be read is empty.
 type tenantLine struct {
 	status.Tenant
 	Open, Used string
@@ -82,7 +82,7 @@ func (s *site) first(ctx context.Context, r *http.Request) (title string, data a
 	return "Overview", p, nil
 }
 
-// readLines reads what is not part of the states of the tenants.
+// readLines reads the members of the lines next to the states of the tenants.
 func (s *site) readLines(ctx context.Context, all []tenantLine) {
 	ctx, cancel := context.WithTimeout(ctx, fleetPatience)
 	defer cancel()

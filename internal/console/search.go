@@ -47,7 +47,7 @@ func (g *hitGroup) addRun(r ledger.Run) {
 	g.add(hit{string(r.ID), runLink(r.ID, "", string(r.Tenant)), printable(about)})
 }
 
-// search finds what a text may mean among the tenants that the user may see: GET /search. It leads
+// search finds domains and runs of the tenants that the user may see: GET /search. It leads
 // to the run of that id, or to the only domain of that id or name.
 func (s *site) search(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), pageWithin)

@@ -25,7 +25,7 @@ type tenantsPage struct {
 	Names   []string    // of all tenants
 	Missing string      // the requested tenant if it is unknown
 	Plots   []plots
-	Problem string // why Redis was not read; the rest is what this worker knows
+	Problem string // why Redis was not read; the rest needs none
 }
 
 // tenantView shows a tenant. Data that only a worker of the tenant has is empty on the pages of

@@ -12,9 +12,9 @@ import (
 	"orgops/internal/ledger"
 )
 
-// openWork is what asynqmon does not show of a tenant, or of all: the bar of its pages does.
+// openWork is the open work of a tenant, or of all, for the bar of asynqmon's pages.
 type openWork struct {
-	Rows   string   `json:"rows"`   // how many rows are open, and what they wait for; "": none
+	Rows   string   `json:"rows"`   // how many rows are open, and why they wait; "": none
 	Held   []string `json:"held"`   // why rows are held up, or would be, and the remedy
 	Domain string   `json:"domain"` // the name of the requested domain; "": not known
 }

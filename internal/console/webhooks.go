@@ -9,7 +9,7 @@ import (
 	"orgops/internal/deliveries"
 )
 
-// resend has an endpoint get again what was given up: POST /webhooks/resend.
+// resend sends the given-up deliveries of an endpoint again: POST /webhooks/resend.
 func (s *site) resend(w http.ResponseWriter, r *http.Request) {
 	tenant, endpoint := field(r.PostForm, "tenant"), field(r.PostForm, "endpoint")
 	if err := checkTenant(r.Context(), tenant); err != nil {

@@ -12,7 +12,7 @@
 //	notifier.go     enqueues a delivery to each receiver that wants an event
 //	handler.go      executes a delivery
 //	backlog.go      the deliveries that wait for each receiver
-//	state.go        the state of each receiver, as people see it; sends again what was given up
+//	state.go        the state of each receiver; sends given-up deliveries again
 //	tally.go        counts for lines of the log, one a minute
 //	config.go       settings, those of asynq's server too, and the interfaces of the other parts
 //	task.go         the task of a delivery, and its payload

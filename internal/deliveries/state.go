@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// stateTTL is longer than asynq keeps what was given up: 90 days.
+// stateTTL is longer than asynq keeps given-up deliveries: 90 days.
 const stateTTL = 100 * 24 * time.Hour
 
 // stateKey returns the key of the state of a tenant's endpoints: a hash. The fields of an endpoint
@@ -64,7 +64,7 @@ func Reopen(ctx context.Context, cfg Config) (others []string, err error) {
 	return others, err
 }
 
-// Resend has everything that was given up for an endpoint delivered again, and returns its number.
+// Resend sends the given-up deliveries of an endpoint again, and returns their number.
 // An endpoint that answered 410 gets deliveries again.
 func Resend(ctx context.Context, rdb redis.UniversalClient, tenant, endpoint string) (n int, err error) {
 	_, names, err := readState(ctx, rdb, tenant)

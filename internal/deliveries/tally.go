@@ -8,7 +8,8 @@ import (
 // reportEvery is how often a receiver has a line in the log.
 const reportEvery = time.Minute
 
-// tally counts what was not logged yet, by receiver: dropped events, or executions of an outcome.
+// tally counts events that were not logged yet, by receiver: dropped ones, or executions of an
+// outcome.
 type tally struct {
 	mu       sync.Mutex
 	unlogged map[string]int

@@ -32,7 +32,7 @@ type Intake struct {
 	Committed func()
 	// Traceparent returns the W3C traceparent of a context, or "". nil: there is none.
 	Traceparent func(context.Context) string
-	// By records what is submitted. The zero Author records nothing.
+	// By records submissions. The zero Author records nothing.
 	By activity.Author
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time

@@ -20,7 +20,7 @@ const (
 	xlsx       = "this is a workbook of Excel (xlsx): save it as CSV UTF-8"
 )
 
-// otherFiles are the beginnings of files that hold no rows as text, with what to do: a message such
+// otherFiles are the beginnings of files that hold no rows as text, with the remedy: a message such
 // as "unknown column" would not help there. The first that fits counts.
 var otherFiles = []struct{ begins, contains, message string }{
 	{"PK\x03\x04", "opendocument.spreadsheet", "this is a spreadsheet of LibreOffice (ods): save it as CSV"},
@@ -160,7 +160,7 @@ func trimLineEnd(text []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimSuffix(text, []byte{'\n'}), []byte{'\r'})
 }
 
-// Texts that are not those that were saved once.
+// Damaged texts.
 const (
 	notUTF8 = "is not UTF-8 but probably Windows-1252: save the file as UTF-8"
 	lossy   = "has the character U+FFFD, a remainder of damaged text: save the file as UTF-8 again"

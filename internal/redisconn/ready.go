@@ -115,7 +115,7 @@ func explain(client redis.UniversalClient, err error) error {
 	return fmt.Errorf("redis%s does not answer: %w%s", where, err, remedy(client, err))
 }
 
-// remedy returns what an error of a connection suggests to change, behind a semicolon; "": nothing.
+// remedy returns the remedy for an error of a connection, behind a semicolon; "": there is none.
 func remedy(client redis.UniversalClient, err error) string {
 	encrypted := false
 	switch c := client.(type) {

@@ -5,7 +5,7 @@
 //
 //	follow.go    progress of runs until they have ended
 //	actions.go   cancel, pause, resume, retry, sweep: the effect in words
-//	tenants.go   the state of many tenants, and what needs attention
+//	tenants.go   the state of many tenants, and warnings
 //	filter.go    lists of runs, by filters
 //	tenant.go    the state of a tenant
 //	details.go   a run with what only readers and operators see

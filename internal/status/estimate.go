@@ -108,7 +108,7 @@ type watched struct {
 	dns    int64     // rows that wait for it
 	again  int64     // rows that wait for another attempt
 	why    string    // most of these wait
-	paused string    // who has paused it
+	paused string    // by whom and when it was paused
 	readAt time.Time // when its notes were read
 	usedAt time.Time // when it was last estimated
 }
@@ -267,8 +267,8 @@ func waitsOf(ctx context.Context, l *ledger.Ledger, run ledger.Run, was watched)
 	return w
 }
 
-// pausedBy returns who has paused the run, and when, by its activity; "": it is not paused, or the
-// entry is deleted.
+// pausedBy returns the user and the time of the run's pause, by its activity; "": it is not paused,
+// or the entry is deleted.
 func pausedBy(r ledger.Run, entries []activity.Entry) (text string) {
 	for _, e := range entries {
 		if e.Action == activity.Paused && stateOf(r) == Paused {
@@ -278,7 +278,7 @@ func pausedBy(r ledger.Run, entries []activity.Entry) (text string) {
 	return text
 }
 
-// held returns why no row of the run is executed, in words. paused names who has paused it.
+// held returns why no row of the run is executed, in words. paused has the user who paused it.
 func held(r ledger.Run, of budget, paused string) (why []string) {
 	switch {
 	case r.Paused:

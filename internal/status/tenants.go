@@ -34,7 +34,7 @@ type Warning struct {
 	Sweep  ledger.RunID // that found it; empty: none did
 }
 
-// Warnings returns what needs attention, the worst first.
+// Warnings returns the warnings about the tenant, the worst first.
 func (t Tenant) Warnings() (all []Warning) {
 	for _, o := range t.Obstacles {
 		passes := o.Kind == TenantPaused || o.Kind == OperationPaused

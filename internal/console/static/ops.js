@@ -38,13 +38,13 @@ function carry(node, other) {
 
 const held = new Map(); // the lists that are used, each with rows that it has and the new page has not
 const news = { rows: 0, shown: false }; // rows that are not in such lists yet, or no longer; whether to show them
-const idle = 60000; // ms without input, after which nobody uses a list at the top of a page
+const idle = 60000; // ms without input, after which a list at the top of a page counts as unused
 let touched = performance.now();
 for (const input of ["pointermove", "pointerdown", "keydown", "wheel", "touchstart"]) {
   addEventListener(input, () => { touched = performance.now(); }, { passive: true });
 }
 
-// used reports whether somebody reads or uses a list, so that it must not move.
+// used reports whether a list is being read or used, so that it must not move.
 function used(list) {
   if (list.matches(":hover") || list.contains(document.activeElement) || list.querySelector(":checked")) return true;
   const box = list.getBoundingClientRect();
