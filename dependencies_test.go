@@ -41,7 +41,7 @@ var rooms = map[string]room{
 	},
 	"internal/activity":   {250, "redisconn untrusted"},
 	"internal/customer":   {610, "dnscheck cli ledger status untrusted web"},
-	"internal/deliveries": {1055, "events untrusted"},
+	"internal/deliveries": {1075, "events untrusted"},
 	"internal/dispatch":   {1950, "engine ledger pace workers"},
 	"internal/engine":     {1760, "apiclient dnscheck ledger"},
 	"internal/events":     {200, "untrusted"},

@@ -132,11 +132,31 @@ func moment(text string) (t time.Time) {
 	return t
 }
 
-// Totals returns how many deliveries of a tenant are not done, and how many were given up.
+// Totals returns how many deliveries of a tenant are not done, and how many were given up. Pages
+// read them for all tenants, so it only counts, without the other readings of asynq's inspector.
 func Totals(ctx context.Context, rdb redis.UniversalClient, tenant string) (waiting, givenUp int64, err error) {
-	all, err := ReadEndpoints(ctx, rdb, tenant)
-	for _, e := range all {
-		waiting, givenUp = waiting+int64(e.Waiting()), givenUp+int64(e.Queue.Archived)
+	_, names, err := readState(ctx, rdb, tenant)
+	if err != nil || len(names) == 0 {
+		return 0, 0, err
 	}
-	return waiting, givenUp, err
+	var open, archived []*redis.IntCmd
+	_, err = rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, name := range names {
+			prefix := "asynq:{" + Queue(tenant, name) + "}:"
+			open = append(open, p.LLen(ctx, prefix+"pending"), p.LLen(ctx, prefix+"active"),
+				p.ZCard(ctx, prefix+"scheduled"), p.ZCard(ctx, prefix+"retry"))
+			archived = append(archived, p.ZCard(ctx, prefix+"archived"))
+		}
+		return nil
+	})
+	for _, n := range open {
+		waiting += n.Val()
+	}
+	for _, n := range archived {
+		givenUp += n.Val()
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("count deliveries of tenant %s: %w", tenant, err)
+	}
+	return waiting, givenUp, nil
 }
