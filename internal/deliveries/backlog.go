@@ -118,7 +118,7 @@ func (b *backlog) delete(endpoint, task string) (deleted, ended bool, err error)
 	case notFound(err):
 		return false, true, nil
 	case err != nil:
-		return false, false, queueError(err)
+		return false, false, err
 	}
 	switch info.State {
 	case asynq.TaskStateActive:
@@ -130,7 +130,7 @@ func (b *backlog) delete(endpoint, task string) (deleted, ended bool, err error)
 	if notFound(err) { // another worker has dropped it
 		return false, true, nil
 	}
-	return err == nil, err == nil, queueError(err)
+	return err == nil, err == nil, err
 }
 
 func notFound(err error) bool {

@@ -18,5 +18,4 @@
 //	task.go         the task of a delivery, and its payload
 //	verdict.go      the outcome of an execution
 //	delay.go        the time to the next attempt
-//	queue_error.go  errors of asynq
 package deliveries

@@ -68,7 +68,7 @@ func (n *Notifier) enqueue(ctx context.Context, p payload) error {
 		return nil
 	}
 	if err != nil {
-		return queueError(err)
+		return err
 	}
 	if n.cfg.Enqueued != nil {
 		n.cfg.Enqueued(Queue(p.Tenant, p.Endpoint))

@@ -79,7 +79,7 @@ func Resend(ctx context.Context, rdb redis.UniversalClient, tenant, endpoint str
 	}
 	n, err = asynq.NewInspectorFromRedisClient(rdb).RunAllArchivedTasks(Queue(tenant, endpoint))
 	if err != nil && !noQueue(err) {
-		return n, fmt.Errorf("send again to webhook endpoint %s: %w", endpoint, queueError(err))
+		return n, fmt.Errorf("send again to webhook endpoint %s: %w", endpoint, err)
 	}
 	return n, nil
 }
@@ -117,7 +117,7 @@ func ReadEndpoints(ctx context.Context, rdb redis.UniversalClient, tenant string
 		if failed == nil {
 			e.Queue = *queue
 		} else if !noQueue(failed) {
-			err = cmp.Or(err, queueError(failed))
+			err = cmp.Or(err, failed)
 		}
 		all = append(all, e)
 	}
