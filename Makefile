@@ -54,5 +54,5 @@ fuzz: ## Fuzz every parser, FUZZTIME each (default 30s)
 		done; \
 	done
 
-bench: ## Measure against bare asynq and a plain loop (needs redis-server)
+bench: ## Measure against plain loops (needs redis-server)
 	go run -C bench .

@@ -1,102 +1,60 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 )
 
 // enqueueRows is how many rows a round of enqueue has where nothing else is
-// asked for, and dryRunRows a dry run.
-const (
-	enqueueRows = 1_000_000
-	dryRunRows  = 10_000_000
-)
+// asked for.
+const enqueueRows = 1_000_000
 
 // enqueue lets the producers take turns, round after round; each round begins
 // with another one.
-func enqueue(ctx context.Context, s *store, g grammar, out *report, stderr io.Writer) error {
-	return withRows(g.rows(enqueueRows), func(file string) error {
-		var results []enqueueResult
-		producers := []string{variantOurs, variantPlain}
-		for n := range g.Rounds {
-			for i := range producers {
-				name := producers[(n+i)%len(producers)]
-				p := production{As: name, File: file, CPUProfile: profileName(g.Profile, name, n)}
-				r, err := enqueueRound(ctx, s, p, g.rows(enqueueRows), stderr)
-				if err != nil {
-					return fmt.Errorf("round %d of %s: %w", n+1, name, err)
-				}
-				r.Round = n + 1
-				if err := out.enqueueRound(r); err != nil {
-					return err
-				}
-				results = append(results, r)
-			}
-		}
-		return out.enqueueSummary(summarizeEnqueue(results))
-	})
-}
-
-// dryRun measures the producer's reading alone, without a Redis.
-func dryRun(ctx context.Context, g grammar, out *report, stderr io.Writer) error {
-	if err := out.begin(); err != nil {
+func enqueue(ctx context.Context, s *store, g grammar, out, stderr io.Writer) error {
+	rows := g.rows(enqueueRows)
+	file, err := s.file("domains.csv", func(w io.Writer) error { return writeRows(w, rows) })
+	if err != nil {
 		return err
 	}
-	return withRows(g.rows(dryRunRows), func(file string) error {
-		p := production{As: variantDryRun, File: file, CPUProfile: profileName(g.Profile, variantDryRun, 0)}
-		r, err := runProducer(ctx, "", p, g.rows(dryRunRows), stderr)
-		if err != nil {
-			return err
-		}
-		r.Round = 1
-		return out.enqueueRound(r)
-	})
-}
-
-// withRows lets use have a file of rows of domains verify, the two ids.
-func withRows(rows int, use func(file string) error) error {
-	return withFile("domains.csv", func(w io.Writer) error {
-		_, _ = io.WriteString(w, "organization_id,discovery_domain_id\n") // the buffer keeps its error
-		random := rand.New(rand.NewPCG(1, 2))                             // the same rows for each producer
-		var organization string
-		for i := range rows {
-			if i%10 == 0 {
-				organization = randomID(random, "org_")
+	var results []enqueueResult
+	producers := []string{variantOurs, variantPlain}
+	for n := range g.Rounds {
+		for i := range producers {
+			name := producers[(n+i)%len(producers)]
+			r, err := enqueueRound(ctx, s, production{As: name, File: file, URL: s.url}, rows, stderr)
+			if err != nil {
+				return fmt.Errorf("round %d of %s: %w", n+1, name, err)
 			}
-			if _, err := fmt.Fprintf(w, "%s,%s\n", organization, randomID(random, "ord_")); err != nil {
+			r.Round = n + 1
+			if err := write(out, r); err != nil {
 				return err
 			}
+			results = append(results, r)
 		}
-		return nil
-	}, use)
+	}
+	return write(out, summarizeEnqueue(results))
 }
 
-// withFile lets use have a file of that name that write has written.
-func withFile(name string, write func(io.Writer) error, use func(file string) error) (err error) {
-	dir, err := os.MkdirTemp("", "orgops-bench-")
-	if err != nil {
-		return fmt.Errorf("folder for the rows: %w", err)
+// writeRows writes rows of domains verify, the two ids.
+func writeRows(w io.Writer, rows int) error {
+	_, _ = io.WriteString(w, "organization_id,discovery_domain_id\n") // the buffer keeps its error
+	random := rand.New(rand.NewPCG(1, 2))                             // the same rows for each producer
+	var organization string
+	for i := range rows {
+		if i%10 == 0 {
+			organization = randomID(random, "org_")
+		}
+		if _, err := fmt.Fprintf(w, "%s,%s\n", organization, randomID(random, "ord_")); err != nil {
+			return err
+		}
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	file := filepath.Join(dir, name)
-	f, err := os.Create(file)
-	if err != nil {
-		return fmt.Errorf("make the rows: %w", err)
-	}
-	w := bufio.NewWriter(f)
-	if err := errors.Join(write(w), w.Flush(), f.Close()); err != nil {
-		return fmt.Errorf("make the rows: %w", err)
-	}
-	return use(file)
+	return nil
 }
 
 // randomID is an id of 20 characters, as the service makes them: they do not compress.
@@ -109,45 +67,31 @@ func randomID(random *rand.Rand, prefix string) string {
 	return string(id)
 }
 
-// enqueueRound measures one producer on an empty Redis.
-func enqueueRound(ctx context.Context, s *store, p production, rows int, stderr io.Writer) (enqueueResult, error) {
+// enqueueRound measures one producer on an empty Redis. It has a process of its own, so that its
+// memory is no one else's.
+func enqueueRound(ctx context.Context, s *store, p production, rows int, stderr io.Writer) (r enqueueResult, err error) {
 	if err := s.empty(ctx); err != nil {
-		return enqueueResult{}, err
+		return r, err
 	}
-	cpu, memory := s.cpu(ctx), s.memory(ctx)
-	r, err := runProducer(ctx, s.url, p, rows, stderr)
-	r.CPU.Redis = (s.cpu(ctx) - cpu).Seconds()
-	r.RedisBytes = float64(s.memory(ctx)-memory) / float64(rows)
-	return r, err
-}
-
-// runProducer runs one producer in a process of its own, so that its memory is
-// no one else's.
-func runProducer(ctx context.Context, url string, p production, rows int, stderr io.Writer) (enqueueResult, error) {
+	used, memory := s.cpu(ctx), s.memory(ctx)
 	program, err := executable()
 	if err != nil {
-		return enqueueResult{}, err
+		return r, err
 	}
-	child := exec.CommandContext(ctx, program, produceCommand, "--redis-url", url, "--rows", strconv.Itoa(rows),
-		"--as", p.As, "--file", p.File, "--cpu-profile", p.CPUProfile)
+	child := exec.CommandContext(ctx, program, produceCommand, "--rows", strconv.Itoa(rows),
+		"--url", p.URL, "--as", p.As, "--file", p.File)
 	child.Stderr = stderr
 	answer, err := child.Output()
 	if err != nil {
-		return enqueueResult{}, fmt.Errorf("the producer's process: %w", err)
+		return r, fmt.Errorf("the producer's process: %w", err)
 	}
 	var did produced
 	if err := json.Unmarshal(answer, &did); err != nil {
-		return enqueueResult{}, fmt.Errorf("the producer's answer: %w", err)
+		return r, fmt.Errorf("the producer's answer: %w", err)
 	}
 	return enqueueResult{
-		Variant: p.As, Rows: rows, Seconds: did.Seconds, PerSecond: float64(rows) / did.Seconds,
-		CPU: cpu{Bench: did.CPU}, Peak: float64(did.Peak) / 1e6,
+		Benchmark: "enqueue", Variant: p.As, Rows: rows, Seconds: did.Seconds, PerSecond: float64(rows) / did.Seconds,
+		CPU: cpu{Bench: did.CPU, Redis: (s.cpu(ctx) - used).Seconds()}, Peak: float64(did.Peak) / 1e6,
+		RedisBytes: float64(s.memory(ctx)-memory) / float64(rows),
 	}, nil
-}
-
-func profileName(dir, variant string, n int) string {
-	if dir == "" {
-		return ""
-	}
-	return filepath.Join(dir, fmt.Sprintf("%s-%d.pprof", variant, n+1))
 }

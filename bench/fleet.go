@@ -21,9 +21,9 @@ import (
 // shipped is cmd/worker, built and run as a process, as users run it: with its pages and
 // metrics.
 type shipped struct {
-	dir, log, program string
-	env               []string
-	process           *exec.Cmd // nil: none runs
+	log, program string
+	env          []string
+	process      *exec.Cmd // nil: none runs
 
 	pages, probes string // base URLs of its pages, and of its metrics and readiness; see listen
 
@@ -52,11 +52,11 @@ func startFleet(ctx context.Context, s *store, workers int, tenants []served) (f
 		return nil, err
 	}
 	for range workers {
-		dir, err := os.MkdirTemp("", "orgops-bench-")
+		dir, err := os.MkdirTemp(s.dir, "worker-")
 		if err != nil {
 			return f, fmt.Errorf("folder for a worker: %w", err)
 		}
-		w := &shipped{dir: dir, log: filepath.Join(dir, "log"), program: program}
+		w := &shipped{log: filepath.Join(dir, "log"), program: program}
 		f = append(f, w)
 		file := filepath.Join(dir, "tenants.yaml")
 		if err := os.WriteFile(file, config, 0o600); err != nil {
@@ -77,12 +77,7 @@ func startFleet(ctx context.Context, s *store, workers int, tenants []served) (f
 
 // worker builds cmd/worker, once, and returns its path.
 func (s *store) worker(ctx context.Context) (program string, err error) {
-	if s.built == "" {
-		if s.built, err = os.MkdirTemp("", "orgops-bench-"); err != nil {
-			return "", fmt.Errorf("folder for the worker: %w", err)
-		}
-	}
-	program = filepath.Join(s.built, "worker")
+	program = filepath.Join(s.dir, "worker")
 	if _, err := os.Stat(program); err == nil {
 		return program, nil
 	}
@@ -97,14 +92,6 @@ func (s *store) worker(ctx context.Context) (program string, err error) {
 	return program, nil
 }
 
-// removeWorker removes the worker that was built, if any.
-func (s *store) removeWorker() error {
-	if s.built == "" {
-		return nil
-	}
-	return os.RemoveAll(s.built)
-}
-
 // stop sends all workers SIGTERM, and waits for their end.
 func (f fleet) stop() error {
 	var g errgroup.Group
@@ -114,10 +101,10 @@ func (f fleet) stop() error {
 	return g.Wait()
 }
 
-// close kills the workers that run, and removes their files.
+// close kills the workers that run.
 func (f fleet) close() (err error) {
 	for _, w := range f {
-		err = errors.Join(err, w.end(syscall.SIGKILL), os.RemoveAll(w.dir))
+		err = errors.Join(err, w.end(syscall.SIGKILL))
 	}
 	return err
 }

@@ -2,20 +2,14 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // idleLoad is how many tenants without work are served.
@@ -36,17 +30,6 @@ func (l idleLoad) check() error {
 	return nil
 }
 
-// Aims of idle.
-const (
-	aimCommands    = 1  // a second, of a pair of tenant and worker
-	aimConnections = 20 // of a worker with 30 tenants
-	aimRedisShare  = 5  // percent of a core, with 100 tenants and 4 workers
-	// With 1,000 tenants:
-	aimMemory = 300 // MB, of a worker
-	aimProbe  = 1.0 // seconds, of metrics and readiness
-	aimPage   = 0.5 // seconds
-)
-
 // idleResult is the cost of tenants without work.
 type idleResult struct {
 	Benchmark string `json:"benchmark"` // "idle"
@@ -66,21 +49,19 @@ type idleResult struct {
 	Pages  []idlePage `json:"pages"` // of one worker
 	// Stop is the longest time from SIGTERM to the end of a worker.
 	Stop float64 `json:"stop_seconds"`
-	about
 }
 
 // idlePage is a page of a worker, or its metrics or readiness, and how long it takes from the
 // request to the last byte, in seconds.
 type idlePage struct {
 	Path   string  `json:"path"`
-	Aim    float64 `json:"aim"`
 	First  float64 `json:"first_seconds"`
 	Again  float64 `json:"again_seconds"`
 	Status int     `json:"status"` // of the second request
 }
 
 // measureIdle runs workers for tenants that have no work, each a process as it is shipped.
-func measureIdle(ctx context.Context, s *store, l idleLoad, out *report, stderr io.Writer) error {
+func measureIdle(ctx context.Context, s *store, l idleLoad, out, stderr io.Writer) error {
 	return withTenant(ctx, s, stderr, func(t *tenant) (err error) {
 		before, err := s.connections(ctx)
 		if err != nil {
@@ -116,7 +97,7 @@ func measureIdle(ctx context.Context, s *store, l idleLoad, out *report, stderr 
 			r.Stop = max(r.Stop, time.Since(began).Seconds())
 			r.Memory = max(r.Memory, float64(w.peak)/(1<<20))
 		}
-		return out.idle(r)
+		return write(out, r)
 	})
 }
 
@@ -150,11 +131,10 @@ func (l idleLoad) measure(ctx context.Context, s *store, workers []*shipped) (id
 
 // pagesOf reads the pages of a worker, each twice: parts of them are cached for a while.
 func pagesOf(ctx context.Context, w *shipped) ([]idlePage, error) {
-	pages := []idlePage{{Path: "/metrics", Aim: aimProbe}, {Path: "/readyz", Aim: aimProbe}, {Path: "/", Aim: aimPage},
-		{Path: "/runs", Aim: aimPage}, {Path: "/tenants", Aim: aimPage}}
+	pages := []idlePage{{Path: "/metrics"}, {Path: "/readyz"}, {Path: "/"}, {Path: "/runs"}, {Path: "/tenants"}}
 	for i := range pages {
 		p, at := &pages[i], w.pages
-		if p.Aim == aimProbe {
+		if i < 2 {
 			at = w.probes
 		}
 		for _, took := range []*float64{&p.First, &p.Again} {
@@ -176,55 +156,36 @@ func cpuOf(workers []*shipped) (all time.Duration) {
 	return all
 }
 
-// connections is how many clients use the database: a server of several databases has others.
-func (s *store) connections(ctx context.Context) (n int, err error) {
-	options, err := redis.ParseURL(s.url)
-	if err != nil {
-		return 0, err
-	}
+// connections is how many clients Redis has.
+func (s *store) connections(ctx context.Context) (int, error) {
 	list, err := s.admin.ClientList(ctx).Result()
 	if err != nil {
 		return 0, fmt.Errorf("CLIENT LIST: %w", err)
 	}
-	for line := range strings.Lines(list) {
-		if slices.Contains(strings.Fields(line), fmt.Sprintf("db=%d", options.DB)) {
-			n++
-		}
-	}
-	return n, nil
+	return strings.Count(list, "\n"), nil
 }
 
-// commands is how many commands clients send to the database within that time, and how many
-// scripts execute in it. MONITOR reports those of all databases, as
-// +1700000000.123456 [0 127.0.0.1:4711] "get" "key", and with the word lua as the address those
-// inside of scripts.
+// commands is how many commands clients send to Redis within that time, and how many scripts
+// execute in it. MONITOR reports them as +1700000000.123456 [0 127.0.0.1:4711] "get" "key", and
+// with the word lua as the address those inside of scripts. The one of go-redis is experimental,
+// and keeps a core busy.
 func (s *store) commands(ctx context.Context, d time.Duration) (sent, scripted int, err error) {
-	options, err := redis.ParseURL(s.url)
-	if err != nil {
-		return 0, 0, err
-	}
-	conn, err := monitor(ctx, options)
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.address)
 	if err != nil {
 		return 0, 0, fmt.Errorf("MONITOR: %w", err)
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	if err := conn.SetReadDeadline(time.Now().Add(d)); err != nil {
-		return 0, 0, err
+	_, err = io.WriteString(conn, "MONITOR\r\n")
+	if err = errors.Join(err, conn.SetReadDeadline(time.Now().Add(d))); err != nil {
+		return 0, 0, fmt.Errorf("MONITOR: %w", err)
 	}
-	database := strconv.Itoa(options.DB)
 	lines := bufio.NewScanner(conn)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
-		line := lines.Text()
-		if strings.HasPrefix(line, "-") {
-			return 0, 0, fmt.Errorf("MONITOR: %s", line)
-		}
-		_, line, _ = strings.Cut(line, " [")
-		in, line, _ := strings.Cut(line, " ")
-		from, _, ok := strings.Cut(line, `] "`)
+		from, _, ok := strings.Cut(lines.Text(), `] "`)
 		switch {
-		case !ok || in != database:
-		case from == "lua":
+		case !ok:
+		case strings.HasSuffix(from, " lua"):
 			scripted++
 		default:
 			sent++
@@ -234,48 +195,4 @@ func (s *store) commands(ctx context.Context, d time.Duration) (sent, scripted i
 		return 0, 0, fmt.Errorf("MONITOR: %w", err)
 	}
 	return sent, scripted, nil
-}
-
-// monitor opens a connection that reports all commands. go-redis' own is experimental, and
-// keeps a core busy.
-func monitor(ctx context.Context, options *redis.Options) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", options.Addr)
-	if err != nil {
-		return nil, err
-	}
-	if options.TLSConfig != nil {
-		conn = tls.Client(conn, options.TLSConfig)
-	}
-	commands := "MONITOR\r\n"
-	if options.Password != "" {
-		commands = fmt.Sprintf("AUTH %q %q\r\n", cmp.Or(options.Username, "default"), options.Password) + commands
-	}
-	if _, err := io.WriteString(conn, commands); err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	return conn, nil
-}
-
-func (r *report) idle(result idleResult) error {
-	if r.json {
-		result.about = r.about
-		return r.encode(result)
-	}
-	fmt.Fprintf(r.out, `
-idle: %d workers of %d tenants each, without work
-  commands a second, of a tenant and worker  %8.1f  (aim: %d)
-    with those inside of scripts             %8.1f
-  connections of a worker                    %8.1f  (aim for 30 tenants: %d)
-  share of a core, Redis                     %7.1f%%  (aim for 100 tenants, 4 workers: %d%%)
-  share of a core, a worker                  %7.1f%%
-`, result.Workers, result.Tenants, result.Commands, aimCommands, result.All, result.Connections, aimConnections,
-		result.Redis, aimRedisShare, result.Worker)
-	for _, p := range result.Pages {
-		fmt.Fprintf(r.out, "  %-8s first, again: seconds       %7.3f  %7.3f  (aim for 1,000 tenants: %g), status %d\n",
-			p.Path, p.First, p.Again, p.Aim, p.Status)
-	}
-	_, err := fmt.Fprintf(r.out, `  memory of a worker after that              %5.0f MB  (aim for 1,000 tenants: %d)
-  seconds from SIGTERM to its end            %8.2f  (aim: %d, the default --shutdown-timeout)
-`, result.Memory, aimMemory, result.Stop, int(shutdownTimeout.Seconds()))
-	return err
 }

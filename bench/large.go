@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -48,12 +47,6 @@ func (l largeLoad) check() error {
 	return nil
 }
 
-// Aims of large.
-const (
-	aimControl = 2.0 // seconds until a command takes effect
-	aimBusy    = 10  // ms
-)
-
 // largeResult is how a large run obeys commands, while two workers execute it at the
 // rate of [paceRate]. Times are from the call of a command.
 type largeResult struct {
@@ -77,16 +70,13 @@ type largeResult struct {
 	// Longest is the longest time that Redis was busy with one command or with keys that
 	// expire, in each part.
 	Longest map[string]float64 `json:"longest_command_ms"`
-	about
 }
 
 // measureLarge submits a run, has two workers execute it, and gives commands meanwhile.
-func measureLarge(ctx context.Context, s *store, l largeLoad, rows int, out *report, stderr io.Writer) (err error) {
-	restore, err := s.logLong(ctx)
-	if err != nil {
+func measureLarge(ctx context.Context, s *store, l largeLoad, rows int, out, stderr io.Writer) (err error) {
+	if err := s.logLong(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, restore()) }()
 	return withTenant(ctx, s, stderr, func(t *tenant) (err error) {
 		m := &large{store: s, tenant: t, runs: ledger.New(s.admin), load: l, stderr: stderr}
 		m.result = largeResult{Benchmark: "large", Rows: rows, Longest: map[string]float64{}}
@@ -103,7 +93,7 @@ func measureLarge(ctx context.Context, s *store, l largeLoad, rows int, out *rep
 				return err
 			}
 		}
-		return out.large(m.result)
+		return write(out, m.result)
 	}, limited(paceRate, paceBurst)...)
 }
 
@@ -132,20 +122,22 @@ func (m *large) part(ctx context.Context, name string, do func() error) error {
 }
 
 func (m *large) submit(ctx context.Context, rows int) error {
-	return withFile("updates.csv", func(w io.Writer) error { return m.writeRows(ctx, w, rows) }, func(file string) error {
-		f, err := os.Open(file)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = f.Close() }() // it was only read
-		before := m.store.memory(ctx)
-		err = m.part(ctx, "submit", func() error {
-			_, err := submit(ctx, m.store.url, tasks.TypeUpdate, runID, file, f)
-			return err
-		})
-		m.result.Bytes = float64(m.store.memory(ctx)-before) / float64(rows)
+	path, err := m.store.file("updates.csv", func(w io.Writer) error { return m.writeRows(ctx, w, rows) })
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	before := m.store.memory(ctx)
+	err = m.part(ctx, "submit", func() error {
+		_, err := submit(ctx, m.store.url, tasks.TypeUpdate, runID, path, f)
 		return err
 	})
+	m.result.Bytes = float64(m.store.memory(ctx)-before) / float64(rows)
+	return err
 }
 
 // writeRows writes rows of domains update, the first of them of domains that there are.
@@ -320,32 +312,18 @@ func (m *large) expire(ctx context.Context) error {
 	})
 }
 
-// logLong has Redis keep commands in its slow log, and events in its latency monitor. It
-// returns how to undo that.
-func (s *store) logLong(ctx context.Context) (restore func() error, err error) {
-	settings := map[string]string{
+// logLong has Redis keep commands in its slow log, and events in its latency monitor.
+func (s *store) logLong(ctx context.Context) error {
+	for name, value := range map[string]string{
 		"slowlog-log-slower-than":   strconv.FormatInt(longCommand.Microseconds(), 10),
 		"slowlog-max-len":           "100000",
 		"latency-monitor-threshold": "1",
-	}
-	before := map[string]string{}
-	restore = func() (err error) {
-		for name, value := range before {
-			err = errors.Join(err, s.admin.ConfigSet(context.WithoutCancel(ctx), name, value).Err())
+	} {
+		if err := s.admin.ConfigSet(ctx, name, value).Err(); err != nil {
+			return fmt.Errorf("set %s of Redis: %w", name, err)
 		}
-		return err
 	}
-	for name, value := range settings {
-		was, err := s.admin.ConfigGet(ctx, name).Result()
-		if err == nil {
-			err = s.admin.ConfigSet(ctx, name, value).Err()
-		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("set %s of Redis: %w", name, err), restore())
-		}
-		before[name] = was[name]
-	}
-	return restore, nil
+	return nil
 }
 
 // forgetLong empties the slow log and the latency monitor.
@@ -385,27 +363,3 @@ func (s *store) longest(ctx context.Context) (longest time.Duration, err error) 
 
 // administrative are commands of this program alone.
 var administrative = []string{"info", "slowlog", "latency", "config", "flushdb"}
-
-func (r *report) large(result largeResult) error {
-	if r.json {
-		result.about = r.about
-		return r.encode(result)
-	}
-	_, err := fmt.Fprintf(r.out, `
-large: a run of %d rows of %.0f bytes in Redis, executed by two workers at %d/s; seconds from a command's call
-            RETURNS  TAKES EFFECT
-  pause     %7.3f  %12.3f  (the last request; aim: %g)
-  resume    %7.3f  %12.3f  (the first request; aim: %g), then %d tasks in the queue
-  cancel    %7.3f  %12.3f  (the last request; aim: %g), ended after %.1f
-  delete    %7.3f
-longest time that Redis was busy with one command, in ms (aim: %d)
-`, result.Rows, result.Bytes, paceRate, result.Pause, result.Paused, aimControl, result.Resume, result.Resumed,
-		aimControl, result.Tasks,
-		result.Cancel, result.Cancelled, aimControl, result.Ended, result.Delete, aimBusy)
-	for _, part := range slices.Sorted(maps.Keys(result.Longest)) {
-		if err == nil {
-			_, err = fmt.Fprintf(r.out, "  %-8s  %7.1f\n", part, result.Longest[part])
-		}
-	}
-	return err
-}

@@ -49,14 +49,14 @@ type paceVariant struct {
 
 // measurePace measures each variant on a fresh tenant and an empty Redis, then how
 // long a small run takes behind a big one.
-func measurePace(ctx context.Context, s *store, g grammar, out *report, stderr io.Writer) error {
+func measurePace(ctx context.Context, s *store, g grammar, out, stderr io.Writer) error {
 	for _, v := range paceVariants {
 		fmt.Fprintf(stderr, "measuring %s\n", v.name)
 		r, err := paceRound(ctx, s, v, g.rows(paceRows), stderr)
 		if err != nil {
 			return fmt.Errorf("%s: %w", v.name, err)
 		}
-		if err := out.pace(r); err != nil {
+		if err := write(out, r); err != nil {
 			return err
 		}
 	}
@@ -65,7 +65,8 @@ func measurePace(ctx context.Context, s *store, g grammar, out *report, stderr i
 	if err != nil {
 		return fmt.Errorf("a small run behind a big one: %w", err)
 	}
-	return out.smallRun(smallRunResult{Rows: paceSmall, Behind: g.Pace.Behind, Seconds: took.Seconds()})
+	return write(out, smallRunResult{Benchmark: "pace_small_run", Rows: paceSmall, Behind: g.Pace.Behind,
+		Seconds: took.Seconds()})
 }
 
 func paceRound(ctx context.Context, s *store, v paceVariant, rows int, stderr io.Writer) (r paceResult, err error) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net/http"
 	"time"
 
@@ -28,7 +27,6 @@ type paceResult struct {
 	Requests      int `json:"requests"`
 	Others        int `json:"others_requests"`
 	OthersRefused int `json:"others_refused"`
-	about
 }
 
 func newPaceResult(v paceVariant, rows int, lost int64, log []request) paceResult {
@@ -77,38 +75,4 @@ type smallRunResult struct {
 	Rows      int     `json:"rows"`
 	Behind    int     `json:"behind_rows"`
 	Seconds   float64 `json:"seconds"`
-	about
-}
-
-const paceLine = "%6v  %6v  %8v  %7v  %9v  %15v  %8v  %9v   %v\n"
-
-func (r *report) pace(result paceResult) error {
-	if r.json {
-		result.about = r.about
-		return r.encode(result)
-	}
-	if heading := "pace"; r.heading != heading {
-		r.heading = heading
-		fmt.Fprintf(r.out, "\npace: at %d/s, burst %d; %d workers\n", paceRate, paceBurst, paceWorkers)
-		fmt.Fprintf(r.out, paceLine, "ROWS", "LOST", "SECONDS", "USED", "429s", "AFTER 1st SECOND",
-			"OTHERS", "OF 429s", "VARIANT")
-	}
-	_, err := fmt.Fprintf(r.out, paceLine, result.Rows, result.Lost, fmt.Sprintf("%.1f", result.Seconds),
-		fmt.Sprintf("%.1f %%", 100*result.Used),
-		result.Refused, result.RefusedLater, result.Others, result.OthersRefused, result.Variant)
-	return err
-}
-
-// aimSmallRun is how long a small run may take.
-const aimSmallRun = 10 * time.Second
-
-func (r *report) smallRun(result smallRunResult) error {
-	result.Benchmark = "pace_small_run"
-	if r.json {
-		result.about = r.about
-		return r.encode(result)
-	}
-	_, err := fmt.Fprintf(r.out, "%d rows to verify, submitted behind %d: %.1f s (aimed at: below %.0f)\n", result.Rows,
-		result.Behind, result.Seconds, aimSmallRun.Seconds())
-	return err
 }

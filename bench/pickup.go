@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,12 +33,6 @@ func (l pickupLoad) check() error {
 	return nil
 }
 
-// Aims of pickup, in ms: half of the rows, and 99 of 100.
-const (
-	aimActive, aimActiveMost = 10, 25
-	aimIdle, aimIdleMost     = 50, 200
-)
-
 // pickupResult is the time from the call that submits a row to its request's arrival.
 type pickupResult struct {
 	Benchmark string  `json:"benchmark"` // "pickup"
@@ -45,11 +41,10 @@ type pickupResult struct {
 	P50       float64 `json:"p50_ms"`
 	P99       float64 `json:"p99_ms"`
 	Max       float64 `json:"max_ms"`
-	about
 }
 
 // measurePickup submits single rows to a worker of many tenants, one after another.
-func measurePickup(ctx context.Context, s *store, l pickupLoad, out *report, stderr io.Writer) error {
+func measurePickup(ctx context.Context, s *store, l pickupLoad, out, stderr io.Writer) error {
 	return withTenant(ctx, s, stderr, func(t *tenant) (err error) {
 		workers, err := startFleet(ctx, s, 1, idleLoad{Tenants: l.Tenants}.served(t))
 		defer func() { err = errors.Join(err, workers.close()) }()
@@ -83,7 +78,7 @@ func measurePickup(ctx context.Context, s *store, l pickupLoad, out *report, std
 				return errors.Join(err, workers.said())
 			}
 			r.Tenant = part.name
-			if err := out.pickup(r); err != nil {
+			if err := write(out, r); err != nil {
 				return err
 			}
 		}
@@ -163,17 +158,11 @@ func (p *pickup) one(ctx context.Context, tenant string) (time.Duration, error) 
 	}
 }
 
-func (r *report) pickup(result pickupResult) error {
-	if r.json {
-		result.about = r.about
-		return r.encode(result)
-	}
-	half, most := aimActive, aimActiveMost
-	if result.Tenant == "idle" {
-		half, most = aimIdle, aimIdleMost
-	}
-	_, err := fmt.Fprintf(r.out,
-		"pickup: %d rows of %s tenants, ms from submission to request: p50 %.1f (aim: %d), p99 %.1f (aim: %d), longest %.1f\n",
-		result.Rows, result.Tenant, result.P50, half, result.P99, most, result.Max)
-	return err
+// quantile is the smallest of the values such that the share q of all are not
+// larger (the nearest rank): one that was measured, not one in between. values
+// need not be sorted and are left as they are; there is at least one.
+func quantile(values []time.Duration, q float64) time.Duration {
+	sorted := slices.Sorted(slices.Values(values))
+	rank := int(math.Ceil(q * float64(len(sorted))))
+	return sorted[min(max(rank, 1), len(sorted))-1]
 }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"runtime/pprof"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -26,11 +24,11 @@ import (
 // produceCommand makes of this program one producer.
 const produceCommand = "produce"
 
-// production has the arguments of a producer's process, in addition to --redis-url and --rows.
+// production has the arguments of a producer's process, in addition to --rows.
 type production struct {
-	As         string `noenv:"true" help:"The variant."`
-	File       string `noenv:"true" help:"Its rows."`
-	CPUProfile string `noenv:"true" help:"The file to write a CPU profile to."`
+	URL  string `name:"url" noenv:"true" help:"The Redis."`
+	As   string `noenv:"true" help:"The variant."`
+	File string `noenv:"true" help:"Its rows."`
 }
 
 // produced is what the process says of its work when it is done.
@@ -41,29 +39,20 @@ type produced struct {
 }
 
 // produce is the process of one producer.
-func produce(ctx context.Context, p production, url string, rows int, stdout io.Writer) (err error) {
-	stop, err := startProfile(p.CPUProfile)
+func produce(ctx context.Context, p production, rows int, stdout io.Writer) (err error) {
+	began := time.Now()
+	if p.As == variantPlain {
+		err = enqueuePlainly(ctx, p.URL, rows)
+	} else {
+		err = submitFile(ctx, p.URL, p.File)
+	}
 	if err != nil {
 		return err
 	}
-	began := time.Now()
-	switch p.As {
-	case variantPlain:
-		err = enqueuePlainly(ctx, url, rows)
-	case variantDryRun:
-		err = planFile(p.File)
-	default:
-		err = submitFile(ctx, url, p.File)
-	}
-	did := produced{Seconds: time.Since(began).Seconds(), CPU: ownCPU().Seconds(), Peak: peakMemory(os.Getpid())}
-	if err := errors.Join(err, stop()); err != nil {
-		return err
-	}
-	return json.NewEncoder(stdout).Encode(did)
-}
-
-func inputOf(kind, name string, rows io.Reader) intake.Input {
-	return intake.Input{Name: name, Kind: kind, Rows: rows}
+	pid := os.Getpid()
+	return json.NewEncoder(stdout).Encode(produced{
+		Seconds: time.Since(began).Seconds(), CPU: processCPU(pid).Seconds(), Peak: peakMemory(pid),
+	})
 }
 
 // submit submits the rows of that kind as the enqueue command does, and returns their number.
@@ -73,7 +62,7 @@ func submit(ctx context.Context, url, kind, run, name string, rows io.Reader) (n
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, rdb.Close()) }()
-	sum, err := intake.New(rdb, ledger.New(rdb)).Submit(ctx, inputOf(kind, name, rows),
+	sum, err := intake.New(rdb, ledger.New(rdb)).Submit(ctx, intake.Input{Name: name, Kind: kind, Rows: rows},
 		ledger.NewRun{ID: ledger.RunID(run), Tenant: tenantName, Description: ledger.Description{Label: "benchmark"}})
 	return sum.Rows, err
 }
@@ -86,17 +75,6 @@ func submitFile(ctx context.Context, url, file string) (err error) {
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	_, err = submit(ctx, url, tasks.TypeVerify, runID, file, rows)
-	return err
-}
-
-// planFile does what enqueue --dry-run does.
-func planFile(file string) (err error) {
-	rows, err := os.Open(file)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	_, err = inputOf(tasks.TypeVerify, file, rows).Plan(0)
 	return err
 }
 
@@ -169,26 +147,4 @@ func processCPU(pid int) time.Duration {
 		ticks += n
 	}
 	return time.Duration(ticks) * 10 * time.Millisecond
-}
-
-// startProfile writes a CPU profile to path, until it is stopped; none where
-// path is empty.
-func startProfile(path string) (stop func() error, err error) {
-	if path == "" {
-		return func() error { return nil }, nil
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return nil, fmt.Errorf("folder of the profiles: %w", err)
-	}
-	file, err := os.Create(path)
-	if err != nil {
-		return nil, fmt.Errorf("profile: %w", err)
-	}
-	if err := pprof.StartCPUProfile(file); err != nil {
-		return nil, errors.Join(fmt.Errorf("profile: %w", err), file.Close())
-	}
-	return func() error {
-		pprof.StopCPUProfile()
-		return file.Close()
-	}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -22,22 +23,16 @@ import (
 
 // store is the Redis that is measured on.
 type store struct {
-	url   string
-	admin redis.UniversalClient // for what is not measured
-	built string                // folder of the worker that measures on it; empty: none
-}
-
-// client opens connections as a worker does: what they run outlives its
-// context.
-func (s *store) client() (redis.UniversalClient, error) {
-	return redisconn.ForServer(redisconn.Config{URL: s.url, AllowURLPassword: true})
+	url, address string
+	admin        redis.UniversalClient // for what is not measured
+	dir          string                // of files that are removed at the end
 }
 
 // empty forgets everything, so that each measurement begins alike. A million keys
 // take Redis seconds, so they are dropped in the background, and awaited.
 func (s *store) empty(ctx context.Context) error {
 	if err := s.admin.FlushDBAsync(ctx).Err(); err != nil {
-		return fmt.Errorf("empty %s: %w", redisconn.Mask(s.url), err)
+		return fmt.Errorf("empty %s: %w", s.url, err)
 	}
 	for {
 		if n := s.info(ctx, "memory")["lazyfree_pending_objects"]; n == "" || n == "0" {
@@ -49,13 +44,8 @@ func (s *store) empty(ctx context.Context) error {
 	}
 }
 
-// version is the server's, or "unknown" for a stand-in that has none.
-func (s *store) version(ctx context.Context) string {
-	if v, ok := s.info(ctx, "server")["redis_version"]; ok {
-		return v
-	}
-	return "unknown"
-}
+// version is the server's.
+func (s *store) version(ctx context.Context) string { return s.info(ctx, "server")["redis_version"] }
 
 // cpu is the processor time that the server has used so far; 0 where it does
 // not say.
@@ -70,8 +60,7 @@ func (s *store) cpu(ctx context.Context) time.Duration {
 	return time.Duration(total * float64(time.Second))
 }
 
-// scripts is how many scripts were executed so far, of all clients; 0 where the server does not
-// say.
+// scripts is how many scripts were executed so far, of all clients.
 func (s *store) scripts(ctx context.Context) (n int64) {
 	stats := s.info(ctx, "commandstats")
 	for _, name := range []string{"cmdstat_evalsha", "cmdstat_eval"} { // calls=12,usec=345,...
@@ -85,11 +74,11 @@ func (s *store) scripts(ctx context.Context) (n int64) {
 
 // memory is how many bytes the server holds; 0 where it does not say.
 func (s *store) memory(ctx context.Context) int64 {
-	octets, err := strconv.ParseInt(s.info(ctx, "memory")["used_memory"], 10, 64)
+	bytes, err := strconv.ParseInt(s.info(ctx, "memory")["used_memory"], 10, 64)
 	if err != nil {
 		return 0
 	}
-	return octets
+	return bytes
 }
 
 // info are a section's fields; none where the server has no such section.
@@ -107,6 +96,20 @@ func (s *store) info(ctx context.Context, section string) map[string]string {
 	return fields
 }
 
+// file makes a file.
+func (s *store) file(name string, write func(io.Writer) error) (path string, err error) {
+	path = filepath.Join(s.dir, name)
+	f, err := os.Create(path)
+	if err != nil {
+		return "", fmt.Errorf("make the rows: %w", err)
+	}
+	w := bufio.NewWriter(f)
+	if err := errors.Join(write(w), w.Flush(), f.Close()); err != nil {
+		return "", fmt.Errorf("make the rows: %w", err)
+	}
+	return path, nil
+}
+
 // redisUp is how long a redis-server may take to answer.
 const redisUp = 10 * time.Second
 
@@ -116,8 +119,7 @@ func startRedis(ctx context.Context) (*store, func() error, error) {
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, nil,
-			errors.New(
-				"redis-server is not installed: install it (apt-get install redis-server, brew install redis), or name a Redis with an empty database by --redis-url redis://host:port/number")
+			errors.New("redis-server is not installed: install it (apt-get install redis-server, brew install redis)")
 	}
 	dir, err := os.MkdirTemp("", "orgops-bench-")
 	if err != nil {
@@ -138,7 +140,7 @@ func startRedis(ctx context.Context) (*store, func() error, error) {
 		_ = server.Wait()         // says only that it was killed
 		return os.RemoveAll(dir)
 	}
-	s := &store{url: "redis://127.0.0.1:" + port + "/0"}
+	s := &store{url: "redis://127.0.0.1:" + port + "/0", address: "127.0.0.1:" + port, dir: dir}
 	if s.admin, err = redisconn.Open(redisconn.Config{URL: s.url}); err != nil {
 		return nil, nil, errors.Join(err, stop())
 	}
@@ -158,10 +160,8 @@ func (s *store) awaitUp(ctx context.Context) error {
 		if err == nil {
 			return redisconn.CheckVersion(ctx, s.admin)
 		}
-		select {
-		case <-ctx.Done():
+		if pause(ctx, 20*time.Millisecond) != nil {
 			return err
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"time"
 
@@ -58,7 +59,7 @@ func serveSandbox(f tenantFlags, stdin io.Reader, stdout io.Writer) (err error) 
 		Resolvers: box.DNSAddrs(),
 	})
 	for asked := bufio.NewScanner(stdin); err == nil && asked.Scan(); { // its end: who has started it is gone
-		err = answers.Encode(usage{ownCPU()})
+		err = answers.Encode(usage{processCPU(os.Getpid())})
 	}
 	return err
 }
@@ -73,13 +74,12 @@ type tenant struct {
 }
 
 // withTenant calls use with a fresh sandbox, which is started with these arguments, and an empty
-// Redis, which is emptied again.
+// Redis.
 func withTenant(ctx context.Context, s *store, stderr io.Writer, use func(t *tenant) error,
 	args ...string) (err error) {
 	if err := s.empty(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.empty(context.WithoutCancel(ctx))) }()
 	t, err := startTenant(stderr, args...)
 	if err != nil {
 		return err

@@ -6,14 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"time"
 
 	"orgops/internal/sandbox"
 )
 
-// contender is one way to get a round's rows verified, or to pass as many rows
-// through the queue, with everything ready to begin.
+// contender is one way to get a round's rows verified, with everything ready to begin.
 type contender interface {
 	// carryOut works through the rows, and returns how long that took from the
 	// first one's start to the last one's end.
@@ -28,7 +28,7 @@ type variant struct {
 	prepare func(ctx context.Context, s *store, t *tenant, rows []byte) (contender, error)
 }
 
-var variants = []variant{{variantOurs, prepareOurs}, {variantNoop, prepareNoop}, {variantLoop, prepareLoop}}
+var variants = []variant{{variantOurs, prepareOurs}, {variantLoop, prepareLoop}}
 
 // verifyRows is how many rows a round has where nothing else is asked for.
 const verifyRows = 3000
@@ -39,11 +39,11 @@ const warmUp = 4
 
 // compare runs the variants in turn, round after round; each round begins
 // with another one, so that none is always the first.
-func compare(ctx context.Context, s *store, g grammar, out *report, stderr io.Writer) error {
+func compare(ctx context.Context, s *store, g grammar, out, stderr io.Writer) error {
 	return withTenant(ctx, s, stderr, func(t *tenant) error { return g.rounds(ctx, s, t, out) })
 }
 
-func (g grammar) rounds(ctx context.Context, s *store, t *tenant, out *report) error {
+func (g grammar) rounds(ctx context.Context, s *store, t *tenant, out io.Writer) error {
 	all, rows := variants, g.rows(verifyRows)
 	for _, v := range all {
 		if _, err := round(ctx, s, t, v, max(rows/warmUp, 1)); err != nil {
@@ -59,13 +59,13 @@ func (g grammar) rounds(ctx context.Context, s *store, t *tenant, out *report) e
 				return fmt.Errorf("round %d of %s: %w", n+1, v.name, err)
 			}
 			r.Round = n + 1
-			if err := out.round(r); err != nil {
+			if err := write(out, r); err != nil {
 				return err
 			}
 			results = append(results, r)
 		}
 	}
-	return out.summary(summarize(results))
+	return write(out, summarize(results))
 }
 
 // round measures one variant with fresh rows in an empty Redis.
@@ -101,8 +101,8 @@ func round(ctx context.Context, s *store, t *tenant, v variant, rows int) (resul
 	if err != nil {
 		return result, err
 	}
-	result = verifyResult{Variant: v.name, Rows: rows, Seconds: took.Seconds(), PerSecond: float64(rows) / took.Seconds(),
-		CPU: after.minus(before)}
+	result = verifyResult{Benchmark: "verify", Variant: v.name, Rows: rows, Seconds: took.Seconds(),
+		PerSecond: float64(rows) / took.Seconds(), CPU: after.minus(before)}
 	if _, ok := c.(*ours); ok {
 		result.Scripts = float64(s.scripts(ctx)-scripts) / float64(rows)
 	}
@@ -114,7 +114,7 @@ func round(ctx context.Context, s *store, t *tenant, v variant, rows int) (resul
 // cpuNow is what each process has used so far.
 func cpuNow(ctx context.Context, s *store, t *tenant, c contender) (cpu, error) {
 	sandbox, err := t.cpu()
-	own := ownCPU()
+	own := processCPU(os.Getpid())
 	if o, ok := c.(*ours); ok {
 		own = o.cpu()
 	}
