@@ -50,18 +50,15 @@ func sampleReport(t *testing.T) string {
 	box := startBox(t, sandbox.Options{})
 	sample := box.Seed()
 	var b strings.Builder
-	d, c, f := sample.ExpectDomains, sample.ExpectClients, sample.ExpectTemplates
 	fmt.Fprintln(&b, "RUN  KIND  TENANT  ROWS  SETTLED  STATE  OUTCOMES")
-	fmt.Fprintf(&b, "sample-domains  domain:verify  default  %d  %[1]d  done, %[3]d failed  %[2]d done, %[3]d expired, %[4]d unchanged\n",
-		len(sample.DomainRows), d.Done, d.Expired, d.Unchanged)
-	fmt.Fprintf(&b, "sample-clients  clients:remove  default  %d  %[1]d  done  %[1]d done\n", c.Done)
-	fmt.Fprintf(&b, "sample-templates  template:create  default  %d  %[1]d  done, %[3]d failed  %[2]d done, %[3]d refused, %[4]d unchanged\n",
-		f.Done+f.Refused+f.Unchanged, f.Done, f.Refused, f.Unchanged)
+	b.WriteString("sample-domains  domain:verify  default  200  200  done, 20 failed  170 done, 20 expired, 10 unchanged\n")
+	b.WriteString("sample-clients  clients:remove  default  230  230  done  230 done\n")
+	b.WriteString("sample-templates  template:create  default  25  25  done, 1 failed  23 done, 1 refused, 1 unchanged\n")
 	fmt.Fprintf(&b, "sample-sweep  domain:recheck  default  %d  %[1]d  done  %[1]d unchanged\n", len(sample.Swept))
-	fmt.Fprintf(&b, "\nrun sample-domains (domain:verify), %d of %d rows failed:\n", d.Expired, len(sample.DomainRows))
+	b.WriteString("\nrun sample-domains (domain:verify), 20 of 200 rows failed:\n")
 	b.WriteString(expiredReport(t, box, sample))
 	taken := box.Templates()[0]
-	fmt.Fprintf(&b, "\nrun sample-templates (template:create), 1 of %d rows failed:\n", f.Done+f.Refused+f.Unchanged)
+	b.WriteString("\nrun sample-templates (template:create), 1 of 25 rows failed:\n")
 	fmt.Fprintf(&b,
 		"  1 refused: a template named %q exists already as %q with other content (presentation.portrait); rename one of the two\n     row 7 (%s)\n", taken.Name, taken.ID, taken.Name)
 	fmt.Fprintln(&b, "\nrun sample-sweep (domain:recheck), what each domain's next sweep goes by:")
