@@ -4,7 +4,6 @@ import (
 	"context"
 	"embed"
 	"html/template"
-	"io/fs"
 	"maps"
 	"net/http"
 	"slices"
@@ -26,7 +25,7 @@ func Pages(cfg Config) http.Handler {
 		MaxBody: maxBody, Logger: cfg.Logger,
 		Refuse: func(w http.ResponseWriter, _ *http.Request, why *web.Refusal) { http.Error(w, why.Text, why.Status) },
 	}
-	return compressed(plainPaths(front.Handler()))
+	return compressed(front.Handler())
 }
 
 // routes returns all pages, with the roles that may use them.
@@ -70,19 +69,6 @@ func (s *site) home(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.page("overview", "overview", pageWithin, s.first)(w, r)
-}
-
-// plainPaths answers 404 to a path of a file that has an element . or .., a backslash or a
-// NUL, however they are encoded: only attacks have them.
-func plainPaths(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ofFile := strings.HasPrefix(r.URL.Path, monitorRoot+"/") || strings.HasPrefix(r.URL.Path, "/static/")
-		if ofFile && (!fs.ValidPath(strings.Trim(r.URL.Path, "/")) || strings.ContainsAny(r.URL.Path, "\\\x00")) {
-			http.NotFound(w, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 //go:embed templates
