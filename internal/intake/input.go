@@ -103,8 +103,6 @@ type reading struct {
 	found      Found
 	waiting    []readRow // that wait for ids
 	bytes      int       // of their texts
-	// former returns the ids of a row that was submitted before; nil: none was.
-	former func(item int64, name string) (ids rowMembers, found bool, err error)
 
 	// work receives each row that becomes work, and settled each one that becomes none, as it is
 	// stored: a bad one, or a duplicate.

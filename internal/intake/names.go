@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/dnscheck"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/tasks/handlers"
@@ -35,40 +34,6 @@ func (i Intake) Named(ctx context.Context, t ledger.Tenant) func(names []string)
 			return err
 		})
 		return all, err
-	}
-}
-
-// former returns a function for the rows of a submission whose run may be committed: the same rows
-// have the ids that they had then, whatever the index of names has by now. Those of a row that was
-// bad are empty.
-func (i Intake) former(ctx context.Context,
-	about ledger.NewRun) func(item int64, name string) (ids rowMembers, found bool, err error) {
-	var stored *storedRows
-	var none bool
-	return func(item int64, name string) (ids rowMembers, found bool, err error) {
-		if stored == nil && !none {
-			run, err := i.Ledger.Get(ctx, about.Tenant, about.ID)
-			switch {
-			case errors.Is(err, ledger.ErrNotFound):
-				none = true
-			case err == nil:
-				none = !run.Sealed() || run.Caller != about.Caller || run.Kind != ledger.Kind(about.Kind)
-				stored, err = newStoredRows(i.Ledger, run)
-			}
-			if err != nil && !none {
-				return ids, false, err
-			}
-		}
-		if none || item >= stored.run.Total() {
-			return ids, false, nil
-		}
-		source, err := stored.source(ctx, item)
-		if err != nil {
-			return ids, false, err
-		}
-		ids = stored.rowMembers(source)
-		former, _ := dnscheck.CheckDomain(ids.Name)
-		return ids, former == name, nil
 	}
 }
 
@@ -109,16 +74,6 @@ func (r *reading) lookUp(rows []readRow) error {
 		one := &rows[i]
 		if one.Err != nil || !one.row.NeedsIDs() {
 			continue
-		}
-		if r.former != nil {
-			ids, found, err := r.former(one.Item, one.row.Domain())
-			if err != nil {
-				return err
-			}
-			if found {
-				r.name(one, handlers.Known{OrganizationID: ids.Organization, ID: ids.Domain})
-				continue
-			}
 		}
 		asked, names = append(asked, one), append(names, one.row.Domain())
 	}

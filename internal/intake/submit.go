@@ -48,7 +48,7 @@ func (i Intake) Submit(ctx context.Context, in Input, about ledger.NewRun) (Subm
 	}
 	about.Kind, about.Format, about.Columns = ledger.Kind(in.Kind), rows.rows.Format(), rows.columns
 	s := submission{staging: i.newStaging(about.Tenant, about.ID, about.Kind), about: about}
-	s.staging.begin, rows.former = s.begin, i.former(ctx, about)
+	s.staging.begin = s.begin
 	rows.work = func(row tasks.Row) error { return s.add(ctx, row) }
 	rows.settled = func(content []byte, r ledger.Result) error { return s.addSettled(ctx, content, r) }
 	err = s.end(ctx, rows.check())
