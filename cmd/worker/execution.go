@@ -92,7 +92,7 @@ func rowPlaces(rate pace.Rate) int { return dnsConcurrency + sweepConcurrency + 
 // handlers returns the handlers of all kinds.
 func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]engine.Handler {
 	name, logger := ledger.Tenant(t.Name), w.logger.With("tenant", t.Name)
-	api, timeout, dns := t.api, t.api.Timeout(), observedDNS{t.dns, w, t.Name}
+	api, timeout, dns := t.api, t.api.Timeout(), observedDNS{t.dns, t.disprover, w, t.Name}
 	states := &sweep.States{Tenant: t.Name, Store: sweep.NewStore(w.redis, t.Name), Notifier: notifier,
 		Keep: t.Cron.String() != ""}
 	verify := handlers.VerifyConfig{
@@ -117,7 +117,7 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 			Submit: submitRow(w.ledger, name),
 		}),
 		handlers.Revoke: handlers.NewRevoke(handlers.RevokeConfig{
-			API: api, DNS: revokeDNS{dns, observedDNS{t.disprover, w, t.Name}}, States: states, Rules: t.Rules,
+			API: api, DNS: dns, States: states, Rules: t.Rules,
 			Places: handlers.NewPlaces(revokeConcurrency, 0), NoServers: t.OnLoopback() && t.Mode == dnscheck.ModeResolvers,
 			RequestTimeout: timeout, Logger: logger, By: w.author("worker"),
 		}),
@@ -249,11 +249,12 @@ func endOf(run ledger.Run) events.Event {
 		At: run.EndedAt, Data: data}
 }
 
-// observedDNS counts and traces the verdicts of a tenant's checker.
+// observedDNS counts and traces the verdicts of a tenant's checkers.
 type observedDNS struct {
 	*dnscheck.Checker
-	worker *worker
-	tenant string
+	disprover *dnscheck.Checker
+	worker    *worker
+	tenant    string
 }
 
 // Check implements handlers.DNS, with Prove and Disprove.
@@ -266,18 +267,7 @@ func (d observedDNS) Prove(ctx context.Context, host, token string) (dnscheck.Ve
 }
 
 func (d observedDNS) Disprove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
-	return d.observe(ctx, "disprove", d.Checker.Disprove, host, token)
-}
-
-// revokeDNS has a checker of its own for disproofs.
-type revokeDNS struct {
-	observedDNS
-	disprover observedDNS
-}
-
-// Disprove implements handlers.RevokeDNS.
-func (d revokeDNS) Disprove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
-	return d.disprover.Disprove(ctx, host, token)
+	return d.observe(ctx, "disprove", d.disprover.Disprove, host, token)
 }
 
 func (d observedDNS) observe(ctx context.Context, span string,
