@@ -153,7 +153,7 @@ func (w *worker) listen(ctx context.Context) error {
 	}
 	if w.settings.ProbeAddr != off {
 		return w.listenAt(ctx, "probe-addr", w.settings.ProbeAddr, nil,
-			health.Probes(version, w.findings, w.metrics.Handler()))
+			health.Probes(w.findings, w.metrics.Handler()))
 	}
 	return nil
 }
