@@ -22,14 +22,6 @@ type idleLoad struct {
 	Settle time.Duration `noenv:"true" default:"1m" help:"How long workers run before that."`
 }
 
-func (l idleLoad) check() error {
-	if l.Tenants < 1 || l.Workers < 1 || l.Seconds < 1 || l.Settle < 0 {
-		return fmt.Errorf("tenants, workers, seconds: want 1 or more of each, got %d, %d and %d; settle %s", l.Tenants,
-			l.Workers, l.Seconds, l.Settle)
-	}
-	return nil
-}
-
 // idleResult is the cost of tenants without work.
 type idleResult struct {
 	Benchmark string `json:"benchmark"` // "idle"

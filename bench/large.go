@@ -40,13 +40,6 @@ type largeLoad struct {
 	Expired int           `noenv:"true" default:"500000" help:"Rows of a run that is removed after its retention, which takes three minutes; 0: none."`
 }
 
-func (l largeLoad) check() error {
-	if l.Watch <= 0 || l.Expired < 0 {
-		return fmt.Errorf("watch: want more than 0, got %s; expired: want 0 or more, got %d", l.Watch, l.Expired)
-	}
-	return nil
-}
-
 // largeResult is how a large run obeys commands, while two workers execute it at the
 // rate of [paceRate]. Times are from the call of a command.
 type largeResult struct {

@@ -26,13 +26,6 @@ type pickupLoad struct {
 	Settle  time.Duration `noenv:"true" default:"1m" help:"How long the worker runs before that."`
 }
 
-func (l pickupLoad) check() error {
-	if l.Tenants < 1 || l.Active < 1 || l.Settle < 0 {
-		return fmt.Errorf("tenants, active: want 1 or more of each, got %d and %d; settle %s", l.Tenants, l.Active, l.Settle)
-	}
-	return nil
-}
-
 // pickupResult is the time from the call that submits a row to its request's arrival.
 type pickupResult struct {
 	Benchmark string  `json:"benchmark"` // "pickup"
