@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"strings"
 
 	"orgops/internal/console"
@@ -65,21 +64,4 @@ func (f accessFlags) print(out io.Writer) {
 			fmt.Fprintf(out, "%s: %s\n", one.name, one.value)
 		}
 	}
-}
-
-// sameAddr reports whether two listeners would use the same port of the same address.
-func sameAddr(a, b string) bool {
-	hostA, portA, errA := net.SplitHostPort(a)
-	hostB, portB, errB := net.SplitHostPort(b)
-	if errA != nil || errB != nil || portA != portB || portA == "0" {
-		return false
-	}
-	localA, _ := web.IsLoopback(a)
-	localB, _ := web.IsLoopback(b)
-	return strings.EqualFold(hostA, hostB) || localA && localB || isEvery(hostA) || isEvery(hostB)
-}
-
-// isEvery reports whether a host means all addresses of the machine.
-func isEvery(host string) bool {
-	return host == "" || net.ParseIP(host).IsUnspecified()
 }

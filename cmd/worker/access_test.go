@@ -56,10 +56,6 @@ var wrongAccess = []settingsCase{
 		want: "access: testdata/two.yaml: invalid entry: line 1: cannot unmarshal !!map"},
 	{name: "a host with its port", args: []string{"--http-addr", "127.0.0.1:8080", "--ops-hosts", "ops.example.com:8080"},
 		want: `ops-hosts: want host names without ports, such as ops.example.com, got "ops.example.com:8080"`},
-	{name: "one address for both", args: []string{"--http-addr", "localhost:8080", "--probe-addr", "127.0.0.1:8080"},
-		want: "http-addr and probe-addr are both localhost:8080: give the probes another port: they require no sign-in"},
-	{name: "the pages' port on every address", args: []string{"--http-addr", "127.0.0.1:8080", "--probe-addr", ":8080"},
-		want: "http-addr and probe-addr are both 127.0.0.1:8080: give the probes another port: they require no sign-in"},
 }
 
 // TestAccess checks that the access settings admit the intended callers.

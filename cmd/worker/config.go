@@ -115,9 +115,6 @@ func (s settings) check() (err error) {
 	}
 	switch {
 	case err != nil:
-	case sameAddr(s.HTTPAddr, s.ProbeAddr):
-		err = fmt.Errorf("http-addr and probe-addr are both %s: give the probes another port: they require no sign-in",
-			s.HTTPAddr)
 	case s.DebugHTTP && s.LogLevel != "debug":
 		err = fmt.Errorf("debug-http: it logs at debug level, and log-level is %.20q: set log-level to debug", s.LogLevel)
 	case s.ShutdownTimeout < time.Second:
