@@ -101,7 +101,7 @@ func assemble(o Options, addr net.Addr) *Sandbox {
 	s.tokens.key = []byte(rand.Text() + rand.Text())
 	s.assertions.seen = map[string]time.Time{}
 	if o.Rate > 0 {
-		s.bucket = newBucket(o.Rate, o.Burst, o.Clock())
+		s.bucket = newBucket(o.Rate, o.Burst)
 	}
 	return s
 }
@@ -209,7 +209,7 @@ func (s *Sandbox) Settings() []string {
 	} else {
 		lines = append(lines,
 			"ORGOPS_RATE="+strconv.FormatFloat(s.options.Rate, 'f', -1, 64)+"/s",
-			"ORGOPS_BURST="+strconv.Itoa(int(s.bucket.size)))
+			"ORGOPS_BURST="+strconv.Itoa(s.bucket.Burst()))
 	}
 	if s.options.MaxClients != maxClients {
 		lines = append(lines, "ORGOPS_MAX_CLIENTS_PER_REQUEST="+strconv.Itoa(s.options.MaxClients))
