@@ -35,9 +35,10 @@
 //
 // The cost of tenants without work: commands and connections to Redis, and the processor time
 // of Redis and of a worker, with cmd/worker processes that serve 30 tenants. Then the time of
-// metrics, readiness and some pages, and of a worker's end after SIGTERM. Aims: one command a second
-// of each tenant and worker, and 20 connections; 5 % of a core for Redis with 100 tenants and 4
-// workers; with 1,000 tenants 300 MB a worker, 1 s for metrics and readiness, 0.5 s for a page.
+// metrics, readiness and some pages, and of a worker's end after SIGTERM. Aims: one command a
+// second of each tenant and worker, and 20 connections; 5 % of a core for Redis with 100 tenants
+// and 4 workers; with 1,000 tenants 300 MB a worker, 1 s for metrics and readiness, 0.5 s for a
+// page.
 //
 // # large
 //

@@ -69,7 +69,8 @@ func randomID(random *rand.Rand, prefix string) string {
 
 // enqueueRound measures one producer on an empty Redis. It has a process of its own, so that its
 // memory is no one else's.
-func enqueueRound(ctx context.Context, s *store, p production, rows int, stderr io.Writer) (r enqueueResult, err error) {
+func enqueueRound(ctx context.Context, s *store, p production, rows int,
+	stderr io.Writer) (r enqueueResult, err error) {
 	if err := s.empty(ctx); err != nil {
 		return r, err
 	}

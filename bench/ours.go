@@ -15,8 +15,6 @@ const (
 	runID = "bench"
 	// tooLong ends a round in which rows got stuck.
 	tooLong = 10 * time.Minute
-	// shutdownTimeout is the default of a worker's --shutdown-timeout.
-	shutdownTimeout = 25 * time.Second
 	// tenantName is that whose queues are used.
 	tenantName = tasks.DefaultTenant
 )

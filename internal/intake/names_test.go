@@ -166,8 +166,8 @@ func TestSubmitByNameOfOthers(t *testing.T) {
 	}
 }
 
-// TestSubmitByNameAgain submits the same rows again. Since the index has other ids by then, they are
-// other rows.
+// TestSubmitByNameAgain submits the same rows again. Since the index has other ids by then, they
+// are other rows.
 func TestSubmitByNameAgain(t *testing.T) {
 	b := newByName(t)
 	b.learn(acme)
