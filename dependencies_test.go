@@ -78,7 +78,7 @@ var rooms = map[string]room{
 	"internal/web":            {1200, "cli untrusted tasks"},
 	"internal/webhooks":       {800, "apiclient dnscheck cli untrusted web"},
 	"internal/workers":        {200, "ledger"},
-	"producer":                {200, "intake ledger tasks"},
+	"producer":                {260, "activity engine intake ledger tasks tasks/handlers"},
 	"tasks":                   {735, "apiclient dnscheck"},
 	"tasks/handlers":          {3300, "apiclient dnscheck activity dispatch engine events ledger sweep untrusted tasks"},
 }
