@@ -177,8 +177,8 @@ func TestSurroundings(t *testing.T) {
 	}
 }
 
-// TestLicences checks the licence of every module that is built into the commands: those that can be passed
-// on with them, and ask for no more than their text.
+// TestLicences checks the licence of every module that is built into the commands: it must allow to
+// pass the module on with them.
 func TestLicences(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps",
 		"-f", `{{with .Module}}{{if not .Main}}{{.Path}} {{.Dir}}{{end}}{{end}}`, "./cmd/...").Output()

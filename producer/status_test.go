@@ -83,8 +83,8 @@ func TestStatusOfOthers(t *testing.T) {
 	}
 }
 
-// TestOtherModule builds the service of testdata as a module of its own, which requires this one, and
-// has it submit a row, follow and cancel it.
+// TestOtherModule builds the service of testdata as a module of its own, which requires this one,
+// and has it submit a row, follow and cancel it.
 func TestOtherModule(t *testing.T) {
 	redistest.Single(t, "the service takes one URL")
 	url, dir := redistest.URL(t), t.TempDir()
