@@ -110,7 +110,7 @@ func (t *tool) carryOut(ctx context.Context, selected *kong.Context, g grammar) 
 	// go-redis has one log for the whole process, and would write to stderr.
 	redis.SetLogger(cli.RedisLog{Logger: log})
 	password := func() (string, error) { return cli.Secret(t.Env.Get, cli.EnvName("redis-password")) }
-	if t.at, err = g.Flags.Config(cli.Given(selected, "redis-url"), password); err != nil {
+	if t.at, err = g.Config(cli.Given(selected, "redis-url"), password); err != nil {
 		return cli.Usage(err)
 	}
 	if t.traces, err = tracing.New(ctx, os.Getenv, "orgops-enqueue", version, log); err != nil {

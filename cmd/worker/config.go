@@ -97,7 +97,8 @@ func (s systems) named(env func(string) string) ([]tenant.Settings, error) {
 
 // redis returns how to connect to Redis.
 func (s systems) redis(p cli.Program, fromArgs bool) (redisconn.Config, error) {
-	at, err := s.Flags.Config(fromArgs, func() (string, error) { return cli.Secret(p.Env.Get, cli.EnvName("redis-password")) })
+	password := func() (string, error) { return cli.Secret(p.Env.Get, cli.EnvName("redis-password")) }
+	at, err := s.Flags.Config(fromArgs, password)
 	return at, cli.Usage(err)
 }
 

@@ -105,8 +105,8 @@ func GivenIn(selected *kong.Context, group string) (flags []string) {
 	return flags
 }
 
-// resolve returns the value of a flag from the environment. A flag tagged `orenv:"NAME"` has a second
-// variable, which counts if its own is not set.
+// resolve returns the value of a flag from the environment. A flag tagged `orenv:"NAME"` has a
+// second variable, which counts if its own is not set.
 func (p Program) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if name := Variable(flag); name != "" {
 		if value := cmp.Or(p.Env.Get(name), p.Env.Get(flag.Tag.Get("orenv"))); value != "" {

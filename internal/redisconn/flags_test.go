@@ -50,7 +50,8 @@ func pair(t *testing.T, dir, name string) (cert, key string) {
 	return cert, key
 }
 
-// TestCertificates connects to a Redis that wants a client's certificate, which is replaced meanwhile.
+// TestCertificates connects to a Redis that wants a client's certificate, which is replaced
+// meanwhile.
 func TestCertificates(t *testing.T) {
 	dir := t.TempDir()
 	serverCert, serverKey := pair(t, dir, "server")
@@ -60,19 +61,23 @@ func TestCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := make(chan string, 100)
-	server, err := miniredis.RunTLS(&tls.Config{Certificates: []tls.Certificate{identity}, ClientAuth: tls.RequireAnyClientCert,
+	server, err := miniredis.RunTLS(&tls.Config{
+		Certificates: []tls.Certificate{identity}, ClientAuth: tls.RequireAnyClientCert,
 		VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
 			c, err := x509.ParseCertificate(raw[0])
 			if err == nil {
 				names <- c.Subject.CommonName
 			}
 			return err
-		}})
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	flags := redisconn.Flags{RedisURL: "rediss://" + server.Addr(), RedisCAFile: serverCert, RedisCertFile: cert, RedisKeyFile: key}
+	flags := redisconn.Flags{
+		RedisURL: "rediss://" + server.Addr(), RedisCAFile: serverCert, RedisCertFile: cert, RedisKeyFile: key,
+	}
 	none := func() (string, error) { return "", nil }
 	ping := func(f redisconn.Flags) error {
 		t.Helper()

@@ -237,7 +237,8 @@ func FuzzMaskNeverShowsThePassword(f *testing.F) {
 		if shown := redisconn.Mask(text); strings.Contains(shown, secret) {
 			t.Errorf("%q is shown as %q", text, shown)
 		}
-		if _, err := (redisconn.Flags{RedisURL: text}).Config(true, nil); err == nil || strings.Contains(err.Error(), secret) {
+		_, err := redisconn.Flags{RedisURL: text}.Config(true, nil)
+		if err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("%q: %v", text, err)
 		}
 	})
