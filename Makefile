@@ -7,7 +7,7 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build man completions reference release test race lint ci sandbox fuzz bench
+.PHONY: help build man completions reference release module test race lint ci sandbox fuzz bench
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ reference: ## Write the generated parts of docs/reference
 
 release: ## Make a release in dist/; publish nothing
 	bash .ci/release
+
+module: ## Give a fork its module path: make module MODULE=github.com/acme/orgops
+	bash .ci/module $(MODULE)
 
 test: ## Run all tests; nothing but Go is needed
 	go test ./...

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -78,7 +79,7 @@ var rooms = map[string]room{
 	"internal/web":            {1200, "cli untrusted tasks"},
 	"internal/webhooks":       {800, "apiclient dnscheck cli untrusted web"},
 	"internal/workers":        {200, "ledger"},
-	"producer":                {200, "intake ledger tasks"},
+	"producer":                {260, "activity engine intake ledger tasks tasks/handlers"},
 	"tasks":                   {735, "apiclient dnscheck"},
 	"tasks/handlers":          {3300, "apiclient dnscheck activity dispatch engine events ledger sweep untrusted tasks"},
 }
@@ -173,5 +174,40 @@ func TestSurroundings(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestLicences checks the licence of every module that is built into the commands: it must allow to
+// pass the module on with them.
+func TestLicences(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps",
+		"-f", `{{with .Module}}{{if not .Main}}{{.Path}} {{.Dir}}{{end}}{{end}}`, "./cmd/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := regexp.MustCompile(`(?s)Permission is hereby granted, free of charge|Redistribution and use in source and ` +
+		`binary forms|Apache License\s+Version 2\.0|Mozilla Public License Version 2\.0|` +
+		`Permission to use, copy, modify, and(/or)? distribute this software|This is free and unencumbered software`)
+	seen := map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		module, dir, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok || seen[module] {
+			continue
+		}
+		seen[module] = true
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(files, func(f fs.DirEntry) bool {
+			named := regexp.MustCompile(`(?i)licen[cs]e|copying`).MatchString(f.Name())
+			text, err := os.ReadFile(filepath.Join(dir, f.Name()))
+			return named && err == nil && accepted.Match(text)
+		}) {
+			t.Errorf("%s has no licence that is accepted: see docs/explanation/dependencies.md", module)
+		}
+	}
+	if len(seen) < 20 {
+		t.Errorf("found %d modules", len(seen))
 	}
 }

@@ -1,7 +1,8 @@
-// Package producer submits single rows from a Go service: a domain to verify when a customer
-// signs up, a client to remove when one leaves. For many rows use the command enqueue or
-// its HTTP intake: a file is stored in less memory. Clients that are removed one by one wait
-// for others of their organization, which one request removes: see [Row.BatchWait].
+// Package producer submits single rows from a Go service, follows and cancels them: a domain to
+// verify when a customer signs up, a client to remove when one leaves. For many rows use the
+// command enqueue or its HTTP intake: a file is stored in less memory. Clients that are removed
+// one by one wait for others of their organization, which one request removes: see
+// [Row.BatchWait].
 //
 // A row is a run of its own. Its id, which the caller chooses, is the run's: the command
 // enqueue, the HTTP intake and the pages show, pause, cancel, retry and delete it by that.

@@ -26,8 +26,10 @@ const (
 	Template = tasks.TypeCreate // create a template
 )
 
-// Errors of [Producer.Submit], for errors.Is.
+// Errors of a [Producer], for errors.Is.
 var (
+	// ErrNotFound reports that no row was submitted under the id, or that it was deleted.
+	ErrNotFound = ledger.ErrNotFound
 	// ErrMismatch reports that another row, or a run of many rows, has the id. Nothing has
 	// changed.
 	ErrMismatch = ledger.ErrMismatch
@@ -63,13 +65,14 @@ type Row struct {
 
 // Producer submits rows. It is safe for concurrent use.
 type Producer struct {
+	redis  redis.UniversalClient
 	ledger *ledger.Ledger
 	// checked is set once the version of the data in Redis was found to be ours.
 	checked atomic.Bool
 }
 
 // New returns a producer for the Redis of the workers. It does not connect.
-func New(rdb redis.UniversalClient) *Producer { return &Producer{ledger: ledger.New(rdb)} }
+func New(rdb redis.UniversalClient) *Producer { return &Producer{redis: rdb, ledger: ledger.New(rdb)} }
 
 // Submit commits the row and returns its id. To submit the same row again under the same id
 // is harmless, also while it is executed and after its end, whatever the other fields are

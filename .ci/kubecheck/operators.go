@@ -9,12 +9,13 @@ import (
 
 // The types of operators, as far as the manifests use them: what their modules
 // bring along takes minutes to build. Members and their types are those of KEDA 2.17
-// (apis/keda/v1alpha1/scaledobject_types.go) and of Prometheus Operator 0.79
-// (pkg/apis/monitoring/v1/podmonitor_types.go).
+// (apis/keda/v1alpha1/scaledobject_types.go), of Prometheus Operator 0.79
+// (pkg/apis/monitoring/v1/podmonitor_types.go), and of Gateway API 1.4 (apis/v1/httproute_types.go).
 
 func addOperators(known *runtime.Scheme) {
 	known.AddKnownTypes(schema.GroupVersion{Group: "keda.sh", Version: "v1alpha1"}, &ScaledObject{})
 	known.AddKnownTypes(schema.GroupVersion{Group: "monitoring.coreos.com", Version: "v1"}, &PodMonitor{})
+	known.AddKnownTypes(schema.GroupVersion{Group: "gateway.networking.k8s.io", Version: "v1"}, &HTTPRoute{})
 }
 
 // ScaledObject is KEDA's.
@@ -66,3 +67,30 @@ type PodMonitor struct {
 
 // DeepCopyObject is never called: nothing is changed.
 func (m *PodMonitor) DeepCopyObject() runtime.Object { return m }
+
+// HTTPRoute is the Gateway API's.
+type HTTPRoute struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitempty"`
+	Spec            struct {
+		ParentRefs []struct {
+			Name        string `json:"name"`
+			Namespace   string `json:"namespace,omitempty"`
+			SectionName string `json:"sectionName,omitempty"`
+		} `json:"parentRefs,omitempty"`
+		Hostnames []string `json:"hostnames,omitempty"`
+		Rules     []struct {
+			BackendRefs []struct {
+				Name      string `json:"name"`
+				Namespace string `json:"namespace,omitempty"`
+				Port      int32  `json:"port,omitempty"`
+			} `json:"backendRefs,omitempty"`
+			Timeouts *struct {
+				Request string `json:"request,omitempty"`
+			} `json:"timeouts,omitempty"`
+		} `json:"rules,omitempty"`
+	} `json:"spec"`
+}
+
+// DeepCopyObject is never called: nothing is changed.
+func (r *HTTPRoute) DeepCopyObject() runtime.Object { return r }

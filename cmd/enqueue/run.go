@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -19,7 +18,8 @@ import (
 
 // grammar is the commands and their flags.
 type grammar struct {
-	RedisURL  string           `name:"redis-url" default:"redis://127.0.0.1:6379/0" placeholder:"URL" help:"Redis of the workers: redis://, rediss://, redis-sentinel://, redis-cluster:// or unix://. Set its password in $$ORGOPS_REDIS_PASSWORD or in a file named by $$ORGOPS_REDIS_PASSWORD_FILE."`
+	redisconn.Flags
+
 	JSON      bool             `name:"json" noenv:"true" help:"Print JSON instead of text and tables."`
 	LogLevel  string           `default:"info" placeholder:"LEVEL" help:"Log level: debug, info, warn or error."`
 	LogFormat string           `enum:"json,text," default:"" placeholder:"FORMAT" help:"Log format: json or text (default: text on a terminal, else json)."`
@@ -109,9 +109,9 @@ func (t *tool) carryOut(ctx context.Context, selected *kong.Context, g grammar) 
 	t.WarnOfMisspeltVariables(log)
 	// go-redis has one log for the whole process, and would write to stderr.
 	redis.SetLogger(cli.RedisLog{Logger: log})
-	t.redisURL, t.urlFromArgs = g.RedisURL, cli.Given(selected, "redis-url")
-	if err := redisconn.Check(t.redisURL, !t.urlFromArgs); err != nil {
-		return cli.Usage(fmt.Errorf("redis-url: %w", err))
+	password := func() (string, error) { return cli.Secret(t.Env.Get, cli.EnvName("redis-password")) }
+	if t.at, err = g.Config(cli.Given(selected, "redis-url"), password); err != nil {
+		return cli.Usage(err)
 	}
 	if t.traces, err = tracing.New(ctx, os.Getenv, "orgops-enqueue", version, log); err != nil {
 		return cli.Usage(err)

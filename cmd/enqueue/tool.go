@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -28,8 +27,7 @@ var (
 // tool has the settings and connections that the commands share.
 type tool struct {
 	cli.Program
-	redisURL    string
-	urlFromArgs bool
+	at          redisconn.Config // Redis
 	log         *slog.Logger
 	connections int              // to Redis; 0: ten per CPU
 	traces      *tracing.Tracing // nil: nothing is traced
@@ -89,15 +87,11 @@ func (t *tool) openRedis() error {
 	if t.redis != nil {
 		return nil
 	}
-	password, err := cli.Secret(t.Env.Get, cli.EnvName("redis-password"))
+	t.at.PoolSize = t.connections
+	var err error
+	t.redis, err = redisconn.Open(t.at)
 	if err != nil {
-		return err
-	}
-	t.redis, err = redisconn.Open(redisconn.Config{
-		URL: t.redisURL, Password: password, AllowURLPassword: !t.urlFromArgs, PoolSize: t.connections,
-	})
-	if err != nil {
-		return cli.Usage(fmt.Errorf("redis-url: %w", err))
+		return cli.Usage(err)
 	}
 	return nil
 }

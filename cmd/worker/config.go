@@ -17,8 +17,9 @@ import (
 
 // systems are the flags of the systems that a worker connects to: Redis and tenants.
 type systems struct {
-	RedisURL string `help:"Redis: redis://, rediss://, redis-sentinel://, redis-cluster:// or unix://. Set the password in ORGOPS_REDIS_PASSWORD or ORGOPS_REDIS_PASSWORD_FILE." default:"redis://127.0.0.1:6379/0"`
-	Config   string `help:"YAML file of tenants, instead of the tenant's flags. Reloaded when it changes, and by SIGHUP." placeholder:"FILE"`
+	redisconn.Flags
+
+	Config string `help:"YAML file of tenants, instead of the tenant's flags. Reloaded when it changes, and by SIGHUP." placeholder:"FILE"`
 
 	tenant.Settings `group:"The tenant"` // tenantGroup
 }
@@ -96,11 +97,9 @@ func (s systems) named(env func(string) string) ([]tenant.Settings, error) {
 
 // redis returns how to connect to Redis.
 func (s systems) redis(p cli.Program, fromArgs bool) (redisconn.Config, error) {
-	if err := redisconn.Check(s.RedisURL, !fromArgs); err != nil {
-		return redisconn.Config{}, cli.Usage(fmt.Errorf("redis-url: %w", err))
-	}
-	password, err := cli.Secret(p.Env.Get, cli.EnvName("redis-password"))
-	return redisconn.Config{URL: s.RedisURL, Password: password, AllowURLPassword: !fromArgs}, err
+	password := func() (string, error) { return cli.Secret(p.Env.Get, cli.EnvName("redis-password")) }
+	at, err := s.Flags.Config(fromArgs, password)
+	return at, cli.Usage(err)
 }
 
 // check checks the settings that are not of a tenant.

@@ -49,7 +49,7 @@ func (d doctorCommand) run(ctx context.Context, p cli.Program, redisFromArgs boo
 	redis.SetLogger(cli.RedisLog{Logger: slog.New(slog.DiscardHandler)})
 	client, err := redisconn.Open(at)
 	if err != nil {
-		return cli.Usage(fmt.Errorf("redis-url: %w", err))
+		return cli.Usage(err)
 	}
 	defer func() { _ = client.Close() }()
 	limited, cancel := context.WithTimeout(ctx, doctorTime)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -92,7 +91,7 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	c.PoolSize = pageConnections
 	pages, noPages := redisconn.Open(c)
 	if err := cmp.Or(err, noPermits, noPages); err != nil {
-		return nil, cli.Usage(fmt.Errorf("redis-url: %w", err))
+		return nil, cli.Usage(err)
 	}
 	registry := prometheus.NewRegistry()
 	measured := metrics.New(registry)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,10 +105,11 @@ func GivenIn(selected *kong.Context, group string) (flags []string) {
 	return flags
 }
 
-// resolve returns the value of a flag from the environment.
+// resolve returns the value of a flag from the environment. A flag tagged `orenv:"NAME"` has a
+// second variable, which counts if its own is not set.
 func (p Program) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if name := Variable(flag); name != "" {
-		if value := p.Env.Get(name); value != "" {
+		if value := cmp.Or(p.Env.Get(name), p.Env.Get(flag.Tag.Get("orenv"))); value != "" {
 			return value, nil
 		}
 	}

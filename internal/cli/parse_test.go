@@ -13,7 +13,7 @@ import (
 
 type grammar struct {
 	Do struct {
-		Rate  string `default:"2/s" help:"How fast."`
+		Rate  string `default:"2/s" help:"How fast." orenv:"RATE"`
 		Plain bool   `noenv:"true" help:"As it is."`
 	} `cmd:"" default:"withargs"`
 }
@@ -36,6 +36,8 @@ func TestFlagBeforeEnvironmentBeforeDefault(t *testing.T) {
 	}{
 		{"default", nil, nil, "2/s", false},
 		{"environment", map[string]string{"ORGOPS_RATE": "16/s"}, nil, "16/s", false},
+		{"second variable", map[string]string{"RATE": "3/s"}, nil, "3/s", false},
+		{"both variables", map[string]string{"RATE": "3/s", "ORGOPS_RATE": "16/s"}, nil, "16/s", false},
 		{"empty environment", map[string]string{"ORGOPS_RATE": ""}, nil, "2/s", false},
 		{"flag", map[string]string{"ORGOPS_RATE": "16/s"}, []string{"--rate", "50/s"}, "50/s", true},
 	} {

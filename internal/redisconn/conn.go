@@ -1,6 +1,7 @@
 package redisconn
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -18,6 +19,10 @@ type Config struct {
 	URL string
 	// Password is used with the URL's user, or without a user.
 	Password string
+	// ReadPassword reads the password for each new connection instead; nil: Password counts.
+	ReadPassword func() (string, error)
+	// TLS is used if the URL has TLS; nil: the system's authorities count.
+	TLS *tls.Config
 	// AllowURLPassword permits a password in the URL, for one that comes from the environment
 	// and not from a flag.
 	AllowURLPassword bool
@@ -56,23 +61,28 @@ func Open(c Config) (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.ReadPassword != nil {
+		if c.Password, err = c.ReadPassword(); err != nil {
+			return nil, err
+		}
+	}
 	switch {
 	case t.password == "":
 		t.password = c.Password
 	case c.Password != "" && c.Password != t.password:
-		return nil, errors.New("the URL contains a password, and another one is set: give one of them")
+		return nil, errors.New("redis-url: the URL contains a password, and another one is set: give one of them")
 	}
-	return t.client(c.PoolSize), nil
+	return t.client(c), nil
 }
 
-func (t target) client(poolSize int) redis.UniversalClient {
+func (t target) client(c Config) redis.UniversalClient {
 	o := &redis.UniversalOptions{
 		Addrs:      t.hosts,
 		MasterName: t.master,
 		DB:         t.database,
 		Username:   t.user,
 		Password:   t.password,
-		PoolSize:   poolSize,
+		PoolSize:   c.PoolSize,
 		// Commands are retried, and dial each time. Retrying the dial as well would report an
 		// unreachable Redis after half a minute instead of a second.
 		DialerRetries: 1,
@@ -87,7 +97,13 @@ func (t target) client(poolSize int) redis.UniversalClient {
 	}
 	if t.tls {
 		// The server's name is taken from each address that is dialed.
-		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		o.TLSConfig = cmp.Or(c.TLS, &tls.Config{MinVersion: tls.VersionTLS12})
+	}
+	if c.ReadPassword != nil && c.Password != "" {
+		o.CredentialsProviderContext = func(context.Context) (string, string, error) {
+			password, err := c.ReadPassword()
+			return t.user, password, err
+		}
 	}
 	switch t.scheme {
 	case "redis-sentinel":

@@ -18,6 +18,7 @@
 //
 //	batch.go   commands of many calls in one pipeline
 //	ready.go   checks of a Redis: answer, version, rights
+//	flags.go   the flags of commands that connect
 //	conn.go    ForServer, Open, Masters
 //	polls.go   a hook of ForServer: one poll a second after a failed dequeue
 //	retry.go   a hook for producers: commands wait while Redis is unavailable

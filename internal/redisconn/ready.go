@@ -129,7 +129,7 @@ func remedy(client redis.UniversalClient, err error) string {
 	closed := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
 	switch text := err.Error(); {
 	case unverified:
-		return "; set SSL_CERT_FILE to the certificate of its authority (PEM), and use the host's name in the certificate"
+		return "; name the certificate of its authority by --redis-ca-file, and use the host's name in the certificate"
 	case noTLS, encrypted && (closed || errors.Is(err, context.DeadlineExceeded)):
 		return "; if it does not use TLS, write redis:// for rediss:// in the URL"
 	case strings.Contains(text, " reply: "):

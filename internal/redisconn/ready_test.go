@@ -111,7 +111,7 @@ func TestRemedies(t *testing.T) {
 		{"redis://" + plain.Addr(), ""},
 		{"rediss://" + plain.Addr(), "; if it does not use TLS, write redis:// for rediss:// in the URL"},
 		{"redis://" + encrypted.Addr(), "; if it requires TLS, write rediss:// for redis:// in the URL"},
-		{"rediss://" + encrypted.Addr(), "; set SSL_CERT_FILE to the certificate of its authority (PEM), and use the host's name in the certificate"},
+		{"rediss://" + encrypted.Addr(), "; name the certificate of its authority by --redis-ca-file, and use the host's name in the certificate"},
 		{"redis://" + site.Listener.Addr().String(), "; it is not a Redis: check host and port"},
 	} {
 		err := redisconn.Ready(t.Context(), open(t, redisconn.Config{URL: tt.url}))

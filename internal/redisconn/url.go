@@ -57,18 +57,16 @@ func Hosts(url string) (hosts []string, tls bool, err error) {
 	return hosts, t.tls, nil
 }
 
-// Check returns an error if the URL is invalid, or if it contains a password and must not:
-// every user of the machine can read a command line.
-func Check(url string, allowPassword bool) error {
-	_, err := check(url, allowPassword)
-	return err
-}
-
+// check parses a URL. It is an error if it contains a password and must not: every user of the
+// machine can read a command line.
 func check(url string, allowPassword bool) (target, error) {
 	t, err := parse(url)
 	if err == nil && t.password != "" && !allowPassword {
 		err = errors.New("a password does not belong here, where every user of this machine can read it: " +
 			"set ORGOPS_REDIS_PASSWORD or ORGOPS_REDIS_PASSWORD_FILE and leave only the user, redis://user@host")
+	}
+	if err != nil {
+		err = fmt.Errorf("redis-url: %w", err)
 	}
 	return t, err
 }

@@ -166,8 +166,8 @@ func TestURLsRefused(t *testing.T) {
 			if got := redisconn.Mask(tt.url); got != tt.mask {
 				t.Errorf("shown as %q, want %q", got, tt.mask)
 			}
-			if err := redisconn.Check(tt.url, true); err == nil {
-				t.Error("Check finds nothing wrong")
+			if _, err := (redisconn.Flags{RedisURL: tt.url}).Config(false, nil); err == nil {
+				t.Error("the flag is accepted")
 			}
 		})
 	}
@@ -237,7 +237,8 @@ func FuzzMaskNeverShowsThePassword(f *testing.F) {
 		if shown := redisconn.Mask(text); strings.Contains(shown, secret) {
 			t.Errorf("%q is shown as %q", text, shown)
 		}
-		if err := redisconn.Check(text, false); err == nil || strings.Contains(err.Error(), secret) {
+		_, err := redisconn.Flags{RedisURL: text}.Config(true, nil)
+		if err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("%q: %v", text, err)
 		}
 	})
