@@ -47,7 +47,7 @@ var rooms = map[string]room{
 	"internal/events":     {200, "untrusted"},
 	"internal/untrusted":  {100, ""},
 	"internal/health":     {1350, "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks"},
-	"internal/httpapi":    {1700, "activity cli customer intake ledger status tenant untrusted web tasks"},
+	"internal/httpapi":    {1782, "activity cli customer intake ledger status tenant untrusted web tasks"},
 	"internal/intake": {
 		3790, "dnscheck activity engine ledger redisconn scan spelling sweep untrusted tasks tasks/handlers",
 	},
@@ -75,7 +75,7 @@ var rooms = map[string]room{
 	"internal/sweep/schedule": {500, "intake ledger sweep"},
 	"internal/tenant":         {850, "apiclient dnscheck cli deliveries events pace sweep untrusted webhooks tasks"},
 	"internal/tracing":        {300, "dnscheck"},
-	"internal/web":            {1200, "cli untrusted tasks"},
+	"internal/web":            {1268, "cli untrusted tasks"},
 	"internal/webhooks":       {800, "apiclient dnscheck cli untrusted web"},
 	"internal/workers":        {200, "ledger"},
 	"producer":                {200, "intake ledger tasks"},
