@@ -8,16 +8,22 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"orgops/internal/cli"
 	"orgops/internal/customer"
+	"orgops/internal/health"
 	"orgops/internal/httpapi"
 	"orgops/internal/ledger"
 	"orgops/internal/web"
 )
 
 type serveCommand struct {
-	Addr   string `default:"127.0.0.1:8082" placeholder:"HOST:PORT" help:"Address to listen on. Other than on loopback, --access, --tls-cert and --tls-key are required."`
-	NoAuth bool   `noenv:"true" help:"Accept requests without a token. Only on loopback."`
+	Addr      string `default:"127.0.0.1:8082" placeholder:"HOST:PORT" help:"Address to listen on. Other than on loopback, --access, --tls-cert and --tls-key are required."`
+	ProbeAddr string `default:"off" placeholder:"HOST:PORT" help:"Address of /healthz, /readyz and /metrics, or off."`
+	NoAuth    bool   `noenv:"true" help:"Accept requests without a token. Only on loopback."`
 	web.Settings
 	Links           customer.Settings `embed:""`
 	MaxBytes        int64             `default:"268435456" placeholder:"N" help:"Maximum size of a body in bytes, before and after decompression."`
@@ -56,10 +62,23 @@ func (c *serveCommand) Run(ctx context.Context, t *tool) error {
 			return cli.Usage(err)
 		}
 	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	handler := httpapi.New(httpapi.Config{
 		Redis: t.redis, Ledger: t.ledger, Access: access, Version: version, Logger: t.log, Links: links,
 		Intake: t.intake(), Trace: t.traces.Remote, Limits: limits,
+		Registry: registry,
 	})
+	if c.ProbeAddr != "off" {
+		probes := health.Probes(health.OfWorker(t.redis, nil).Findings,
+			promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+		url, _, stop, err := web.Serve(ctx, c.ProbeAddr, nil, probes, t.log)
+		if err != nil {
+			return cli.Usage(fmt.Errorf("probe-addr: %w", err))
+		}
+		defer func() { _ = stop(ctx) }() // ctx has ended: at once
+		t.log.InfoContext(ctx, "serving probes", "at", url)
+	}
 	return t.serve(ctx, c.Addr, certificate, handler, c.ShutdownTimeout)
 }
 
@@ -133,7 +152,7 @@ give it to the user now: it cannot be shown again. The file has only its SHA-256
     submitter  submits rows to "enqueue serve"
     customer   reads the domains of its organizations through "enqueue serve", and has them checked
 
-To take access away, delete the entry: it ends within seconds.
+To take access away, delete the entry: it ends within a second.
 
 Example:
 

@@ -37,7 +37,7 @@ func TestServe(t *testing.T) {
 	log := &urlInLog{url: make(chan string, 1)}
 	ended := make(chan int, 1)
 	go func() {
-		args := []string{"serve", "--no-auth", "--addr", "127.0.0.1:0", "--log-format", "json"}
+		args := []string{"serve", "--no-auth", "--addr", "127.0.0.1:0", "--log-format", "json", "--probe-addr", "127.0.0.1:0"}
 		ended <- run(ctx, args, strings.NewReader(""), io.Discard, log, env)
 	}()
 	var url string
@@ -61,6 +61,25 @@ func TestServe(t *testing.T) {
 	_ = got.Body.Close()
 	if got.StatusCode != http.StatusAccepted {
 		t.Errorf("status %d, want 202", got.StatusCode)
+	}
+	probes := regexp.MustCompile(`"serving probes","at":"(http[^"]+)"`).FindStringSubmatch(log.String())
+	if probes == nil {
+		t.Fatalf("no address of probes:\n%s", log.String())
+	}
+	for path, want := range map[string]string{"/readyz": "redis: ok", "/metrics": "orgops_intake_rows_total 1\n"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, probes[1]+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(got.Body)
+		_ = got.Body.Close()
+		if err != nil || got.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %d %v, want %q in\n%s", path, got.StatusCode, err, want, body)
+		}
 	}
 	cancel()
 	if status := <-ended; status != 0 {

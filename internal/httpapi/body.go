@@ -80,7 +80,7 @@ func (s *Server) openBody(w http.ResponseWriter, r *http.Request) (*body, error)
 	}
 	return &body{server: s, announced: announced, raw: &patientBody{
 		body: http.MaxBytesReader(w, r.Body, s.limits.MaxBytes), rc: http.NewResponseController(w),
-		idle: s.limits.Idle, until: time.Now().Add(s.limits.Upload),
+		left: s.limits.Idle, idle: s.limits.Idle, until: time.Now().Add(s.limits.Upload),
 	}}, nil
 }
 
@@ -101,25 +101,32 @@ func (b *body) Read(p []byte) (n int, err error) {
 // when they have sent all of it.
 func (b *body) drain() { _, _ = io.Copy(io.Discard, b.raw) }
 
-// patientBody waits for the next bytes for a time, and for all of them.
+// leastRate is how many bytes of a body have to arrive in a second, after the first ones.
+const leastRate = 10 << 10
+
+// patientBody waits for the next bytes for a time, which a client slower than leastRate uses up;
+// and for all of them.
 type patientBody struct {
 	body  io.Reader
 	rc    *http.ResponseController
-	idle  time.Duration
-	until time.Time // for all of it
-	err   error     // of the last Read
+	left  time.Duration // for which the client may still be waited for
+	idle  time.Duration // the most of it
+	until time.Time     // for all of it
+	err   error         // of the last Read
 }
 
 func (b *patientBody) Read(p []byte) (n int, err error) {
 	if b.err != nil {
 		return 0, b.err
 	}
-	deadline := time.Now().Add(b.idle)
+	began := time.Now()
+	deadline := began.Add(b.left)
 	if deadline.After(b.until) {
 		deadline = b.until
 	}
 	_ = b.rc.SetReadDeadline(deadline)
 	n, b.err = b.body.Read(p)
+	b.left = min(b.idle, b.left-time.Since(began)+time.Duration(n)*time.Second/leastRate)
 	if b.err == nil && time.Now().After(b.until) {
 		b.err = os.ErrDeadlineExceeded
 	}
@@ -175,7 +182,8 @@ func (s *Server) bodyProblem(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return newProblem(http.StatusRequestTimeout, "body-timeout",
-			"No data arrived for %s, or the upload took longer than %s.", s.limits.Idle, s.limits.Upload).because(err)
+			"No data arrived for %s, or less than 10 KiB/s for longer, or the upload took longer than %s.",
+			s.limits.Idle, s.limits.Upload).because(err).at("upload_rate")
 	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):
 		reason = err.Error()
 	case errors.Is(err, io.ErrUnexpectedEOF):

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"orgops/internal/httpapi"
 	"orgops/internal/ledger"
 )
@@ -186,36 +189,80 @@ func TestRefusedWhileItIsSent(t *testing.T) {
 	}
 }
 
-// TestUploads holds the number of submissions at a time.
+// TestUploads has a caller begin forty slow uploads: it gets half of the sixteen places, and one of
+// another caller is accepted.
 func TestUploads(t *testing.T) {
-	const most = 16 // the default
-	w := newWorld(t)
-	var all []*upload
-	for i := range most {
-		u := w.upload(string(rune('a' + i))).send(rows(manyRows))
-		all = append(all, u)
+	const places, begun = 16, 40 // the default
+	registry := prometheus.NewRegistry()
+	w := newWorld(t, func(c *httpapi.Config) { c.Registry = registry })
+	all := map[*upload]bool{}
+	for i := range begun {
+		u := w.upload(fmt.Sprint("k", i))
+		go u.send(rows(2))
+		all[u] = true
 	}
 	w.eventually(func() bool {
-		list, err := w.ledger.Runs(t.Context())
-		return err == nil && len(list) == most
+		for u := range all {
+			select {
+			case <-u.ended:
+				if u.err != nil {
+					t.Fatal(u.err)
+				}
+				u.got.want(t, 429, "busy")
+				delete(all, u)
+			default:
+			}
+		}
+		return len(all) == places/2
 	})
 	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "another", body: rows(1)})
-	got.want(t, 503, "busy")
-	if got.Header.Get("Retry-After") != "5" {
-		t.Errorf("Retry-After %q, want 5", got.Header.Get("Retry-After"))
+	got.want(t, 429, "busy")
+	if got.Header.Get("Retry-After") != "5" || !strings.Contains(got.body, "8 uploads in progress") {
+		t.Errorf("Retry-After %q, %s; want 5, and the number", got.Header.Get("Retry-After"), got.body)
 	}
-	runs := map[string]bool{}
-	for _, u := range all {
-		got := u.send("org_1,ord_1\n").answer()
-		got.want(t, 202, "")
-		r := w.sealed(got.run(t).Run)
-		if r.Total() != manyRows+1 {
-			t.Errorf("run %+v; want %d rows", r, manyRows+1)
-		}
-		runs[string(r.ID)] = true
+	w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: crm, key: "k", body: rows(1)}).want(t, 202, "")
+	w.eventually(func() bool { return strings.Contains(w.log.String(), "user=billing problem=busy limit=uploads") })
+	want := fmt.Sprintf(`# HELP orgops_intake_uploads Uploads and retries that an intake receives at present.
+# TYPE orgops_intake_uploads gauge
+orgops_intake_uploads %d
+# HELP orgops_intake_refused_total Requests that an intake refused because a limit was reached.
+# TYPE orgops_intake_refused_total counter
+orgops_intake_refused_total{limit="uploads"} %d
+# HELP orgops_intake_rows_total Rows that an intake accepted, of repeated requests too.
+# TYPE orgops_intake_rows_total counter
+orgops_intake_rows_total 1
+`, places/2, begun-places/2+1)
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "orgops_intake_uploads",
+		"orgops_intake_refused_total", "orgops_intake_rows_total"); err != nil {
+		t.Error(err)
 	}
-	if len(runs) != most {
-		t.Errorf("%d runs, want %d", len(runs), most)
+	for u := range all {
+		u.answer().want(t, 202, "")
 	}
 	w.submit("another", rows(1))
+	w.eventually(func() bool { // a request is counted after its answer
+		n, err := testutil.GatherAndCount(registry, "orgops_intake_requests_total")
+		return err == nil && n == 2 // 202 and 429
+	})
+}
+
+// TestDrip has a client send a few bytes at a time: less than 10 KiB/s ends an upload although no
+// pause is long.
+func TestDrip(t *testing.T) {
+	w := newWorld(t, func(c *httpapi.Config) { c.Limits.Idle = 200 * time.Millisecond })
+	w.overTLS(newCertificate(t)) // HTTP/2: the answer reaches a client that is still sending
+	u := w.upload("k").send("organization_id,discovery_domain_id\n")
+	for answered := false; !answered; {
+		select {
+		case <-u.ended:
+			answered = true
+		case <-time.After(5 * time.Millisecond):
+			u.send("org_1,ord_1\n")
+		}
+	}
+	if u.err != nil {
+		t.Fatal(u.err)
+	}
+	u.got.want(t, 408, "body-timeout")
+	w.noRuns()
 }

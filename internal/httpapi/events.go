@@ -18,10 +18,11 @@ import (
 // GET /v1/runs/{run}/events. Each event is the whole run, so that a client that reconnects
 // has missed nothing. The event's id is a hash of it, so that it is not sent twice.
 func (s *Server) events(w http.ResponseWriter, r *http.Request, run ledger.Run) error {
-	if !s.streams.TryAcquire(1) {
-		return busy("event streams")
+	free, refused := s.streams.Take(callerOf(r.Context()).Name)
+	if refused != nil {
+		return refused
 	}
-	defer s.streams.Release(1)
+	defer free()
 	known := r.Header.Get("Last-Event-ID")
 	text, id := eventOf(status.RunOf(run))
 	if run.Ended() && known == id {
@@ -41,7 +42,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, run ledger.Run) 
 	return nil
 }
 
-// follow reads the run until it has ended, the client has gone or the server
+// follow reads the run until it has ended, the client has gone or lost its access, or the server
 // stops.
 func (s *Server) follow(ctx context.Context, stream *eventStream, id string) {
 	poll := time.NewTicker(s.limits.Poll)
@@ -54,6 +55,9 @@ func (s *Server) follow(ctx context.Context, stream *eventStream, id string) {
 		case <-web.Stopping(ctx):
 			return
 		case <-poll.C:
+		}
+		if !web.Of(ctx).Admitted() {
+			return
 		}
 		run, err := s.own(ctx, id)
 		if err != nil && problemOf(err).Status == http.StatusNotFound {

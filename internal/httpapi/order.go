@@ -190,8 +190,13 @@ func runOf(r *http.Request, caller string) (string, error) {
 	if len(given) > 1 || !keyPattern.MatchString(key) {
 		return "", badRequest("The header Idempotency-Key must have 1 to 64 letters, digits, - or _.")
 	}
+	return idOf(caller, key), nil
+}
+
+// idOf returns the id of the caller's run of a key.
+func idOf(caller, key string) string {
 	sum := sha256.Sum256([]byte("orgops run\x00" + caller + "\x00" + key))
-	return hex.EncodeToString(sum[:16]), nil
+	return hex.EncodeToString(sum[:16])
 }
 
 // longestTraceparent bounds the header traceparent, whose defined length is 55 bytes.

@@ -30,7 +30,8 @@ type problem struct {
 	Instance string          `json:"instance"` // the request's id
 	Invalid  *intake.BadRows `json:"invalid,omitempty"`
 
-	retryAfter time.Duration // with 503 and 507
+	retryAfter time.Duration // with 429, 503 and 507
+	limit      string        // that is reached, for log and metrics
 	cause      error         // for the log only
 }
 
@@ -88,13 +89,14 @@ func (p *problem) after(d time.Duration) *problem {
 	return p
 }
 
-func badRequest(detail string, a ...any) *problem {
-	return newProblem(http.StatusBadRequest, "bad-request", detail, a...)
+// at returns the problem with the limit that is reached.
+func (p *problem) at(limit string) *problem {
+	p.limit = limit
+	return p
 }
 
-func busy(what string) *problem {
-	return newProblem(http.StatusServiceUnavailable, "busy",
-		"The server has reached its limit of %s. Try again in a moment.", what).after(retryAfter)
+func badRequest(detail string, a ...any) *problem {
+	return newProblem(http.StatusBadRequest, "bad-request", detail, a...)
 }
 
 func noSuchRun(id string) *problem {
@@ -106,6 +108,9 @@ func noSuchRun(id string) *problem {
 func problemOf(err error) *problem {
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p
+	}
+	if why, ok := errors.AsType[*web.Refusal](err); ok {
+		return refusedBy(why)
 	}
 	if bad, ok := errors.AsType[*intake.BadRows](err); ok {
 		p := newProblem(http.StatusUnprocessableEntity, "bad-rows",
@@ -162,9 +167,15 @@ func isStore(err error) bool {
 }
 
 // fail answers with the problem of an error, and adds it to the request's line in the log.
-func fail(w http.ResponseWriter, r *http.Request, err error) {
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	it, p := web.Of(r.Context()), problemOf(err)
 	it.About = append(it.About, "problem", strings.TrimPrefix(p.Type, typePrefix))
+	if p.limit != "" {
+		it.About = append(it.About, "limit", p.limit)
+		s.metrics.refused.WithLabelValues(p.limit).Inc()
+		// net/http reads the rest of a small body before it answers: not for longer than this.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Second))
+	}
 	if p.cause != nil {
 		it.About = append(it.About, "error", p.cause)
 	}
@@ -172,12 +183,16 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // refuse answers a request that the guard refuses.
-func refuse(w http.ResponseWriter, r *http.Request, why *web.Refusal) {
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, why *web.Refusal) { s.fail(w, r, why) }
+
+func refusedBy(why *web.Refusal) *problem {
 	names := map[int]string{
 		http.StatusUnauthorized: "unauthenticated", http.StatusForbidden: "not-allowed", http.StatusNotFound: "not-found",
 		http.StatusMethodNotAllowed: "method-not-allowed", http.StatusServiceUnavailable: "busy",
+		http.StatusTooManyRequests: "busy",
 	}
-	fail(w, r, newProblem(why.Status, cmp.Or(names[why.Status], "internal"), "%s", why.Text))
+	return newProblem(why.Status, cmp.Or(names[why.Status], "internal"), "%s", why.Text).after(why.RetryAfter).
+		at(why.Limit)
 }
 
 // write answers with the problem.

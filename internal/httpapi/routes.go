@@ -59,7 +59,7 @@ func (s *Server) routes() []web.Route {
 				err = serve(w, r)
 			}
 			if err != nil {
-				fail(w, r, err)
+				s.fail(w, r, err)
 			}
 		}}
 	}
@@ -83,10 +83,17 @@ func (s *Server) routes() []web.Route {
 	}
 }
 
-// ofRun returns a handler of the run that the path names, if it is the caller's.
+// ofRun returns a handler of the run that the path names, by its id or the key of its request, if
+// it is the caller's.
 func (s *Server) ofRun(serve func(w http.ResponseWriter, r *http.Request, run ledger.Run) error) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		run, err := s.own(r.Context(), r.PathValue("run"))
+		ctx, name := r.Context(), r.PathValue("run")
+		run, err := s.own(ctx, name)
+		if err != nil && problemOf(err).Status == http.StatusNotFound {
+			if byKey, failed := s.own(ctx, idOf(callerOf(ctx).Name, name)); failed == nil {
+				run, err = byKey, nil
+			}
+		}
 		if err != nil {
 			return err
 		}

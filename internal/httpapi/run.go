@@ -29,7 +29,6 @@ func (s *Server) own(ctx context.Context, id string) (ledger.Run, error) {
 	if !keyPattern.MatchString(id) {
 		return ledger.Run{}, noSuchRun(id)
 	}
-	mentions(ctx, id)
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Request)
 	defer cancel()
 	run, err := s.cfg.Ledger.Get(ctx, "", ledger.RunID(id))
@@ -42,6 +41,9 @@ func (s *Server) own(ctx context.Context, id string) (ledger.Run, error) {
 	}
 	if errors.Is(err, ledger.ErrNotFound) || (err == nil && run.Caller != callerOf(ctx).Name) {
 		return ledger.Run{}, noSuchRun(id)
+	}
+	if err == nil {
+		mentions(ctx, id)
 	}
 	return run, err
 }

@@ -3,15 +3,20 @@ package httpapi_test
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/internal/httpapi"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
+	"orgops/internal/web"
 	"orgops/tasks"
 )
 
@@ -254,15 +259,15 @@ func testRetry(t *testing.T, kind string) {
 	if r := w.sealed(child.Run); r.Total() != 2 || r.Caller != "billing" {
 		t.Errorf("run %+v, want billing's with 2 rows", r)
 	}
-	again := retry("r1", "?outcomes=expired")
+	again := retry("r1", "?outcomes=expired&label=again")
 	again.want(t, 202, "")
 	if again.run(t).Run != child.Run {
 		t.Errorf("the same key is run %s, want %s", again.run(t).Run, child.Run)
 	}
 	retry("r2", "").want(t, 409, "state") // the child has not ended
 	w.settle(child.Run, "done", "", 0, 1)
-	retry("r1", "?outcomes=expired").want(t, 200, "")
-	retry("r1", "?outcomes=refused").want(t, 422, "key-reused")
+	retry("r1", "?outcomes=expired&label=again").want(t, 200, "")
+	retry("r1", "?outcomes=refused&label=again").want(t, 422, "key-reused")
 	got = retry("r2", "")
 	got.want(t, 202, "")
 	w.sealed(got.run(t).Run)
@@ -355,6 +360,64 @@ func testEvents(t *testing.T, kind string) {
 			t.Errorf("after event %q comes %q, want the end", known, again.body)
 		}
 	}
+}
+
+// TestRunByKey finds a run by the key of its request, and that of no other caller.
+func TestRunByKey(t *testing.T) {
+	w := newWorld(t)
+	id := w.submit("nightly-1", rows(1)).Run
+	got := w.do(call{path: "/v1/runs/nightly-1", token: billing})
+	got.want(t, 200, "")
+	if got.run(t).Run != id {
+		t.Errorf("run %s, want %s", got.run(t).Run, id)
+	}
+	w.do(call{path: "/v1/runs/nightly-1/rows", token: billing}).want(t, 200, "")
+	w.do(call{path: "/v1/runs/nightly-1", token: crm}).want(t, 404, "not-found")
+	w.do(call{path: "/v1/runs/nightly-2", token: billing}).want(t, 404, "not-found")
+	w.eventually(func() bool { return strings.Count(w.log.String(), "msg=request ") == 5 })
+	if text := w.log.String(); strings.Contains(text, "nightly") {
+		t.Errorf("a key is in the log:\n%s", text)
+	}
+}
+
+// TestRetryWithAnotherLabel checks that the key of a retry names one request.
+func TestRetryWithAnotherLabel(t *testing.T) {
+	w := newWorld(t)
+	id := w.submit("k", rows(1)).Run
+	w.settle(id, "failed", "", 0)
+	c := call{method: "POST", path: "/v1/runs/" + id + "/retry?label=a", token: billing, key: "r"}
+	w.do(c).want(t, 202, "")
+	w.do(c).want(t, 202, "")
+	for _, differs := range []string{"", "?label=b", "?label=a&not_before=2026-01-02T03:04:05Z"} {
+		c.path = "/v1/runs/" + id + "/retry" + differs
+		w.do(c).want(t, 422, "key-reused")
+	}
+}
+
+// TestStreamEndsWithAccess ends the stream of a caller whose entry is deleted.
+func TestStreamEndsWithAccess(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "access.yaml")
+	if err := os.WriteFile(file, []byte(accessFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all, err := web.ReadAccess(file, slog.New(slog.DiscardHandler), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, func(c *httpapi.Config) { c.Access = all })
+	id := w.submit("k", rows(1)).Run
+	open, err := w.client.Do(w.request(call{path: "/v1/runs/" + id + "/events", token: billing}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Body.Close()
+	others := accessFile[strings.Index(accessFile, "- {name: crm"):]
+	if err := os.WriteFile(file, []byte(others), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for stream := events(open.Body); stream.Scan(); { // to its end
+	}
+	w.do(call{path: "/v1/runs", token: billing}).want(t, 401, "unauthenticated")
 }
 
 func TestStreams(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/sync/semaphore"
 
 	"orgops/internal/customer"
 	"orgops/internal/intake"
@@ -30,12 +30,15 @@ type Config struct {
 	// Trace returns the context of a submission whose request has that header traceparent
 	// (W3C Trace Context), whatever is in it. nil: the header is ignored.
 	Trace func(ctx context.Context, traceparent string) context.Context
+	// Registry has the metrics; nil: there are none.
+	Registry prometheus.Registerer
 	// Version is reported by /healthz.
 	Version string
 	Logger  *slog.Logger // nil: nothing is logged
 }
 
-// Limits bound the resources that clients use. A zero means the default.
+// Limits bound the resources that clients use. A zero means the default. Of the uploads, requests
+// and streams one caller has half at most: see [web.Places].
 type Limits struct {
 	MaxBytes int64 // of a body, and of what its gzip expands to; 256 MB
 	MaxRows  int64 // of a submission; a million
@@ -45,7 +48,7 @@ type Limits struct {
 	Streams  int // event streams at a time; 128
 
 	Request time.Duration // for a request that submits nothing, and for each write of an answer; 30 s
-	Idle    time.Duration // for the next bytes of a body; 30 s
+	Idle    time.Duration // for the next bytes of a body, and for those of a slower one than 10 KiB/s; 30 s
 	Upload  time.Duration // for a body, of which rows are stored meanwhile, and for a retry; 30 min
 
 	Poll      time.Duration // between two reads of a run that is followed; 1 s
@@ -77,20 +80,20 @@ type Server struct {
 	limits Limits
 	log    *slog.Logger
 
-	uploads, streams *semaphore.Weighted
+	uploads, streams *web.Places
+	metrics          metrics
 }
 
 // New returns the handler of the intake.
 func New(cfg Config) http.Handler {
-	s := &Server{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Logger}
+	s := &Server{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Logger, metrics: newMetrics(cfg.Registry)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.uploads = semaphore.NewWeighted(int64(s.limits.Uploads))
-	s.streams = semaphore.NewWeighted(int64(s.limits.Streams))
+	s.uploads, s.streams = web.NewPlaces("uploads", s.limits.Uploads), web.NewPlaces("streams", s.limits.Streams)
 	front := web.Front{
 		Routes: s.routes(), Access: cfg.Access, Unsigned: web.Submitter,
-		Limit: int64(s.limits.Requests), Patience: s.limits.Request, Refuse: refuse, Logger: s.log,
+		Limit: s.limits.Requests, Patience: s.limits.Request, Refuse: s.refuse, Answered: s.metrics.answered, Logger: s.log,
 	}
 	return front.Handler()
 }

@@ -16,6 +16,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/tenant"
+	"orgops/internal/untrusted"
 	"orgops/internal/web"
 )
 
@@ -27,7 +28,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p, err := s.takePlace()
+	p, err := s.takePlace(r.Context())
 	if err != nil {
 		return err
 	}
@@ -58,12 +59,17 @@ type place struct {
 	free      func()
 }
 
-// takePlace returns a place, or a problem if none is free.
-func (s *Server) takePlace() (*place, error) {
-	if !s.uploads.TryAcquire(1) {
-		return nil, busy("uploads")
+// takePlace returns a place for the caller, or why there is none.
+func (s *Server) takePlace(ctx context.Context) (*place, error) {
+	free, refused := s.uploads.Take(callerOf(ctx).Name)
+	if refused != nil {
+		return nil, refused
 	}
-	return &place{free: sync.OnceFunc(func() { s.uploads.Release(1) })}, nil
+	s.metrics.uploads.Inc()
+	return &place{free: sync.OnceFunc(func() {
+		s.metrics.uploads.Dec()
+		free()
+	})}, nil
 }
 
 // intake returns an intake that counts the caller's rows, and frees the place when the rows are
@@ -89,15 +95,13 @@ func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, p *p
 	if err != nil {
 		return err
 	}
-	if o.run.GiveUp == 0 {
-		o.run.GiveUp = settings.GiveUp
-	}
 	id := string(o.run.ID)
 	mentions(ctx, id)
-	// The key names one request of the caller, whatever its tenant.
-	if before, err := s.own(ctx, id); err == nil && before.Tenant != o.run.Tenant {
-		return &ledger.MismatchError{Run: o.run.ID, Member: ledger.MemberTenant, Have: string(before.Tenant),
-			Want: string(o.run.Tenant)}
+	if err := s.checkReuse(ctx, o.run); err != nil {
+		return err
+	}
+	if o.run.GiveUp == 0 {
+		o.run.GiveUp = settings.GiveUp
 	}
 	submitted, err := s.intake(ctx, p).Submit(ctx, o.input, o.run)
 	if err != nil {
@@ -107,12 +111,38 @@ func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, p *p
 	if err != nil {
 		return err
 	}
+	s.metrics.rows.Add(float64(submitted.Rows))
 	s.log.InfoContext(ctx, "rows submitted",
 		"run", run.ID, "caller", run.Caller, "rows", submitted.Rows, "tasks", submitted.Tasks,
 		"settled_before", submitted.Settled)
 	answer := submittedRun{Run: status.RunOf(run)}
 	answer.Submission.Submitted, answer.Submission.WorkerSeen = submitted, seen
 	answerRun(w, run, answer)
+	return nil
+}
+
+// checkReuse returns a [ledger.MismatchError] if the caller has used the key for a request with
+// other properties. give_up is compared if it is given: its default is the tenant's, which may have
+// changed.
+func (s *Server) checkReuse(ctx context.Context, n ledger.NewRun) error {
+	before, err := s.own(ctx, string(n.ID))
+	if err != nil {
+		return nil // there is none, or it is found that Redis fails
+	}
+	for _, m := range []struct {
+		member  ledger.Member
+		differs bool
+	}{
+		{ledger.MemberTenant, before.Tenant != n.Tenant},
+		{"label", before.Label != untrusted.Plain(n.Label, longestLabel)}, // as it was read
+		{"not_before", before.NotBefore.UnixMilli() != n.NotBefore.UnixMilli()},
+		{"give_up", n.GiveUp != 0 && before.GiveUp != n.GiveUp},
+		{"batch_wait", before.Group != "" && before.BatchWait != n.BatchWait},
+	} {
+		if m.differs {
+			return &ledger.MismatchError{Run: n.ID, Member: m.member}
+		}
+	}
 	return nil
 }
 
@@ -175,7 +205,12 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent ledger.Run
 	if err != nil {
 		return err
 	}
-	p, err := s.takePlace()
+	err = s.checkReuse(ctx, ledger.NewRun{ID: options.ID, Tenant: parent.Tenant,
+		Description: ledger.Description{Label: options.Label}, Control: ledger.Control{NotBefore: options.NotBefore}})
+	if err != nil {
+		return err
+	}
+	p, err := s.takePlace(ctx)
 	if err != nil {
 		return err
 	}
@@ -194,6 +229,7 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent ledger.Run
 	if err != nil {
 		return err
 	}
+	s.metrics.rows.Add(float64(sub.Rows))
 	s.log.InfoContext(ctx, "failed rows submitted again", "run", run.ID, "parent", parent.ID, "caller", run.Caller, "rows",
 		sub.Rows, "tasks", sub.Tasks)
 	answerRun(w, run, status.RunOf(run))
@@ -249,5 +285,5 @@ func (s *Server) countRows(ctx context.Context, caller web.User, run ledger.RunI
 	return newProblem(http.StatusTooManyRequests, "rows-a-day",
 		"You may submit %d rows in a day (UTC), and these are %d too many. "+
 			"Submit fewer, or repeat the request tomorrow.", caller.RowsADay,
-		-left).after(midnight.Sub(now).Round(time.Second) + time.Second)
+		-left).after(midnight.Sub(now).Round(time.Second) + time.Second).at("rows_a_day")
 }

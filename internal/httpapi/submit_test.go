@@ -267,6 +267,16 @@ func testSameKey(t *testing.T, kind string) {
 			key: "k", body: w.body(rows(3))})
 		got.want(t, 422, "key-reused")
 	})
+	t.Run("another label or start", func(t *testing.T) {
+		for _, differs := range []string{"label=x", "not_before=2026-01-02T03:04:05Z"} {
+			got := w.do(call{method: "POST", path: "/v1/runs/" + w.kind + "?" + differs, token: billing,
+				key: "k", body: w.body(rows(3))})
+			got.want(t, 422, "key-reused")
+			if name, _, _ := strings.Cut(differs, "="); !strings.Contains(got.body, "a different "+name) {
+				t.Errorf("%s: %s, want its name", differs, got.body)
+			}
+		}
+	})
 	t.Run("another caller", func(t *testing.T) {
 		got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: crm, key: "k", body: rows(5)})
 		got.want(t, 202, "")
@@ -326,6 +336,10 @@ func TestGiveUp(t *testing.T) {
 	if r := w.sealed(got.run(t).Run); r.GiveUp != 90*time.Minute {
 		t.Errorf("gives up after %s, want 90m", r.GiveUp)
 	}
+	again := call{method: "POST", path: "/v1/runs/domain:verify?give_up=91m", token: billing, key: "given", body: rows(1)}
+	w.do(again).want(t, 422, "key-reused")
+	again.path = "/v1/runs/domain:verify"
+	w.do(again).want(t, 202, "") // the tenant's may have changed
 	if !strings.Contains(got.body, `"worker_seen":true`) {
 		t.Errorf("the worker was not seen: %s", got.body)
 	}
@@ -352,6 +366,10 @@ func TestBatchWait(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v", c.query, d, err, c.want)
 		}
 	}
+	again := call{method: "POST", path: path, token: billing, key: "k2", body: row}
+	w.do(again).want(t, http.StatusUnprocessableEntity, "key-reused") // it was 500ms
+	again.path += query("batch_wait", "500ms")
+	w.do(again).want(t, http.StatusAccepted, "")
 	for _, path := range []string{path + query("batch_wait", "2m"), path + query("batch_wait", "soon"),
 		"/v1/runs/domain:verify" + query("batch_wait", "1s")} {
 		w.do(call{method: "POST", path: path, token: billing, key: "bad", body: row}).want(t,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,6 +19,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/events"
+	"orgops/internal/httpapi"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/metrics"
@@ -175,7 +177,7 @@ func TestTenantInMetrics(t *testing.T) {
 // TestMetricsAreLinted holds the names to what Prometheus asks of them.
 func TestMetricsAreLinted(t *testing.T) {
 	_, registry := busy(t)
-	problems, err := testutil.GatherAndLint(registry)
+	problems, err := testutil.GatherAndLint(prometheus.Gatherers{registry, intake(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,10 +271,19 @@ func TestOpenRunsThatCannotBeRead(t *testing.T) {
 	})
 }
 
+// intake is the registry of an intake that has refused a request.
+func intake(t *testing.T) *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	h := httpapi.New(httpapi.Config{Redis: redistest.New(t), Registry: registry, Limits: httpapi.Limits{Uploads: -1}})
+	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/v1/runs/domain:verify?dry_run=1", nil)
+	h.ServeHTTP(httptest.NewRecorder(), r)
+	return registry
+}
+
 // TestReference compares the page of metrics with what is exposed.
 func TestReference(t *testing.T) {
 	_, registry := busy(t)
-	families, err := registry.Gather()
+	families, err := prometheus.Gatherers{registry, intake(t)}.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -158,7 +158,7 @@ func TestAccessFileChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	later := func() { now = now.Add(5 * time.Second) }
+	later := func() { now = now.Add(time.Second) }
 	steps := []struct {
 		name string
 		do   func()

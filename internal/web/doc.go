@@ -15,6 +15,7 @@
 //	front.go     the guard of each request: user, role, limits, panics, log
 //	origin.go    requests that another site makes a browser send
 //	proxy.go     the user whom a proxy names
+//	places.go    how many requests are served at a time, and how many of one caller
 //	download.go  a file that is sent while it is made
 //	request.go   the facts about a request: user, refusal, answer
 //	access.go    the access file: tokens, roles and their limits

@@ -8,14 +8,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"path"
 	"regexp"
 	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 )
 
 // Front is one HTTP side of a process, the pages or the intake, before its handlers.
@@ -36,15 +35,18 @@ type Front struct {
 	// Hosts are names that requests for pages may be for, as [ParseHosts] returns them, in addition
 	// to loopback's and the address of the connection.
 	Hosts []string
-	// Limit is how many requests are served at a time; 0: 256.
-	Limit int64
+	// Limit is how many requests are served at a time, to all users: see [Places]; 0: 256.
+	Limit int
 	// MaxBody is the largest body in bytes; 0: handlers limit it.
 	MaxBody int64
 	// Patience is how long a request may take to arrive, and each write of an answer; 0: 30 s.
 	Patience time.Duration
 	// Refuse answers a request that is refused.
 	Refuse func(http.ResponseWriter, *http.Request, *Refusal)
-	Logger *slog.Logger
+	// Answered is called after each request, with the pattern of its route, or "", and the status of
+	// the answer; 0: there was none. It may be nil.
+	Answered func(route string, status int)
+	Logger   *slog.Logger
 }
 
 // Route is what a Front serves.
@@ -77,7 +79,7 @@ const StrictPolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; f
 func (f *Front) Handler() http.Handler {
 	g := &guard{
 		Front: f, mux: http.NewServeMux(), routes: map[string]Route{},
-		places: semaphore.NewWeighted(cmp.Or(f.Limit, 256)), patience: cmp.Or(f.Patience, 30*time.Second),
+		places: NewPlaces("requests", cmp.Or(f.Limit, 256)), patience: cmp.Or(f.Patience, 30*time.Second),
 	}
 	for _, route := range f.Routes {
 		g.mux.HandleFunc(route.Pattern, route.Serve)
@@ -91,7 +93,7 @@ type guard struct {
 	*Front
 	mux      *http.ServeMux
 	routes   map[string]Route // by pattern
-	places   *semaphore.Weighted
+	places   *Places
 	patience time.Duration
 }
 
@@ -113,6 +115,9 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		broken := recover()
 		cut := broken != nil && g.panicked(out, r, broken)
 		g.log(r, it, out, start)
+		if g.Answered != nil {
+			g.Answered(r.Pattern, out.status)
+		}
 		if cut {
 			panic(http.ErrAbortHandler) // only a broken connection shows that the rest is missing
 		}
@@ -125,6 +130,9 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve finds out who sends the request, and serves it, or returns why not.
 func (g *guard) serve(w http.ResponseWriter, r *http.Request) *Refusal {
 	found, pattern := g.mux.Handler(r)
+	if asked := r.URL.EscapedPath(); path.Clean(asked) != strings.TrimSuffix(asked, "/") && asked != "/" {
+		found, pattern = http.NotFoundHandler(), "" // the mux would redirect //path
+	}
 	r.Pattern = pattern
 	if g.Pages || g.Access == nil {
 		if refused := g.foreign(r); refused != nil {
@@ -132,18 +140,16 @@ func (g *guard) serve(w http.ResponseWriter, r *http.Request) *Refusal {
 		}
 	}
 	if route := g.routes[pattern]; !slices.Contains(route.Roles, Anybody) {
-		if !g.places.TryAcquire(1) {
-			return &Refusal{
-				Status: http.StatusServiceUnavailable, RetryAfter: 5 * time.Second,
-				Text: "the server has reached its limit of requests: try again in a moment",
-			}
-		}
-		defer g.places.Release(1)
 		user, refused := g.user(r)
 		if refused != nil {
 			return refused
 		}
 		Of(r.Context()).User = user
+		free, refused := g.places.Take(user.Name)
+		if refused != nil {
+			return refused
+		}
+		defer free()
 		if pattern == "" { // there is no such path, or not with this method: the mux knows
 			answer := &recorder{ResponseWriter: nowhere(w.Header()), control: http.NewResponseController(w)}
 			found.ServeHTTP(answer, r)
@@ -151,6 +157,10 @@ func (g *guard) serve(w http.ResponseWriter, r *http.Request) *Refusal {
 		}
 		if refused := route.Admits(user); refused != nil {
 			return refused
+		}
+		Of(r.Context()).Admitted = func() bool {
+			now, refused := g.user(r)
+			return refused == nil && now.Name == user.Name && route.Admits(now) == nil
 		}
 	}
 	if g.MaxBody > 0 {

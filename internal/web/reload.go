@@ -9,7 +9,7 @@ import (
 )
 
 // statEvery is the least time between two tests of whether the files have changed.
-const statEvery = 3 * time.Second
+const statEvery = time.Second
 
 // Reloaded is a value that is read from files, and read again when one of them has changed.
 // If load returns an error, the former value stays in force; if it must not, load returns

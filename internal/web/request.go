@@ -14,6 +14,7 @@ type Refusal struct {
 	Reason     string // of the log, in one word; empty: it is only an information there
 	About      []any  // further attributes of the log, in pairs
 	RetryAfter time.Duration
+	Limit      string // the limit that is reached, such as requests, or empty
 }
 
 func (r *Refusal) Error() string { return r.Text }
@@ -26,6 +27,8 @@ func forbidden(reason, text string, a ...any) *Refusal {
 type Request struct {
 	ID   string // the client's X-Request-Id, so that its log and ours match, or a new one
 	User User
+	// Admitted reports whether the user is still admitted, for requests that last.
+	Admitted func() bool
 	// About are further attributes of its line in the log, in pairs.
 	About []any
 	// Failed says that the line in the log is a warning.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -100,9 +101,19 @@ func TLS(certFile, keyFile string, log *slog.Logger, now func() time.Time) (*tls
 	if err != nil {
 		return nil, err
 	}
-	return &tls.Config{
-		MinVersion:     tls.VersionTLS12,
-		NextProtos:     []string{"h2", "http/1.1"},
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate.Get(), nil },
-	}, nil
+	var warned atomic.Int64 // the day of the last warning
+	get := func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		c, at := certificate.Get(), now()
+		end, day := c.Leaf.NotAfter, at.Unix()/(24*60*60)
+		if end.Sub(at) < endsSoon && warned.Swap(day) != day {
+			log.Warn("the TLS certificate has expired, or does soon", "expires_at", end, "files", certFile+" "+keyFile,
+				"fix", "replace these files: they are read again within a second")
+		}
+		return c, nil
+	}
+	_, _ = get(nil)
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: get}, nil
 }
+
+// endsSoon is less than the month that is left when ACME clients renew a certificate.
+const endsSoon = 14 * 24 * time.Hour

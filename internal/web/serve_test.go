@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"orgops/internal/logtest"
 	"orgops/internal/web"
 )
 
@@ -209,6 +210,30 @@ func certificate(t *testing.T, certFile, keyFile string, serial int64) *x509.Cer
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(certPEM)
 	return pool
+}
+
+// TestCertificateEnd checks that a certificate that expires soon is warned of, once a day.
+func TestCertificateEnd(t *testing.T) {
+	dir, log := t.TempDir(), new(logtest.Buffer)
+	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	certificate(t, certFile, keyFile, 1) // it ends in an hour
+	now := time.Now().Add(-15 * 24 * time.Hour)
+	config, err := web.TLS(certFile, keyFile, slog.New(slog.NewTextHandler(log, nil)), func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		after time.Duration
+		want  int
+	}{{0, 0}, {25 * time.Hour, 1}, {0, 1}, {24 * time.Hour, 2}, {14 * 24 * time.Hour, 3}} {
+		now = now.Add(step.after)
+		if _, err := config.GetCertificate(nil); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(log.String(), "has expired, or does soon"); n != step.want {
+			t.Errorf("at %s: warned %d times, want %d:\n%s", now, n, step.want, log)
+		}
+	}
 }
 
 // TestTLS checks that a changed certificate is used, a certificate that is unusable is not, and TLS

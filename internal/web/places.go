@@ -1,0 +1,55 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Places bound how many requests of one sort are served at a time. A caller gets another place
+// only while it has fewer than are free: it has half of them at most, and leaves some to others.
+// Callers that have not signed in cannot be distinguished: they share all of them.
+type Places struct {
+	sort string
+	mu   sync.Mutex
+	free int
+	of   map[string]int // the places of each caller that has one
+}
+
+// NewPlaces returns n places for requests of that sort, a plural such as "uploads".
+func NewPlaces(sort string, n int) *Places {
+	return &Places{sort: sort, free: n, of: map[string]int{}}
+}
+
+// Take takes a place for the caller, and returns a function that frees it; or why there is none.
+func (p *Places) Take(caller string) (free func(), refused *Refusal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	own := p.of[caller]
+	switch {
+	case p.free < 1:
+		return nil, p.full(http.StatusServiceUnavailable, "The server has reached its limit of "+p.sort+".")
+	case own >= p.free && caller != string(Anybody):
+		return nil, p.full(http.StatusTooManyRequests, fmt.Sprintf("You have %d %s in progress. The %d places that are left "+
+			"are for others.", own, p.sort, p.free))
+	}
+	p.add(caller, 1)
+	return sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.add(caller, -1)
+	}), nil
+}
+
+// add adds n to the places of the caller. p.mu is held.
+func (p *Places) add(caller string, n int) {
+	p.free -= n
+	if p.of[caller] += n; p.of[caller] == 0 {
+		delete(p.of, caller)
+	}
+}
+
+func (p *Places) full(status int, text string) *Refusal {
+	return &Refusal{Status: status, Limit: p.sort, RetryAfter: 5 * time.Second, Text: text + " Try again in a moment."}
+}
