@@ -117,10 +117,27 @@ func (w *worker) awaitsToken(t *served) bool {
 	return w.order.Place(ledger.Tenant(t.Name)).Rank < tokenRanks
 }
 
+// logFaults logs what doctor would call wrong.
+func (w *worker) logFaults(ctx context.Context, found []health.Finding) {
+	for _, f := range found {
+		if f.Level == health.Wrong && ctx.Err() == nil {
+			w.logger.ErrorContext(ctx, "something is wrong", "subject", f.Subject, "problem", f.Text, "fix", f.Fix)
+		}
+	}
+}
+
+// examine logs what is wrong with the resolvers and receivers of a tenant.
+func (w *worker) examine(ctx context.Context, t *served) {
+	ctx, cancel := context.WithTimeout(ctx, doctorTime)
+	defer cancel()
+	w.logFaults(ctx, slices.Concat(health.DNS(ctx, t.Settings, t.dns), receivers(ctx, t.Settings)))
+}
+
 // fetchTokens begins to fetch the tokens of the tenants of which this worker has become one of
-// the first, so that wrong credentials show before there is work, and those that a request
-// needed and did not get, so that the worker is ready again without another request. It is
-// called every few seconds; the token source limits the requests to its endpoint.
+// the first, so that wrong credentials show before there is work, and examines these tenants once.
+// It also fetches tokens that a request needed and did not get, so that the worker is ready again
+// without another request. It is called every few seconds; the token source limits the requests to
+// its endpoint.
 func (w *worker) fetchTokens(ctx context.Context, all *sync.WaitGroup) {
 	for _, t := range w.tenants() {
 		h := t.api.TokenHealth()
@@ -133,7 +150,13 @@ func (w *worker) fetchTokens(ctx context.Context, all *sync.WaitGroup) {
 					w.logger.ErrorContext(ctx, "no token", "tenant", t.Name, "error", err)
 				}
 				t.lacksToken = err != nil
+				if err == nil {
+					w.logFaults(ctx, health.Scopes(t.Settings, t.api.TokenHealth()))
+				}
 			})
+		}
+		if w.awaitsToken(t) && !t.examined.Swap(true) {
+			all.Go(func() { w.examine(ctx, t) })
 		}
 	}
 }
