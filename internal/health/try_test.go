@@ -2,8 +2,6 @@ package health_test
 
 import (
 	"context"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -15,18 +13,20 @@ import (
 	"orgops/internal/redistest"
 )
 
-// readyz returns the answer of /readyz of a process whose work is in that Redis.
-func readyz(t *testing.T, url string, ready func(redis.UniversalClient) *health.Readiness) (status int, body string) {
+// readyz returns the findings of /readyz of a process whose work is in that Redis, and whether it is
+// ready.
+func readyz(t *testing.T, url string, ready func(redis.UniversalClient) *health.Readiness) (isReady bool, lines string) {
 	t.Helper()
 	client, err := redisconn.Open(redisconn.Config{URL: url, AllowURLPassword: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
-	answer := httptest.NewRecorder()
-	health.Probes("test", ready(client).Findings, nil).ServeHTTP(answer,
-		httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
-	return answer.Code, answer.Body.String()
+	isReady = true
+	for _, f := range ready(client).Findings(t.Context()) {
+		isReady, lines = isReady && f.Level != health.Wrong, lines+f.String()+"\n"
+	}
+	return isReady, lines
 }
 
 // TestReadinessTriesWork checks that worker and intake are not ready if Redis refuses their work,
@@ -39,7 +39,7 @@ func TestReadinessTriesWork(t *testing.T) {
 	}{
 		{"all is well", func(t *testing.T) string { return redistest.Start(t).URL() }, nil},
 		{"maxmemory", func(t *testing.T) string { return redistest.Start(t, "--maxmemory", "1").URL() },
-			[]string{"is not ready: OOM ", "Redis has reached its maxmemory and stores nothing: raise it, or "}},
+			[]string{"is not ready: OOM ", " -> Redis has reached its maxmemory and stores nothing: raise it, or "}},
 		{"a replica", func(t *testing.T) string {
 			master := redistest.Start(t)
 			return redistest.Start(t, "--replicaof", strings.Replace(master.Addr, ":", " ", 1)).URL()
@@ -53,7 +53,7 @@ func TestReadinessTriesWork(t *testing.T) {
 				t.Fatal(err)
 			}
 			return strings.Replace(server.URL(), "redis://", "redis://partly:secret@", 1)
-		}, []string{"this user may not run commands that rows need: ZADD: give this user its rules of deploy/redis"}},
+		}, []string{"this user may not run commands that rows need: ZADD -> give this user its rules of deploy/redis"}},
 		{"all clients", func(t *testing.T) string {
 			server := redistest.Start(t)
 			taken := server.Client()
@@ -70,9 +70,9 @@ func TestReadinessTriesWork(t *testing.T) {
 				"worker": func(rdb redis.UniversalClient) *health.Readiness { return health.OfWorker(rdb, nil) },
 				"intake": health.OfIntake,
 			} {
-				status, body := readyz(t, url, ready)
-				if (status == http.StatusOK) != (tc.want == nil) {
-					t.Errorf("%s: %d", process, status)
+				isReady, body := readyz(t, url, ready)
+				if isReady != (tc.want == nil) {
+					t.Errorf("%s: ready: %t", process, isReady)
 				}
 				for _, want := range tc.want {
 					if !strings.Contains(body, want) {
@@ -91,14 +91,11 @@ func TestReadinessTriesWork(t *testing.T) {
 // seconds from its own.
 func TestIntakeComparesClocks(t *testing.T) {
 	mini := redistest.Mini(t)
-	for ahead, want := range map[time.Duration]int{
-		0: http.StatusOK, 8 * time.Second: http.StatusOK, time.Minute: http.StatusServiceUnavailable,
-		-time.Minute: http.StatusServiceUnavailable,
-	} {
+	for ahead, want := range map[time.Duration]bool{0: true, 8 * time.Second: true, time.Minute: false, -time.Minute: false} {
 		mini.SetTime(time.Now().Add(ahead))
-		status, body := readyz(t, redistest.URL(t), health.OfIntake)
-		if status != want || (want == http.StatusOK) == strings.Contains(body, "clock: Redis's clock is 1m0s ") {
-			t.Errorf("%s ahead: %d, want %d\n%s", ahead, status, want, body)
+		isReady, body := readyz(t, redistest.URL(t), health.OfIntake)
+		if isReady != want || want == strings.Contains(body, "wrong    clock: Redis's clock is 1m0s ") {
+			t.Errorf("%s ahead: ready: %t, want %t\n%s", ahead, isReady, want, body)
 		}
 	}
 }
@@ -138,4 +135,6 @@ func (c counting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func (counting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook { return next }
+func (counting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
