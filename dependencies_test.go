@@ -49,7 +49,7 @@ var rooms = map[string]room{
 	"internal/health":     {1350, "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks"},
 	"internal/httpapi":    {1700, "activity cli customer intake ledger status tenant untrusted web tasks"},
 	"internal/intake": {
-		3790, "dnscheck activity engine ledger redisconn scan spelling sweep untrusted tasks tasks/handlers",
+		3795, "dnscheck activity engine ledger redisconn scan spelling sweep untrusted tasks tasks/handlers",
 	},
 	"internal/ledger":     {4865, "untrusted"},
 	"internal/ledgertest": {150, "ledger"},

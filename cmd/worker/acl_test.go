@@ -131,8 +131,8 @@ func TestRedisUsers(t *testing.T) {
 	if refused := g.refusals(); len(refused) > 0 {
 		t.Errorf("refused of what a reader looks at: %q", refused)
 	}
-	submissions := [][]string{{"clients", "remove", filepath.Join(f.dir, "clients.csv")}, {"runs", "retry", "cancelled-too"},
-		{"domains", "sweep", "--run", "swept-too"}}
+	submissions := [][]string{{"clients", "remove", filepath.Join(f.dir, "clients.csv")},
+		{"runs", "retry", "cancelled-too"}, {"domains", "sweep", "--run", "swept-too"}}
 	g.as("producer", f)
 	f.typed("domains", "verify", "--run", "cancelled-too", filepath.Join(f.dir, "waiting.csv"))
 	f.typed("runs", "cancel", "cancelled-too")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"orgops/internal/health"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
+	"orgops/internal/tenant"
 )
 
 // readiness returns the checks of the present tenants for /readyz.
@@ -126,11 +128,30 @@ func (w *worker) logFaults(ctx context.Context, found []health.Finding) {
 	}
 }
 
+// testTime bounds the tests. A service that has not answered by then is reported as silent.
+const testTime = 20 * time.Second
+
 // examine logs what is wrong with the resolvers and receivers of a tenant.
 func (w *worker) examine(ctx context.Context, t *served) {
-	ctx, cancel := context.WithTimeout(ctx, doctorTime)
+	ctx, cancel := context.WithTimeout(ctx, testTime)
 	defer cancel()
 	w.logFaults(ctx, slices.Concat(health.DNS(ctx, t.Settings, t.dns), receivers(ctx, t.Settings)))
+}
+
+// receivers connects to the receivers of events, unless there is a proxy, which would do that.
+func receivers(ctx context.Context, t tenant.Settings) []health.Finding {
+	var found []health.Finding
+	for _, e := range t.Endpoints {
+		f := health.Finding{Level: health.OK, Subject: "tenant " + t.Name, Text: "webhook " + e.Name + " can be connected to"}
+		if t.Network.Proxy != nil {
+			f.Text = "webhook " + e.Name + " is not tried: there is a proxy"
+		} else if err := e.Reach(ctx); err != nil {
+			f.Level, f.Text = health.Wrong, fmt.Sprintf("webhook %s cannot be connected to: %v", e.Name, err)
+			f.Fix = "check its url and allow_private"
+		}
+		found = append(found, f)
+	}
+	return found
 }
 
 // fetchTokens begins to fetch the tokens of the tenants of which this worker has become one of

@@ -307,7 +307,8 @@ func TestStartLogsFaults(t *testing.T) {
 	box.SetScopes(slices.DeleteFunc(sandbox.AllScopes(),
 		func(s string) bool { return s == "update:organization_discovery_domains" })...)
 	env := pointedAt(box, strings.Replace(server.URL(), "redis://", "redis://partly:pw@", 1), nil)
-	if err := server.Client().ACLSetUser(t.Context(), "partly", "on", ">pw", "~*", "&*", "+@all", "-rpush").Err(); err != nil {
+	if err := server.Client().ACLSetUser(t.Context(), "partly", "on", ">pw", "~*", "&*", "+@all",
+		"-rpush").Err(); err != nil {
 		t.Fatal(err)
 	}
 	all := strings.Split(env["ORGOPS_RESOLVERS"], ",")

@@ -15,7 +15,8 @@ import (
 
 // readyz returns the findings of /readyz of a process whose work is in that Redis, and whether it is
 // ready.
-func readyz(t *testing.T, url string, ready func(redis.UniversalClient) *health.Readiness) (isReady bool, lines string) {
+func readyz(t *testing.T, url string,
+	ready func(redis.UniversalClient) *health.Readiness) (isReady bool, lines string) {
 	t.Helper()
 	client, err := redisconn.Open(redisconn.Config{URL: url, AllowURLPassword: true})
 	if err != nil {
@@ -91,7 +92,9 @@ func TestReadinessTriesWork(t *testing.T) {
 // seconds from its own.
 func TestIntakeComparesClocks(t *testing.T) {
 	mini := redistest.Mini(t)
-	for ahead, want := range map[time.Duration]bool{0: true, 8 * time.Second: true, time.Minute: false, -time.Minute: false} {
+	for ahead, want := range map[time.Duration]bool{
+		0: true, 8 * time.Second: true, time.Minute: false, -time.Minute: false,
+	} {
 		mini.SetTime(time.Now().Add(ahead))
 		isReady, body := readyz(t, redistest.URL(t), health.OfIntake)
 		if isReady != want || want == strings.Contains(body, "wrong    clock: Redis's clock is 1m0s ") {
