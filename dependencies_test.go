@@ -32,7 +32,7 @@ type room struct {
 var rooms = map[string]room{
 	"apiclient":    {3500, "untrusted"},
 	"cmd/enqueue":  {3600, "*"},
-	"cmd/worker":   {2230, "*"},
+	"cmd/worker":   {2252, "*"},
 	"dnscheck":     {5480, "untrusted"},
 	"internal/cli": {1060, "apiclient spelling"},
 	"internal/console": {
@@ -46,7 +46,7 @@ var rooms = map[string]room{
 	"internal/engine":     {1760, "apiclient dnscheck ledger"},
 	"internal/events":     {200, "untrusted"},
 	"internal/untrusted":  {100, ""},
-	"internal/health":     {1350, "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks"},
+	"internal/health":     {1357, "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks"},
 	"internal/httpapi":    {1700, "activity cli customer intake ledger status tenant untrusted web tasks"},
 	"internal/intake": {
 		3795, "dnscheck activity engine ledger redisconn scan spelling sweep untrusted tasks tasks/handlers",
