@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// variables returns the variables that a text sets, in the form of environment files, or of units if
-// prefix is "Environment=".
+// variables returns the variables that a text sets, in the form of environment files, or of
+// units if prefix is "Environment=".
 func variables(text, prefix string) map[string]string {
 	set := map[string]string{}
 	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {

@@ -27,10 +27,10 @@ func TestRefusals(t *testing.T) {
 	for _, tc := range []struct{ url, args, want string }{
 		{server.URL(), "clients remove --run job --no-worker-yet", ""},
 		{asReader, "runs show job", ""},
-		{asReader, "tenant stop default --no-worker-yet", "may not run enqueue tenant stop: |use the user operator of deploy/redis"},
+		{asReader, "tenant stop default --no-worker-yet", "its user may not run enqueue tenant stop: |use the user operator of deploy/redis"},
 		{asReader, "runs cancel job", "may not run enqueue runs cancel: |use the user operator of deploy/redis"},
 		{asReader, "clients remove --run other --no-worker-yet",
-			"user reader of Redis redis://reader:***@|may not run enqueue clients remove: |use the user producer of deploy/redis"},
+			"enqueue: Redis redis://reader:***@|/0: its user may not run enqueue clients remove: |use the user producer of deploy/redis"},
 		{replica.URL(), "tenant stop default --no-worker-yet", "READONLY |\nit is a replica and takes no writes: name the master"},
 		{server.URL(), "serve --no-auth --addr " + taken.Addr().String(),
 			taken.Addr().String() + ": bind: address already in use\nset --addr to another address\n"},

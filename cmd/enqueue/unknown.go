@@ -11,16 +11,14 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/spelling"
+	"orgops/internal/status"
 )
 
 // place names the Redis of this command.
 func (t *tool) place() string { return "Redis " + redisconn.Mask(t.redisURL) }
 
-// similar is how many of the newest runs are compared with an unknown id.
-const similar = 1000
-
-// unknownRun adds to the error of a run that was not found the id that was probably meant, and to
-// that of an id that several tenants have how to choose one.
+// unknownRun adds to the error of a run that was not found the id that was probably meant, of the
+// newest, and to that of an id that several tenants have how to choose one.
 func (t *tool) unknownRun(ctx context.Context, tenant string, ids []string, err error) error {
 	if _, ok := errors.AsType[*ledger.AmbiguousError](err); ok {
 		return cli.Usage(cli.Fixed(err, "name it by --tenant"))
@@ -29,14 +27,13 @@ func (t *tool) unknownRun(ctx context.Context, tenant string, ids []string, err 
 		return err
 	}
 	of := func(name ledger.Tenant) bool { return tenant == "" || tenant == string(name) }
-	newest, _, _ := t.ledger.Page(ctx, ledger.Query{Tenant: of, Limit: similar, MaxRead: similar}) // best effort
+	newest, _, _ := t.ledger.Page(ctx, ledger.Query{Tenant: of, Limit: 1000, MaxRead: 1000}) // best effort
 	var known []string
 	for _, r := range newest {
 		known = append(known, string(r.ID))
 	}
 	for _, id := range ids {
-		near := spelling.Nearest(id, known)
-		if near != "" && near != id {
+		if near := spelling.Nearest(id, known); near != "" && near != id {
 			return cli.Fixed(err, "did you mean: %s", near)
 		}
 	}
@@ -45,24 +42,20 @@ func (t *tool) unknownRun(ctx context.Context, tenant string, ids []string, err 
 
 // unknownTenant is the error of a tenant that no worker has served here, with the names of others.
 func (t *tool) unknownTenant(ctx context.Context, name string) error {
-	names, _ := t.ledger.Tenants(ctx) // best effort
+	known, _ := status.Tenants(ctx, t.ledger) // best effort
 	sessions, _ := t.ledger.Sessions(ctx)
 	for _, s := range sessions {
-		names = append(names, s.Tenants...)
-	}
-	slices.Sort(names)
-	var known []string
-	for _, other := range slices.Compact(names) {
-		if string(other) != name {
+		for _, other := range s.Tenants {
 			known = append(known, string(other))
 		}
 	}
-	const most = 10
+	slices.Sort(known)
+	known = slices.DeleteFunc(slices.Compact(known), func(other string) bool { return other == name })
 	there := "there are no others"
 	if near := spelling.Nearest(name, known); near != "" {
 		there = "did you mean " + near + "?"
 	} else if len(known) > 0 {
-		there = "others are " + strings.Join(known[:min(len(known), most)], ", ")
+		there = "others are " + strings.Join(known[:min(len(known), 10)], ", ")
 	}
 	return cli.Usage(cli.Fixed(fmt.Errorf("no worker has served tenant %s on %s; %s", name, t.place(), there),
 		"check its name and --redis-url; to go on before the first worker starts, add --no-worker-yet"))
@@ -85,7 +78,7 @@ func (t *tool) refused(command string, err error) error {
 		} else if slices.Contains(control, command) {
 			user = "operator"
 		}
-		err = fmt.Errorf("user %s of %s may not run enqueue %s: %w", redisconn.User(t.redisURL), t.place(), command, err)
+		err = fmt.Errorf("%s: its user may not run enqueue %s: %w", t.place(), command, err)
 		fix = "use the user " + user + " of deploy/redis: redis://" + user + "@…, with its password"
 	}
 	return cli.Fixed(err, "%s", fix)

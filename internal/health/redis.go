@@ -110,16 +110,15 @@ func nodeOf(ctx context.Context, client redis.Cmdable, all bool) []Finding {
 	if configErr == nil && saveErr == nil {
 		n.AppendFsync, n.Save, n.Configured = config["appendfsync"], saves["save"], true
 	}
-	n.Ahead, err = readClock(ctx, client)
-	n.Timed = err == nil
-	return n.test()
+	return n.readClock(ctx, client).test()
 }
 
-// readClock returns how far Redis' clock is ahead of this machine's.
-func readClock(ctx context.Context, client redis.Cmdable) (ahead time.Duration, err error) {
+// readClock reads how far Redis' clock is ahead of this machine's.
+func (n *node) readClock(ctx context.Context, client redis.Cmdable) *node {
 	before := time.Now()
 	there, err := client.Time(ctx).Result()
-	return there.Sub(before.Add(time.Since(before) / 2)), err
+	n.Ahead, n.Timed = there.Sub(before.Add(time.Since(before)/2)), err == nil
+	return n
 }
 
 // fieldsOf parses the lines of INFO.

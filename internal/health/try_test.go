@@ -13,8 +13,8 @@ import (
 	"orgops/internal/redistest"
 )
 
-// readyz returns the findings of /readyz of a process whose work is in that Redis, and whether it is
-// ready.
+// readyz returns the findings of /readyz of a process whose work is in that Redis, and whether
+// it is ready.
 func readyz(t *testing.T, url string,
 	ready func(redis.UniversalClient) *health.Readiness) (isReady bool, lines string) {
 	t.Helper()

@@ -60,11 +60,7 @@ func OfWorker(rdb redis.UniversalClient, tenants []Served) *Readiness {
 // OfIntake returns the checks of /readyz of a process that submits rows.
 func OfIntake(rdb redis.UniversalClient) *Readiness {
 	return NewReadiness(tried(rdb), Check{"clock", func(ctx context.Context) Finding {
-		ahead, err := readClock(ctx, rdb)
-		if err != nil {
-			return failed(err)
-		}
-		return Clock(ahead)
+		return new(node).readClock(ctx, rdb).clock()
 	}})
 }
 

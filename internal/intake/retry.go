@@ -217,8 +217,8 @@ func (e *OwnRunError) Error() string {
 	return fmt.Sprintf("run %s revokes domains, or undoes that, and is not retried: use enqueue domains revoke", e.Run)
 }
 
-// CanRetry reports whether rows of that kind can be submitted again unchanged after that outcome. The
-// records that a sweep refuses cannot be checked: the next sweep reads them again.
+// CanRetry reports whether rows of that kind can be submitted again unchanged after that outcome.
+// The records that a sweep refuses cannot be checked: the next sweep reads them again.
 func CanRetry(kind ledger.Kind, outcome ledger.Outcome) bool {
 	k, _ := tasks.KindOf(string(kind))
 	return k.Submitter != tasks.Operators && slices.Contains(retryable, string(outcome)) &&

@@ -478,8 +478,8 @@ func TestResumeOfARunWithBadRows(t *testing.T) {
 	}
 }
 
-// TestRetryOfASweep checks that a retry leaves out the records that a sweep could not check: a second
-// check would refuse them again.
+// TestRetryOfASweep checks that a retry leaves out the records that a sweep could not check: a
+// second check would refuse them again.
 func TestRetryOfASweep(t *testing.T) {
 	l := ledger.New(redistest.New(t))
 	const bad = `{"organization_id":"o","discovery_domain_id":"d1","domain":"acme.example","status":"verified","tick":1}`

@@ -75,8 +75,6 @@ var remedies = []struct{ code, fix string }{
 	{"MISCONF ", "Redis cannot write to its disk and stores nothing: read its log, and free its disk"},
 	{"NOREPLICAS ", "Redis has too few replicas and stores nothing: start them, or lower min-replicas-to-write"},
 	{"ERR max number of clients", "all connections of Redis are in use: raise its maxclients, or stop other clients"},
-	{"BUSY ", "a script blocks Redis: wait, or end it by SCRIPT KILL"},
-	{"LOADING ", "Redis reads its data: wait"},
 }
 
 // Remedy returns how to fix the reason why Redis refused a command; "": it is not known.

@@ -1,7 +1,6 @@
 package redisconn
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -37,12 +36,6 @@ func Mask(url string) string {
 		return scheme + "://" + mask
 	}
 	return mask
-}
-
-// User returns the name of the user of a URL: default, if it names none.
-func User(url string) string {
-	t, _ := parse(url)
-	return cmp.Or(t.user, "default")
 }
 
 // Hosts returns the hosts of a URL without their ports, and whether connections use TLS.
