@@ -46,7 +46,7 @@ var rooms = map[string]room{
 	"internal/engine":     {1760, "apiclient dnscheck ledger"},
 	"internal/events":     {200, "untrusted"},
 	"internal/untrusted":  {100, ""},
-	"internal/health":     {1351, "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks"},
+	"internal/health":     {1352, "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks"},
 	"internal/httpapi":    {1700, "activity cli customer intake ledger status tenant untrusted web tasks"},
 	"internal/intake": {
 		3795, "dnscheck activity engine ledger redisconn scan spelling sweep untrusted tasks tasks/handlers",
