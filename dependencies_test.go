@@ -33,7 +33,7 @@ type room struct {
 var rooms = map[string]room{
 	"apiclient":    {3500, "untrusted"},
 	"cmd/enqueue":  {3600, "*"},
-	"cmd/worker":   {2195, "*"},
+	"cmd/worker":   {2252, "*"},
 	"dnscheck":     {5480, "untrusted"},
 	"internal/cli": {1060, "apiclient spelling"},
 	"internal/console": {
@@ -47,10 +47,10 @@ var rooms = map[string]room{
 	"internal/engine":     {1760, "apiclient dnscheck ledger"},
 	"internal/events":     {200, "untrusted"},
 	"internal/untrusted":  {100, ""},
-	"internal/health":     {1350, "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks"},
+	"internal/health":     {1352, "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks"},
 	"internal/httpapi":    {1782, "activity cli customer intake ledger status tenant untrusted web tasks"},
 	"internal/intake": {
-		3743, "dnscheck activity engine ledger redisconn scan spelling sweep untrusted tasks tasks/handlers",
+		3795, "dnscheck activity engine ledger redisconn scan spelling sweep untrusted tasks tasks/handlers",
 	},
 	"internal/ledger":     {4865, "untrusted"},
 	"internal/ledgertest": {150, "ledger"},

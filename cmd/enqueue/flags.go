@@ -39,15 +39,7 @@ func (t *tool) find(ctx context.Context, of oneRun) (ledger.Run, error) {
 		return ledger.Run{}, cli.Usage(err)
 	}
 	run, err := t.ledger.Get(ctx, ledger.Tenant(of.Tenant), ledger.RunID(of.ID))
-	return run, nameTenant(err)
-}
-
-// nameTenant adds to the error of an id that several tenants have how to choose one.
-func nameTenant(err error) error {
-	if _, ok := errors.AsType[*ledger.AmbiguousError](err); ok {
-		return cli.Usage(cli.Fixed(err, "name it by --tenant"))
-	}
-	return err
+	return run, t.unknownRun(ctx, of.Tenant, []string{of.ID}, err)
 }
 
 // oneDomain is a single domain instead of a file.

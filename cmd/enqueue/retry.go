@@ -11,6 +11,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
+	"orgops/tasks"
 )
 
 type retryCommand struct {
@@ -25,7 +26,8 @@ type retryCommand struct {
 
 func (*retryCommand) Help() string {
 	return `The rows become a run of their own, which names the run they come from. Rows with the outcome invalid are left out, because they would
-be invalid again: write them to a file with "enqueue runs failed" and correct it. If no row is left, no run is made and the exit status is 0.
+be invalid again: write them to a file with "enqueue runs failed" and correct it; so are refused records of sweeps, which the next sweep
+reads again. If no row is left, no run is made and the exit status is 0.
 Rows that an earlier retry has submitted are left out, whatever their result: retry that run to submit its failed rows.
 While other rows of the run are open, a retry submits at most 1,000 failed rows.
 
@@ -91,6 +93,10 @@ func (t *tool) printLeftOut(from ledger.Run, child ledger.RunID) {
 		fmt.Fprintf(t.Stderr,
 			"invalid rows: %d, left out because they would be invalid again; to correct them: enqueue runs failed %s\n",
 			n, from.ID)
+	}
+	if n := from.Counts[engine.Refused]; n > 0 && from.Kind == tasks.TypeRecheck {
+		fmt.Fprintf(t.Stderr, "refused rows: %d, left out because a retry would refuse these records too; "+
+			"correct them at the tenant: the next sweep reads them again\n", n)
 	}
 	for _, earlier := range from.Children {
 		if earlier == child {

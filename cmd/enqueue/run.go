@@ -119,5 +119,5 @@ func (t *tool) carryOut(ctx context.Context, selected *kong.Context, g grammar) 
 	defer t.traces.Close()
 	defer t.disconnect()
 	selected.BindTo(ctx, (*context.Context)(nil))
-	return selected.Run(t)
+	return t.refused(selected.Command(), selected.Run(t))
 }

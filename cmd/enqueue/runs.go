@@ -44,6 +44,9 @@ func (c *listCommand) Run(ctx context.Context, t *tool) error {
 	if err := status.WriteRuns(t.Stdout, all); err != nil {
 		return err
 	}
+	if len(all) == 0 {
+		fmt.Fprintf(t.Stderr, "no such runs in %s, of %s\n", t.place(), cmp.Or(c.Tenant, "any tenant"))
+	}
 	for _, r := range found {
 		for _, trouble := range status.Trouble(r) {
 			fmt.Fprintf(t.Stdout, "run %s: %s\n", r.ID, trouble)
@@ -88,7 +91,7 @@ func (t *tool) follow(ctx context.Context, tenant string, ids []string) error {
 		return &cli.StatusError{Status: cli.StatusInterrupted, Err: continues}
 	}
 	if err != nil {
-		return nameTenant(err)
+		return t.unknownRun(ctx, tenant, ids, err)
 	}
 	if err := t.printOutcomes(ctx, all); err != nil {
 		return err

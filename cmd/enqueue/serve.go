@@ -88,7 +88,7 @@ func (t *tool) serve(ctx context.Context, addr string, certificate *tls.Config, 
 	patience time.Duration) error {
 	url, ended, stop, err := web.Serve(ctx, addr, certificate, handler, t.log)
 	if err != nil {
-		return fmt.Errorf("addr: %w", err)
+		return cli.Fixed(fmt.Errorf("addr: %w", err), "set --addr to another address")
 	}
 	t.log.InfoContext(ctx, "serving", "url", url)
 	var failed error

@@ -198,8 +198,7 @@ func (t *tool) served(ctx context.Context, name string,
 	noWorkerYet bool) (settings tenant.Announced, seen bool, err error) {
 	settings, seen, err = tenant.ReadAnnounced(ctx, t.redis, name)
 	if err == nil && !seen && !noWorkerYet {
-		err = cli.Usage(cli.Fixed(fmt.Errorf("no worker has served tenant %s on this Redis", name),
-			"check its name and --redis-url; to go on before the first worker starts, add --no-worker-yet"))
+		err = t.unknownTenant(ctx, name)
 	}
 	return settings, seen, err
 }

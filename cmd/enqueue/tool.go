@@ -32,20 +32,23 @@ type tool struct {
 	connections int              // to Redis; 0: ten per CPU
 	traces      *tracing.Tracing // nil: nothing is traced
 
-	// Both are set by connect and connectToRead.
+	// These are set by connect and connectToRead.
 	redis  redis.UniversalClient
 	ledger *ledger.Ledger
+	reads  bool // the command changes nothing
 }
 
 // connect opens Redis and makes sure that it answers, and that its ledger is
 // one that this version understands. An empty Redis is marked with this version.
 func (t *tool) connect(ctx context.Context) error {
+	t.reads = false
 	return t.openLedger(ctx, (*ledger.Ledger).CheckSchema)
 }
 
 // connectToRead is [tool.connect] for commands that change nothing: a user of Redis with
 // read access is enough.
 func (t *tool) connectToRead(ctx context.Context) error {
+	t.reads = true
 	return t.openLedger(ctx, (*ledger.Ledger).ReadSchema)
 }
 

@@ -35,7 +35,7 @@ func startGuarded(t *testing.T, settings ...string) *guarded {
 	t.Helper()
 	dir, passwords := t.TempDir(), map[string]string{}
 	args := []string{"../../deploy/redis/render"}
-	for _, user := range []string{"worker", "producer", "operator"} {
+	for _, user := range []string{"worker", "producer", "operator", "reader"} {
 		passwords[user] = rand.Text() + rand.Text()
 		file := filepath.Join(dir, user)
 		write(t, file, passwords[user]+"\n")
@@ -125,24 +125,46 @@ func TestRedisUsers(t *testing.T) {
 		t.Errorf("refused of what producer and worker do: %q", refused)
 	}
 
+	g.as("reader", f)
+	f.looks(remembered)
+	f.readsRuns(g.client("reader"))
+	if refused := g.refusals(); len(refused) > 0 {
+		t.Errorf("refused of what a reader looks at: %q", refused)
+	}
+	submissions := [][]string{{"clients", "remove", filepath.Join(f.dir, "clients.csv")},
+		{"runs", "retry", "cancelled-too"}, {"domains", "sweep", "--run", "swept-too"}}
+	g.as("producer", f)
+	f.typed("domains", "verify", "--run", "cancelled-too", filepath.Join(f.dir, "waiting.csv"))
+	f.typed("runs", "cancel", "cancelled-too")
+	g.as("reader", f)
+	g.refusesAll(f, append(submissions, []string{"runs", "cancel", "held"}, []string{"runs", "delete", "templates"},
+		[]string{"runs", "resume", "held"}, []string{"tenant", "stop", "default"}))
+	if f.run("held").Ended() {
+		t.Error("the run has ended that the reader was refused to cancel")
+	}
+
 	g.as("operator", f)
 	f.looks(remembered)
-	f.readsRuns(g.client("operator"))
-	if refused := g.refusals(); len(refused) > 0 {
-		t.Errorf("refused of what an operator looks at: %q", refused)
-	}
 	for _, args := range [][]string{
-		{"runs", "cancel", "held"}, {"runs", "delete", "templates"}, {"runs", "resume", "held"},
-		{"tenant", "stop", "default"},
-		{"clients", "remove", filepath.Join(f.dir, "clients.csv")},
+		{"runs", "pause", "held"}, {"runs", "resume", "held"}, {"tenant", "stop", "default"}, {"tenant", "start", "default"},
+		{"runs", "cancel", "held"}, {"runs", "delete", "templates"},
 	} {
+		f.typed(args...)
+	}
+	if refused := g.refusals(); len(refused) > 0 || !f.run("held").Ended() {
+		t.Errorf("refused of what an operator does: %q", refused)
+	}
+	g.refusesAll(f, submissions)
+}
+
+// refusesAll expects that the user of f may run none of these commands.
+func (g *guarded) refusesAll(f *fleet, commands [][]string) {
+	g.t.Helper()
+	for _, args := range commands {
 		err := f.command("refused", "enqueue", args...).Run()
 		if refused := g.refusals(); err == nil || len(refused) == 0 {
-			t.Errorf("an operator's `enqueue %s`: error %v, refused %q; want a refusal", strings.Join(args, " "), err, refused)
+			g.t.Errorf("`enqueue %s`: error %v, refused %q; want a refusal", strings.Join(args, " "), err, refused)
 		}
-	}
-	if f.run("held").Ended() {
-		t.Error("the run has ended that the operator was refused to cancel")
 	}
 }
 
@@ -283,6 +305,11 @@ func TestRedisUsersAreBounded(t *testing.T) {
 			{"DEL", "asynq:servers"}, {"SET", "asynq:other", 1},
 		},
 		"operator": {
+			{"SET", "orgops:schema", 2}, {"DEL", "orgops:v1:other"}, {"SADD", "orgops:v3:tenants", "x"},
+			{"SET", "orgops:v1:{tenant:default}:settings", "{}"}, {"LPUSH", "asynq:{default.api}:pending", "x"},
+			{"PUBLISH", "asynq:cancel", "x"}, {"SUBSCRIBE", "orgops:v3:wake"},
+		},
+		"reader": {
 			{"SET", "orgops:schema", 2}, {"DEL", "orgops:v1:other"}, {"LPUSH", "asynq:{default.api}:pending", "x"},
 			{"PUBLISH", "asynq:cancel", "x"},
 			{"EVAL", "return redis.call('DEL', KEYS[1])", 1, "orgops:v1:other"},
@@ -303,7 +330,8 @@ func TestRedisUsersAreBounded(t *testing.T) {
 	for user, command := range map[string][]any{
 		"health": {"PING"}, "producer": {"PUBLISH", "orgops:v3:wake", "default"},
 		"worker":   {"SET", "orgops:v1:{tenant:default}:settings", "{}"},
-		"operator": {"HGETALL", "orgops:v3:{tenant:default}:run:a:header"},
+		"operator": {"PUBLISH", "orgops:v3:wake", "default"},
+		"reader":   {"HGETALL", "orgops:v3:{tenant:default}:run:a:header"},
 	} {
 		if err := g.try(user, command); err != nil && err != redis.Nil { //nolint:errorlint // as the client gives it
 			t.Errorf("%s: %v: %v", user, command, err)

@@ -312,7 +312,7 @@ var invalidFiles = map[string]string{
 	"auth-url-http":       `line 2: tenants[0] "acme": token URL: http is for loopback addresses only, and "acme.example.com" is none: want https`,
 	"token-url-http":      `line 2: tenants[0] "acme": token URL: http is for loopback addresses only, and "acme.example.com" is none: want https`,
 	"no-credentials":      `line 2: tenants[0] "acme": ` + noCredentials,
-	"secret-in-the-file":  "line 6: unknown member client_secret",
+	"secret-in-the-file":  "line 6: unknown member client_secret: secrets are not in this file: put it into a file or a variable, and name that by client_secret_file or client_secret_env",
 	"secret-and-token":    `line 2: tenants[0] "acme": both a token and a client secret are set: set one of them`,
 	"secret-without-id":   `line 2: tenants[0] "acme": client-id is missing: a client secret is set`,
 	"secret-file-and-env": `line 2: tenants[0] "acme": client secret: a file and an environment variable are both named: name one of them`,

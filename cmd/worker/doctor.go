@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -29,9 +28,6 @@ type doctorCommand struct {
 	JSON bool `name:"json" help:"Write the findings as JSON, one a line." noenv:"true"`
 	systems
 }
-
-// doctorTime bounds the tests. A service that has not answered by then is reported as silent.
-const doctorTime = 20 * time.Second
 
 // errFoundWrong is returned if a test found a problem, which was printed.
 var errFoundWrong = errors.New("something is wrong: see above")
@@ -52,7 +48,7 @@ func (d doctorCommand) run(ctx context.Context, p cli.Program, redisFromArgs boo
 		return cli.Usage(err)
 	}
 	defer func() { _ = client.Close() }()
-	limited, cancel := context.WithTimeout(ctx, doctorTime)
+	limited, cancel := context.WithTimeout(ctx, testTime)
 	defer cancel()
 	found, err := examine(limited, p.Env, tenants, at, client)
 	if err != nil {
@@ -141,20 +137,4 @@ func testedTenant(t tenant.Settings, client redis.UniversalClient) (health.Tenan
 		checker.Close()
 	}
 	return health.Tenant{Settings: t, API: api, Headers: headers, Tokens: tokens, DNS: checker}, done, nil
-}
-
-// receivers connects to the receivers of events, unless there is a proxy, which would do that.
-func receivers(ctx context.Context, t tenant.Settings) []health.Finding {
-	var found []health.Finding
-	for _, e := range t.Endpoints {
-		f := health.Finding{Level: health.OK, Subject: "tenant " + t.Name, Text: "webhook " + e.Name + " can be connected to"}
-		if t.Network.Proxy != nil {
-			f.Text = "webhook " + e.Name + " is not tried: there is a proxy"
-		} else if err := e.Reach(ctx); err != nil {
-			f.Level, f.Text = health.Wrong, fmt.Sprintf("webhook %s cannot be connected to: %v", e.Name, err)
-			f.Fix = "check its url and allow_private"
-		}
-		found = append(found, f)
-	}
-	return found
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -131,6 +133,32 @@ func TestDoctorWantsSettings(t *testing.T) {
 		p := begin(t, map[string]string{}, append([]string{"doctor"}, args...)...)
 		if status := p.wait(); status != 2 || p.stdout.String() != "" {
 			t.Errorf("%s: status %d, want 2; stdout %s", name, status, &p.stdout)
+		}
+	}
+}
+
+// TestDoctorNamesTheProxy checks that doctor names a proxy that refuses, without its password, and
+// the variable to correct.
+func TestDoctorNamesTheProxy(t *testing.T) {
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusProxyAuthRequired)
+	}))
+	t.Cleanup(proxy.Close)
+	at := proxy.Listener.Addr().String()
+	closed := closed(t)
+	for address, want := range map[string]string{
+		at:     "the proxy " + at + " refused to connect: 407 Proxy Authentication Required -> check HTTPS_PROXY",
+		closed: "proxyconnect tcp: dial tcp " + closed + ": connect: connection refused -> check HTTPS_PROXY",
+	} {
+		p := begin(t, pointedAt(startBox(t, sandbox.Options{}), redistest.URL(t), map[string]string{
+			"ORGOPS_BASE_URL": "https://tenant.example/api/v2", "ORGOPS_AUTH_URL": "", "ORGOPS_TOKEN_URL": "",
+			"HTTPS_PROXY": "http://user:not-shown@" + address,
+		}), "doctor")
+		if status := p.wait(); status != 1 || !strings.Contains(p.stdout.String(), want) {
+			t.Errorf("status %d, want 1 and %q:\n%s%s", status, want, &p.stdout, &p.stderr)
+		}
+		if strings.Contains(p.stdout.String()+p.stderr.String(), "not-shown") {
+			t.Error("the password is shown")
 		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"orgops/internal/health"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
+	"orgops/internal/tenant"
 )
 
 // readiness returns the checks of the present tenants for /readyz.
@@ -117,10 +119,46 @@ func (w *worker) awaitsToken(t *served) bool {
 	return w.order.Place(ledger.Tenant(t.Name)).Rank < tokenRanks
 }
 
+// logFaults logs what doctor would call wrong.
+func (w *worker) logFaults(ctx context.Context, found []health.Finding) {
+	for _, f := range found {
+		if f.Level == health.Wrong && ctx.Err() == nil {
+			w.logger.ErrorContext(ctx, "something is wrong", "subject", f.Subject, "problem", f.Text, "fix", f.Fix)
+		}
+	}
+}
+
+// testTime bounds the tests. A service that has not answered by then is reported as silent.
+const testTime = 20 * time.Second
+
+// examine logs what is wrong with the resolvers and receivers of a tenant.
+func (w *worker) examine(ctx context.Context, t *served) {
+	ctx, cancel := context.WithTimeout(ctx, testTime)
+	defer cancel()
+	w.logFaults(ctx, slices.Concat(health.DNS(ctx, t.Settings, t.dns), receivers(ctx, t.Settings)))
+}
+
+// receivers connects to the receivers of events, unless there is a proxy, which would do that.
+func receivers(ctx context.Context, t tenant.Settings) []health.Finding {
+	var found []health.Finding
+	for _, e := range t.Endpoints {
+		f := health.Finding{Level: health.OK, Subject: "tenant " + t.Name, Text: "webhook " + e.Name + " can be connected to"}
+		if t.Network.Proxy != nil {
+			f.Text = "webhook " + e.Name + " is not tried: there is a proxy"
+		} else if err := e.Reach(ctx); err != nil {
+			f.Level, f.Text = health.Wrong, fmt.Sprintf("webhook %s cannot be connected to: %v", e.Name, err)
+			f.Fix = "check its url and allow_private"
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
 // fetchTokens begins to fetch the tokens of the tenants of which this worker has become one of
-// the first, so that wrong credentials show before there is work, and those that a request
-// needed and did not get, so that the worker is ready again without another request. It is
-// called every few seconds; the token source limits the requests to its endpoint.
+// the first, so that wrong credentials show before there is work, and examines these tenants once.
+// It also fetches tokens that a request needed and did not get, so that the worker is ready again
+// without another request. It is called every few seconds; the token source limits the requests to
+// its endpoint.
 func (w *worker) fetchTokens(ctx context.Context, all *sync.WaitGroup) {
 	for _, t := range w.tenants() {
 		h := t.api.TokenHealth()
@@ -133,7 +171,13 @@ func (w *worker) fetchTokens(ctx context.Context, all *sync.WaitGroup) {
 					w.logger.ErrorContext(ctx, "no token", "tenant", t.Name, "error", err)
 				}
 				t.lacksToken = err != nil
+				if err == nil {
+					w.logFaults(ctx, health.Scopes(t.Settings, t.api.TokenHealth()))
+				}
 			})
+		}
+		if w.awaitsToken(t) && !t.examined.Swap(true) {
+			all.Go(func() { w.examine(ctx, t) })
 		}
 	}
 }

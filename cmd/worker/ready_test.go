@@ -299,3 +299,26 @@ func serveSandbox(t *testing.T, w *worker, box *sandbox.Sandbox, secret string, 
 		w.setTenants(append(w.tenants(), one))
 	}
 }
+
+// TestStartLogsFaults checks that a worker logs at its start what doctor calls wrong.
+func TestStartLogsFaults(t *testing.T) {
+	t.Parallel()
+	server, box := redistest.Start(t), startBox(t, sandbox.Options{})
+	box.SetScopes(slices.DeleteFunc(sandbox.AllScopes(),
+		func(s string) bool { return s == "update:organization_discovery_domains" })...)
+	env := pointedAt(box, strings.Replace(server.URL(), "redis://", "redis://partly:pw@", 1), nil)
+	if err := server.Client().ACLSetUser(t.Context(), "partly", "on", ">pw", "~*", "&*", "+@all",
+		"-rpush").Err(); err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Split(env["ORGOPS_RESOLVERS"], ",")
+	env["ORGOPS_RESOLVERS"] = strings.Join(append(all[:2:2], everything(t)), ",")
+	p := begin(t, env)
+	for subject, problem := range map[string]string{
+		"redis":          "this user may not run commands that rows need: RPUSH",
+		"tenant default": "the token has no update:organization_discovery_domains",
+	} {
+		p.says("something is wrong", map[string]string{"subject": subject, "problem": problem, "level": "ERROR"})
+	}
+	p.says("something is wrong", map[string]string{"problem": "answers for names that do not exist", "fix": "--resolvers"})
+}

@@ -126,6 +126,7 @@ func (w *worker) awaitRedis(ctx context.Context) error {
 	for {
 		err := redisconn.Ready(ctx, w.redis)
 		if err == nil {
+			w.logFaults(ctx, health.Rights(ctx, w.permits))
 			return errors.Join(redisconn.CheckVersion(ctx, w.redis), w.ledger.CheckSchema(ctx))
 		}
 		w.logger.ErrorContext(ctx, "waiting for Redis", "error", err, "again_in", redisAgain)

@@ -167,6 +167,7 @@ type served struct {
 
 	fetchesToken atomic.Bool // by [worker.fetchTokens]
 	lacksToken   bool        // of fetchTokens: the last attempt failed
+	examined     atomic.Bool // by [worker.examine]
 }
 
 // execution executes the rows of a tenant that a dispatcher releases, that of this worker or

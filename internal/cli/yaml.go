@@ -42,6 +42,7 @@ func ReadYAML(text []byte, list string, into any) (lines []int, err error) {
 }
 
 var (
+	secretMember  = regexp.MustCompile(`field (client_secret|token|secret) not found in type (tenant|webhooks)\..*`)
 	unknownMember = regexp.MustCompile(`field (\S+) not found in type .*`)
 	goType        = regexp.MustCompile(` into (struct \{.*\}|\S+)$`)
 )
@@ -54,6 +55,8 @@ func yamlError(err error) error {
 	}
 	var found []string
 	for _, text := range wrong.Errors {
+		text = secretMember.ReplaceAllString(text, "unknown member $1: secrets are not in this file: "+
+			"put it into a file or a variable, and name that by ${1}_file or ${1}_env")
 		text = unknownMember.ReplaceAllString(text, "unknown member $1")
 		found = append(found, goType.ReplaceAllString(text, ""))
 	}

@@ -45,8 +45,7 @@ func offersOf(r ledger.Run) offers {
 
 // canRetry reports whether rows of the run with that outcome can be submitted again as they are.
 func canRetry(r ledger.Run, outcome ledger.Outcome) bool {
-	return r.Sealed() && intake.CanRetry(r.Kind) &&
-		intake.RetryOptions{Outcomes: []string{string(outcome)}}.Check() == nil
+	return r.Sealed() && intake.CanRetry(r.Kind, outcome)
 }
 
 // result is the result of an action.

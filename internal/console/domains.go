@@ -204,6 +204,8 @@ func toDo(row status.DomainRow) string {
 		return "Ask the customer to publish the record again: the next sweep finds it. To revoke lost domains, use: enqueue domains revoke"
 	case row.Outcome == engine.Unproven:
 		return "Ask the customer to publish the record: the next sweep proves it. The domain stays verified until then."
+	case row.Outcome == engine.Refused && row.Ledger.Kind == tasks.TypeRecheck:
+		return "Correct the record at the tenant: the next sweep reads it again."
 	case !canRetry(row.Ledger, row.Outcome):
 		return "This row cannot be retried as it is: correct the cause, and submit it again."
 	case row.Outcome == engine.Expired:

@@ -3,6 +3,7 @@ package health
 import (
 	"fmt"
 
+	"orgops/internal/redisconn"
 	"orgops/internal/untrusted"
 )
 
@@ -42,7 +43,7 @@ func failed(err error) Finding {
 	if err == nil {
 		return Finding{Level: OK}
 	}
-	return wrong("", "%v", err)
+	return wrong(redisconn.Remedy(err), "%v", err)
 }
 
 // about sets the subject of all findings.

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -31,12 +32,13 @@ type RedisSettings struct {
 // Redis tests a Redis, or each master of a Cluster.
 func Redis(ctx context.Context, s RedisSettings) []Finding {
 	if err := redisconn.Ready(ctx, s.Client); err != nil {
-		return about("redis", []Finding{wrong("check --redis-url, ORGOPS_REDIS_PASSWORD and the firewall", "%v", err)})
+		return about("redis", []Finding{wrong(
+			cmp.Or(redisconn.Remedy(err), "check --redis-url, ORGOPS_REDIS_PASSWORD and the firewall"), "%v", err)})
 	}
 	found := []Finding{ok("it answers at %s", redisconn.Mask(s.URL))}
 	found = append(found, wire(ctx, s.URL)...)
 	found = append(found, nodes(ctx, s.Client, true)...)
-	found = append(found, allowed(ctx, s.Client)...)
+	found = append(found, Rights(ctx, s.Client)...)
 	found = append(found, queues(ctx, s)...)
 	return about("redis", found)
 }
@@ -108,12 +110,15 @@ func nodeOf(ctx context.Context, client redis.Cmdable, all bool) []Finding {
 	if configErr == nil && saveErr == nil {
 		n.AppendFsync, n.Save, n.Configured = config["appendfsync"], saves["save"], true
 	}
+	return n.readClock(ctx, client).test()
+}
+
+// readClock reads how far Redis' clock is ahead of this machine's.
+func (n *node) readClock(ctx context.Context, client redis.Cmdable) *node {
 	before := time.Now()
 	there, err := client.Time(ctx).Result()
-	if err == nil {
-		n.Ahead, n.Timed = there.Sub(before.Add(time.Since(before)/2)), true
-	}
-	return n.test()
+	n.Ahead, n.Timed = there.Sub(before.Add(time.Since(before)/2)), err == nil
+	return n
 }
 
 // fieldsOf parses the lines of INFO.
@@ -236,9 +241,14 @@ func clockOf(whose string, ahead, doubt, bad time.Duration) Finding {
 	return ok("%s's clock is this machine's, within %s", whose, doubt)
 }
 
-// allowed tests the rights that queues, ledger and pace need: keys with both prefixes,
-// scripts, and the channels by which tasks are cancelled and dispatchers notified.
-func allowed(ctx context.Context, client redis.UniversalClient) []Finding {
+// Rights tests whether Redis stores what it is sent, and the rights that queues, ledger and pace
+// need: keys with both prefixes, scripts, and the channels by which tasks are cancelled and
+// dispatchers notified.
+func Rights(ctx context.Context, client redis.UniversalClient) []Finding {
+	tried := redisconn.Try(ctx, client, ledger.Commands()...)
+	if tried != nil && !redisconn.Denied(tried) {
+		return about("redis", []Finding{failed(tried)})
+	}
 	id := rand.Text()
 	var refused []string
 	try := func(what string, err error) {
@@ -255,14 +265,14 @@ func allowed(ctx context.Context, client redis.UniversalClient) []Finding {
 	try("list asynq:queues", client.SMembers(ctx, "asynq:queues").Err())
 	try("publish to asynq:cancel", client.Publish(ctx, "asynq:cancel", "orgops-doctor-"+id).Err()) // no task is called so
 	if len(refused) == 0 {
-		try("run every command", redisconn.CheckRights(ctx, client, ledger.Commands()...))
+		try("run every command", tried)
 	}
 	if len(refused) > 0 {
 		const most = 3
-		return []Finding{
+		return about("redis", []Finding{
 			wrong("allow the user ~orgops:* ~asynq:* &asynq:* &orgops:* and +@all -@admin -@dangerous +info, as deploy/ has it",
 				"this user may not %s", strings.Join(refused[:min(len(refused), most)], ", nor ")),
-		}
+		})
 	}
 	return []Finding{ok("this user has the permissions that are needed")}
 }
@@ -274,7 +284,7 @@ func queues(ctx context.Context, s RedisSettings) []Finding {
 	}
 	names, err := s.Client.SMembers(ctx, "asynq:queues").Result()
 	if err != nil {
-		return found // allowed has reported it
+		return found // Rights has reported it
 	}
 	names = slices.DeleteFunc(names, s.Known)
 	slices.Sort(names)

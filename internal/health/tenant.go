@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -33,18 +34,25 @@ func (t Tenant) Test(ctx context.Context) []Finding {
 	var api, dns []Finding
 	var both sync.WaitGroup
 	both.Go(func() { api = t.api(ctx) })
-	both.Go(func() {
-		resolvers, outward := t.DNS.Examine(ctx)
-		dns = append(Resolvers(resolvers, t.Settings.Quorum),
-			Outward(outward, t.Settings.Mode, resolvers, t.Settings.Quorum)...)
-	})
+	both.Go(func() { dns = DNS(ctx, t.Settings, t.DNS) })
 	both.Wait()
 	return about("tenant "+t.Settings.Name, append(api, dns...))
+}
+
+// DNS tests the resolvers of a tenant, and whether name servers can be queried.
+func DNS(ctx context.Context, t tenant.Settings, checker *dnscheck.Checker) []Finding {
+	resolvers, outward := checker.Examine(ctx)
+	return about("tenant "+t.Name, append(Resolvers(resolvers, t.Quorum),
+		Outward(outward, t.Mode, resolvers, t.Quorum)...))
 }
 
 func (t Tenant) api(ctx context.Context) []Finding {
 	if _, err := t.Tokens.Token(ctx); err != nil {
 		fix := "without a token nothing is sent"
+		_, refused := errors.AsType[*apiclient.ProxyError](err)
+		if operation, ok := errors.AsType[*net.OpError](err); refused || ok && operation.Op == "proxyconnect" {
+			fix = "check HTTPS_PROXY with its user and password, and that the proxy admits this host; NO_PROXY excludes hosts"
+		}
 		if _, unverified := errors.AsType[*tls.CertificateVerificationError](err); unverified {
 			fix = "name the certificate of the server's authority by --ca-file"
 		}
@@ -55,7 +63,7 @@ func (t Tenant) api(ctx context.Context) []Finding {
 		return []Finding{wrong("without a good token nothing is sent", "%v", health.Err)}
 	}
 	found := []Finding{ok("there is a token")}
-	found = append(found, needsOf(t.Settings).Test(health.Scopes)...)
+	found = append(found, Scopes(t.Settings, health)...)
 	if err := t.read(ctx, health.Scopes); err != nil {
 		if held := t.Headers.heldBack(); held != nil {
 			return append(found, notTried(held))
@@ -63,6 +71,12 @@ func (t Tenant) api(ctx context.Context) []Finding {
 		return append(found, wrong("check --base-url, --audience and the firewall", "the API cannot be read: %v", err))
 	}
 	return append(found, t.Headers.test(t.Settings)...)
+}
+
+// Scopes tests whether a token of the tenant has the scopes that its settings need.
+func Scopes(t tenant.Settings, token apiclient.TokenHealth) []Finding {
+	needs := Needs{Sweep: t.Sweep != tenant.Off, Acts: t.VerifyPending}
+	return about("tenant "+t.Name, needs.Test(token.Scopes))
 }
 
 // read sends one request that the scopes allow.
@@ -178,10 +192,6 @@ const readOrganizations = "read:organizations"
 type Needs struct {
 	Sweep bool // there is a schedule
 	Acts  bool // sweeps change records: verify-pending
-}
-
-func needsOf(t tenant.Settings) Needs {
-	return Needs{Sweep: t.Sweep != tenant.Off, Acts: t.VerifyPending}
 }
 
 // kind is a kind of work, and the scopes that it needs.

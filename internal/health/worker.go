@@ -35,9 +35,7 @@ type Served struct {
 // pod fixes it: nothing is routed to a worker by its readiness, and a rollout with
 // credentials that do not work has to stop there.
 func OfWorker(rdb redis.UniversalClient, tenants []Served) *Readiness {
-	checks := []Check{{"redis", func(ctx context.Context) Finding {
-		return failed(cmp.Or(redisconn.Ready(ctx, rdb), redisconn.CheckRights(ctx, rdb, ledger.Commands()...)))
-	}}}
+	checks := []Check{tried(rdb)}
 	permissions := polled(func(ctx context.Context) []permission { return readPermissions(ctx, rdb, tenants) })
 	for i, t := range tenants {
 		permitted := func(find func(permission) Finding) func(context.Context) Finding {
@@ -57,6 +55,20 @@ func OfWorker(rdb redis.UniversalClient, tenants []Served) *Readiness {
 			Check{subject + " resolvers", func(ctx context.Context) Finding { return answering(t.DNS.Probe(ctx), quorum) }})
 	}
 	return NewReadiness(checks...)
+}
+
+// OfIntake returns the checks of /readyz of a process that submits rows.
+func OfIntake(rdb redis.UniversalClient) *Readiness {
+	return NewReadiness(tried(rdb), Check{"clock", func(ctx context.Context) Finding {
+		return new(node).readClock(ctx, rdb).clock()
+	}})
+}
+
+// tried is the check that Redis does what work needs: it stores a key, by a script.
+func tried(rdb redis.UniversalClient) Check {
+	return Check{"redis", func(ctx context.Context) Finding {
+		return failed(cmp.Or(redisconn.Ready(ctx, rdb), redisconn.Try(ctx, rdb, ledger.Commands()...)))
+	}}
 }
 
 // permission is whether the requests of a tenant may be sent, and its rows released.

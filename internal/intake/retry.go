@@ -217,16 +217,18 @@ func (e *OwnRunError) Error() string {
 	return fmt.Sprintf("run %s revokes domains, or undoes that, and is not retried: use enqueue domains revoke", e.Run)
 }
 
-// CanRetry reports whether rows of a run of that kind can be submitted again.
-func CanRetry(kind ledger.Kind) bool {
+// CanRetry reports whether rows of that kind can be submitted again unchanged after that outcome.
+// The records that a sweep refuses cannot be checked: the next sweep reads them again.
+func CanRetry(kind ledger.Kind, outcome ledger.Outcome) bool {
 	k, _ := tasks.KindOf(string(kind))
-	return k.Submitter != tasks.Operators
+	return k.Submitter != tasks.Operators && slices.Contains(retryable, string(outcome)) &&
+		(kind != tasks.TypeRecheck || outcome != engine.Refused)
 }
 
 // notOwn refuses a run that revokes domains, and one that restores their status, which needs a
 // full proof whatever the tenant's settings are.
 func (i Intake) notOwn(ctx context.Context, from ledger.Run) error {
-	if !CanRetry(from.Kind) {
+	if k, _ := tasks.KindOf(string(from.Kind)); k.Submitter == tasks.Operators {
 		return &OwnRunError{from.ID}
 	}
 	if from.Kind != tasks.TypeVerify {
@@ -253,6 +255,9 @@ func (i Intake) notTaken(ctx context.Context, from ledger.Run,
 	if len(outcomes) == 0 {
 		outcomes = slices.Clone(retryable)
 	}
+	outcomes = slices.DeleteFunc(outcomes, func(outcome string) bool {
+		return !CanRetry(from.Kind, ledger.Outcome(outcome))
+	})
 	for _, id := range from.Children {
 		if id == o.ID { // it is completed, with the rows that it had
 			break
@@ -278,7 +283,7 @@ func (i Intake) notTaken(ctx context.Context, from ledger.Run,
 			without[item] = true
 		}
 		failed := slices.ContainsFunc(retryable, func(outcome string) bool {
-			return child.Counts[ledger.Outcome(outcome)] > 0
+			return child.Counts[ledger.Outcome(outcome)] > 0 && CanRetry(child.Kind, ledger.Outcome(outcome))
 		})
 		if (len(outcomes) < has || len(child.Items) > 0) && (failed || !child.Ended()) {
 			taken = &RetriedError{Run: from.ID, Child: id, Ended: child.Ended()}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/engine"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
@@ -474,5 +475,39 @@ func TestResumeOfARunWithBadRows(t *testing.T) {
 	if resumed, err := l.Get(t.Context(), "", "a"); err != nil || resumed.Paused || resumed.Total() != 3 ||
 		resumed.Settled() != 2 {
 		t.Errorf("resumed %+v, %v, want 2 of 3 rows settled", resumed, err)
+	}
+}
+
+// TestRetryOfASweep checks that a retry leaves out the records that a sweep could not check: a
+// second check would refuse them again.
+func TestRetryOfASweep(t *testing.T) {
+	l := ledger.New(redistest.New(t))
+	const bad = `{"organization_id":"o","discovery_domain_id":"d1","domain":"acme.example","status":"verified","tick":1}`
+	const good = `{"organization_id":"o","discovery_domain_id":"d2","domain":"acme.example","verification_host":"_t.acme.example",` +
+		`"verification_txt":"v","status":"verified","tick":1}`
+	sweep := func(id ledger.RunID, second ledger.Outcome) ledger.Run {
+		ledgertest.Submit(t, l, ledger.NewRun{ID: id, Tenant: "default", Kind: tasks.TypeRecheck,
+			Description: ledger.Description{Format: intake.FormatJSONL}}, bad, good)
+		run := ledgertest.Find(t, l, string(id))
+		settleAs(t, run, "refused", "verification_txt: want 1 to 1024 bytes, got 0", 0)
+		settleAs(t, run, string(second), "", 1)
+		return run
+	}
+	run := sweep("a", engine.Expired)
+	if _, err := taker(t).Retry(t.Context(), run, intake.RetryOptions{ID: "b"}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{good}, storedOf(t, l, "b")); diff != "" {
+		t.Errorf("stored (-want +got):\n%s", diff)
+	}
+	run = sweep("c", ledger.Done)
+	for _, outcomes := range [][]string{nil, {"refused"}} {
+		_, err := taker(t).Retry(t.Context(), run, intake.RetryOptions{Outcomes: outcomes})
+		if !errors.Is(err, intake.ErrNothingToRetry) {
+			t.Errorf("outcomes %q: %v, want %v", outcomes, err, intake.ErrNothingToRetry)
+		}
+	}
+	if intake.CanRetry(tasks.TypeRecheck, engine.Refused) || !intake.CanRetry(tasks.TypeVerify, engine.Refused) {
+		t.Error("a page offers a retry of refused records of a sweep, or none of other refused rows")
 	}
 }

@@ -23,35 +23,72 @@ func Ready(ctx context.Context, client redis.UniversalClient) error {
 var queueCommands = []string{"RPOPLPUSH", "LPUSH", "RPUSH", "LREM", "HSET", "HDEL", "HGET", "ZADD", "ZREM", "DEL",
 	"INCR", "EXPIREAT", "GET", "SET", "EXISTS"}
 
-// CheckRights returns an error that names commands that this user may not run, of those by
-// which asynq begins and ends tasks, and of others. Each must have a key among its first
-// three arguments, or none. Redis 6 and the embedded Redis have no function for that:
-// then it returns nil.
-func CheckRights(ctx context.Context, client redis.UniversalClient, others ...string) error {
+// Try runs a script that writes, as work does: on one node of a Cluster. The error says why Redis
+// refuses it, or names commands that this user may not run, of those by which asynq begins and ends
+// tasks, and of others. Each must have a key among its first three arguments, or none. Redis 6 and
+// the embedded Redis have no function to name commands.
+func Try(ctx context.Context, client redis.UniversalClient, others ...string) error {
 	names := append(slices.Clone(queueCommands), others...)
 	slices.Sort(names)
 	var args []any
 	for _, name := range slices.Compact(names) {
 		args = append(args, name)
 	}
-	answer, err := client.Eval(ctx, rightsLua, []string{"orgops:v3:{rights}"}, args...).Result()
+	answer, err := client.Eval(ctx, tryLua, []string{"orgops:v3:{try}"}, args...).Result()
 	if err != nil {
 		return explain(client, err)
 	}
 	if denied, _ := answer.(string); denied != "" { // the answer of a test server may be no text
-		return fmt.Errorf(
-			"redis%s: this user may not run %s, so rows cannot be begun or settled: allow it, as deploy/redis has it",
-			at(client), denied)
+		return fmt.Errorf("redis%s: %w: %s", at(client), errDenied, denied)
 	}
 	return nil
 }
 
-// rightsLua only compares KEYS[1] with the keys that the user may use.
-const rightsLua = `local denied = {}
+var errDenied = errors.New("this user may not run commands that rows need")
+
+// tryLua writes one key, which expires.
+const tryLua = `local denied = {}
 for _, name in ipairs(redis.acl_check_cmd and ARGV or {}) do
   if not redis.acl_check_cmd(name, KEYS[1], KEYS[1], KEYS[1]) then denied[#denied + 1] = name end
 end
+if #denied == 0 then redis.call('SET', KEYS[1], '', 'PX', 1000) end
 return table.concat(denied, ', ')`
+
+// Denied reports whether Redis refused a command because this user may not run it.
+func Denied(err error) bool {
+	return errors.Is(err, errDenied) || refuses(err, "NOPERM", "DENIED", "ERR The user executing the script can't")
+}
+
+// refuses reports whether the error is an answer of Redis that has one of the codes.
+func refuses(err error, codes ...string) bool {
+	answer, ok := errors.AsType[redis.Error](err)
+	return ok && slices.ContainsFunc(codes, func(code string) bool {
+		// Redis 6.2 puts the code of an error in a script behind the script's line.
+		return strings.HasPrefix(answer.Error(), code) || strings.Contains(answer.Error(), ": -"+code)
+	})
+}
+
+// remedies are the answers by which Redis refuses any client, with the way to fix that.
+var remedies = []struct{ code, fix string }{
+	{"OOM ", "Redis has reached its maxmemory and stores nothing: raise it, or delete ended runs by enqueue runs delete"},
+	{"READONLY ", "it is a replica and takes no writes: name the master in the URL, or its Sentinels by redis-sentinel://"},
+	{"MISCONF ", "Redis cannot write to its disk and stores nothing: read its log, and free its disk"},
+	{"NOREPLICAS ", "Redis has too few replicas and stores nothing: start them, or lower min-replicas-to-write"},
+	{"ERR max number of clients", "all connections of Redis are in use: raise its maxclients, or stop other clients"},
+}
+
+// Remedy returns how to fix the reason why Redis refused a command; "": it is not known.
+func Remedy(err error) string {
+	if Denied(err) {
+		return "give this user its rules of deploy/redis, or use another user"
+	}
+	for _, r := range remedies {
+		if refuses(err, r.code) {
+			return r.fix
+		}
+	}
+	return ""
+}
 
 // The oldest Redis that asynq's scripts and ours run on: 6.2.
 const (
@@ -106,7 +143,7 @@ func explain(client redis.UniversalClient, err error) error {
 		}
 		return fmt.Errorf("redis%s refuses this user or password: %w", where, err)
 	}
-	if redis.IsPermissionError(err) {
+	if Denied(err) {
 		return fmt.Errorf("redis%s: this user lacks a permission that is needed: %w", where, err)
 	}
 	if _, answered := errors.AsType[redis.Error](err); answered {
@@ -126,7 +163,7 @@ func remedy(client redis.UniversalClient, err error) string {
 	}
 	_, noTLS := errors.AsType[tls.RecordHeaderError](err)
 	_, unverified := errors.AsType[*tls.CertificateVerificationError](err)
-	closed := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+	closed := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 	switch text := err.Error(); {
 	case unverified:
 		return "; name the certificate of its authority by --redis-ca-file, and use the host's name in the certificate"
@@ -135,7 +172,7 @@ func remedy(client redis.UniversalClient, err error) string {
 	case strings.Contains(text, " reply: "):
 		return "; it is not a Redis: check host and port"
 	case closed:
-		return "; if it requires TLS, write rediss:// for redis:// in the URL"
+		return "; all of its connections (maxclients) may be in use; if it requires TLS, write rediss:// for redis:// in the URL"
 	}
 	return ""
 }

@@ -39,6 +39,8 @@ func Cancel(ctx context.Context, by activity.Author, l *ledger.Ledger, run ledge
 	case ended != nil:
 	case rows == 0 && !run.Sealed() && run.Scan == nil:
 		return "cancelled: it was still being submitted, and none of its rows had started", nil
+	case rows == 0 && !run.Sealed() && run.CancelledAt.IsZero():
+		return "cancelled: its scan had found no row that was open", nil
 	case rows > 0 && r.Ended():
 		return fmt.Sprintf("cancelled; rows that were open: %d", rows), nil
 	case rows > 0:
