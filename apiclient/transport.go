@@ -62,12 +62,7 @@ func newTransport(n Network, conns int) *http.Transport {
 	}
 	if n.Proxy != nil {
 		t.Proxy = func(r *http.Request) (*url.URL, error) { return n.Proxy(r.URL) }
-		t.OnProxyConnectResponse = func(_ context.Context, proxy *url.URL, _ *http.Request, resp *http.Response) error {
-			if resp.StatusCode != http.StatusOK {
-				return &ProxyError{Host: proxy.Host, Status: resp.StatusCode}
-			}
-			return nil
-		}
+		t.OnProxyConnectResponse = ProxyConnected
 	}
 	return t
 }
