@@ -153,12 +153,15 @@ func TestAlertsOfAWorker(t *testing.T) {
 			p := begin(t, pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0",
 				"ORGOPS_WEBHOOKS": hooks, "HOOK": hookSecret}))
 			d.handIn(ledger.NewRun{ID: "first"}, tasks.TypeUpdate, box.SeedUpdates(rows))
+			d.handIn(ledger.NewRun{ID: "domains"}, tasks.TypeVerify, box.SeedDomains(rows))
 			d.ended("first")
+			d.ended("domains")
 			await(t, "the metrics of the first run", func() bool {
 				return p.series().values[`orgops_tasks_total{outcome="done",tenant="default",type="domain:update"}`] == rows
 			})
 			before := p.series()
 			tc.break_(box, d)
+			d.handIn(ledger.NewRun{ID: "others"}, tasks.TypeVerify, box.SeedDomains(rows))
 			d.handIn(ledger.NewRun{ID: "second"}, tasks.TypeUpdate, box.SeedUpdates(rows))
 			var after series
 			await(t, "the second run, or its fault", func() bool { after = p.series(); return tc.until(after, d) })
