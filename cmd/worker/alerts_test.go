@@ -110,7 +110,7 @@ func TestAlertsOfAWorker(t *testing.T) {
 	const rows = 60
 	for _, tc := range []struct {
 		name   string
-		break_ func(box *sandbox.Sandbox, d desk) // after half of the rows
+		damage func(box *sandbox.Sandbox, d desk) // after half of the rows
 		status int                                // of the receiver of webhooks
 		until  func(s series, d desk) bool
 		want   []string
@@ -160,7 +160,7 @@ func TestAlertsOfAWorker(t *testing.T) {
 				return p.series().values[`orgops_tasks_total{outcome="done",tenant="default",type="domain:update"}`] == rows
 			})
 			before := p.series()
-			tc.break_(box, d)
+			tc.damage(box, d)
 			d.handIn(ledger.NewRun{ID: "others"}, tasks.TypeVerify, box.SeedDomains(rows))
 			d.handIn(ledger.NewRun{ID: "second"}, tasks.TypeUpdate, box.SeedUpdates(rows))
 			var after series
