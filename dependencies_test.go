@@ -31,7 +31,7 @@ type room struct {
 // does not import tasks, which describes what can be submitted. The sandbox is a second opinion on
 // the specification: it shares no code about it.
 var rooms = map[string]room{
-	"apiclient":    {3500, "untrusted"},
+	"apiclient":    {3567, "untrusted"},
 	"cmd/enqueue":  {3600, "*"},
 	"cmd/worker":   {2252, "*"},
 	"dnscheck":     {5480, "untrusted"},
@@ -81,7 +81,7 @@ var rooms = map[string]room{
 	"internal/workers":        {200, "ledger"},
 	"producer":                {260, "activity engine intake ledger tasks tasks/handlers"},
 	"tasks":                   {735, "apiclient dnscheck"},
-	"tasks/handlers":          {3300, "apiclient dnscheck activity dispatch engine events ledger sweep untrusted tasks"},
+	"tasks/handlers":          {3306, "apiclient dnscheck activity dispatch engine events ledger sweep untrusted tasks"},
 }
 
 // TestRooms compares the packages with rooms, in both directions: an import that is not used any

@@ -78,10 +78,11 @@ func CheckKeyFile(path, algorithm string) error {
 // kid is put into the assertion. An empty algorithm is that of the JWK, or else RS256 for
 // RSA and ES256 for P-256. Errors contain nothing of the key.
 func readSigningKey(path string, algorithm jose.SignatureAlgorithm) (jose.SigningKey, error) {
-	content, err := readSmallFile(path)
+	text, err := ReadSecretFile(path, ParseText)
 	if err != nil {
 		return jose.SigningKey{}, err
 	}
+	content := []byte(text.Reveal())
 	read := privateKeyOfPEM
 	if content[0] == '{' {
 		read = privateKeyOfJWK

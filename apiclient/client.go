@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -94,6 +95,7 @@ type Client struct {
 	cfg       Config // complete
 	transport *http.Transport
 	refused   refusals
+	unknown   sync.Once // logs a status
 }
 
 // New checks the settings and returns a client. It connects to nothing.

@@ -68,11 +68,11 @@ func (cfg ClientCredentialsConfig) secret() (Secret, error) {
 		}
 		return cfg.ClientSecret, nil
 	}
-	content, err := readSmallFile(cfg.ClientSecretFile)
+	secret, err := ReadSecretFile(cfg.ClientSecretFile, ParseSecret)
 	if err != nil {
 		return Secret{}, fmt.Errorf("client secret: %w", err)
 	}
-	return NewSecret(string(content)), nil
+	return secret, nil
 }
 
 // check checks the settings, except the files.

@@ -10,8 +10,8 @@
 //
 // A method sends its request once. It sends it again, with a second permit, in two cases
 // only: with a fresh token if the API refused the token, or after a 403 for a missing
-// scope; and over a new connection if an idle one was lost, unless it is a POST. All other
-// retries are up to the caller.
+// scope; and over a new connection if an idle one was lost, a POST only if the API has
+// certainly not processed it. All other retries are up to the caller.
 //
 // Errors have one of these types, all found by [errors.As]:
 //

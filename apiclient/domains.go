@@ -15,11 +15,15 @@ import (
 // DomainStatus is the verification status of a discovery domain.
 type DomainStatus string
 
-// The two states of specification 3.
+// The two states of specification 3. A record may have another one, that of a newer service:
+// it is not verified.
 const (
 	StatusPending  DomainStatus = "pending"
 	StatusVerified DomainStatus = "verified"
 )
+
+// maxStatus bounds the status of a record, in bytes.
+const maxStatus = 64
 
 // DiscoveryDomain is a domain name that is attached to an organization
 // (specification 2.1).
@@ -90,7 +94,7 @@ func (d DiscoveryDomain) check() error {
 	if missing != nil {
 		return errors.New("missing or empty: " + strings.Join(missing, ", "))
 	}
-	if !d.Status.known() {
+	if len(d.Status) > maxStatus {
 		return fmt.Errorf("status: want pending or verified, got %s", textValue(string(d.Status)))
 	}
 	if broken := domainRule.check(nil, "domain", d.Domain); broken != nil {
@@ -132,7 +136,20 @@ func domainRequest(operation, method, org, id string) request {
 
 func (c *Client) discoveryDomain(ctx context.Context, k request, id string) (DiscoveryDomain, error) {
 	d, _, err := call(ctx, c, k, func(d DiscoveryDomain, _ answer) error { return d.checkIs(id) })
+	if err == nil {
+		c.report(ctx, d)
+	}
 	return d, err
+}
+
+// report logs the first status that the specification does not have.
+func (c *Client) report(ctx context.Context, d DiscoveryDomain) {
+	if !d.Status.known() {
+		c.unknown.Do(func() {
+			c.cfg.Logger.WarnContext(ctx, "the API has a status of domains that is not in its specification: it counts as pending",
+				"status", untrusted.Plain(string(d.Status), maxStatus), "discovery_domain_id", d.ID)
+		})
+	}
 }
 
 // checkIs checks the record, and that it is the requested one: a cache or a gateway that
@@ -154,6 +171,11 @@ func (c *Client) DiscoveryDomainsPage(ctx context.Context,
 	l := list{operation: OpListDiscoveryDomains, path: domainsPath(org), member: "domains",
 		invalid: CheckID("organization_id", org)}
 	page, next, _, err = pageOf[DiscoveryDomain](ctx, c, l, from)
+	for _, d := range page {
+		if d.Err == nil {
+			c.report(ctx, d.Record)
+		}
+	}
 	return page, next, err
 }
 

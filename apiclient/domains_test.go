@@ -1,7 +1,10 @@
 package apiclient_test
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -81,7 +84,8 @@ func TestDiscoveryDomainRecord(t *testing.T) {
 		{"null host", with(`"_ss-verification.org_0123456789abcdef.example.com"`, `null`),
 			"missing or empty: verification_host"},
 		{"another id", with(domainID, "ord_other"), `it is the record of "ord_other", not of the requested one`},
-		{"unknown status", with(`"verified"`, `"failed"`), `status: want pending or verified, got "failed"`},
+		{"unknown status", with(`"verified"`, `"failed"`), ""},
+		{"status without end", with(`"verified"`, `"`+strings.Repeat("s", 65)+`"`), `status: want pending or verified, got "sss`},
 		{"domain of 3", domain("a.b"), ""},
 		{"domain of 2", domain("ab"), `domain: want 3 to 255 characters, got 2: "ab"`},
 		{"domain of 255", domain(strings.Repeat("a", 255)), ""},
@@ -108,6 +112,33 @@ func TestDiscoveryDomainRecord(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestUnknownStatus checks that a status of a newer service is kept as it is, and logged once.
+func TestUnknownStatus(t *testing.T) {
+	record := strings.Replace(domainRecord, `"verified"`, `"failed\u001b"`, 1)
+	a := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, domainID) {
+			answer(200, record)(w, r)
+			return
+		}
+		answer(200, `{"domains":[`+record+`]}`)(w, r)
+	})
+	var logged bytes.Buffer
+	c := a.client(t, func(cfg *apiclient.Config) { cfg.Logger = slog.New(slog.NewTextHandler(&logged, nil)) })
+	for range 2 {
+		page, _, err := c.DiscoveryDomainsPage(t.Context(), orgID, "")
+		if err != nil || len(page) != 1 || page[0].Err != nil || page[0].Record.Status != "failed\x1b" {
+			t.Errorf("listed %+v, %v", page, err)
+		}
+		d, err := c.DiscoveryDomain(t.Context(), orgID, domainID)
+		if err != nil || d.Status != "failed\x1b" {
+			t.Errorf("read %+v, %v", d, err)
+		}
+	}
+	if log := logged.String(); strings.Count(log, "counts as pending") != 1 || strings.Contains(log, "\x1b") {
+		t.Errorf("logged %q", log)
 	}
 }
 

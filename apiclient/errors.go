@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -166,8 +167,8 @@ func timedOut(after time.Duration) error {
 	return &flatError{text: fmt.Sprintf("timed out: no whole answer within %v", after), timeout: true}
 }
 
-// ProxyError is the refusal of a proxy to connect to the API or its token endpoint. It is in
-// the chain of a [TransportError] or a [TokenError].
+// ProxyError is the refusal of a proxy to connect to a server. It is in the chain of a
+// [TransportError] or a [TokenError].
 type ProxyError struct {
 	Host   string // of the proxy
 	Status int
@@ -176,6 +177,15 @@ type ProxyError struct {
 // Error names the proxy and its status.
 func (e *ProxyError) Error() string {
 	return fmt.Sprintf("the proxy %s refused to connect: %d %s", e.Host, e.Status, http.StatusText(e.Status))
+}
+
+// ProxyConnected is the OnProxyConnectResponse of a transport whose errors name the proxy that
+// refused to connect: those of net/http have its status alone, and read as the server's.
+func ProxyConnected(_ context.Context, proxy *url.URL, _ *http.Request, resp *http.Response) error {
+	if resp.StatusCode != http.StatusOK {
+		return &ProxyError{Host: proxy.Host, Status: resp.StatusCode}
+	}
+	return nil
 }
 
 // TokenError says why there is no token. It contains no secret. errors.Is finds

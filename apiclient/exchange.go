@@ -85,9 +85,10 @@ func (c *Client) fresher(ctx context.Context, a answer) (Secret, error) {
 // trouble, and the caller decides.
 const mostResends = 3
 
-// attempts calls attempt, and repeats it where net/http would have repeated k by itself:
-// each time with a permit of its own, and on a new connection, since the API may have
-// closed all idle ones. After a request that may have arrived, the error reports that.
+// attempts calls attempt, and repeats it where net/http would have repeated k by itself, or
+// a POST if the API has certainly not processed it: each time with a permit of its own, and
+// on a new connection, since the API may have closed all idle ones. After a request that may
+// have arrived, the error reports that.
 func (c *Client) attempts(ctx context.Context, k request) (answer, error) {
 	a, err := c.attempt(ctx, k)
 	for range mostResends {
@@ -97,7 +98,7 @@ func (c *Client) attempts(ctx context.Context, k request) (answer, error) {
 		}
 		c.transport.CloseIdleConnections()
 		a, err = c.attempt(ctx, k)
-		if again, ok := errors.AsType[*TransportError](err); err != nil && (!ok || !again.Sent) {
+		if again, ok := errors.AsType[*TransportError](err); lost.Sent && err != nil && (!ok || !again.Sent) {
 			return answer{}, lost // this one may have arrived
 		}
 	}
@@ -190,8 +191,8 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 		c.unanswered(ctx, k)
 		c.observed(ctx, k, 0, nil, started)
 		mayHaveArrived, resent := sent.result()
-		if resent {
-			return answer{}, k.transportError(true, errResend)
+		if certain := unprocessed.MatchString(err.Error()); certain || resent {
+			return answer{}, k.transportError(!certain, errResend)
 		}
 		return answer{}, k.transportError(mayHaveArrived, ownReason(ctx, m.err(withoutQuote(err))))
 	}

@@ -148,10 +148,6 @@ var badDomains = []struct {
 	status       apiclient.DomainStatus
 	want         string
 }{
-	{"unknown status", changedRecord("status", `"suspended"`), domainID, "suspended",
-		`status: want pending or verified, got "suspended"`},
-	{"status of another case", changedRecord("status", `"Verified"`), domainID, "Verified",
-		`status: want pending or verified, got "Verified"`},
 	{"status of another type", changedRecord("status", `true`), domainID, "", `status: want a string, got bool`},
 	{"no status", changedRecord("status", ``), domainID, "", `missing or empty: status`},
 	{"underscore in the domain", changedRecord("domain", `"_dmarc.example.com"`), domainID, "verified",
@@ -247,7 +243,7 @@ func TestListsGoOnPastBadRecords(t *testing.T) {
 	a := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		answer(200, map[string]string{
 			"/api/v2/organizations": `{"organizations":[{"id":"org_1"},{"name":"n"},7,{"id":"org_2","name":{}},{"id":"org_3"}]}`,
-			"/api/v2/organizations/org_1/discovery-domains": `{"domains":[` + changedRecord("status", `"new"`) + `,` +
+			"/api/v2/organizations/org_1/discovery-domains": `{"domains":[` + changedRecord("status", `7`) + `,` +
 				domainRecord + `]}`,
 			"/api/v2/verifiable-credentials/verification/templates": `{"templates":[{"name":"n"},{"id":5,"name":"m"},{"id":"vct_1","type":[],"name":"o","created_at":"2026-11-20T10:00:00Z"},{"id":"vct_2","name":"p"}]}`,
 		}[r.URL.Path])(w, r)
@@ -260,7 +256,7 @@ func TestListsGoOnPastBadRecords(t *testing.T) {
 		"org_2 : organizations[3], id org_2: name: want a string, got object", "org_3 ")
 	wantListed(t, onePage(c.DiscoveryDomainsPage(t.Context(), "org_1", "")),
 		func(d apiclient.DiscoveryDomain) string { return d.ID },
-		domainID+": domains[0], id "+domainID+`: status: want pending or verified, got "new"`, domainID)
+		domainID+": domains[0], id "+domainID+`: status: want a string, got number`, domainID)
 	wantListed(t, c.Templates(t.Context()), func(t apiclient.Template) string { return t.ID + " " + t.Name },
 		" n: templates[0], which has no valid id: missing or empty: id",
 		" m: templates[1], which has no valid id: id: want a string, got number",
@@ -405,7 +401,7 @@ func FuzzListedDomain(f *testing.F) {
 		l := apiclient.ReadDomain(text)
 		if l.Err == nil {
 			if d := l.Record; d.ID == "" || d.VerificationTXT == "" || d.VerificationHost == "" ||
-				d.Status != apiclient.StatusPending && d.Status != apiclient.StatusVerified {
+				d.Status == "" || len(d.Status) > 64 {
 				t.Errorf("taken: %+v", d)
 			}
 			return

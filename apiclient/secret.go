@@ -2,13 +2,16 @@ package apiclient
 
 import (
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 const secretText = "[secret]"
@@ -27,6 +30,43 @@ func NewSecret(value string) Secret {
 		return Secret{}
 	}
 	return Secret{value: &value}
+}
+
+// ParseText returns the secret in the text of a file or variable, which may have several lines,
+// without the byte-order mark and the white space around it. Errors never contain it.
+func ParseText(text string) (Secret, error) {
+	text = strings.TrimSpace(strings.TrimPrefix(text, "\ufeff"))
+	switch {
+	case text == "":
+		return Secret{}, errors.New("it is empty")
+	case strings.Contains(text, "\x00"): // as between the letters of UTF-16
+		return Secret{}, errors.New("it is UTF-16, or no text: write it in UTF-8")
+	}
+	return NewSecret(text), nil
+}
+
+// ParseSecret is ParseText of one line.
+func ParseSecret(text string) (Secret, error) {
+	secret, err := ParseText(text)
+	if strings.ContainsFunc(secret.Reveal(), func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return Secret{}, errors.New("it has several lines, or characters that are not printable: want only the secret")
+	}
+	return secret, err
+}
+
+// bearerToken matches tokens (RFC 6750 section 2.1).
+var bearerToken = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`)
+
+// ParseToken is ParseText of a bearer token.
+func ParseToken(text string) (Secret, error) {
+	token, err := ParseText(text)
+	if scheme, _, found := strings.Cut(token.Reveal(), " "); found && strings.EqualFold(scheme, "Bearer") {
+		return Secret{}, errors.New("it begins with Bearer: want only the token behind it")
+	}
+	if err == nil && !bearerToken.MatchString(token.Reveal()) {
+		return Secret{}, errors.New("it has blanks, quotes or characters that no token has: want only the token")
+	}
+	return token, err
 }
 
 // Reveal returns the content. Its callers must not print, log or store it.

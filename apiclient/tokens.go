@@ -1,7 +1,6 @@
 package apiclient
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -109,7 +108,7 @@ func (s *givenToken) Expire(refused Secret) {
 
 // read reads the file's token.
 func (s *givenToken) read() error {
-	token, err := readToken(s.path)
+	token, err := ReadSecretFile(s.path, ParseToken)
 	if err != nil {
 		e := &TokenError{Err: fmt.Errorf("token file: %w", err)}
 		s.past.note(nil, e, time.Now())
@@ -144,38 +143,27 @@ func (s *givenToken) health() TokenHealth {
 	return h
 }
 
-func readToken(path string) (Secret, error) {
-	content, err := readSmallFile(path)
+// ReadSecretFile reads a token, a secret or a key, parsed by parse. Errors name the file, and
+// never contain the secret.
+func ReadSecretFile(path string, parse func(text string) (Secret, error)) (Secret, error) {
+	file, err := os.Open(path)
 	if err != nil {
 		return Secret{}, err
 	}
-	if bytes.ContainsFunc(content, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return Secret{}, fmt.Errorf("%s: it has blanks or characters that no token has: want only the token", path)
-	}
-	return NewSecret(string(content)), nil
-}
-
-// readSmallFile reads a token, a secret or a key without the blanks and line ends around
-// it. An empty file is an error.
-func readSmallFile(path string) (content []byte, err error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
 	// The file was only read: closing it cannot lose data.
 	defer func() { _ = file.Close() }()
-	content, err = io.ReadAll(io.LimitReader(file, maxSecretFile+1))
+	content, err := io.ReadAll(io.LimitReader(file, maxSecretFile+1))
 	if err != nil {
-		return nil, err
+		return Secret{}, err
 	}
-	content = bytes.TrimSpace(content)
-	switch {
-	case len(content) > maxSecretFile:
-		return nil, fmt.Errorf("%s: longer than %d bytes: not a token, secret or key", path, maxSecretFile)
-	case len(content) == 0:
-		return nil, fmt.Errorf("%s: it is empty", path)
+	secret, err := parse(string(content))
+	if len(content) > maxSecretFile {
+		err = fmt.Errorf("longer than %d bytes: not a token, secret or key", maxSecretFile)
 	}
-	return content, nil
+	if err != nil {
+		return Secret{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return secret, nil
 }
 
 // jwtClaims reads exp (RFC 7519 section 4.1.4) and scope (RFC 9068 section 2.2.3) of a JWT

@@ -130,9 +130,9 @@ func TestTokenFile(t *testing.T) {
 	})
 	for _, tc := range []struct{ name, content, want string }{
 		{"empty", " \n", "PATH: it is empty"},
-		{"two words", "Bearer abc", "PATH: it has blanks or characters that no token has: want only the token"},
-		{"two lines", "abc\ndef", "PATH: it has blanks or characters that no token has: want only the token"},
-		{"binary", "a\x00b", "PATH: it has blanks or characters that no token has: want only the token"},
+		{"two words", "abc def", "PATH: it has blanks, quotes or characters that no token has: want only the token"},
+		{"two lines", "abc\ndef", "PATH: it has blanks, quotes or characters that no token has: want only the token"},
+		{"binary", "a\x00b", "PATH: it is UTF-16, or no text: write it in UTF-8"},
 		{"65536", strings.Repeat("a", 65536), ""},
 		{"65537", strings.Repeat("a", 65537), "PATH: longer than 65536 bytes: not a token, secret or key"},
 	} {
@@ -160,7 +160,7 @@ func TestTokenFile(t *testing.T) {
 	})
 	t.Run("what is no JWT with an exp is kept", func(t *testing.T) {
 		for _, content := range []string{
-			"opaque", "a.b.c", "e30.e30.c2ln", "e30.!.x",
+			"opaque", "a.b.c", "e30.e30.c2ln", "e30.~.x",
 			"e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"exp":"soon"}`)) + ".x",
 			"e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"exp":1e300}`)) + ".x",
 			"e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"exp":-1}`)) + ".x",

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"regexp"
 	"sync/atomic"
 	"time"
 )
@@ -39,8 +40,9 @@ const (
 // HTTP/2 these are requests that the server has not processed (REFUSED_STREAM, or above
 // the last stream of a GOAWAY) or answered with PROTOCOL_ERROR; over HTTP/1.1 a GET on an
 // idle connection that turns out to be closed, and any request of which nothing was
-// written. Repeating them is safe: PATCH and DELETE are idempotent. A POST is never
-// repeated, since its body cannot be read twice without GetBody (see newRequest).
+// written. Repeating them is safe: PATCH and DELETE are idempotent. It repeats no POST,
+// since its body cannot be read twice without GetBody (see newRequest), but
+// reports why it would have: see unprocessed.
 func newTransport(n Network, conns int) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -60,18 +62,20 @@ func newTransport(n Network, conns int) *http.Transport {
 	}
 	if n.Proxy != nil {
 		t.Proxy = func(r *http.Request) (*url.URL, error) { return n.Proxy(r.URL) }
-		t.OnProxyConnectResponse = func(_ context.Context, proxy *url.URL, _ *http.Request, resp *http.Response) error {
-			if resp.StatusCode != http.StatusOK {
-				return &ProxyError{Host: proxy.Host, Status: resp.StatusCode}
-			}
-			return nil
-		}
+		t.OnProxyConnectResponse = ProxyConnected
 	}
 	return t
 }
 
 // errResend is the error of an exchange that net/http was about to repeat.
 var errResend = errors.New("the connection was lost before an answer came")
+
+// unprocessed matches the errors of net/http about a POST that an HTTP/2 server has not
+// processed: its stream is above the last one of a GOAWAY, or was refused (RFC 9113 section
+// 8.7). They have no type. A PROTOCOL_ERROR, which net/http repeats too, proves nothing.
+var unprocessed = regexp.MustCompile(`^http2: Transport: cannot retry err \[(` +
+	`http2: Transport received Server's graceful shutdown GOAWAY|` +
+	`stream error: stream ID \d+; REFUSED_STREAM; received from peer)\] after `)
 
 // sending observes one exchange. It records whether the request got a connection, after
 // which the API may receive it, and aborts the exchange when net/http takes a second

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -99,6 +100,21 @@ func TestAlerts(t *testing.T) {
 	}
 	for page := range pages {
 		t.Errorf("runbook/%s.md is of no alert", page)
+	}
+}
+
+// TestRulesWithLinks: make rules puts an address before the page of each alert.
+func TestRulesWithLinks(t *testing.T) {
+	tool, err := exec.LookPath("make")
+	if err != nil {
+		t.Skip("needs make")
+	}
+	const at = "https://wiki.example.com/orgops/"
+	out, err := exec.CommandContext(t.Context(), tool, "-s", "-C", "..", "rules", "RUNBOOK="+at).CombinedOutput()
+	want := strings.ReplaceAll(read(t, "prometheus/orgops.rules.yaml"),
+		"runbook_url: deploy/", "runbook_url: "+at+"deploy/")
+	if err != nil || string(out) != want {
+		t.Errorf("%v: (-want +got):\n%s", err, cmp.Diff(want, string(out)))
 	}
 }
 

@@ -247,6 +247,9 @@ func TestRecheckReadsTheRecord(t *testing.T) {
 		{"pending", func(s *sweepSite, d sandbox.Domain) {
 			s.edit(func(d *sandbox.Domain) { d.Status = "pending" })
 		}, "pending, but not set by orgops", ""},
+		{"of a newer service", func(s *sweepSite, d sandbox.Domain) {
+			s.edit(func(d *sandbox.Domain) { d.Status = "failed" })
+		}, `status "failed", which counts as pending, but not set by orgops`, ""},
 		{"gone", func(s *sweepSite, d sandbox.Domain) { s.sandbox.RemoveDomain(org, dom) }, "was deleted", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -284,7 +287,7 @@ func TestRecheckInvalid(t *testing.T) {
 	for detail, row := range map[string]tasks.RecheckRow{
 		"verification_txt: want 1 to": {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com",
 			Status: "verified", Tick: 1},
-		"status: want verified or": {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com",
+		"status: want that of the record": {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com",
 			VerificationTXT: "x", Tick: 1},
 		"tick: want a Unix second": {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com",
 			VerificationTXT: "x", Status: "verified"},
@@ -471,18 +474,21 @@ func TestRecheckPending(t *testing.T) {
 	for _, test := range []struct {
 		name         string
 		prove, there bool
+		before       string
 		status       string
 		outcome      ledger.Outcome
 		requests     []string
 	}{
-		{"to be proven, and there", true, true, "verified", ledger.Done, []string{"GET", "PATCH"}},
-		{"to be proven, and not there", true, false, "pending", engine.Unchanged, nil},
-		{"not to be proven", false, true, "pending", engine.Unchanged, nil},
+		{"to be proven, and there", true, true, "pending", "verified", ledger.Done, []string{"GET", "PATCH"}},
+		{"to be proven, and not there", true, false, "pending", "pending", engine.Unchanged, nil},
+		{"not to be proven", false, true, "pending", "pending", engine.Unchanged, nil},
+		{"of a newer service, and there", true, true, "failed", "verified", ledger.Done, []string{"GET", "PATCH"}},
+		{"of a newer service, and not there", true, false, "failed", "failed", engine.Unchanged, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newSweepSite(t, sweep.SetPending)
 			s.prove = test.prove
-			s.domain(sandbox.Domain{Status: "pending", Use: new(false)}, test.there)
+			s.domain(sandbox.Domain{Status: test.before, Use: new(false)}, test.there)
 			s.wantRow(s.sweep(), test.outcome)
 			s.wantDomain(test.status, new(false))
 			s.wantRequests(test.requests...)

@@ -84,6 +84,17 @@ func TestVerifyRequests(t *testing.T) {
 	}
 }
 
+// TestVerifyUnknownStatus checks that a status of a newer service counts as pending.
+func TestVerifyUnknownStatus(t *testing.T) {
+	s := newVerifySite(t)
+	s.domain(sandbox.Domain{Status: "failed", Use: new(false)}, true)
+	s.verify()
+	s.step()
+	s.wantResult(ledger.Done, "")
+	s.wantRequests("GET", "PATCH")
+	s.wantStatus("verified")
+}
+
 // TestVerifyReady leaves a row at stage ready while permits take long, without a record
 // that it would prove against.
 func TestVerifyReady(t *testing.T) {

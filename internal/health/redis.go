@@ -96,13 +96,14 @@ func nodes(ctx context.Context, client redis.UniversalClient, all bool) []Findin
 }
 
 func nodeOf(ctx context.Context, client redis.Cmdable, all bool) []Finding {
-	info, err := client.Info(ctx).Result()
-	if err != nil {
-		return []Finding{warn("allow this user INFO, so that version, policy and persistence can be checked",
-			"its INFO cannot be read: %v", err)}
-	}
+	info, infoErr := client.Info(ctx).Result()
 	n := node{Info: fieldsOf(info)}
-	if !all {
+	unknown := warn("allow this user INFO, or make sure of it",
+		"taken for 6.2 or newer, a master, without eviction and persistent, since its INFO cannot be read: %v", infoErr)
+	switch {
+	case infoErr != nil && !all:
+		return []Finding{unknown}
+	case !all:
 		return []Finding{n.policy(), n.persistence()}
 	}
 	config, configErr := client.ConfigGet(ctx, "append*").Result()
@@ -110,7 +111,11 @@ func nodeOf(ctx context.Context, client redis.Cmdable, all bool) []Finding {
 	if configErr == nil && saveErr == nil {
 		n.AppendFsync, n.Save, n.Configured = config["appendfsync"], saves["save"], true
 	}
-	return n.readClock(ctx, client).test()
+	n.readClock(ctx, client)
+	if infoErr != nil {
+		return []Finding{unknown, n.clock()}
+	}
+	return n.test()
 }
 
 // readClock reads how far Redis' clock is ahead of this machine's.
@@ -181,7 +186,7 @@ func (n node) persistence() Finding {
 	case n.Info["aof_enabled"] == "1" && n.Configured:
 		return ok("appendonly yes, appendfsync %.20s", n.AppendFsync)
 	case n.Info["aof_enabled"] == "1":
-		return ok("appendonly yes (appendfsync was not read: it takes CONFIG)")
+		return ok("appendonly yes (appendfsync takes CONFIG to read, and is taken for everysec)")
 	case n.Info["aof_enabled"] == "":
 		return warn("make sure that it writes an append-only file", "whether it persists anything is unknown")
 	case n.Configured && n.Save == "":
@@ -191,7 +196,7 @@ func (n node) persistence() Finding {
 		return warn("set appendonly yes",
 			"appendonly no: a crash loses everything since the last snapshot (save %.60s)", n.Save)
 	}
-	return wrong("set appendonly yes",
+	return warn("set appendonly yes, or make sure that the service persists otherwise",
 		"appendonly no: a crash loses everything since the last snapshot, if it makes any (which takes CONFIG to read)")
 }
 

@@ -185,6 +185,23 @@ func TestReadyWithoutPermission(t *testing.T) {
 	}
 }
 
+// TestReadyAtANodeOfACluster checks that a URL for one Redis is refused at each node of a Cluster:
+// commands would be answered by MOVED, depending on their keys.
+func TestReadyAtANodeOfACluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0)
+	for _, node := range cluster.Nodes {
+		want := "redis at " + node.Addr + " is a node of a Redis Cluster: write redis-cluster:// for redis:// in the URL"
+		err := redisconn.Ready(t.Context(), open(t, redisconn.Config{URL: node.URL()}))
+		if err == nil || err.Error() != want {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	if err := redisconn.Ready(t.Context(), open(t, redisconn.Config{URL: cluster.URL()})); err != nil {
+		t.Error(err)
+	}
+}
+
 // A Sentinel that names a master: the client reaches the master's database with
 // the user of the URL.
 func TestSentinelNamesTheMaster(t *testing.T) {

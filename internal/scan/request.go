@@ -43,7 +43,7 @@ func recordOf(organization string, d apiclient.DiscoveryDomain, p sweep.Progress
 		OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Domain, VerificationHost: d.VerificationHost,
 		VerificationTXT: d.VerificationTXT,
 		Status:          d.Status, UseForOrganizationDiscovery: d.UseForOrganizationDiscovery,
-		Prove: p.Pending && d.Status == apiclient.StatusPending, Tick: p.Tick,
+		Prove: p.Pending && d.Status != apiclient.StatusVerified, Tick: p.Tick,
 	}
 }
 

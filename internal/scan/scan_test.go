@@ -42,7 +42,7 @@ func finding() scenario {
 		name: "pending", rows: rows,
 		begin: func(w *world) {
 			for _, d := range []struct{ org, id, status string }{
-				{"org_1", "ord_1", "pending"}, {"org_2", "ord_2", "verified"}, {"org_3", "ord_3", "pending"},
+				{"org_1", "ord_1", "pending"}, {"org_2", "ord_2", "verified"}, {"org_3", "ord_3", "failed"},
 			} {
 				w.sandbox.AddDomain(d.org, sandbox.Domain{ID: d.id, Status: d.status, Use: new(false)})
 			}
@@ -56,17 +56,19 @@ func finding() scenario {
 	}
 }
 
-// sweeping is a sweep whose scan finds four domains, one of which cannot be checked.
+// sweeping is a sweep whose scan finds four domains, one of which cannot be checked. A status that
+// the specification does not have counts as pending.
 func sweeping() scenario {
 	tick := start.Unix()
 	return scenario{
 		name: "sweep", rows: []string{"org_1/ord_1", "org_3/ord_3", "org_4/ord_4", "org_5/ord_5"},
 		begin: func(w *world) {
-			w.states = states{"ord_4": true}
+			w.states = states{"ord_4": true, "ord_5": true}
 			for org, d := range map[string]sandbox.Domain{
 				"org_1": {ID: "ord_1", Status: "verified"}, "org_2": {ID: "ord_2", Status: "pending"},
 				"org_3": {ID: "ord_3", Status: "verified", Host: "_x.elsewhere.net"},
-				"org_4": {ID: "ord_4", Status: "pending"}, "org_5": {ID: "ord_5", Status: "verified"},
+				"org_4": {ID: "ord_4", Status: "pending"}, "org_5": {ID: "ord_5", Status: "failed"},
+				"org_6": {ID: "ord_6", Status: "failed"},
 			} {
 				w.sandbox.AddDomain(org, d)
 			}
@@ -74,7 +76,7 @@ func sweeping() scenario {
 		},
 		end: func(w *world) {
 			w.wantFound("org_1/ord_1", "org_3/ord_3", "org_4/ord_4", "org_5/ord_5")
-			w.wantProgress(sweep.Progress{Tick: tick, Read: 5, Ended: true})
+			w.wantProgress(sweep.Progress{Tick: tick, Read: 6, Ended: true})
 			if ids, reasons := w.read(run0).refused(w.t); len(ids) != 1 || ids[0] != "ord_3" {
 				w.t.Errorf("settled rows %q with %q, want that of the host elsewhere", ids, reasons)
 			}

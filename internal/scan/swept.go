@@ -22,14 +22,14 @@ type swept struct{ states States }
 
 func (swept) ofSweep() bool { return true }
 
-// row returns the row of a verified domain, and of a pending one if the sweep is to prove
+// row returns the row of a verified domain, and of another one if the sweep is to prove
 // these or the domain has a state: a sweep may have set it to pending. A record outside
 // the specification may be verified unless it reads as pending.
 func (s swept) row(ctx context.Context, p sweep.Progress, organization string, l listed,
 	_ time.Time) (*ledger.FoundRow, error) {
 	d := l.Record
 	wanted := d.Status == apiclient.StatusVerified || l.Err != nil
-	if d.Status == apiclient.StatusPending {
+	if d.Status == apiclient.StatusPending || l.Err == nil && d.Status != apiclient.StatusVerified {
 		var err error
 		if wanted, err = s.wantsPending(ctx, p, d.ID); err != nil {
 			return nil, err

@@ -60,10 +60,11 @@ func completeBaseURL(text string) string {
 
 // readSecrets reads the credentials: a bearer token, or the secret or the key of a client.
 func (t *Settings) readSecrets(env func(string) string) (err error) {
-	if t.Secret, err = cli.FileOrEnv(env, t.ClientSecretFile, t.ClientSecretEnv, "client secret"); err != nil {
+	if t.Secret, err = cli.FileOrEnv(env, t.ClientSecretFile, t.ClientSecretEnv, "client secret",
+		apiclient.ParseSecret); err != nil {
 		return err
 	}
-	if t.Token, err = cli.FileOrEnv(env, t.TokenFile, t.TokenEnv, "token"); err != nil {
+	if t.Token, err = cli.FileOrEnv(env, t.TokenFile, t.TokenEnv, "token", apiclient.ParseToken); err != nil {
 		return err
 	}
 	method, err := apiclient.ParseAuthMethod(t.ClientAuth)

@@ -208,7 +208,7 @@ const (
 
 // readSecrets returns the endpoint's secrets, which blanks or line ends separate.
 func (e endpointEntry) readSecrets(getenv func(string) string) ([]apiclient.Secret, error) {
-	all, err := cli.FileOrEnv(getenv, e.SecretFile, e.SecretEnv, "secret")
+	all, err := cli.FileOrEnv(getenv, e.SecretFile, e.SecretEnv, "secret", apiclient.ParseText)
 	if err != nil {
 		return nil, err
 	}

@@ -93,6 +93,7 @@ func newTransport(c Config, e Endpoint) (*http.Transport, error) {
 	}
 	return &http.Transport{
 		Proxy:                  http.ProxyURL(through),
+		OnProxyConnectResponse: apiclient.ProxyConnected,
 		DialContext:            newDial(allowed),
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.RootCAs},
 		TLSHandshakeTimeout:    connectTimeout,

@@ -105,7 +105,7 @@ func (r *recheck) execute(ctx context.Context) (ledger.Result, error) {
 	if err := r.load(ctx); err != nil {
 		return ledger.Result{}, err
 	}
-	switch pending := r.record.Status == apiclient.StatusPending; {
+	switch pending := r.record.Status != apiclient.StatusVerified; {
 	case pending && !r.mayVerify():
 		return r.foreign(ctx)
 	case pending && r.row.Stage == ledger.StageReady:
@@ -188,6 +188,14 @@ func (r *recheck) read(ctx context.Context) error {
 // mayVerify reports whether a pending domain is verified if its token is there.
 func (r *recheck) mayVerify() bool { return r.record.Prove || r.state.IsPending() }
 
+// pending describes the status of a record that is not verified.
+func (r *recheck) pending() string {
+	if r.record.Status == apiclient.StatusPending {
+		return "pending"
+	}
+	return fmt.Sprintf("status %.64q, which counts as pending", string(r.record.Status))
+}
+
 // learn has the index of names store the record, with the result of a check; "": there was none.
 func (r *recheck) learn(state string) {
 	learn(r.x, r.row, Known{
@@ -210,7 +218,7 @@ func (r *recheck) foreign(ctx context.Context) (ledger.Result, error) {
 			s.Note(now, "pending", "someone else has set it to pending")
 		}
 	})
-	return unchanged("pending, but not set by orgops: left unchanged"), err
+	return unchanged(r.pending() + ", but not set by orgops: left unchanged"), err
 }
 
 // check checks the domain and stores the observation.
@@ -234,7 +242,7 @@ func (r *recheck) check(ctx context.Context) (ledger.Result, error) {
 	case v.State != dnscheck.Present:
 		described += ": " + v.Sentence()
 	}
-	if r.record.Status == apiclient.StatusPending {
+	if r.record.Status != apiclient.StatusVerified {
 		switch {
 		case !r.mayVerify(): // it was verified when it was scanned
 			return r.foreign(ctx)
@@ -243,7 +251,7 @@ func (r *recheck) check(ctx context.Context) (ledger.Result, error) {
 		case r.state.IsPending():
 			err = r.observe(ctx, v)
 		}
-		return unchanged("pending; " + described), err
+		return unchanged(r.pending() + "; " + described), err
 	}
 	if err := r.observe(ctx, v); err != nil {
 		return ledger.Result{}, err

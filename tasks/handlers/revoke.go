@@ -372,7 +372,7 @@ func (r *revocation) resume(ctx context.Context) (ledger.Result, error) {
 	switch {
 	case r.want.Undo && flag != nil && *flag && !r.isRecent():
 		return r.restored(ctx)
-	case !r.want.Undo && r.want.Set == sweep.SetPending && d.Status == apiclient.StatusPending,
+	case !r.want.Undo && r.want.Set == sweep.SetPending && d.Status != apiclient.StatusVerified,
 		!r.want.Undo && r.want.Set == sweep.Unroute && flag != nil && !*flag:
 		request := sweep.Revocation{Set: r.want.Set, Run: string(r.x.Run), At: r.intent.At, Since: r.intent.At, Flag: true,
 			Verdict: r.intent.Verdict}
