@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/activity"
+	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
@@ -23,7 +24,7 @@ import (
 
 // Estimate is the progress to expect of a run, and its obstacles.
 type Estimate struct {
-	Rate float64 // rows settled a second over the last two minutes; 0: none, or not known yet
+	Rate float64 // rows settled a second in the last minute; 0: none, or not known yet
 	// Left is how long the open rows take at that rate, without those that wait for DNS or for
 	// another attempt; 0: not known, no such rows, or the run is held.
 	Left  time.Duration
@@ -80,11 +81,16 @@ func leftText(left time.Duration) string {
 }
 
 const (
-	rateSpan    = 2 * time.Minute // over which the rate is measured
-	leastSpan   = 2 * time.Second // below which there is no rate
-	readEvery   = 2 * time.Second // between two reads of a tenant's budget, and of a run's notes
-	forgetAfter = 5 * time.Minute // without an estimate of the run
-	notesRead   = 1000            // from which the number of rows that wait for DNS is estimated
+	rateSpan    = 2 * time.Minute  // over which the rate is measured
+	burstSpan   = 5 * time.Second  // in which a rested tenant allows more than its rate
+	leastSpan   = 2 * time.Second  // below which there is no rate
+	readEvery   = 2 * time.Second  // between two reads of a tenant's budget, and of a run's notes
+	forgetAfter = 5 * time.Minute  // without an estimate of the run
+	shortPause  = 10 * time.Second // by the API, of which the rate is that of the past
+	fewRows     = 50               // of a run that takes no share worth counting
+	mostRivals  = 50               // of the newest
+	soon        = 5 * time.Second  // a row that is due by then does not wait
+	notesRead   = 1000             // from which the number of rows that wait for DNS is estimated
 )
 
 // Estimator estimates runs from the states that it is given over time. It is safe for
@@ -104,7 +110,8 @@ func NewEstimator(rdb redis.UniversalClient) *Estimator {
 
 // watched has the facts about a run that an estimate needs.
 type watched struct {
-	moves  []move
+	moves  []move    // since it was held last, or its rivals changed
+	rivals string    // see budget
 	dns    int64     // rows that wait for it
 	again  int64     // rows that wait for another attempt
 	why    string    // most of these wait
@@ -113,76 +120,136 @@ type watched struct {
 	usedAt time.Time // when it was last estimated
 }
 
-// move is the number of settled rows of a run at a time.
+// move is the state of a run at a time: how many rows are settled, and how many neither that nor wait.
 type move struct {
-	at      time.Time
-	settled int64
+	at            time.Time
+	settled, left int64
 }
 
-// budget is the state of a tenant's when it was read.
+// budget is the state of a tenant when it was read.
 type budget struct {
 	readAt    time.Time
 	known     bool // it could be read
 	obstacles []Obstacle
+	rivals    []rival // its open runs, which share the rate
+}
+
+// rival is a run that shares the rate of its tenant with others.
+type rival struct {
+	run   ledger.Incarnation
+	class dispatch.Class
+	left  int64 // rows that are not settled and do not wait
 }
 
 // Estimate records the present states of the runs, and returns an estimate of each. A value
 // that cannot be read stays as it was: following a run does not depend on it.
 func (e *Estimator) Estimate(ctx context.Context, now time.Time, all []ledger.Run) []Estimate {
-	runs, tenants := e.record(now, all)
+	runs, tenants := e.known(now, all)
 	e.read(ctx, now, all, runs, tenants)
 	estimates := make([]Estimate, len(all))
 	for i, r := range all {
 		if r.Ended() {
 			continue
 		}
-		w := runs[r.Incarnation]
+		w, of := runs[r.Incarnation], tenants[r.Tenant]
 		open := r.Total() - r.Settled()
 		if r.Sealed() {
 			w.dns = min(w.dns, open)
 		}
-		one := Estimate{
-			Rate: w.rate(now), DNS: w.dns, Until: r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp)),
-			Again: w.again, Why: w.why, Held: held(r, tenants[r.Tenant], w.paused),
-		}
-		if moving := open - w.dns - w.again; len(one.Held) == 0 && one.Rate > 0 && moving > 0 {
+		left := max(open-w.dns-w.again, 0)
+		one := Estimate{DNS: w.dns, Until: r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp)),
+			Again: w.again, Why: w.why, Held: held(r, of, w.paused)}
+		w = e.record(now, r, of, left)
+		rate, leaves := w.rate(now)
+		one.Rate = rate
+		if ahead := of.ahead(r, left); len(one.Held) == 0 && leaves > 0 && left > 0 {
 			const most = 100 * 365 * 24 * 60 * 60 // seconds that a duration can have
-			one.Left = time.Duration(min(float64(moving)/one.Rate, most) * float64(time.Second))
+			one.Left = time.Duration(min(ahead/leaves, most) * float64(time.Second))
 		}
 		estimates[i] = one
 	}
 	return estimates
 }
 
-// record records the numbers of settled rows, and returns what is known of the runs and of
-// their tenants.
-func (e *Estimator) record(now time.Time, all []ledger.Run) (map[ledger.Incarnation]watched, map[ledger.Tenant]budget) {
+// known returns the facts about the runs and their tenants, and forgets those of others.
+func (e *Estimator) known(now time.Time, all []ledger.Run) (map[ledger.Incarnation]watched, map[ledger.Tenant]budget) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	maps.DeleteFunc(e.runs, func(_ ledger.Incarnation, w watched) bool { return now.Sub(w.usedAt) > forgetAfter })
 	runs, tenants := map[ledger.Incarnation]watched{}, map[ledger.Tenant]budget{}
 	for _, r := range all {
-		w := e.runs[r.Incarnation]
-		w.usedAt = now
-		if n := len(w.moves); n == 0 || now.Sub(w.moves[n-1].at) >= time.Second {
-			w.moves = append(slices.Clip(w.moves), move{now, r.Settled()})
-		}
-		for len(w.moves) > 1 && now.Sub(w.moves[1].at) >= rateSpan {
-			w.moves = w.moves[1:]
-		}
-		e.runs[r.Incarnation], runs[r.Incarnation] = w, w
-		tenants[r.Tenant] = e.tenants[r.Tenant]
+		runs[r.Incarnation], tenants[r.Tenant] = e.runs[r.Incarnation], e.tenants[r.Tenant]
 	}
 	return runs, tenants
 }
 
-// rate returns how many rows were settled a second, 0 if that is not known yet.
-func (w watched) rate(now time.Time) float64 {
-	first, last := w.moves[0], w.moves[len(w.moves)-1]
-	if now.Sub(first.at) < leastSpan {
-		return 0
+// record records the present state of a run. The rate is measured anew after the run was held, apart
+// from short pauses, and when its rivals change.
+func (e *Estimator) record(now time.Time, r ledger.Run, of budget, left int64) watched {
+	rivals := ""
+	for _, other := range of.rivals {
+		if other.run != r.Incarnation {
+			rivals += string(other.run)
+		}
 	}
-	return max(float64(last.settled-first.settled), 0) / now.Sub(first.at).Seconds()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	w := e.runs[r.Incarnation]
+	if w.usedAt = now; w.rivals != rivals || of.holds(now, r, len(w.moves) < 2) {
+		w.rivals, w.moves = rivals, nil
+	}
+	if n := len(w.moves); n == 0 || now.Sub(w.moves[n-1].at) >= time.Second {
+		w.moves = append(slices.Clip(w.moves), move{now, r.Settled(), left})
+	}
+	for len(w.moves) > 1 && now.Sub(w.moves[1].at) >= rateSpan {
+		w.moves = w.moves[1:]
+	}
+	e.runs[r.Incarnation] = w
+	return w
+}
+
+// rate returns how many rows were settled a second, and how many fewer are left that do not wait; 0
+// if that is not known yet. The burst at the beginning is left out.
+func (w watched) rate(now time.Time) (settled, leave float64) {
+	first, last := w.moves[0], w.moves[len(w.moves)-1]
+	begin := first.at.Add(min(now.Sub(first.at)/2, burstSpan))
+	for _, m := range w.moves {
+		if !m.at.After(begin) {
+			first = m
+		}
+	}
+	if now.Sub(first.at) < leastSpan {
+		return 0, 0
+	}
+	span := now.Sub(first.at).Seconds()
+	return max(float64(last.settled-first.settled), 0) / span, max(float64(first.left-last.left), 0) / span
+}
+
+// holds reports whether no row of the run is executed, for longer than a short pause, or is still held.
+func (b budget) holds(now time.Time, r ledger.Run, held bool) bool {
+	return Stopped(r) != "" || slices.ContainsFunc(b.obstacles, func(o Obstacle) bool {
+		return o.Concerns(r) && (held || o.until.IsZero() || o.until.Sub(now) > shortPause)
+	})
+}
+
+// ahead returns how many of its rows a run could execute at its present rate until its last one: its
+// tenant's runs of the same class take equal shares, and later classes a ninth ([dispatch.Plan]).
+func (b budget) ahead(r ledger.Run, left int64) float64 {
+	class, before, beside, sharing := dispatch.ClassOf(r), int64(0), left, 1
+	for _, other := range b.rivals {
+		switch {
+		case other.run == r.Incarnation:
+		case other.class < class:
+			before += other.left
+		case other.class == class:
+			beside += min(other.left, left)
+			sharing++
+		}
+	}
+	if before > 0 {
+		return float64(before+beside) / float64(9*sharing)
+	}
+	return float64(beside) / float64(sharing)
 }
 
 // read reads what changes slowly and was not just read, and keeps it for others.
@@ -229,18 +296,25 @@ func (e *Estimator) read(
 		tenants[name], e.tenants[name] = one, one
 	}
 	for i, r := range open {
-		w := known[r.Incarnation]
+		w := e.runs[r.Incarnation] // others may have added moves
 		w.dns, w.again, w.why, w.paused, w.readAt = notes[i].dns, notes[i].again, notes[i].why, notes[i].paused, now
-		known[r.Incarnation] = w
-		w.moves = e.runs[r.Incarnation].moves // others may have added to them
-		e.runs[r.Incarnation] = w
+		known[r.Incarnation], e.runs[r.Incarnation] = w, w
 	}
 }
 
 func readBudget(ctx context.Context, rdb redis.UniversalClient, name ledger.Tenant, fleet Fleet) budget {
 	state, noState := pace.New(pace.Config{Redis: rdb, Tenant: string(name)}).State(ctx)
 	obstacles, err := ReadObstacles(ctx, rdb, name, fleet, state)
-	return budget{known: err == nil && noState == nil, obstacles: obstacles}
+	b, l := budget{known: err == nil && noState == nil, obstacles: obstacles}, ledger.New(rdb)
+	open, _, _ := l.Page(ctx, ledger.Query{Tenant: func(t ledger.Tenant) bool { return t == name }, Open: true,
+		Match: func(r ledger.Run) bool { return r.Sealed() && Stopped(r) == "" }, Limit: mostRivals})
+	for _, r := range open {
+		waiting, _ := l.Waiting(ctx, r)
+		if left := r.Total() - r.Settled() - waiting; left > fewRows {
+			b.rivals = append(b.rivals, rival{r.Incarnation, dispatch.ClassOf(r), left})
+		}
+	}
+	return b
 }
 
 // waitsOf reads how many rows wait for DNS or for another attempt. If that fails they stay
@@ -252,9 +326,11 @@ func waitsOf(ctx context.Context, l *ledger.Ledger, run ledger.Run, was watched)
 	}
 	reasons := map[string]int{}
 	for _, row := range notes {
-		if strings.HasPrefix(row.Reason, string(engine.NotYetFound)+":") {
+		outcome, why, _ := strings.Cut(row.Reason, ": ")
+		switch {
+		case outcome == string(engine.NotYetFound):
 			w.dns++
-		} else if why, ok := strings.CutPrefix(row.Reason, string(engine.Transient)+": "); ok {
+		case outcome == string(engine.Transient), time.Until(row.Next) > soon:
 			why = common(why)
 			reasons[why]++
 			if w.again++; reasons[why] > reasons[w.why] {
