@@ -35,12 +35,12 @@ var estimates = []struct {
 	waits          bool       // some tokens appear later
 	before, during func(e estimated)
 }{
-	{name: "templates", kind: handlers.Create, rows: 800},
-	{name: "updates, no limit", kind: handlers.Update, rows: 10_000, limit: pace.Limit{Burst: 1e9}},
-	{name: "verify", kind: handlers.Verify, rows: 600},
-	{name: "verify, no limit", kind: handlers.Verify, rows: 6000, limit: pace.Limit{Burst: 1e9}},
-	{name: "verify, tokens appear later", kind: handlers.Verify, rows: 600, waits: true},
-	{name: "removals of 20 clients each", kind: handlers.Remove, rows: 16_000},
+	{name: "templates", kind: handlers.Create, rows: 1600},
+	{name: "updates, no limit", kind: handlers.Update, rows: 20_000, limit: pace.Limit{Burst: 1e9}},
+	{name: "verify", kind: handlers.Verify, rows: 900},
+	{name: "verify, no limit", kind: handlers.Verify, rows: 10_000, limit: pace.Limit{Burst: 1e9}},
+	{name: "verify, tokens appear later", kind: handlers.Verify, rows: 900, waits: true},
+	{name: "removals of 20 clients each", kind: handlers.Remove, rows: 30_000},
 	{name: "an equal run in front", kind: handlers.Update, rows: 900, before: func(e estimated) {
 		e.add("front", handlers.Update, 600, false)
 	}},
@@ -49,7 +49,7 @@ var estimates = []struct {
 		e.add("small-a", handlers.Update, 200, false)
 		e.add("small-b", handlers.Verify, 100, false)
 	}},
-	{name: "single rows come", kind: handlers.Update, rows: 900, during: func(e estimated) {
+	{name: "single rows come", kind: handlers.Update, rows: 1600, during: func(e estimated) {
 		var singles []*fleetRun
 		for i := range 100 {
 			r := e.newRun(e.tn, fmt.Sprintf("single-%d", i), handlers.Update)
@@ -58,7 +58,7 @@ var estimates = []struct {
 		}
 		e.submitSingles(singles)
 	}},
-	{name: "paused for a minute", kind: handlers.Update, rows: 900, during: func(e estimated) {
+	{name: "paused for a minute", kind: handlers.Update, rows: 1600, during: func(e estimated) {
 		e.hold(20, 60, func() error { return e.ledger.Pause(e.t.Context(), e.tn.name, "t000-run") },
 			func() error { return e.ledger.Resume(e.t.Context(), e.tn.name, "t000-run") })
 	}},
@@ -71,18 +71,18 @@ var estimates = []struct {
 			return err
 		})
 	}},
-	{name: "blocked for a while", kind: handlers.Create, rows: 900, during: func(e estimated) {
+	{name: "blocked for a while", kind: handlers.Create, rows: 1600, during: func(e estimated) {
 		e.hold(20, 0, func() error { return e.budget.Block(e.t.Context(), apiclient.OpCreateTemplate, "403") },
 			func() error { return nil }) // until a test request succeeds
 	}},
-	{name: "paused by a 429", kind: handlers.Update, rows: 900, during: func(e estimated) {
+	{name: "paused by a 429", kind: handlers.Update, rows: 1600, during: func(e estimated) {
 		e.hold(20, 60, func() error {
 			e.budget.Answered(e.t.Context(), apiclient.OpUpdateDiscoveryDomain, http.StatusTooManyRequests,
 				http.Header{"Retry-After": {"60"}})
 			return nil
 		}, func() error { return nil })
 	}},
-	{name: "no worker for two minutes", kind: handlers.Verify, rows: 600, during: func(e estimated) {
+	{name: "no worker for two minutes", kind: handlers.Verify, rows: 900, during: func(e estimated) {
 		e.hold(20, 120, func() error {
 			e.worker.leave()
 			return nil
