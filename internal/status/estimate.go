@@ -54,7 +54,7 @@ func (e Estimate) Figures() string {
 func (e Estimate) Waits() string {
 	parts := slices.Clip(e.Held)
 	if e.DNS > 0 {
-		parts = append(parts, fmt.Sprintf("%s for DNS, until %s at most", wait(e.DNS), clock(e.Until)))
+		parts = append(parts, fmt.Sprintf("%s for DNS, until %s at most", wait(e.DNS), Stamp(e.Until)))
 	}
 	if e.Again > 0 {
 		parts = append(parts, fmt.Sprintf("%s for another attempt: %s", wait(e.Again), reason(e.Why)))
