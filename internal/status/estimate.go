@@ -84,7 +84,6 @@ const (
 	rateSpan    = 2 * time.Minute  // over which the rate is measured
 	burstSpan   = 5 * time.Second  // in which a rested tenant allows more than its rate
 	leastSpan   = 2 * time.Second  // below which there is no rate
-	readEvery   = 2 * time.Second  // between two reads of a tenant's budget, and of a run's notes
 	forgetAfter = 5 * time.Minute  // without an estimate of the run
 	shortPause  = 10 * time.Second // by the API, of which the rate is that of the past
 	fewRows     = 50               // of a run that takes no share worth counting
@@ -96,28 +95,28 @@ const (
 // Estimator estimates runs from the states that it is given over time. It is safe for
 // concurrent use.
 type Estimator struct {
-	rdb redis.UniversalClient
-
-	mu      sync.Mutex // never held while Redis is read
-	runs    map[ledger.Incarnation]watched
-	tenants map[ledger.Tenant]budget
+	rdb  redis.UniversalClient
+	mu   sync.Mutex // never held while Redis is read
+	runs map[ledger.Incarnation]watched
 }
 
 // NewEstimator returns an Estimator that knows no run yet.
 func NewEstimator(rdb redis.UniversalClient) *Estimator {
-	return &Estimator{rdb: rdb, runs: map[ledger.Incarnation]watched{}, tenants: map[ledger.Tenant]budget{}}
+	return &Estimator{rdb: rdb, runs: map[ledger.Incarnation]watched{}}
 }
 
 // watched has the facts about a run that an estimate needs.
 type watched struct {
-	moves  []move    // since it was held last, or its rivals changed
-	rivals string    // see budget
-	dns    int64     // rows that wait for it
-	again  int64     // rows that wait for another attempt
-	why    string    // most of these wait
-	paused string    // by whom and when it was paused
-	readAt time.Time // when its notes were read
-	usedAt time.Time // when it was last estimated
+	waits
+	moves  []move // since it was held last, or its rivals changed
+	rivals string // see budget
+	usedAt time.Time
+}
+
+// waits are the rows of a run that wait.
+type waits struct {
+	dns, again int64  // for it, and for another attempt
+	why        string // most of the latter wait
 }
 
 // move is the state of a run at a time: how many rows are settled, and how many neither that nor wait.
@@ -126,10 +125,8 @@ type move struct {
 	settled, left int64
 }
 
-// budget is the state of a tenant when it was read.
+// budget is the state of a tenant; empty: it could not be read.
 type budget struct {
-	readAt    time.Time
-	known     bool // it could be read
 	obstacles []Obstacle
 	rivals    []rival // its open runs, which share the rate
 }
@@ -141,51 +138,66 @@ type rival struct {
 	left  int64 // rows that are not settled and do not wait
 }
 
-// Estimate records the present states of the runs, and returns an estimate of each. A value
-// that cannot be read stays as it was: following a run does not depend on it.
+// Estimate records the present states of the runs, and returns an estimate of each. Following a run
+// does not depend on values that cannot be read.
 func (e *Estimator) Estimate(ctx context.Context, now time.Time, all []ledger.Run) []Estimate {
-	runs, tenants := e.known(now, all)
-	e.read(ctx, now, all, runs, tenants)
-	estimates := make([]Estimate, len(all))
-	for i, r := range all {
-		if r.Ended() {
-			continue
+	budgets, estimates := e.budgets(ctx, all), make([]Estimate, len(all))
+	_ = redisconn.Batch(ctx, e.rdb, len(all), func(i int, rdb redis.UniversalClient) error {
+		if !all[i].Ended() {
+			estimates[i] = e.estimate(ctx, rdb, now, all[i], budgets[all[i].Tenant])
 		}
-		w, of := runs[r.Incarnation], tenants[r.Tenant]
-		open := r.Total() - r.Settled()
-		if r.Sealed() {
-			w.dns = min(w.dns, open)
-		}
-		left := max(open-w.dns-w.again, 0)
-		one := Estimate{DNS: w.dns, Until: r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp)),
-			Again: w.again, Why: w.why, Held: held(r, of, w.paused)}
-		w = e.record(now, r, of, left)
-		rate, leaves := w.rate(now)
-		one.Rate = rate
-		if ahead := of.ahead(r, left); len(one.Held) == 0 && leaves > 0 && left > 0 {
-			const most = 100 * 365 * 24 * 60 * 60 // seconds that a duration can have
-			one.Left = time.Duration(min(ahead/leaves, most) * float64(time.Second))
-		}
-		estimates[i] = one
-	}
+		return nil
+	})
 	return estimates
 }
 
-// known returns the facts about the runs and their tenants, and forgets those of others.
-func (e *Estimator) known(now time.Time, all []ledger.Run) (map[ledger.Incarnation]watched, map[ledger.Tenant]budget) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	maps.DeleteFunc(e.runs, func(_ ledger.Incarnation, w watched) bool { return now.Sub(w.usedAt) > forgetAfter })
-	runs, tenants := map[ledger.Incarnation]watched{}, map[ledger.Tenant]budget{}
+// budgets reads the budgets of the tenants of open runs.
+func (e *Estimator) budgets(ctx context.Context, all []ledger.Run) map[ledger.Tenant]budget {
+	budgets := map[ledger.Tenant]budget{}
 	for _, r := range all {
-		runs[r.Incarnation], tenants[r.Tenant] = e.runs[r.Incarnation], e.tenants[r.Tenant]
+		if !r.Ended() {
+			budgets[r.Tenant] = budget{}
+		}
 	}
-	return runs, tenants
+	names := slices.Collect(maps.Keys(budgets))
+	states := make([]budget, len(names))
+	var fleet Fleet // unknown if it cannot be read
+	if len(names) > 0 {
+		fleet, _ = ReadFleet(ctx, ledger.New(e.rdb))
+	}
+	_ = redisconn.Batch(ctx, e.rdb, len(names), func(i int, rdb redis.UniversalClient) error {
+		states[i] = readBudget(ctx, rdb, names[i], fleet)
+		return nil
+	})
+	for i, name := range names {
+		budgets[name] = states[i]
+	}
+	return budgets
+}
+
+func (e *Estimator) estimate(ctx context.Context, rdb redis.UniversalClient, now time.Time, r ledger.Run,
+	of budget) Estimate {
+	waits, failed := waitsOf(ctx, ledger.New(rdb), r)
+	paused := ""
+	if r.Paused {
+		entries, _, _ := activity.Page(ctx, rdb, activity.Query{Tenants: []string{string(r.Tenant)}, Run: string(r.ID),
+			Action: activity.Paused, Since: r.CreatedAt, Limit: 1})
+		paused = pausedBy(r, entries)
+	}
+	w := e.record(now, r, of, waits, failed)
+	rate, leaves := w.rate(now)
+	one := Estimate{Rate: rate, DNS: w.dns, Until: r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp)),
+		Again: w.again, Why: w.why, Held: held(r, of, paused)}
+	if left := w.moves[len(w.moves)-1].left; len(one.Held) == 0 && leaves > 0 && left > 0 {
+		const most = 100 * 365 * 24 * 60 * 60 // seconds that a duration can have
+		one.Left = time.Duration(min(of.ahead(r, left)/leaves, most) * float64(time.Second))
+	}
+	return one
 }
 
 // record records the present state of a run. The rate is measured anew after the run was held, apart
 // from short pauses, and when its rivals change.
-func (e *Estimator) record(now time.Time, r ledger.Run, of budget, left int64) watched {
+func (e *Estimator) record(now time.Time, r ledger.Run, of budget, read waits, failed error) watched {
 	rivals := ""
 	for _, other := range of.rivals {
 		if other.run != r.Incarnation {
@@ -194,12 +206,19 @@ func (e *Estimator) record(now time.Time, r ledger.Run, of budget, left int64) w
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	w := e.runs[r.Incarnation]
+	maps.DeleteFunc(e.runs, func(_ ledger.Incarnation, w watched) bool { return now.Sub(w.usedAt) > forgetAfter })
+	w, open := e.runs[r.Incarnation], r.Total()-r.Settled()
+	if failed == nil {
+		w.waits = read
+	}
+	if r.Sealed() {
+		w.dns = min(w.dns, open)
+	}
 	if w.usedAt = now; w.rivals != rivals || of.holds(now, r, len(w.moves) < 2) {
 		w.rivals, w.moves = rivals, nil
 	}
 	if n := len(w.moves); n == 0 || now.Sub(w.moves[n-1].at) >= time.Second {
-		w.moves = append(slices.Clip(w.moves), move{now, r.Settled(), left})
+		w.moves = append(slices.Clip(w.moves), move{now, r.Settled(), max(open-w.dns-w.again, 0)})
 	}
 	for len(w.moves) > 1 && now.Sub(w.moves[1].at) >= rateSpan {
 		w.moves = w.moves[1:]
@@ -252,60 +271,13 @@ func (b budget) ahead(r ledger.Run, left int64) float64 {
 	return float64(beside) / float64(sharing)
 }
 
-// read reads what changes slowly and was not just read, and keeps it for others.
-func (e *Estimator) read(
-	ctx context.Context, now time.Time, all []ledger.Run, known map[ledger.Incarnation]watched,
-	tenants map[ledger.Tenant]budget,
-) {
-	var names []ledger.Tenant
-	var open []ledger.Run
-	for _, r := range all {
-		if !r.Ended() && now.Sub(tenants[r.Tenant].readAt) >= readEvery && !slices.Contains(names, r.Tenant) {
-			names = append(names, r.Tenant)
-		}
-		if !r.Ended() && now.Sub(known[r.Incarnation].readAt) >= readEvery {
-			open = append(open, r)
-		}
-	}
-	states, notes := make([]budget, len(names)), make([]watched, len(open))
-	var fleet Fleet // unknown if it cannot be read
-	if len(names) > 0 {
-		fleet, _ = ReadFleet(ctx, ledger.New(e.rdb))
-	}
-	_ = redisconn.Batch(ctx, e.rdb, len(names), func(i int, rdb redis.UniversalClient) error {
-		states[i] = readBudget(ctx, rdb, names[i], fleet)
-		return nil
-	})
-	_ = redisconn.Batch(ctx, e.rdb, len(open), func(i int, rdb redis.UniversalClient) error {
-		notes[i] = waitsOf(ctx, ledger.New(rdb), open[i], known[open[i].Incarnation])
-		if r := open[i]; r.Paused {
-			entries, _, _ := activity.Page(ctx, rdb, activity.Query{Tenants: []string{string(r.Tenant)}, Run: string(r.ID),
-				Action: activity.Paused, Since: r.CreatedAt, Limit: 1})
-			notes[i].paused = pausedBy(r, entries)
-		}
-		return nil
-	})
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for i, name := range names {
-		if states[i].known {
-			tenants[name] = states[i]
-		}
-		one := tenants[name]
-		one.readAt = now
-		tenants[name], e.tenants[name] = one, one
-	}
-	for i, r := range open {
-		w := e.runs[r.Incarnation] // others may have added moves
-		w.dns, w.again, w.why, w.paused, w.readAt = notes[i].dns, notes[i].again, notes[i].why, notes[i].paused, now
-		known[r.Incarnation], e.runs[r.Incarnation] = w, w
-	}
-}
-
 func readBudget(ctx context.Context, rdb redis.UniversalClient, name ledger.Tenant, fleet Fleet) budget {
 	state, noState := pace.New(pace.Config{Redis: rdb, Tenant: string(name)}).State(ctx)
 	obstacles, err := ReadObstacles(ctx, rdb, name, fleet, state)
-	b, l := budget{known: err == nil && noState == nil, obstacles: obstacles}, ledger.New(rdb)
+	if err != nil || noState != nil {
+		return budget{}
+	}
+	b, l := budget{obstacles: obstacles}, ledger.New(rdb)
 	open, _, _ := l.Page(ctx, ledger.Query{Tenant: func(t ledger.Tenant) bool { return t == name }, Open: true,
 		Match: func(r ledger.Run) bool { return r.Sealed() && Stopped(r) == "" }, Limit: mostRivals})
 	for _, r := range open {
@@ -317,13 +289,9 @@ func readBudget(ctx context.Context, rdb redis.UniversalClient, name ledger.Tena
 	return b
 }
 
-// waitsOf reads how many rows wait for DNS or for another attempt. If that fails they stay
-// as they were.
-func waitsOf(ctx context.Context, l *ledger.Ledger, run ledger.Run, was watched) (w watched) {
+// waitsOf reads how many rows wait for DNS or for another attempt.
+func waitsOf(ctx context.Context, l *ledger.Ledger, run ledger.Run) (w waits, err error) {
 	notes, noted, err := readNotes(ctx, l, run, notesRead)
-	if err != nil {
-		return was
-	}
 	reasons := map[string]int{}
 	for _, row := range notes {
 		outcome, why, _ := strings.Cut(row.Reason, ": ")
@@ -340,7 +308,7 @@ func waitsOf(ctx context.Context, l *ledger.Ledger, run ledger.Run, was watched)
 	}
 	scale := float64(noted) / float64(max(len(notes), 1))
 	w.dns, w.again = int64(float64(w.dns)*scale), int64(float64(w.again)*scale)
-	return w
+	return w, err
 }
 
 // pausedBy returns the user and the time of the run's pause, by its activity; "": it is not paused,

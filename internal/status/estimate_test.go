@@ -114,7 +114,7 @@ func (f *followed) note(reason string, n int) {
 // until is when the rows of run "a" are given up, as Waits has it.
 func (f *followed) until() string {
 	f.t.Helper()
-	return f.get("a").CreatedAt.Add(50 * time.Hour).UTC().Format("2006-01-02 15:04 UTC")
+	return status.Stamp(f.get("a").CreatedAt.Add(50 * time.Hour))
 }
 
 var announced = tenants.Announced{Tenant: "default", Rate: "10/s", Burst: 1}
@@ -268,7 +268,7 @@ func TestHeld(t *testing.T) {
 			UpdatedAt: time.Date(2026, 11, 2, 3, 4, 5, 0, time.UTC)}, func(f *followed, _ *pace.Limiter) {
 			f.worker = nil
 			f.note("not_yet: there is none", 2)
-		}, "no worker of tenant default runs; the last one was seen at 2026-11-02 03:04 UTC; start a worker that serves it; " +
+		}, "no worker of tenant default runs; the last one was seen at 2026-11-02T03:04:05Z; start a worker that serves it; " +
 			"rows wait until then; 2 wait for DNS, until UNTIL at most"},
 		{"DNS", announced, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 12) },
 			"12 wait for DNS, until UNTIL at most"},
