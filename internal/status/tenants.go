@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -53,6 +54,10 @@ func (t Tenant) Warnings() (all []Warning) {
 	if s := t.Sweep; s != nil && s.Unknown > 0 {
 		all = append(all, Warning{false, fmt.Sprintf("the sweep of %s got no clear answer for %s", Stamp(s.Tick),
 			count(s.Unknown, "domain")), "the next sweep checks them again", ledger.RunID(s.Run)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Failing)) {
+		all = append(all, Warning{false, fmt.Sprintf("webhook endpoint %s fails: %s", Shown(name), reason(t.Failing[name])),
+			"fix the receiver; its events wait, and are sent again for three days", ""})
 	}
 	if t.GivenUp > 0 {
 		all = append(all, Warning{false, count(t.GivenUp, "webhook event") + " given up",
