@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -24,7 +23,7 @@ import (
 
 // Estimate is the progress to expect of a run, and its obstacles.
 type Estimate struct {
-	Rate float64 // rows settled a second in the last minute; 0: none, or not known yet
+	Rate float64 // rows settled or put off a second in the last two minutes; 0: none, or not known yet
 	// Left is how long the open rows take at that rate, without those that wait for DNS or for
 	// another attempt; 0: not known, no such rows, or the run is held.
 	Left  time.Duration
@@ -44,7 +43,7 @@ func (e Estimate) Figures() string {
 		parts = append(parts, fmt.Sprintf("%.1f rows/s", e.Rate))
 	}
 	if e.Left > 0 {
-		parts = append(parts, "about "+leftText(e.Left)+" left")
+		parts = append(parts, "about "+Span(max(e.Left, time.Second))+" left")
 	}
 	return strings.Join(parts, ", ")
 }
@@ -67,17 +66,6 @@ func wait(rows int64) string {
 		return "1 waits"
 	}
 	return fmt.Sprint(rows, " wait")
-}
-
-// leftText rounds an estimated time.
-func leftText(left time.Duration) string {
-	switch {
-	case left >= 48*time.Hour:
-		return fmt.Sprintf("%d days", int(math.Round(left.Hours()/24)))
-	case left >= time.Hour:
-		return strings.TrimSuffix(left.Round(time.Minute).String(), "0s")
-	}
-	return max(left, time.Second).Round(time.Second).String()
 }
 
 const (
@@ -119,10 +107,10 @@ type waits struct {
 	why        string // most of the latter wait
 }
 
-// move is the state of a run at a time: how many rows are settled, and how many neither that nor wait.
+// move is how many rows of a run were settled or waited at a time.
 type move struct {
-	at            time.Time
-	settled, left int64
+	at   time.Time
+	done int64
 }
 
 // budget is the state of a tenant; empty: it could not be read.
@@ -185,12 +173,10 @@ func (e *Estimator) estimate(ctx context.Context, rdb redis.UniversalClient, now
 		paused = pausedBy(r, entries)
 	}
 	w := e.record(now, r, of, waits, failed)
-	rate, leaves := w.rate(now)
-	one := Estimate{Rate: rate, DNS: w.dns, Until: r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp)),
+	one := Estimate{Rate: w.rate(now), DNS: w.dns, Until: r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp)),
 		Again: w.again, Why: w.why, Held: held(r, of, paused)}
-	if left := w.moves[len(w.moves)-1].left; len(one.Held) == 0 && leaves > 0 && left > 0 {
-		const most = 100 * 365 * 24 * 60 * 60 // seconds that a duration can have
-		one.Left = time.Duration(min(of.ahead(r, left)/leaves, most) * float64(time.Second))
+	if left := r.Total() - r.Settled() - w.dns - w.again; len(one.Held) == 0 && one.Rate > 0 && left > 0 {
+		one.Left = time.Duration(of.ahead(r, left) / one.Rate * float64(time.Second))
 	}
 	return one
 }
@@ -207,18 +193,18 @@ func (e *Estimator) record(now time.Time, r ledger.Run, of budget, read waits, f
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	maps.DeleteFunc(e.runs, func(_ ledger.Incarnation, w watched) bool { return now.Sub(w.usedAt) > forgetAfter })
-	w, open := e.runs[r.Incarnation], r.Total()-r.Settled()
+	w := e.runs[r.Incarnation]
 	if failed == nil {
 		w.waits = read
 	}
 	if r.Sealed() {
-		w.dns = min(w.dns, open)
+		w.dns = min(w.dns, r.Total()-r.Settled())
 	}
 	if w.usedAt = now; w.rivals != rivals || of.holds(now, r, len(w.moves) < 2) {
 		w.rivals, w.moves = rivals, nil
 	}
 	if n := len(w.moves); n == 0 || now.Sub(w.moves[n-1].at) >= time.Second {
-		w.moves = append(slices.Clip(w.moves), move{now, r.Settled(), max(open-w.dns-w.again, 0)})
+		w.moves = append(slices.Clip(w.moves), move{now, r.Settled() + w.dns + w.again})
 	}
 	for len(w.moves) > 1 && now.Sub(w.moves[1].at) >= rateSpan {
 		w.moves = w.moves[1:]
@@ -227,9 +213,9 @@ func (e *Estimator) record(now time.Time, r ledger.Run, of budget, read waits, f
 	return w
 }
 
-// rate returns how many rows were settled a second, and how many fewer are left that do not wait; 0
-// if that is not known yet. The burst at the beginning is left out.
-func (w watched) rate(now time.Time) (settled, leave float64) {
+// rate returns how many rows were settled or put off a second; 0 if that is not known yet. The burst
+// at the beginning is left out.
+func (w watched) rate(now time.Time) float64 {
 	first, last := w.moves[0], w.moves[len(w.moves)-1]
 	begin := first.at.Add(min(now.Sub(first.at)/2, burstSpan))
 	for _, m := range w.moves {
@@ -238,10 +224,9 @@ func (w watched) rate(now time.Time) (settled, leave float64) {
 		}
 	}
 	if now.Sub(first.at) < leastSpan {
-		return 0, 0
+		return 0
 	}
-	span := now.Sub(first.at).Seconds()
-	return max(float64(last.settled-first.settled), 0) / span, max(float64(first.left-last.left), 0) / span
+	return max(float64(last.done-first.done), 0) / now.Sub(first.at).Seconds()
 }
 
 // holds reports whether no row of the run is executed, for longer than a short pause, or is still held.

@@ -137,9 +137,9 @@ func TestLeft(t *testing.T) {
 		{"a part of it waits", announced, func(f *followed) {
 			f.note("not_yet: There is no TXT record at x.example.", 10)
 			f.note("transient: no answer", 10)
-		}, "4.0 rows/s, about 3s left"},
+		}, "6.0 rows/s, about 3s left"},
 		{"all of it waits for another attempt", announced,
-			func(f *followed) { f.note("transient: no answer", 40) }, "4.0 rows/s"},
+			func(f *followed) { f.note("transient: no answer", 40) }, "8.0 rows/s"},
 		{"it is paused", announced, func(f *followed) {
 			if err := ledgertest.Control(f.t.Context(), f.ledger, (*ledger.Ledger).Pause, "a"); err != nil {
 				f.t.Fatal(err)

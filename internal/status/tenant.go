@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -65,11 +66,16 @@ func ReadDetails(ctx context.Context, rdb redis.UniversalClient, name string, fl
 	return t, errors.Join(err, obstaclesErr, notCounted)
 }
 
-// Tenants returns the names of the tenants that have, or had, a run.
-func Tenants(ctx context.Context, l *ledger.Ledger) (names []string, err error) {
+// Tenants returns the names of the tenants that have, or had, a run, and of those of the sessions, in
+// order.
+func Tenants(ctx context.Context, l *ledger.Ledger, sessions ...ledger.Session) (names []string, err error) {
 	all, err := l.Tenants(ctx)
+	for _, s := range sessions {
+		all = append(all, s.Tenants...)
+	}
 	for _, t := range all {
 		names = append(names, string(t))
 	}
-	return names, err
+	slices.Sort(names)
+	return slices.Compact(names), err
 }

@@ -56,7 +56,7 @@ func (t Tenant) Warnings() (all []Warning) {
 			count(s.Unknown, "domain")), "the next sweep checks them again", ledger.RunID(s.Run)})
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Failing)) {
-		all = append(all, Warning{false, fmt.Sprintf("webhook endpoint %s fails: %s", Shown(name), reason(t.Failing[name])),
+		all = append(all, Warning{false, "webhooks fail: " + reason(t.Failing[name]),
 			"fix the receiver; its events wait, and are sent again for three days", ""})
 	}
 	if t.GivenUp > 0 {
