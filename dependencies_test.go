@@ -41,7 +41,7 @@ var rooms = map[string]room{
 	},
 	"internal/activity":   {250, "redisconn untrusted"},
 	"internal/customer":   {610, "dnscheck cli ledger status untrusted web"},
-	"internal/deliveries": {1075, "events untrusted"},
+	"internal/deliveries": {1085, "events untrusted"},
 	"internal/dispatch":   {1950, "engine ledger pace workers"},
 	"internal/engine":     {1760, "apiclient dnscheck ledger"},
 	"internal/events":     {200, "untrusted"},
@@ -68,7 +68,7 @@ var rooms = map[string]room{
 	"internal/simulation": {50, ""},
 	"internal/spelling":   {100, ""},
 	"internal/status": {
-		3725,
+		3785,
 		"dnscheck activity cli deliveries dispatch engine intake ledger pace provider redisconn sweep sweep/schedule tenant untrusted tasks tasks/handlers",
 	},
 	"internal/sweep":          {1450, "dnscheck events untrusted"},

@@ -141,18 +141,17 @@ func (e *Estimator) Estimate(ctx context.Context, now time.Time, all []ledger.Ru
 
 // budgets reads the budgets of the tenants of open runs.
 func (e *Estimator) budgets(ctx context.Context, all []ledger.Run) map[ledger.Tenant]budget {
-	budgets := map[ledger.Tenant]budget{}
+	budgets, names := map[ledger.Tenant]budget{}, []ledger.Tenant(nil)
 	for _, r := range all {
-		if !r.Ended() {
-			budgets[r.Tenant] = budget{}
+		if !r.Ended() && !slices.Contains(names, r.Tenant) {
+			names = append(names, r.Tenant)
 		}
 	}
-	names := slices.Collect(maps.Keys(budgets))
-	states := make([]budget, len(names))
-	var fleet Fleet // unknown if it cannot be read
-	if len(names) > 0 {
-		fleet, _ = ReadFleet(ctx, ledger.New(e.rdb))
+	if len(names) == 0 {
+		return budgets
 	}
+	fleet, _ := ReadFleet(ctx, ledger.New(e.rdb)) // unknown if it cannot be read
+	states := make([]budget, len(names))
 	_ = redisconn.Batch(ctx, e.rdb, len(names), func(i int, rdb redis.UniversalClient) error {
 		states[i] = readBudget(ctx, rdb, names[i], fleet)
 		return nil

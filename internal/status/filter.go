@@ -1,7 +1,6 @@
 package status
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -93,25 +92,6 @@ func (f RunFilter) Selects(r ledger.Run) bool {
 	return (RunStates[f.State](r) || f.State == "attention" && f.wrong(r)) && f.ofTenant(r.Tenant) &&
 		(f.Kind == "" || string(r.Kind) == f.Kind) && has(r.Label, f.Label) && has(r.Caller, f.Caller) &&
 		!r.CreatedAt.Before(f.since) && (f.until.IsZero() || r.CreatedAt.Before(f.until))
-}
-
-// ReadHeld reads which tenants that the filter may select are held.
-func (f *RunFilter) ReadHeld(ctx context.Context, rdb redis.UniversalClient) error {
-	l := ledger.New(rdb)
-	open, err := l.OpenTenants(ctx)
-	fleet, noFleet := ReadFleet(ctx, l)
-	var names []string
-	for _, t := range open {
-		if f.ofTenant(t) {
-			names = append(names, string(t))
-		}
-	}
-	all, noTenants := ReadTenants(ctx, rdb, names, fleet)
-	f.Held = map[string]bool{}
-	for _, t := range all {
-		f.Held[t.Name] = t.Held()
-	}
-	return cmp.Or(err, noFleet, noTenants)
 }
 
 func (f RunFilter) ofTenant(t ledger.Tenant) bool {

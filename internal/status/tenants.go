@@ -27,6 +27,20 @@ func ReadTenants(ctx context.Context, rdb redis.UniversalClient, names []string,
 	return all, err
 }
 
+// ReadHeld reads which tenants that the filter may select are held.
+func (f *RunFilter) ReadHeld(ctx context.Context, rdb redis.UniversalClient) error {
+	l := ledger.New(rdb)
+	fleet, noFleet := ReadFleet(ctx, l)
+	names, noNames := Tenants(ctx, l)
+	names = slices.DeleteFunc(names, func(name string) bool { return !f.ofTenant(ledger.Tenant(name)) })
+	all, noTenants := ReadTenants(ctx, rdb, names, fleet)
+	f.Held = map[string]bool{}
+	for _, t := range all {
+		f.Held[t.Name] = t.Held()
+	}
+	return cmp.Or(noFleet, noNames, noTenants)
+}
+
 // Warning is a matter of a tenant that needs attention.
 type Warning struct {
 	Urgent bool   // it does not end by itself
