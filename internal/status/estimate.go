@@ -75,7 +75,7 @@ const (
 	forgetAfter = 5 * time.Minute  // without an estimate of the run
 	shortPause  = 10 * time.Second // by the API, of which the rate is that of the past
 	fewRows     = 50               // of a run that takes no share worth counting
-	mostRivals  = 50               // of the newest
+	mostRivals  = 20               // of the newest
 	soon        = 5 * time.Second  // a row that is due by then does not wait
 	notesRead   = 1000             // from which the number of rows that wait for DNS is estimated
 )
@@ -180,13 +180,13 @@ func (e *Estimator) estimate(ctx context.Context, rdb redis.UniversalClient, now
 	return one
 }
 
-// record records the present state of a run. The rate is measured anew after the run was held, apart
-// from short pauses, and when its rivals change.
+// record records the present state of a run. The rate is measured anew after the run was held,
+// apart from short pauses, and when its rivals change.
 func (e *Estimator) record(now time.Time, r ledger.Run, of budget, read waits, failed error) watched {
-	rivals := ""
+	var rivals strings.Builder
 	for _, other := range of.rivals {
 		if other.run != r.Incarnation {
-			rivals += string(other.run)
+			rivals.WriteString(string(other.run))
 		}
 	}
 	e.mu.Lock()
@@ -199,8 +199,8 @@ func (e *Estimator) record(now time.Time, r ledger.Run, of budget, read waits, f
 	if r.Sealed() {
 		w.dns = min(w.dns, r.Total()-r.Settled())
 	}
-	if w.usedAt = now; w.rivals != rivals || of.holds(now, r, len(w.moves) < 2) {
-		w.rivals, w.moves = rivals, nil
+	if w.usedAt = now; w.rivals != rivals.String() || of.holds(now, r, len(w.moves) < 2) {
+		w.rivals, w.moves = rivals.String(), nil
 	}
 	if n := len(w.moves); n == 0 || now.Sub(w.moves[n-1].at) >= time.Second {
 		w.moves = append(slices.Clip(w.moves), move{now, r.Settled() + w.dns + w.again})
@@ -212,8 +212,8 @@ func (e *Estimator) record(now time.Time, r ledger.Run, of budget, read waits, f
 	return w
 }
 
-// rate returns how many rows were settled or put off a second; 0 if that is not known yet. The burst
-// at the beginning is left out.
+// rate returns how many rows were settled or put off a second; 0 if that is not known yet. The
+// burst at the beginning is left out.
 func (w watched) rate(now time.Time) float64 {
 	first, last := w.moves[0], w.moves[len(w.moves)-1]
 	begin := first.at.Add(min(now.Sub(first.at)/2, burstSpan))
@@ -228,15 +228,16 @@ func (w watched) rate(now time.Time) float64 {
 	return max(float64(last.done-first.done), 0) / now.Sub(first.at).Seconds()
 }
 
-// holds reports whether no row of the run is executed, for longer than a short pause, or is still held.
+// holds reports whether no row of the run is executed, for longer than a short pause or still.
 func (b budget) holds(now time.Time, r ledger.Run, held bool) bool {
 	return Stopped(r) != "" || slices.ContainsFunc(b.obstacles, func(o Obstacle) bool {
 		return o.Concerns(r) && (held || o.until.IsZero() || o.until.Sub(now) > shortPause)
 	})
 }
 
-// ahead returns how many of its rows a run could execute at its present rate until its last one: its
-// tenant's runs of the same class take equal shares, and later classes a ninth ([dispatch.Plan]).
+// ahead returns how many of its rows a run could execute at its present rate until its last one:
+// its tenant's runs of the same class take equal shares, and later classes a ninth
+// ([dispatch.Plan]).
 func (b budget) ahead(r ledger.Run, left int64) float64 {
 	class, before, beside, sharing := dispatch.ClassOf(r), int64(0), left, 1
 	for _, other := range b.rivals {
@@ -262,6 +263,9 @@ func readBudget(ctx context.Context, rdb redis.UniversalClient, name ledger.Tena
 		return budget{}
 	}
 	b, l := budget{obstacles: obstacles}, ledger.New(rdb)
+	if len(obstacles) > 0 && obstacles[0].operation == "" && obstacles[0].until.IsZero() {
+		return b // there is no time left to estimate
+	}
 	open, _, _ := l.Page(ctx, ledger.Query{Tenant: func(t ledger.Tenant) bool { return t == name }, Open: true,
 		Match: func(r ledger.Run) bool { return r.Sealed() && Stopped(r) == "" }, Limit: mostRivals})
 	for _, r := range open {

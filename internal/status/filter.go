@@ -29,7 +29,7 @@ type RunFilter struct {
 
 	// May reports whether the reader may see a tenant; nil: all.
 	May func(tenant string) bool `kong:"-"`
-	// Held are tenants of which no row is executed until somebody acts: their open runs need attention.
+	// Held are tenants of which no row is executed until somebody acts: see ReadHeld.
 	Held         map[string]bool `kong:"-"`
 	since, until time.Time
 }
@@ -111,8 +111,8 @@ func (f RunFilter) Query(after ledger.Place, limit int) ledger.Query {
 
 // List returns a page of the selected runs. The first page begins with open runs, those that need
 // attention before the others: limit at most of the newest 500, and left says that there are more.
-// Those that have ended fill the page, the newest first: there is at least one. next is where the next
-// page begins; zero: this is the last one.
+// Those that have ended fill the page, the newest first: there is at least one. next is where the
+// next page begins; zero: this is the last one.
 func (f RunFilter) List(ctx context.Context, l *ledger.Ledger, after ledger.Place,
 	limit int) (runs []ledger.Run, left bool, next ledger.Place, err error) {
 	q := f.Query(after, limit)

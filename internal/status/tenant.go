@@ -66,8 +66,8 @@ func ReadDetails(ctx context.Context, rdb redis.UniversalClient, name string, fl
 	return t, errors.Join(err, obstaclesErr, notCounted)
 }
 
-// Tenants returns the names of the tenants that have, or had, a run, and of those of the sessions, in
-// order.
+// Tenants returns the names of the tenants that have, or had, a run, and of those of the sessions,
+// in order.
 func Tenants(ctx context.Context, l *ledger.Ledger, sessions ...ledger.Session) (names []string, err error) {
 	all, err := l.Tenants(ctx)
 	for _, s := range sessions {
