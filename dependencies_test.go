@@ -42,7 +42,7 @@ var rooms = map[string]room{
 	},
 	"internal/activity":   {250, "redisconn untrusted"},
 	"internal/customer":   {610, "dnscheck cli ledger status untrusted web"},
-	"internal/deliveries": {1037, "events untrusted"},
+	"internal/deliveries": {1085, "events untrusted"},
 	"internal/dispatch":   {1950, "engine ledger pace workers"},
 	"internal/engine":     {1760, "apiclient dnscheck ledger"},
 	"internal/events":     {200, "untrusted"},
@@ -69,7 +69,7 @@ var rooms = map[string]room{
 	"internal/simulation": {50, ""},
 	"internal/spelling":   {100, ""},
 	"internal/status": {
-		3725,
+		3785,
 		"dnscheck activity cli deliveries dispatch engine intake ledger pace provider redisconn sweep sweep/schedule tenant untrusted tasks tasks/handlers",
 	},
 	"internal/sweep":          {1450, "dnscheck events untrusted"},

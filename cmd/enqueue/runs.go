@@ -17,7 +17,7 @@ import (
 type listCommand struct {
 	status.RunFilter
 
-	Limit int `noenv:"true" default:"100" placeholder:"N" help:"Print at most so many open runs, and so many others."`
+	Limit int `noenv:"true" default:"100" placeholder:"N" help:"Print at most so many runs."`
 }
 
 func (c *listCommand) Run(ctx context.Context, t *tool) error {
@@ -25,6 +25,9 @@ func (c *listCommand) Run(ctx context.Context, t *tool) error {
 		return cli.Usage(cmp.Or(err, errors.New("limit: want 1 or more")))
 	}
 	if err := t.connectToRead(ctx); err != nil {
+		return err
+	}
+	if err := c.ReadHeld(ctx, t.redis); err != nil {
 		return err
 	}
 	found, left, next, err := c.List(ctx, t.ledger, ledger.Place{}, c.Limit)

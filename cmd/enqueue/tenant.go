@@ -51,23 +51,15 @@ func (c *tenantShowCommand) Run(ctx context.Context, t *tool) error {
 		}
 	}
 	sessions, noSessions := t.ledger.Sessions(ctx)
-	known, noTenants := t.ledger.Tenants(ctx)
+	names, noTenants := status.Tenants(ctx, t.ledger, sessions...)
 	open, noRows := t.ledger.OpenByTenant(ctx)
 	if err := cmp.Or(noSessions, noTenants, noRows); err != nil {
 		return err
 	}
-	for _, s := range sessions {
-		known = append(known, s.Tenants...)
+	if c.Tenant != "" {
+		names = []string{c.Tenant}
 	}
-	names := []string{c.Tenant}
-	if c.Tenant == "" {
-		names = nil
-		for _, name := range known {
-			names = append(names, string(name))
-		}
-		slices.Sort(names)
-	}
-	all, err := status.ReadTenants(ctx, t.redis, slices.Compact(names), status.FleetOf(sessions))
+	all, err := status.ReadTenants(ctx, t.redis, names, status.FleetOf(sessions))
 	if err != nil {
 		return err
 	}

@@ -5,14 +5,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"orgops/internal/health"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/web"
-	"orgops/tasks"
 )
 
 // faults returns the warnings about this worker and the data in Redis.
@@ -112,37 +110,16 @@ func (s *site) askFleet(ctx context.Context) (f fleet, err error) {
 	if f.sessions, err = s.Ledger.Sessions(ctx); err != nil {
 		return f, err
 	}
-	names, err := s.tenantNames(ctx, f.sessions)
+	names, err := status.Tenants(ctx, s.Ledger, f.sessions...)
 	if err != nil {
 		return f, err
 	}
+	for _, t := range s.Tenants() { // before their first session
+		names = append(names, t.Settings.Tenant)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
 	f.tenants, err = status.ReadTenants(ctx, s.Redis, names, status.FleetOf(f.sessions))
 	f.at = time.Now()
 	return f, err
-}
-
-// tenantNames returns the tenants of this worker and of others, and those that have queues or open
-// runs, in order.
-func (s *site) tenantNames(ctx context.Context, sessions []ledger.Session) (names []string, err error) {
-	for _, t := range s.Tenants() {
-		names = append(names, t.Settings.Tenant)
-	}
-	open, err := s.Ledger.OpenTenants(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range sessions {
-		open = append(open, w.Tenants...)
-	}
-	for _, t := range open {
-		names = append(names, string(t))
-	}
-	queues, err := s.Redis.SMembers(ctx, "asynq:queues").Result() // asynq's own function ignores ctx
-	for _, queue := range queues {
-		name, _, _ := strings.Cut(queue, ".")
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	names = slices.DeleteFunc(names, func(name string) bool { return tasks.CheckTenant(name) != nil })
-	return slices.Compact(names), err
 }

@@ -41,7 +41,7 @@ func TestAllIsWell(t *testing.T) {
 	d.given("default", "crm", "503")
 	d.serve()
 	says("(3) Overview", "Needs attention 1 worker serves 1 tenant. 3 matters need attention.",
-		"The sweep of 2030-03-17T17:46:40Z found 12 domains lost", "revoke the domains: enqueue domains revoke --tenant default",
+		"The sweep of 2030-03-17 17:46:40 UTC found 12 domains lost", "revoke the domains: enqueue domains revoke --tenant default",
 		"got no clear answer for 1 domain", "1 webhook event given up", "last sweep: 12 lost, 13 absent, 1 unknown", "webhooks: 0 waiting, 1 given up")
 	if page := d.get("/"); !strings.Contains(page, `href="/runs/sweep-7?tenant=default"`) {
 		t.Error("no link to the sweep")

@@ -16,7 +16,7 @@ import (
 	"orgops/tasks"
 )
 
-// runsAPage is how many open runs a page has, and how many others.
+// runsAPage is how many runs a page has.
 const runsAPage = 50
 
 // runsPage is the page of all runs.

@@ -645,7 +645,7 @@ func TestAttention(t *testing.T) {
 		"The queue default.rows is paused", "Resume it on the page Queues",
 		"The operation verify is blocked: 403: missing scope update:domains",
 		"has asked this tenant to pause (429) until",
-		"A sweep was skipped: the tick of 2030-03-17T17:46:40Z: the last sweep is still under way (3 in a row)",
+		"A sweep was skipped: the tick of 2030-03-17 17:46:40 UTC : the last sweep is still under way (3 in a row)",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q: %s", want, page)

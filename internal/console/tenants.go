@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/deliveries"
@@ -69,25 +67,25 @@ func (s *site) tenants(ctx context.Context, r *http.Request) (title string, data
 		cancel() // the rest would have to wait too
 	}
 	name := p.Missing
-	if !slices.Contains(p.Names, name) {
+	at := slices.IndexFunc(o.states, func(t status.Tenant) bool { return t.Name == name })
+	if at < 0 {
 		return "Tenants", p, nil
 	}
-	p.Missing, p.Tenant = "", s.viewOfTenant(ctx, s.Redis, name, status.FleetOf(o.sessions))
+	p.Missing, p.Tenant = "", s.viewOfTenant(ctx, o.states[at], status.FleetOf(o.sessions))
 	if hour, day, err := meters.Read(ctx, s.Redis, name); err == nil {
 		p.Plots = []plots{plotsOf("Last hour", "a minute", hour), plotsOf("Last day", "a quarter of an hour", day)}
 	}
 	return "Tenant " + name, p, nil
 }
 
-func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name string,
-	fleet status.Fleet) *tenantView {
+func (s *site) viewOfTenant(ctx context.Context, state status.Tenant, fleet status.Fleet) *tenantView {
+	name := state.Name
 	t, served := s.tenant(name)
-	state, stateErr := status.ReadDetails(ctx, rdb, name, fleet)
 	v := &tenantView{Tenant: t, State: state, Name: name, ServedHere: served, Workers: fleet[ledger.Tenant(name)],
 		Announced: true, Used: -1, Warnings: state.Warnings()}
 	var settingsErr error
 	if !served {
-		v.Settings, v.Announced, settingsErr = tenant.ReadAnnounced(ctx, rdb, name)
+		v.Settings, v.Announced, settingsErr = tenant.ReadAnnounced(ctx, s.Redis, name)
 	}
 	if v.Announced {
 		settingsErr = v.showSettings()
@@ -97,13 +95,13 @@ func (s *site) viewOfTenant(ctx context.Context, rdb redis.UniversalClient, name
 	for _, e := range t.Webhooks {
 		endpoints = append(endpoints, e.Name)
 	}
-	v.Endpoints, deliveriesErr = deliveries.ReadEndpoints(ctx, rdb, name, endpoints...)
+	v.Endpoints, deliveriesErr = deliveries.ReadEndpoints(ctx, s.Redis, name, endpoints...)
 	if served {
 		v.showToken()
 		v.showDNS()
 		v.Errors = t.Errors.Last()
 	}
-	if err := errors.Join(stateErr, settingsErr, deliveriesErr); err != nil {
+	if err := errors.Join(settingsErr, deliveriesErr); err != nil {
 		v.Problem = unread(err)
 	}
 	return v

@@ -12,12 +12,15 @@ import (
 
 	"orgops/internal/console"
 	"orgops/internal/deliveries"
+	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/web"
 )
 
 // given has a delivery to an endpoint that was given up.
 func (d *desk) given(tenant, endpoint, reason string) {
 	d.t.Helper()
+	ledgertest.Create(d.t, d.ledger, ledger.NewRun{ID: "given", Tenant: ledger.Tenant(tenant)})
 	queue := deliveries.Queue(tenant, endpoint)
 	_, err := asynq.NewClientFromRedisClient(d.rdb).Enqueue(asynq.NewTask(deliveries.TaskType, nil),
 		asynq.Queue(queue), asynq.TaskID("1"))

@@ -132,12 +132,18 @@ func moment(text string) (t time.Time) {
 	return t
 }
 
-// Totals returns how many deliveries of a tenant are not done, and how many were given up. Pages
-// read them for all tenants, so it only counts, without the other readings of asynq's inspector.
-func Totals(ctx context.Context, rdb redis.UniversalClient, tenant string) (waiting, givenUp int64, err error) {
-	_, names, err := readState(ctx, rdb, tenant)
+// Counted are the deliveries of a tenant.
+type Counted struct {
+	Waiting, GivenUp int64
+	Failing          map[string]string // endpoints that have some waiting, and whose last attempt failed: why
+}
+
+// Count counts the deliveries of a tenant. Pages read them for all tenants, so it does without the
+// other readings of asynq's inspector.
+func Count(ctx context.Context, rdb redis.UniversalClient, tenant string) (c Counted, err error) {
+	state, names, err := readState(ctx, rdb, tenant)
 	if err != nil || len(names) == 0 {
-		return 0, 0, err
+		return c, err
 	}
 	var open, archived []*redis.IntCmd
 	_, err = rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -149,14 +155,16 @@ func Totals(ctx context.Context, rdb redis.UniversalClient, tenant string) (wait
 		}
 		return nil
 	})
-	for _, n := range open {
-		waiting += n.Val()
-	}
-	for _, n := range archived {
-		givenUp += n.Val()
-	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("count deliveries of tenant %s: %w", tenant, err)
+		return c, fmt.Errorf("count deliveries of tenant %s: %w", tenant, err)
 	}
-	return waiting, givenUp, nil
+	c.Failing = map[string]string{}
+	for i, name := range names {
+		n := open[4*i].Val() + open[4*i+1].Val() + open[4*i+2].Val() + open[4*i+3].Val()
+		if c.Waiting += n; n > 0 && moment(state[name+".failed"]).After(moment(state[name+".delivered"])) {
+			c.Failing[name] = state[name+".reason"]
+		}
+		c.GivenUp += archived[i].Val()
+	}
+	return c, nil
 }

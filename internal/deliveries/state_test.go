@@ -58,8 +58,10 @@ func TestState(t *testing.T) {
 	crm.Failure, crm.Gone = "the receiver answered 503", true
 	crm.Queue = asynq.QueueInfo{ProcessedTotal: 2, FailedTotal: 1, Archived: 1, Pending: 1, Paused: true}
 	want("after a 410", desk, crm)
-	if waiting, n, err := deliveries.Totals(t.Context(), w.rdb, "acme"); waiting != 1 || n != 1 || err != nil {
-		t.Errorf("%d waiting, %d given up, %v; want one each", waiting, n, err)
+	counted, err := deliveries.Count(t.Context(), w.rdb, "acme")
+	if diff := cmp.Diff(deliveries.Counted{Waiting: 1, GivenUp: 1, Failing: map[string]string{
+		"crm": "the receiver answered 503"}}, counted); diff != "" || err != nil {
+		t.Errorf("%v; counted (-want +got):\n%s", err, diff)
 	}
 	if _, err := deliveries.Resend(t.Context(), w.rdb, "acme", "desk"); err == nil ||
 		!strings.Contains(err.Error(), `"desk" of tenant acme had no deliveries`) {

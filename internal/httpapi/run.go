@@ -100,6 +100,12 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return badRequest("The parameter %s.", err)
 	}
+	filter.May = callerOf(ctx).MayTenant
+	if filter.State == "attention" {
+		if err := filter.ReadHeld(ctx, s.cfg.Redis); err != nil {
+			return err
+		}
+	}
 	selected, caller := filter.Query(after, most), callerOf(ctx).Name
 	selected.MaxRead = 0 // no page is short
 	selected.Match = func(r ledger.Run) bool { return r.Caller == caller && filter.Selects(r) }

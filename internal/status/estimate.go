@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/activity"
+	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
@@ -23,7 +23,7 @@ import (
 
 // Estimate is the progress to expect of a run, and its obstacles.
 type Estimate struct {
-	Rate float64 // rows settled a second over the last two minutes; 0: none, or not known yet
+	Rate float64 // rows settled or put off a second in the last two minutes; 0: none, or not known yet
 	// Left is how long the open rows take at that rate, without those that wait for DNS or for
 	// another attempt; 0: not known, no such rows, or the run is held.
 	Left  time.Duration
@@ -43,7 +43,7 @@ func (e Estimate) Figures() string {
 		parts = append(parts, fmt.Sprintf("%.1f rows/s", e.Rate))
 	}
 	if e.Left > 0 {
-		parts = append(parts, "about "+leftText(e.Left)+" left")
+		parts = append(parts, "about "+Span(max(e.Left, time.Second))+" left")
 	}
 	return strings.Join(parts, ", ")
 }
@@ -53,7 +53,7 @@ func (e Estimate) Figures() string {
 func (e Estimate) Waits() string {
 	parts := slices.Clip(e.Held)
 	if e.DNS > 0 {
-		parts = append(parts, fmt.Sprintf("%s for DNS, until %s at most", wait(e.DNS), clock(e.Until)))
+		parts = append(parts, fmt.Sprintf("%s for DNS, until %s at most", wait(e.DNS), Stamp(e.Until)))
 	}
 	if e.Again > 0 {
 		parts = append(parts, fmt.Sprintf("%s for another attempt: %s", wait(e.Again), reason(e.Why)))
@@ -68,193 +68,225 @@ func wait(rows int64) string {
 	return fmt.Sprint(rows, " wait")
 }
 
-// leftText rounds an estimated time.
-func leftText(left time.Duration) string {
-	switch {
-	case left >= 48*time.Hour:
-		return fmt.Sprintf("%d days", int(math.Round(left.Hours()/24)))
-	case left >= time.Hour:
-		return strings.TrimSuffix(left.Round(time.Minute).String(), "0s")
-	}
-	return max(left, time.Second).Round(time.Second).String()
-}
-
 const (
-	rateSpan    = 2 * time.Minute // over which the rate is measured
-	leastSpan   = 2 * time.Second // below which there is no rate
-	readEvery   = 2 * time.Second // between two reads of a tenant's budget, and of a run's notes
-	forgetAfter = 5 * time.Minute // without an estimate of the run
-	notesRead   = 1000            // from which the number of rows that wait for DNS is estimated
+	rateSpan    = 2 * time.Minute  // over which the rate is measured
+	burstSpan   = 5 * time.Second  // in which a rested tenant allows more than its rate
+	leastSpan   = 2 * time.Second  // below which there is no rate
+	forgetAfter = 5 * time.Minute  // without an estimate of the run
+	shortPause  = 10 * time.Second // by the API, of which the rate is that of the past
+	fewRows     = 50               // of a run that takes no share worth counting
+	mostRivals  = 20               // of the newest
+	soon        = 5 * time.Second  // a row that is due by then does not wait
+	notesRead   = 1000             // from which the number of rows that wait for DNS is estimated
 )
 
 // Estimator estimates runs from the states that it is given over time. It is safe for
 // concurrent use.
 type Estimator struct {
-	rdb redis.UniversalClient
-
-	mu      sync.Mutex // never held while Redis is read
-	runs    map[ledger.Incarnation]watched
-	tenants map[ledger.Tenant]budget
+	rdb  redis.UniversalClient
+	mu   sync.Mutex // never held while Redis is read
+	runs map[ledger.Incarnation]watched
 }
 
 // NewEstimator returns an Estimator that knows no run yet.
 func NewEstimator(rdb redis.UniversalClient) *Estimator {
-	return &Estimator{rdb: rdb, runs: map[ledger.Incarnation]watched{}, tenants: map[ledger.Tenant]budget{}}
+	return &Estimator{rdb: rdb, runs: map[ledger.Incarnation]watched{}}
 }
 
 // watched has the facts about a run that an estimate needs.
 type watched struct {
-	moves  []move
-	dns    int64     // rows that wait for it
-	again  int64     // rows that wait for another attempt
-	why    string    // most of these wait
-	paused string    // by whom and when it was paused
-	readAt time.Time // when its notes were read
-	usedAt time.Time // when it was last estimated
+	waits
+	moves  []move // since it was held last, or its rivals changed
+	rivals string // see budget
+	usedAt time.Time
 }
 
-// move is the number of settled rows of a run at a time.
+// waits are the rows of a run that wait.
+type waits struct {
+	dns, again int64  // for it, and for another attempt
+	why        string // most of the latter wait
+}
+
+// move is how many rows of a run were settled or waited at a time.
 type move struct {
-	at      time.Time
-	settled int64
+	at   time.Time
+	done int64
 }
 
-// budget is the state of a tenant's when it was read.
+// budget is the state of a tenant; empty: it could not be read.
 type budget struct {
-	readAt    time.Time
-	known     bool // it could be read
 	obstacles []Obstacle
+	rivals    []rival // its open runs, which share the rate
 }
 
-// Estimate records the present states of the runs, and returns an estimate of each. A value
-// that cannot be read stays as it was: following a run does not depend on it.
+// rival is a run that shares the rate of its tenant with others.
+type rival struct {
+	run   ledger.Incarnation
+	class dispatch.Class
+	left  int64 // rows that are not settled and do not wait
+}
+
+// Estimate records the present states of the runs, and returns an estimate of each. Following a run
+// does not depend on values that cannot be read.
 func (e *Estimator) Estimate(ctx context.Context, now time.Time, all []ledger.Run) []Estimate {
-	runs, tenants := e.record(now, all)
-	e.read(ctx, now, all, runs, tenants)
-	estimates := make([]Estimate, len(all))
-	for i, r := range all {
-		if r.Ended() {
-			continue
+	budgets, estimates := e.budgets(ctx, all), make([]Estimate, len(all))
+	_ = redisconn.Batch(ctx, e.rdb, len(all), func(i int, rdb redis.UniversalClient) error {
+		if !all[i].Ended() {
+			estimates[i] = e.estimate(ctx, rdb, now, all[i], budgets[all[i].Tenant])
 		}
-		w := runs[r.Incarnation]
-		open := r.Total() - r.Settled()
-		if r.Sealed() {
-			w.dns = min(w.dns, open)
-		}
-		one := Estimate{
-			Rate: w.rate(now), DNS: w.dns, Until: r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp)),
-			Again: w.again, Why: w.why, Held: held(r, tenants[r.Tenant], w.paused),
-		}
-		if moving := open - w.dns - w.again; len(one.Held) == 0 && one.Rate > 0 && moving > 0 {
-			const most = 100 * 365 * 24 * 60 * 60 // seconds that a duration can have
-			one.Left = time.Duration(min(float64(moving)/one.Rate, most) * float64(time.Second))
-		}
-		estimates[i] = one
-	}
+		return nil
+	})
 	return estimates
 }
 
-// record records the numbers of settled rows, and returns what is known of the runs and of
-// their tenants.
-func (e *Estimator) record(now time.Time, all []ledger.Run) (map[ledger.Incarnation]watched, map[ledger.Tenant]budget) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	maps.DeleteFunc(e.runs, func(_ ledger.Incarnation, w watched) bool { return now.Sub(w.usedAt) > forgetAfter })
-	runs, tenants := map[ledger.Incarnation]watched{}, map[ledger.Tenant]budget{}
+// budgets reads the budgets of the tenants of open runs.
+func (e *Estimator) budgets(ctx context.Context, all []ledger.Run) map[ledger.Tenant]budget {
+	budgets, names := map[ledger.Tenant]budget{}, []ledger.Tenant(nil)
 	for _, r := range all {
-		w := e.runs[r.Incarnation]
-		w.usedAt = now
-		if n := len(w.moves); n == 0 || now.Sub(w.moves[n-1].at) >= time.Second {
-			w.moves = append(slices.Clip(w.moves), move{now, r.Settled()})
-		}
-		for len(w.moves) > 1 && now.Sub(w.moves[1].at) >= rateSpan {
-			w.moves = w.moves[1:]
-		}
-		e.runs[r.Incarnation], runs[r.Incarnation] = w, w
-		tenants[r.Tenant] = e.tenants[r.Tenant]
-	}
-	return runs, tenants
-}
-
-// rate returns how many rows were settled a second, 0 if that is not known yet.
-func (w watched) rate(now time.Time) float64 {
-	first, last := w.moves[0], w.moves[len(w.moves)-1]
-	if now.Sub(first.at) < leastSpan {
-		return 0
-	}
-	return max(float64(last.settled-first.settled), 0) / now.Sub(first.at).Seconds()
-}
-
-// read reads what changes slowly and was not just read, and keeps it for others.
-func (e *Estimator) read(
-	ctx context.Context, now time.Time, all []ledger.Run, known map[ledger.Incarnation]watched,
-	tenants map[ledger.Tenant]budget,
-) {
-	var names []ledger.Tenant
-	var open []ledger.Run
-	for _, r := range all {
-		if !r.Ended() && now.Sub(tenants[r.Tenant].readAt) >= readEvery && !slices.Contains(names, r.Tenant) {
+		if !r.Ended() && !slices.Contains(names, r.Tenant) {
 			names = append(names, r.Tenant)
 		}
-		if !r.Ended() && now.Sub(known[r.Incarnation].readAt) >= readEvery {
-			open = append(open, r)
-		}
 	}
-	states, notes := make([]budget, len(names)), make([]watched, len(open))
-	var fleet Fleet // unknown if it cannot be read
-	if len(names) > 0 {
-		fleet, _ = ReadFleet(ctx, ledger.New(e.rdb))
+	if len(names) == 0 {
+		return budgets
 	}
+	fleet, _ := ReadFleet(ctx, ledger.New(e.rdb)) // unknown if it cannot be read
+	states := make([]budget, len(names))
 	_ = redisconn.Batch(ctx, e.rdb, len(names), func(i int, rdb redis.UniversalClient) error {
 		states[i] = readBudget(ctx, rdb, names[i], fleet)
 		return nil
 	})
-	_ = redisconn.Batch(ctx, e.rdb, len(open), func(i int, rdb redis.UniversalClient) error {
-		notes[i] = waitsOf(ctx, ledger.New(rdb), open[i], known[open[i].Incarnation])
-		if r := open[i]; r.Paused {
-			entries, _, _ := activity.Page(ctx, rdb, activity.Query{Tenants: []string{string(r.Tenant)}, Run: string(r.ID),
-				Action: activity.Paused, Since: r.CreatedAt, Limit: 1})
-			notes[i].paused = pausedBy(r, entries)
+	for i, name := range names {
+		budgets[name] = states[i]
+	}
+	return budgets
+}
+
+func (e *Estimator) estimate(ctx context.Context, rdb redis.UniversalClient, now time.Time, r ledger.Run,
+	of budget) Estimate {
+	waits, failed := waitsOf(ctx, ledger.New(rdb), r)
+	paused := ""
+	if r.Paused {
+		entries, _, _ := activity.Page(ctx, rdb, activity.Query{Tenants: []string{string(r.Tenant)}, Run: string(r.ID),
+			Action: activity.Paused, Since: r.CreatedAt, Limit: 1})
+		paused = pausedBy(r, entries)
+	}
+	w := e.record(now, r, of, waits, failed)
+	one := Estimate{Rate: w.rate(now), DNS: w.dns, Until: r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp)),
+		Again: w.again, Why: w.why, Held: held(r, of, paused)}
+	if left := r.Total() - r.Settled() - w.dns - w.again; len(one.Held) == 0 && one.Rate > 0 && left > 0 {
+		one.Left = time.Duration(of.ahead(r, left) / one.Rate * float64(time.Second))
+	}
+	return one
+}
+
+// record records the present state of a run. The rate is measured anew after the run was held,
+// apart from short pauses, and when its rivals change.
+func (e *Estimator) record(now time.Time, r ledger.Run, of budget, read waits, failed error) watched {
+	var rivals strings.Builder
+	for _, other := range of.rivals {
+		if other.run != r.Incarnation {
+			rivals.WriteString(string(other.run))
 		}
-		return nil
-	})
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for i, name := range names {
-		if states[i].known {
-			tenants[name] = states[i]
+	maps.DeleteFunc(e.runs, func(_ ledger.Incarnation, w watched) bool { return now.Sub(w.usedAt) > forgetAfter })
+	w := e.runs[r.Incarnation]
+	if failed == nil {
+		w.waits = read
+	}
+	if r.Sealed() {
+		w.dns = min(w.dns, r.Total()-r.Settled())
+	}
+	if w.usedAt = now; w.rivals != rivals.String() || of.holds(now, r, len(w.moves) < 2) {
+		w.rivals, w.moves = rivals.String(), nil
+	}
+	if n := len(w.moves); n == 0 || now.Sub(w.moves[n-1].at) >= time.Second {
+		w.moves = append(slices.Clip(w.moves), move{now, r.Settled() + w.dns + w.again})
+	}
+	for len(w.moves) > 1 && now.Sub(w.moves[1].at) >= rateSpan {
+		w.moves = w.moves[1:]
+	}
+	e.runs[r.Incarnation] = w
+	return w
+}
+
+// rate returns how many rows were settled or put off a second; 0 if that is not known yet. The
+// burst at the beginning is left out.
+func (w watched) rate(now time.Time) float64 {
+	first, last := w.moves[0], w.moves[len(w.moves)-1]
+	begin := first.at.Add(min(now.Sub(first.at)/2, burstSpan))
+	for _, m := range w.moves {
+		if !m.at.After(begin) {
+			first = m
 		}
-		one := tenants[name]
-		one.readAt = now
-		tenants[name], e.tenants[name] = one, one
 	}
-	for i, r := range open {
-		w := known[r.Incarnation]
-		w.dns, w.again, w.why, w.paused, w.readAt = notes[i].dns, notes[i].again, notes[i].why, notes[i].paused, now
-		known[r.Incarnation] = w
-		w.moves = e.runs[r.Incarnation].moves // others may have added to them
-		e.runs[r.Incarnation] = w
+	if now.Sub(first.at) < leastSpan {
+		return 0
 	}
+	return max(float64(last.done-first.done), 0) / now.Sub(first.at).Seconds()
+}
+
+// holds reports whether no row of the run is executed, for longer than a short pause or still.
+func (b budget) holds(now time.Time, r ledger.Run, held bool) bool {
+	return Stopped(r) != "" || slices.ContainsFunc(b.obstacles, func(o Obstacle) bool {
+		return o.Concerns(r) && (held || o.until.IsZero() || o.until.Sub(now) > shortPause)
+	})
+}
+
+// ahead returns how many of its rows a run could execute at its present rate until its last one:
+// its tenant's runs of the same class take equal shares, and later classes a ninth
+// ([dispatch.Plan]).
+func (b budget) ahead(r ledger.Run, left int64) float64 {
+	class, before, beside, sharing := dispatch.ClassOf(r), int64(0), left, 1
+	for _, other := range b.rivals {
+		switch {
+		case other.run == r.Incarnation:
+		case other.class < class:
+			before += other.left
+		case other.class == class:
+			beside += min(other.left, left)
+			sharing++
+		}
+	}
+	if before > 0 {
+		return float64(before+beside) / float64(9*sharing)
+	}
+	return float64(beside) / float64(sharing)
 }
 
 func readBudget(ctx context.Context, rdb redis.UniversalClient, name ledger.Tenant, fleet Fleet) budget {
 	state, noState := pace.New(pace.Config{Redis: rdb, Tenant: string(name)}).State(ctx)
 	obstacles, err := ReadObstacles(ctx, rdb, name, fleet, state)
-	return budget{known: err == nil && noState == nil, obstacles: obstacles}
+	if err != nil || noState != nil {
+		return budget{}
+	}
+	b, l := budget{obstacles: obstacles}, ledger.New(rdb)
+	if len(obstacles) > 0 && obstacles[0].operation == "" && obstacles[0].until.IsZero() {
+		return b // there is no time left to estimate
+	}
+	open, _, _ := l.Page(ctx, ledger.Query{Tenant: func(t ledger.Tenant) bool { return t == name }, Open: true,
+		Match: func(r ledger.Run) bool { return r.Sealed() && Stopped(r) == "" }, Limit: mostRivals})
+	for _, r := range open {
+		waiting, _ := l.Waiting(ctx, r)
+		if left := r.Total() - r.Settled() - waiting; left > fewRows {
+			b.rivals = append(b.rivals, rival{r.Incarnation, dispatch.ClassOf(r), left})
+		}
+	}
+	return b
 }
 
-// waitsOf reads how many rows wait for DNS or for another attempt. If that fails they stay
-// as they were.
-func waitsOf(ctx context.Context, l *ledger.Ledger, run ledger.Run, was watched) (w watched) {
+// waitsOf reads how many rows wait for DNS or for another attempt.
+func waitsOf(ctx context.Context, l *ledger.Ledger, run ledger.Run) (w waits, err error) {
 	notes, noted, err := readNotes(ctx, l, run, notesRead)
-	if err != nil {
-		return was
-	}
 	reasons := map[string]int{}
 	for _, row := range notes {
-		if strings.HasPrefix(row.Reason, string(engine.NotYetFound)+":") {
+		outcome, why, _ := strings.Cut(row.Reason, ": ")
+		switch {
+		case outcome == string(engine.NotYetFound):
 			w.dns++
-		} else if why, ok := strings.CutPrefix(row.Reason, string(engine.Transient)+": "); ok {
+		case outcome == string(engine.Transient), time.Until(row.Next) > soon:
 			why = common(why)
 			reasons[why]++
 			if w.again++; reasons[why] > reasons[w.why] {
@@ -264,7 +296,7 @@ func waitsOf(ctx context.Context, l *ledger.Ledger, run ledger.Run, was watched)
 	}
 	scale := float64(noted) / float64(max(len(notes), 1))
 	w.dns, w.again = int64(float64(w.dns)*scale), int64(float64(w.again)*scale)
-	return w
+	return w, err
 }
 
 // pausedBy returns the user and the time of the run's pause, by its activity; "": it is not paused,

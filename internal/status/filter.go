@@ -20,7 +20,7 @@ import (
 // parameters of pages and of the HTTP API.
 type RunFilter struct {
 	Tenant string `noenv:"true" placeholder:"NAME" help:"Only runs of this tenant."`
-	State  string `noenv:"true" placeholder:"STATE" help:"Only runs in this state: attention (paused, or with failed rows or a fault), open, paused, ended, done, failed or cancelled."`
+	State  string `noenv:"true" placeholder:"STATE" help:"Only runs in this state: attention (paused, held, or with failed rows or a fault), open, paused, ended, done, failed or cancelled."`
 	Kind   string `noenv:"true" placeholder:"KIND" help:"Only runs of this kind, such as domain:verify."`
 	Label  string `noenv:"true" placeholder:"TEXT" help:"Only runs with this text in their label."`
 	Caller string `noenv:"true" placeholder:"TEXT" help:"Only runs of HTTP clients with this text in their name."`
@@ -29,7 +29,7 @@ type RunFilter struct {
 
 	// May reports whether the reader may see a tenant; nil: all.
 	May func(tenant string) bool `kong:"-"`
-	// Held are tenants of which no row is executed: their open runs need attention.
+	// Held are tenants of which no row is executed until somebody acts: see ReadHeld.
 	Held         map[string]bool `kong:"-"`
 	since, until time.Time
 }
@@ -110,9 +110,9 @@ func (f RunFilter) Query(after ledger.Place, limit int) ledger.Query {
 }
 
 // List returns a page of the selected runs. The first page begins with open runs, those that need
-// attention before the others: so many at most of the newest 500, and left says that there are
-// more. Then there are those that have ended, the newest first. next is where the next page begins;
-// zero: this is the last one.
+// attention before the others: limit at most of the newest 500, and left says that there are more.
+// Those that have ended fill the page, the newest first: there is at least one. next is where the
+// next page begins; zero: this is the last one.
 func (f RunFilter) List(ctx context.Context, l *ledger.Ledger, after ledger.Place,
 	limit int) (runs []ledger.Run, left bool, next ledger.Place, err error) {
 	q := f.Query(after, limit)
@@ -129,6 +129,7 @@ func (f RunFilter) List(ctx context.Context, l *ledger.Ledger, after ledger.Plac
 		right := slices.DeleteFunc(slices.Clone(runs), f.wrong)
 		runs = append(slices.DeleteFunc(runs, func(r ledger.Run) bool { return !f.wrong(r) }), right...)
 		left, runs = len(runs) > limit, runs[:min(limit, len(runs))]
+		q.Limit = max(limit-len(runs), 1) // the next page begins after it
 	}
 	q.Match = func(r ledger.Run) bool { return r.Ended() && f.Selects(r) }
 	ended, next, err := l.Page(ctx, q)

@@ -20,6 +20,8 @@ import (
 const (
 	barEvery  = 200 * time.Millisecond
 	lineEvery = 5 * time.Second
+	// estimateEvery is the interval of estimates, which read more than the run.
+	estimateEvery = 2 * time.Second
 	// mostMissed is how many reads in a row may fail before following ends: a minute or
 	// more, with the time that each takes.
 	mostMissed = 300
@@ -38,7 +40,7 @@ func Follow(ctx context.Context, rdb redis.UniversalClient, t ledger.Tenant, ids
 	defer show.end()
 	tick := time.NewTicker(barEvery)
 	defer tick.Stop()
-	missed := 0
+	missed, at, ahead := 0, time.Time{}, []Estimate(nil)
 	for {
 		all, err := read(ctx, l, t, ids)
 		switch {
@@ -46,7 +48,15 @@ func Follow(ctx context.Context, rdb redis.UniversalClient, t ledger.Tenant, ids
 			return nil, err
 		case err == nil:
 			missed = 0
-			show.show(all, estimator.Estimate(ctx, time.Now(), all))
+			if now := time.Now(); now.Sub(at) >= estimateEvery {
+				at, ahead = now, estimator.Estimate(ctx, now, all)
+			}
+			for i, r := range all {
+				if r.Ended() {
+					ahead[i] = Estimate{}
+				}
+			}
+			show.show(all, ahead)
 		default: // a Redis that restarts is back soon
 			if missed++; missed == mostMissed {
 				return nil, err

@@ -23,7 +23,8 @@ type Obstacle struct {
 	What string       `json:"reason"`
 	Fix  string       `json:"fix"`
 
-	operation string // that is blocked or paused; "": all are concerned
+	operation string    // that is blocked or paused; "": all are concerned
+	until     time.Time // when it ends by itself; zero: not known
 }
 
 // ObstacleKind is a kind of obstacle.
@@ -69,14 +70,14 @@ func Obstacles(tenant string, budget pace.State, queue string) (all []Obstacle) 
 	}
 	if !budget.PausedUntil.IsZero() {
 		all = append(all, Obstacle{
-			Kind: TenantPaused, What: "the API has asked this tenant to pause (429) until " + clock(budget.PausedUntil),
+			Kind: TenantPaused, until: budget.PausedUntil, What: "the API has asked this tenant to pause (429) until " + Stamp(budget.PausedUntil),
 			Fix: "work resumes by itself; if this happens often, lower --rate or raise --reserve",
 		})
 	}
 	for _, p := range budget.Pauses {
 		all = append(all, Obstacle{
-			Kind: OperationPaused, operation: p.Operation,
-			What: "the API has asked to pause " + p.Operation + " (429) until " + clock(p.Until),
+			Kind: OperationPaused, operation: p.Operation, until: p.Until,
+			What: "the API has asked to pause " + p.Operation + " (429) until " + Stamp(p.Until),
 			Fix:  "other operations go on, and work resumes by itself",
 		})
 	}
@@ -123,7 +124,7 @@ func (f Fleet) obstacle(t ledger.Tenant, announced time.Time) *Obstacle {
 	o := Obstacle{Kind: NoWorker, What: fmt.Sprintf("no worker of tenant %s has been seen on this Redis", t),
 		Fix: "start a worker that serves it; rows wait until then"}
 	if !announced.IsZero() {
-		o.What = fmt.Sprintf("no worker of tenant %s runs; the last one was seen at %s", t, clock(announced))
+		o.What = fmt.Sprintf("no worker of tenant %s runs; the last one was seen at %s", t, Stamp(announced))
 	}
 	return &o
 }

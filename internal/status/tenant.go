@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,14 +17,16 @@ import (
 // Tenant is the state of a tenant, for the whole fleet. It is for readers and operators: it names
 // operators. A part that could not be read is nil.
 type Tenant struct {
-	Name      string       `json:"tenant"`
-	Stopped   *Stop        `json:"stopped,omitempty"`
-	Obstacles []Obstacle   `json:"obstacles,omitempty"`        // why no row of it is executed, the worst first
-	Sweep     *Sweep       `json:"last_sweep,omitempty"`       // the last complete one; nil also if there was none
-	Waiting   int64        `json:"webhooks_waiting,omitempty"` // deliveries that are not done
-	GivenUp   int64        `json:"webhooks_given_up,omitempty"`
-	Pace      *pace.State  `json:"-"`
-	Ticks     *sweep.Ticks `json:"-"`
+	Name      string     `json:"tenant"`
+	Stopped   *Stop      `json:"stopped,omitempty"`
+	Obstacles []Obstacle `json:"obstacles,omitempty"`        // why no row of it is executed, the worst first
+	Sweep     *Sweep     `json:"last_sweep,omitempty"`       // the last complete one; nil also if there was none
+	Waiting   int64      `json:"webhooks_waiting,omitempty"` // deliveries that are not done
+	GivenUp   int64      `json:"webhooks_given_up,omitempty"`
+	// Failing are the endpoints of webhooks to which deliveries fail at present: why.
+	Failing map[string]string `json:"webhooks_failing,omitempty"`
+	Pace    *pace.State       `json:"-"`
+	Ticks   *sweep.Ticks      `json:"-"`
 }
 
 // Stop is a [pace.Stop].
@@ -56,17 +59,23 @@ func ReadDetails(ctx context.Context, rdb redis.UniversalClient, name string, fl
 	if t.Pace != nil {
 		budget = *t.Pace
 	}
-	var obstaclesErr, givenErr error
+	var obstaclesErr error
 	t.Obstacles, obstaclesErr = ReadObstacles(ctx, rdb, ledger.Tenant(name), fleet, budget)
-	t.Waiting, t.GivenUp, givenErr = deliveries.Totals(ctx, rdb, name)
-	return t, errors.Join(err, obstaclesErr, givenErr)
+	counted, notCounted := deliveries.Count(ctx, rdb, name)
+	t.Waiting, t.GivenUp, t.Failing = counted.Waiting, counted.GivenUp, counted.Failing
+	return t, errors.Join(err, obstaclesErr, notCounted)
 }
 
-// Tenants returns the names of the tenants that have, or had, a run.
-func Tenants(ctx context.Context, l *ledger.Ledger) (names []string, err error) {
+// Tenants returns the names of the tenants that have, or had, a run, and of those of the sessions,
+// in order.
+func Tenants(ctx context.Context, l *ledger.Ledger, sessions ...ledger.Session) (names []string, err error) {
 	all, err := l.Tenants(ctx)
+	for _, s := range sessions {
+		all = append(all, s.Tenants...)
+	}
 	for _, t := range all {
 		names = append(names, string(t))
 	}
-	return names, err
+	slices.Sort(names)
+	return slices.Compact(names), err
 }

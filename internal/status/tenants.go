@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -24,6 +25,20 @@ func ReadTenants(ctx context.Context, rdb redis.UniversalClient, names []string,
 		return err
 	})
 	return all, err
+}
+
+// ReadHeld reads which tenants that the filter may select are held.
+func (f *RunFilter) ReadHeld(ctx context.Context, rdb redis.UniversalClient) error {
+	l := ledger.New(rdb)
+	fleet, noFleet := ReadFleet(ctx, l)
+	names, noNames := Tenants(ctx, l)
+	names = slices.DeleteFunc(names, func(name string) bool { return !f.ofTenant(ledger.Tenant(name)) })
+	all, noTenants := ReadTenants(ctx, rdb, names, fleet)
+	f.Held = map[string]bool{}
+	for _, t := range all {
+		f.Held[t.Name] = t.Held()
+	}
+	return cmp.Or(noFleet, noNames, noTenants)
 }
 
 // Warning is a matter of a tenant that needs attention.
@@ -53,6 +68,10 @@ func (t Tenant) Warnings() (all []Warning) {
 	if s := t.Sweep; s != nil && s.Unknown > 0 {
 		all = append(all, Warning{false, fmt.Sprintf("the sweep of %s got no clear answer for %s", Stamp(s.Tick),
 			count(s.Unknown, "domain")), "the next sweep checks them again", ledger.RunID(s.Run)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Failing)) {
+		all = append(all, Warning{false, "webhooks fail: " + reason(t.Failing[name]),
+			"fix the receiver; its events wait, and are sent again for three days", ""})
 	}
 	if t.GivenUp > 0 {
 		all = append(all, Warning{false, count(t.GivenUp, "webhook event") + " given up",

@@ -30,21 +30,22 @@ func TestTenantsInOrder(t *testing.T) {
 		{Name: "e", GivenUp: 2},
 		{Name: "f", Obstacles: held(status.NoWorker, status.TenantStopped)},
 		{Name: "g", Obstacles: held(status.TenantStopped)},
+		{Name: "h", Failing: map[string]string{"crm": "the receiver answered 503"}},
 	}
 	slices.SortFunc(all, status.Tenant.Compare)
 	var order []string
 	for _, one := range all {
 		order = append(order, one.Name+" "+one.State())
 	}
-	want := "d blocked, f without a worker, g stopped, b paused by the API, c needs attention, e needs attention, a well"
+	want := "d blocked, f without a worker, g stopped, b paused by the API, c needs attention, e needs attention, h needs attention, a well"
 	if got := strings.Join(order, ", "); got != want {
 		t.Errorf("in order: %s\nwant %s", got, want)
 	}
-	want = "2 workers serve 6 tenants; 1 without a worker, 1 stopped, 1 blocked, 1 paused by the API"
+	want = "2 workers serve 7 tenants; 1 without a worker, 1 stopped, 1 blocked, 1 paused by the API"
 	if got := status.Summary(2, all); got != want {
 		t.Errorf("summary %q, want %q", got, want)
 	}
-	if got, want := status.Summary(1, all[6:]), "1 worker serves 1 tenant"; got != want {
+	if got, want := status.Summary(1, all[7:]), "1 worker serves 1 tenant"; got != want {
 		t.Errorf("summary %q, want %q", got, want)
 	}
 	for _, one := range all {

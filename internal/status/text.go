@@ -63,15 +63,6 @@ func Stamp(at time.Time) string {
 // TickAt returns when a sweep was due.
 func TickAt(tick int64) time.Time { return time.Unix(tick, 0).UTC() }
 
-// clock formats a time without its date if that is today or near.
-func clock(at time.Time) string {
-	at = at.UTC()
-	if time.Until(at).Abs() < 20*time.Hour {
-		return at.Format("15:04:05 UTC")
-	}
-	return at.Format("2006-01-02 15:04 UTC")
-}
-
 // Span formats a duration, from a day on in days, rounded down.
 func Span(d time.Duration) string {
 	const day = 24 * time.Hour
