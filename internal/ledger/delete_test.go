@@ -162,6 +162,25 @@ func TestInterruptedDeletionIsCompleted(t *testing.T) {
 	}
 }
 
+// TestForgottenDeletion has Redis lose that a run was cancelled and deleted: the run is there again
+// as a whole, is executed, and is deleted again.
+func TestForgottenDeletion(t *testing.T) {
+	for _, lost := range []string{"", "{tenant:"} { // Redis, or the node of the tenant
+		w := newWorker(t)
+		run := w.submit("a", 3, 3)
+		w.settleAll(segment(run, 0))
+		before := remember(t, w.rdb)
+		w.must(w.Cancel, "a")
+		w.gone(run)
+		before.restore(t, w.rdb, lost)
+		w.settleAll(segment(run, 1))
+		if now := w.get("a"); now.Incarnation != run.Incarnation || now.Counts[ledger.Done] != 6 || !now.Ended() {
+			t.Errorf("run %+v, want it ended", now)
+		}
+		w.gone(run)
+	}
+}
+
 func TestSweepDeletesEndedRunsAfterTheirRetention(t *testing.T) {
 	w := newWorker(t)
 	run := w.submit("a", 3)
