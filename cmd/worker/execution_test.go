@@ -266,6 +266,9 @@ func TestStoppedAndContinued(t *testing.T) {
 	for kind := range all {
 		wantEvent(t, kind, rows, first, second)
 	}
+	if most, seen := attempts(append(logLines(first.stderr.String()), logLines(second.stderr.String())...)); most != 0 {
+		t.Errorf("%d attempts are counted of one of %d tasks", most, seen)
+	}
 	// Removals are three requests, of which the first worker may have made all.
 	if _, metrics := second.page("probe-addr", "/metrics"); !strings.Contains(metrics,
 		`orgops_tasks_total{outcome="done",tenant="default",type="domain:update"}`) {

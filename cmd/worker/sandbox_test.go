@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -323,43 +322,6 @@ func TestStoppedBeforeRedis(t *testing.T) {
 	}
 }
 
-// TestRedisPulledAway disconnects Redis in the middle of the work, for some seconds.
-func TestRedisPulledAway(t *testing.T) {
-	redistest.NeedsLong(t, "takes some seconds")
-	t.Parallel()
-	const rows = 120
-	box, d, way := startBox(t, sandbox.Options{}), newDesk(t), layCable(t, false)
-	batches := ofEachKind(box, rows)
-	// A template whose intent cannot be withdrawn is not retried for a minute.
-	delete(batches, "templates")
-	for id, b := range batches {
-		d.handIn(ledger.NewRun{ID: ledger.RunID(id)}, b.kind, b.rows)
-	}
-	// At this rate most rows are open when Redis is disconnected.
-	p := begin(t, pointedAt(box, way.url, map[string]string{"ORGOPS_RATE": "100/s", "ORGOPS_BURST": "20"}))
-	settled := func() (n int64) {
-		for id := range batches {
-			n += d.run(id).Settled()
-		}
-		return n
-	}
-	await(t, "a tenth of the rows", func() bool { return settled() > rows*3/10 })
-	way.pull()
-	if settled() == rows*3 {
-		t.Error("all was done before Redis was taken away: the test shows nothing")
-	}
-	await(t, "trouble with the queue, told again 3 s later", func() bool {
-		return strings.Count(p.stderr.String(), "Dequeue error") > 4 // by each of the four servers
-	})
-	way.putBack()
-	for id := range batches {
-		d.well(id, rows)
-	}
-	if status := p.stop(); status != 0 {
-		t.Errorf("status %d", status)
-	}
-}
-
 // eachTemplateOnce checks that no request to create was executed twice.
 func eachTemplateOnce(t *testing.T, box *sandbox.Sandbox) {
 	t.Helper()
@@ -436,101 +398,5 @@ func TestAPIDown(t *testing.T) {
 				t.Errorf("status %d", status)
 			}
 		})
-	}
-}
-
-// TestDNSDown has no resolver answer: the token's presence is unknown then, so that no row
-// expires although its deadline has passed from the start.
-func TestDNSDown(t *testing.T) {
-	redistest.NeedsLong(t, "a second look comes after 15 s")
-	t.Parallel()
-	box, d := startBox(t, sandbox.Options{}), newDesk(t)
-	rows := box.SeedDomains(6)
-	mute := func(on bool) {
-		i := 0
-		for _, org := range box.Organizations() {
-			for _, domain := range box.Domains(org) {
-				if i++; i%2 == 0 {
-					box.Unresponsive(domain.Host, on)
-				} else {
-					box.SetRCode(domain.Host, 2, map[bool]int{true: -1}[on]) // SERVFAIL
-				}
-			}
-		}
-	}
-	mute(true)
-	p := begin(t, pointedAt(box, redistest.URL(t), nil))
-	d.handIn(ledger.NewRun{ID: "domains", Description: ledger.Description{GiveUp: 1}}, tasks.TypeVerify, rows)
-	d.openFor("domains", 6, "not_yet: ", "could not")
-	mute(false)
-	d.well("domains", 6)
-	if status := p.stop(); status != 0 {
-		t.Errorf("status %d", status)
-	}
-}
-
-// TestStopped stops a worker in the middle of requests whose answers are late, and starts
-// another one. Rows in progress are finished, waiting rows are returned, and no attempt is
-// used up.
-func TestStopped(t *testing.T) {
-	t.Parallel()
-	rows := redistest.Amount(120, 200)
-	box, d := startBox(t, sandbox.Options{}), newDesk(t)
-	box.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, AnswerLatency: 300 * time.Millisecond})
-	// At this rate most rows wait when the first answers arrive.
-	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_RATE": "45/s", "ORGOPS_BURST": "10"})
-	p := begin(t, env)
-	d.handIn(ledger.NewRun{ID: "templates"}, tasks.TypeCreate, box.SeedTemplates(rows))
-	await(t, "an answer", func() bool {
-		return slices.ContainsFunc(box.Requests(), func(r sandbox.Request) bool {
-			return r.Operation == sandbox.OpCreateTemplate && r.Finished
-		})
-	})
-	if status := p.stop(); status != 0 {
-		t.Errorf("status %d", status)
-	}
-	if settled := d.run("templates").Settled(); settled == 0 || settled == int64(rows) {
-		t.Errorf("%d rows are settled: the test shows nothing", settled)
-	}
-	second := begin(t, env)
-	d.well("templates", int64(rows))
-	eachTemplateOnce(t, box)
-	if status := second.stop(); status != 0 { // it logs an execution after its row is settled
-		t.Errorf("status %d", status)
-	}
-	most, seen := attempts(append(logLines(p.stderr.String()), logLines(second.stderr.String())...))
-	if most != 0 || seen < rows {
-		t.Errorf("%d attempts are counted of a task, want none; %d executions, want %d or more", most, seen, rows)
-	}
-}
-
-// TestStoppedInTime stops a worker whose request is not answered. It ends when the shutdown
-// timeout is over, without waiting for the request.
-func TestStoppedInTime(t *testing.T) {
-	t.Parallel()
-	box, d := startBox(t, sandbox.Options{}), newDesk(t)
-	answers := box.AddFault(sandbox.Fault{Operation: sandbox.OpRemoveOrganizationClients, Latency: patience})
-	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_SHUTDOWN_TIMEOUT": "1s"})
-	p := begin(t, env)
-	d.handIn(ledger.NewRun{ID: "clients"}, tasks.TypeRemove, box.SeedClients(3))
-	await(t, "the request", func() bool {
-		return slices.ContainsFunc(box.Requests(), func(r sandbox.Request) bool {
-			return r.Operation == sandbox.OpRemoveOrganizationClients
-		})
-	})
-	if status := p.stop(); status != 0 {
-		t.Errorf("status %d", status)
-	}
-	if log := p.stderr.String(); strings.Contains(log, `"outcome":"transient"`) {
-		t.Errorf("it waits for the request:\n%s", log)
-	}
-	if settled := d.run("clients").Settled(); settled != 0 {
-		t.Errorf("%d rows are settled", settled)
-	}
-	answers()
-	second := begin(t, env)
-	d.well("clients", 3)
-	if most, _ := attempts(logLines(second.stderr.String())); most != 0 {
-		t.Errorf("%d attempts are counted, want none", most)
 	}
 }
