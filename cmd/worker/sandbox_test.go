@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -256,22 +255,6 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-// batch are rows of one kind.
-type batch struct {
-	kind string
-	rows []byte
-}
-
-// ofEachKind returns n rows of each kind, by the ID of their run.
-func ofEachKind(box *sandbox.Sandbox, n int) map[string]batch {
-	return map[string]batch{
-		"domains":   {tasks.TypeVerify, box.SeedDomains(n)},
-		"updates":   {tasks.TypeUpdate, box.SeedUpdates(n)},
-		"clients":   {tasks.TypeRemove, box.SeedClients(n)},
-		"templates": {tasks.TypeCreate, box.SeedTemplates(n)},
-	}
-}
-
 // well checks that a run has ended with all its rows done or unchanged.
 func (d desk) well(id string, rows int64) {
 	d.t.Helper()
@@ -319,84 +302,5 @@ func TestStoppedBeforeRedis(t *testing.T) {
 	p.says("waiting for Redis", nil)
 	if status := p.stop(); status != 0 {
 		t.Errorf("status %d", status)
-	}
-}
-
-// eachTemplateOnce checks that no request to create was executed twice.
-func eachTemplateOnce(t *testing.T, box *sandbox.Sandbox) {
-	t.Helper()
-	made := map[string]int{}
-	for _, r := range box.Requests() {
-		if r.Operation == sandbox.OpCreateTemplate && r.Status == http.StatusCreated {
-			made[r.Template]++
-		}
-	}
-	for name, n := range made {
-		if n != 1 {
-			t.Errorf("template %q was created %d times", name, n)
-		}
-	}
-	if all := box.Templates(); len(all) != len(made) {
-		t.Errorf("%d templates are there, %d were created", len(all), len(made))
-	}
-}
-
-// TestAPIDown has the API fail for a while: rows stay open and show the reason.
-func TestAPIDown(t *testing.T) {
-	redistest.NeedsLong(t, "takes some seconds")
-	t.Parallel()
-	for _, tc := range []struct {
-		name  string
-		fault sandbox.Fault
-		warm  bool // the worker has a token already
-		words []string
-	}{
-		{name: "503", fault: sandbox.Fault{Status: http.StatusServiceUnavailable}, words: []string{"blocked: ", "503"}},
-		{name: "503 in the middle", fault: sandbox.Fault{Status: http.StatusServiceUnavailable}, warm: true,
-			words: []string{"transient: ", "503"}},
-		{name: "a proxy's page", fault: sandbox.Fault{HTML: true}, warm: true, words: []string{"transient: ", "502"}},
-		{name: "connections are dropped", fault: sandbox.Fault{DropBefore: true}, words: []string{"blocked: "}},
-		{name: "connections are dropped in the middle", fault: sandbox.Fault{DropBefore: true}, warm: true,
-			words: []string{"transient: "}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			const rows = 20
-			box, d := startBox(t, sandbox.Options{}), newDesk(t)
-			p := begin(t, pointedAt(box, redistest.URL(t), nil))
-			batches := ofEachKind(box, rows)
-			if tc.warm {
-				// A lost request to create is not repeated for a minute.
-				delete(batches, "templates")
-				d.handIn(ledger.NewRun{ID: "warm"}, tasks.TypeRemove, box.SeedClients(1))
-				d.well("warm", 1)
-			}
-			up := box.AddFault(tc.fault)
-			for id, b := range batches {
-				d.handIn(ledger.NewRun{ID: ledger.RunID(id)}, b.kind, b.rows)
-			}
-			for id := range batches {
-				if tc.warm {
-					d.openFor(id, rows, tc.words...)
-				}
-			}
-			if !tc.warm { // without a token the tenant is blocked: not every row is begun
-				await(t, "a row that is "+strings.Join(tc.words, ""), func() bool {
-					var all string
-					for id := range batches {
-						all += fmt.Sprintln(slices.Collect(maps.Values(d.reasons(id))))
-					}
-					return !slices.ContainsFunc(tc.words, func(word string) bool { return !strings.Contains(all, word) })
-				})
-			}
-			up()
-			for id := range batches {
-				d.well(id, rows)
-			}
-			eachTemplateOnce(t, box)
-			if status := p.stop(); status != 0 {
-				t.Errorf("status %d", status)
-			}
-		})
 	}
 }
