@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -34,10 +33,6 @@ func (s span) holds(t time.Time) bool { return !t.Before(s.from) && t.Before(s.t
 func (s span) meets(o span) bool { return s.from.Before(o.to) && o.from.Before(s.to) }
 
 type spans []span
-
-func (s spans) holds(t time.Time) bool {
-	return slices.ContainsFunc(s, func(one span) bool { return one.holds(t) })
-}
 
 // seedOf returns ORGOPS_TEST_SEED, or a seed of the time.
 func seedOf(t *testing.T) uint64 {
