@@ -139,7 +139,7 @@ func TestInterruptedDeletionIsCompleted(t *testing.T) {
 			w := newWorker(t)
 			lossy := redistest.New(t)
 			f := &faults{}
-			lossy.AddHook(f)
+			lossy.AddHook(f.hook())
 			for n, lost := 0, true; lost; n++ {
 				run := w.submit("a", 3, 3)
 				w.must(w.Cancel, "a")
@@ -305,7 +305,7 @@ func TestSweepDeletesNoRunThatContinues(t *testing.T) {
 			_, staged = w.Stage(t.Context(), run, 0, content(0, 3))
 		}}
 		interrupted := redistest.New(t)
-		interrupted.AddHook(i)
+		interrupted.AddHook(i.hook())
 		if _, err := ledger.New(interrupted).Sweep(t.Context(), tenant); err != nil {
 			t.Fatal(err)
 		}

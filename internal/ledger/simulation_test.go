@@ -27,7 +27,7 @@ func TestModel(t *testing.T) {
 	rdb := redistest.New(t)
 	lossy := redistest.New(t)
 	f := &faults{}
-	lossy.AddHook(f)
+	lossy.AddHook(f.hook())
 	slow := 0
 	for i := range worlds {
 		seed := first + uint64(i)

@@ -117,30 +117,16 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// repeated is a hook that sends each script twice, as the client does when an answer was
-// lost, and returns the second answer.
-type repeated struct{}
-
-func (repeated) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (repeated) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if strings.HasPrefix(cmd.Name(), "eval") {
-			_ = next(ctx, cmd)
-			cmd.SetErr(nil)
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (repeated) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
 // TestRepeatedScripts sends each script of a run's creation, end and deletion twice.
 func TestRepeatedScripts(t *testing.T) {
 	rdb := redistest.New(t)
-	rdb.AddHook(repeated{})
+	rdb.AddHook(redistest.Around(func(_ context.Context, run func() error, cmds ...redis.Cmder) error {
+		if cmd := cmds[0]; len(cmds) == 1 && strings.HasPrefix(cmd.Name(), "eval") {
+			_ = run() // as the client does when an answer was lost
+			cmd.SetErr(nil)
+		}
+		return run()
+	}))
 	w := on(t, rdb)
 	run := w.submit("a", 1) // fails unless it was created
 	if ids := w.open(); !slices.Equal(ids, []ledger.RunID{"a"}) {
@@ -169,7 +155,7 @@ func TestCreateAndFinishAtTheSameTime(t *testing.T) {
 			finished = true
 		}}
 		rdb := redistest.New(t)
-		rdb.AddHook(i)
+		rdb.AddHook(i.hook())
 		if _, created, err := ledger.New(rdb).Create(t.Context(),
 			ledger.NewRun{ID: id, Tenant: tenant, Kind: kind}); err != nil || created {
 			t.Fatalf("command %d: created %v, %v", n, created, err)
