@@ -115,6 +115,25 @@ func TestRunOfAnEarlierIncarnationIsFencedOut(t *testing.T) {
 	}
 }
 
+// TestSingleRowOfAnEarlierIncarnation is that for a single row, whose segment is in the header: only
+// the incarnation that is stored there tells the two apart.
+func TestSingleRowOfAnEarlierIncarnation(t *testing.T) {
+	w := newWorker(t)
+	wrong, _ := w.submitRow(single("a"))
+	seg := segment(wrong, 0)
+	r := w.release(seg, all)
+	w.must(w.Cancel, "a")
+	w.must(w.Delete, "a")
+	w.submitRow(single("a"))
+	begin := ledger.Execution{Token: r.Token, Nonce: ledger.NewNonce(), Session: w.session}
+	if _, err := w.Begin(t.Context(), seg, begin, 0); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("begin of the former row: %v, want %v", err, ledger.ErrNotFound)
+	}
+	if again, err := w.Release(t.Context(), seg, all); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("release of the former row: %v, %v; want %v", numbers(again), err, ledger.ErrNotFound)
+	}
+}
+
 // TestInterruptedDeletionIsCompleted interrupts a deletion at each of its commands.
 func TestInterruptedDeletionIsCompleted(t *testing.T) {
 	complete := map[string]func(*worker) error{
