@@ -62,7 +62,7 @@ var rooms = map[string]room{
 	"internal/provider":   {150, ""},
 	"internal/queues":     {500, ""},
 	"internal/redisconn":  {1050, ""},
-	"internal/redistest":  {1000, "redisconn"},
+	"internal/redistest":  {1013, "redisconn"},
 	"internal/reference":  {250, "cli"},
 	"internal/sandbox":    {3831, "untrusted"},
 	"internal/scan":       {690, "apiclient engine ledger sweep tasks tasks/handlers"},

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
@@ -67,51 +66,6 @@ func (f *fleet) wantRemoved(rows []string) {
 	if diff := cmp.Diff(slices.Sorted(slices.Values(rows)), f.removed()); diff != "" {
 		f.t.Errorf("removed clients (-want +got):\n%s", diff)
 	}
-}
-
-// TestRunIDUsedAgain submits a cancelled and deleted run again under its ID, with other
-// clients. Only these are removed.
-func TestRunIDUsedAgain(t *testing.T) {
-	t.Parallel()
-	f := assemble(t)
-	wrong, right := f.clientRows(40)
-	f.submitClients("nightly", wrong)
-	f.typed("runs", "cancel", "nightly")
-	f.typed("runs", "delete", "nightly")
-	f.submitClients("nightly", right)
-	f.work("one")
-	if r := f.ended("nightly"); r.Counts["done"] != int64(len(right)) {
-		t.Errorf("counts %v, want %d done", r.Counts, len(right))
-	}
-	f.wantRemoved(right)
-}
-
-// TestArchivedTasksAreHarmless deletes a run whose rows were refused and submits it again with
-// other clients. asynq's archive keeps the tasks of the refused rows. Running the archived
-// tasks must not remove the first clients.
-func TestArchivedTasksAreHarmless(t *testing.T) {
-	t.Parallel()
-	f := assemble(t)
-	f.env["ORGOPS_MAX_CLIENTS_PER_REQUEST"] = "1"
-	wrong, right := f.clientRows(40)
-	f.fault(fmt.Sprintf(`{"operation":%q,"status":400}`, sandbox.OpRemoveOrganizationClients))
-	f.work("one")
-	f.submitClients("nightly", wrong)
-	if r := f.ended("nightly"); r.Counts["refused"] != int64(len(wrong)) {
-		t.Errorf("counts %v, want %d refused", r.Counts, len(wrong))
-	}
-	f.typed("runs", "delete", "nightly")
-	f.quick()
-	f.submitClients("nightly", right)
-	if r := f.ended("nightly"); r.Counts["done"] != int64(len(right)) {
-		t.Errorf("counts %v, want %d done", r.Counts, len(right))
-	}
-	queue := engine.Queue(tasks.DefaultTenant)
-	if n, err := asynq.NewInspectorFromRedisClient(f.redis).RunAllArchivedTasks(queue); err != nil || n != len(wrong) {
-		t.Fatalf("%d archived tasks, %v; want %d", n, err, len(wrong))
-	}
-	f.awaitNoTask(queue)
-	f.wantRemoved(right)
 }
 
 // awaitNoTask waits until no task of the queue is to be carried out.
@@ -247,47 +201,4 @@ func TestSingleRowStaysCancelled(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestSingleRemovalsTogether has a service submit removals one by one. One request removes
-// those of one organization and time, and each run ends on its own.
-func TestSingleRemovalsTogether(t *testing.T) {
-	t.Parallel()
-	f := assemble(t)
-	f.work("one")
-	rows, others := f.clientRows(24)
-	rows = append(rows, others...)
-	type batch struct {
-		organization string
-		time         time.Time
-	}
-	batches := map[batch]bool{}
-	for i, row := range rows {
-		id := fmt.Sprintf("left-%d", i)
-		if err := f.single(id, row); err != nil {
-			t.Fatal(err)
-		}
-		run, err := f.ledger.Get(t.Context(), "", ledger.RunID(id))
-		if err != nil {
-			t.Fatal(err)
-		}
-		organization, _, _ := strings.Cut(row, ",")
-		batches[batch{organization, run.CreatedAt.Truncate(tasks.DefaultBatchWait)}] = true
-	}
-	for i := range rows {
-		if r := f.ended(fmt.Sprintf("left-%d", i)); r.Counts["done"] != 1 {
-			t.Errorf("counts %v, want one row done", r.Counts)
-		}
-	}
-	f.wantRemoved(rows)
-	requests := 0
-	for _, r := range f.requests() {
-		if r.Operation == sandbox.OpRemoveOrganizationClients {
-			requests++
-		}
-	}
-	if requests > 2*len(batches) { // a row may be stored after the end of its time
-		t.Errorf("%d requests for %d rows, want %d", requests, len(rows), len(batches))
-	}
-	t.Logf("%d requests for %d rows, of %d organizations and times", requests, len(rows), len(batches))
 }

@@ -4,16 +4,11 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
-
-	"github.com/hibiken/asynq"
 
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
@@ -266,6 +261,9 @@ func TestStoppedAndContinued(t *testing.T) {
 	for kind := range all {
 		wantEvent(t, kind, rows, first, second)
 	}
+	if most, seen := attempts(append(logLines(first.stderr.String()), logLines(second.stderr.String())...)); most != 0 {
+		t.Errorf("%d attempts are counted of one of %d tasks", most, seen)
+	}
 	// Removals are three requests, of which the first worker may have made all.
 	if _, metrics := second.page("probe-addr", "/metrics"); !strings.Contains(metrics,
 		`orgops_tasks_total{outcome="done",tenant="default",type="domain:update"}`) {
@@ -280,52 +278,6 @@ func TestStoppedAndContinued(t *testing.T) {
 			break
 		}
 	}
-}
-
-// TestKilledAlone kills the only worker while its requests fill all places, and starts
-// another. A run is executed before asynq has found the tasks of the killed one, for which it
-// needs a minute or two.
-func TestKilledAlone(t *testing.T) {
-	t.Parallel()
-	f := assemble(t)
-	_, file := fetch(t, http.MethodGet, fmt.Sprintf("%s/_sandbox/rows/updates.csv?n=%d", f.authURL, 2*apiTasks), "")
-	rows := jsonRows(t, []byte(file))
-	f.slow(25_000, 0)
-	one := f.work("one")
-	f.submit(ledger.NewRun{ID: "first", Kind: handlers.Update}, rows[:apiTasks])
-	await(t, "tasks in all places", func() bool { return len(f.activeIDs()) == apiTasks })
-	left := f.activeIDs()
-	one.signal(syscall.SIGKILL)
-	_ = one.wait(patience) // killed
-	f.quick()
-	f.work("other")
-	await(t, "the end of the killed worker's session", func() bool {
-		sessions, err := f.ledger.Sessions(t.Context())
-		return err == nil && len(sessions) == 1
-	})
-	f.submit(ledger.NewRun{ID: "second", Kind: handlers.Update}, rows[apiTasks:])
-	await(t, "rows of the second run", func() bool { return f.counts("second").Settled() > 0 })
-	active := f.activeIDs()
-	if slices.ContainsFunc(left, func(id string) bool { return !slices.Contains(active, id) }) {
-		t.Error("asynq had found the tasks of the killed worker before")
-	}
-	f.finished("first")
-	f.finished("second")
-}
-
-// activeIDs returns the ids of the tasks that asynq takes for being in progress, of the
-// tenant's queue.
-func (d desk) activeIDs() (ids []string) {
-	d.t.Helper()
-	all, err := asynq.NewInspectorFromRedisClient(d.redis).ListActiveTasks(engine.Queue(tasks.DefaultTenant),
-		asynq.PageSize(10*apiTasks))
-	if err != nil && !errors.Is(err, asynq.ErrQueueNotFound) {
-		d.t.Fatal(err)
-	}
-	for _, task := range all {
-		ids = append(ids, task.ID)
-	}
-	return ids
 }
 
 // TestCutOff stops a worker whose requests take longer than the shutdown timeout. The

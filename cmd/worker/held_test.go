@@ -6,9 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
@@ -58,25 +55,6 @@ func TestBlockEnds(t *testing.T) {
 	await(t, "/readyz without the block", func() bool { status, _ := f.ready("one"); return status == http.StatusOK })
 	f.work("two")
 	await(t, "another worker to be ready", func() bool { status, _ := f.ready("two"); return status == http.StatusOK })
-}
-
-// TestReleaseNeedsNoDiagnosis has a Redis that refuses MEMORY, and tasks in asynq's sets whose
-// content is gone: rows are released all the same.
-func TestReleaseNeedsNoDiagnosis(t *testing.T) {
-	inProcesses(t)
-	t.Parallel()
-	server := redistest.Start(t, "--rename-command", "MEMORY", "")
-	f := assembleOn(desk{t, server.Client(), ledger.New(server.Client())}, server.URL())
-	for _, set := range []string{"archived", "completed"} {
-		key := "asynq:{default.rows}:" + set
-		if err := server.Client().ZAdd(t.Context(), key, redis.Z{Score: float64(time.Now().Unix()),
-			Member: "ghost"}).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f.work("one")
-	f.enqueue(20, submissions[1])()
-	f.desk.well(submissions[1].run, 20)
 }
 
 // wrongClients returns rows of as many organizations that do not exist.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -10,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -254,22 +252,6 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-// batch are rows of one kind.
-type batch struct {
-	kind string
-	rows []byte
-}
-
-// ofEachKind returns n rows of each kind, by the ID of their run.
-func ofEachKind(box *sandbox.Sandbox, n int) map[string]batch {
-	return map[string]batch{
-		"domains":   {tasks.TypeVerify, box.SeedDomains(n)},
-		"updates":   {tasks.TypeUpdate, box.SeedUpdates(n)},
-		"clients":   {tasks.TypeRemove, box.SeedClients(n)},
-		"templates": {tasks.TypeCreate, box.SeedTemplates(n)},
-	}
-}
-
 // well checks that a run has ended with all its rows done or unchanged.
 func (d desk) well(id string, rows int64) {
 	d.t.Helper()
@@ -317,217 +299,5 @@ func TestStoppedBeforeRedis(t *testing.T) {
 	p.says("waiting for Redis", nil)
 	if status := p.stop(); status != 0 {
 		t.Errorf("status %d", status)
-	}
-}
-
-// TestRedisPulledAway disconnects Redis in the middle of the work, for some seconds.
-func TestRedisPulledAway(t *testing.T) {
-	redistest.NeedsLong(t, "takes some seconds")
-	t.Parallel()
-	const rows = 120
-	box, d, way := startBox(t, sandbox.Options{}), newDesk(t), layCable(t, false)
-	batches := ofEachKind(box, rows)
-	// A template whose intent cannot be withdrawn is not retried for a minute.
-	delete(batches, "templates")
-	for id, b := range batches {
-		d.handIn(ledger.NewRun{ID: ledger.RunID(id)}, b.kind, b.rows)
-	}
-	// At this rate most rows are open when Redis is disconnected.
-	p := begin(t, pointedAt(box, way.url, map[string]string{"ORGOPS_RATE": "100/s", "ORGOPS_BURST": "20"}))
-	settled := func() (n int64) {
-		for id := range batches {
-			n += d.run(id).Settled()
-		}
-		return n
-	}
-	await(t, "a tenth of the rows", func() bool { return settled() > rows*3/10 })
-	way.pull()
-	if settled() == rows*3 {
-		t.Error("all was done before Redis was taken away: the test shows nothing")
-	}
-	await(t, "trouble with the queue, told again 3 s later", func() bool {
-		return strings.Count(p.stderr.String(), "Dequeue error") > 4 // by each of the four servers
-	})
-	way.putBack()
-	for id := range batches {
-		d.well(id, rows)
-	}
-	if status := p.stop(); status != 0 {
-		t.Errorf("status %d", status)
-	}
-}
-
-// eachTemplateOnce checks that no request to create was executed twice.
-func eachTemplateOnce(t *testing.T, box *sandbox.Sandbox) {
-	t.Helper()
-	made := map[string]int{}
-	for _, r := range box.Requests() {
-		if r.Operation == sandbox.OpCreateTemplate && r.Status == http.StatusCreated {
-			made[r.Template]++
-		}
-	}
-	for name, n := range made {
-		if n != 1 {
-			t.Errorf("template %q was created %d times", name, n)
-		}
-	}
-	if all := box.Templates(); len(all) != len(made) {
-		t.Errorf("%d templates are there, %d were created", len(all), len(made))
-	}
-}
-
-// TestAPIDown has the API fail for a while: rows stay open and show the reason.
-func TestAPIDown(t *testing.T) {
-	redistest.NeedsLong(t, "takes some seconds")
-	t.Parallel()
-	for _, tc := range []struct {
-		name  string
-		fault sandbox.Fault
-		warm  bool // the worker has a token already
-		words []string
-	}{
-		{name: "503", fault: sandbox.Fault{Status: http.StatusServiceUnavailable}, words: []string{"blocked: ", "503"}},
-		{name: "503 in the middle", fault: sandbox.Fault{Status: http.StatusServiceUnavailable}, warm: true,
-			words: []string{"transient: ", "503"}},
-		{name: "a proxy's page", fault: sandbox.Fault{HTML: true}, warm: true, words: []string{"transient: ", "502"}},
-		{name: "connections are dropped", fault: sandbox.Fault{DropBefore: true}, words: []string{"blocked: "}},
-		{name: "connections are dropped in the middle", fault: sandbox.Fault{DropBefore: true}, warm: true,
-			words: []string{"transient: "}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			const rows = 20
-			box, d := startBox(t, sandbox.Options{}), newDesk(t)
-			p := begin(t, pointedAt(box, redistest.URL(t), nil))
-			batches := ofEachKind(box, rows)
-			if tc.warm {
-				// A lost request to create is not repeated for a minute.
-				delete(batches, "templates")
-				d.handIn(ledger.NewRun{ID: "warm"}, tasks.TypeRemove, box.SeedClients(1))
-				d.well("warm", 1)
-			}
-			up := box.AddFault(tc.fault)
-			for id, b := range batches {
-				d.handIn(ledger.NewRun{ID: ledger.RunID(id)}, b.kind, b.rows)
-			}
-			for id := range batches {
-				if tc.warm {
-					d.openFor(id, rows, tc.words...)
-				}
-			}
-			if !tc.warm { // without a token the tenant is blocked: not every row is begun
-				await(t, "a row that is "+strings.Join(tc.words, ""), func() bool {
-					var all string
-					for id := range batches {
-						all += fmt.Sprintln(slices.Collect(maps.Values(d.reasons(id))))
-					}
-					return !slices.ContainsFunc(tc.words, func(word string) bool { return !strings.Contains(all, word) })
-				})
-			}
-			up()
-			for id := range batches {
-				d.well(id, rows)
-			}
-			eachTemplateOnce(t, box)
-			if status := p.stop(); status != 0 {
-				t.Errorf("status %d", status)
-			}
-		})
-	}
-}
-
-// TestDNSDown has no resolver answer: the token's presence is unknown then, so that no row
-// expires although its deadline has passed from the start.
-func TestDNSDown(t *testing.T) {
-	redistest.NeedsLong(t, "a second look comes after 15 s")
-	t.Parallel()
-	box, d := startBox(t, sandbox.Options{}), newDesk(t)
-	rows := box.SeedDomains(6)
-	mute := func(on bool) {
-		i := 0
-		for _, org := range box.Organizations() {
-			for _, domain := range box.Domains(org) {
-				if i++; i%2 == 0 {
-					box.Unresponsive(domain.Host, on)
-				} else {
-					box.SetRCode(domain.Host, 2, map[bool]int{true: -1}[on]) // SERVFAIL
-				}
-			}
-		}
-	}
-	mute(true)
-	p := begin(t, pointedAt(box, redistest.URL(t), nil))
-	d.handIn(ledger.NewRun{ID: "domains", Description: ledger.Description{GiveUp: 1}}, tasks.TypeVerify, rows)
-	d.openFor("domains", 6, "not_yet: ", "could not")
-	mute(false)
-	d.well("domains", 6)
-	if status := p.stop(); status != 0 {
-		t.Errorf("status %d", status)
-	}
-}
-
-// TestStopped stops a worker in the middle of requests whose answers are late, and starts
-// another one. Rows in progress are finished, waiting rows are returned, and no attempt is
-// used up.
-func TestStopped(t *testing.T) {
-	t.Parallel()
-	rows := redistest.Amount(120, 200)
-	box, d := startBox(t, sandbox.Options{}), newDesk(t)
-	box.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, AnswerLatency: 300 * time.Millisecond})
-	// At this rate most rows wait when the first answers arrive.
-	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_RATE": "45/s", "ORGOPS_BURST": "10"})
-	p := begin(t, env)
-	d.handIn(ledger.NewRun{ID: "templates"}, tasks.TypeCreate, box.SeedTemplates(rows))
-	await(t, "an answer", func() bool {
-		return slices.ContainsFunc(box.Requests(), func(r sandbox.Request) bool {
-			return r.Operation == sandbox.OpCreateTemplate && r.Finished
-		})
-	})
-	if status := p.stop(); status != 0 {
-		t.Errorf("status %d", status)
-	}
-	if settled := d.run("templates").Settled(); settled == 0 || settled == int64(rows) {
-		t.Errorf("%d rows are settled: the test shows nothing", settled)
-	}
-	second := begin(t, env)
-	d.well("templates", int64(rows))
-	eachTemplateOnce(t, box)
-	if status := second.stop(); status != 0 { // it logs an execution after its row is settled
-		t.Errorf("status %d", status)
-	}
-	most, seen := attempts(append(logLines(p.stderr.String()), logLines(second.stderr.String())...))
-	if most != 0 || seen < rows {
-		t.Errorf("%d attempts are counted of a task, want none; %d executions, want %d or more", most, seen, rows)
-	}
-}
-
-// TestStoppedInTime stops a worker whose request is not answered. It ends when the shutdown
-// timeout is over, without waiting for the request.
-func TestStoppedInTime(t *testing.T) {
-	t.Parallel()
-	box, d := startBox(t, sandbox.Options{}), newDesk(t)
-	answers := box.AddFault(sandbox.Fault{Operation: sandbox.OpRemoveOrganizationClients, Latency: patience})
-	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_SHUTDOWN_TIMEOUT": "1s"})
-	p := begin(t, env)
-	d.handIn(ledger.NewRun{ID: "clients"}, tasks.TypeRemove, box.SeedClients(3))
-	await(t, "the request", func() bool {
-		return slices.ContainsFunc(box.Requests(), func(r sandbox.Request) bool {
-			return r.Operation == sandbox.OpRemoveOrganizationClients
-		})
-	})
-	if status := p.stop(); status != 0 {
-		t.Errorf("status %d", status)
-	}
-	if log := p.stderr.String(); strings.Contains(log, `"outcome":"transient"`) {
-		t.Errorf("it waits for the request:\n%s", log)
-	}
-	if settled := d.run("clients").Settled(); settled != 0 {
-		t.Errorf("%d rows are settled", settled)
-	}
-	answers()
-	second := begin(t, env)
-	d.well("clients", 3)
-	if most, _ := attempts(logLines(second.stderr.String())); most != 0 {
-		t.Errorf("%d attempts are counted, want none", most)
 	}
 }

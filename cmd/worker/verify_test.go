@@ -2,11 +2,7 @@ package main
 
 import (
 	"fmt"
-	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -17,7 +13,6 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
-	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/status"
@@ -222,53 +217,6 @@ func (v verifyRun) wantExpired() {
 			v.t.Errorf("%s: no event", name)
 		} else if id := fmt.Sprint(line["id"]); strings.Contains(id, ".") {
 			v.t.Errorf("%s: event id %q", name, id)
-		}
-	}
-}
-
-// TestVerifyKilled kills a worker that verifies domains. Another one verifies the rest, and
-// changes none twice.
-func TestVerifyKilled(t *testing.T) {
-	t.Parallel()
-	const rows = 600
-	f := assemble(t)
-	f.slow(20, 30)
-	_, body := fetch(t, http.MethodGet, fmt.Sprintf("%s/_sandbox/rows/domains.csv?n=%d", f.authURL, rows), "")
-	file := filepath.Join(f.dir, "domains.csv")
-	if err := os.WriteFile(file, []byte(body), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	one := f.work("one")
-	if out, err := f.command("enqueue", "enqueue", "domains", "verify", "--run", "domains", file).Output(); err != nil {
-		t.Fatalf("enqueue: %v: %s", err, out)
-	}
-	await(t, "a third of the rows", func() bool { return f.run("domains").Settled() > rows/3 })
-	one.signal(syscall.SIGKILL)
-	_ = one.wait(patience) // killed
-	if f.run("domains").Ended() {
-		t.Error("all was done before the worker was killed: the test shows nothing")
-	}
-	f.work("other")
-	f.finished("domains")
-	if c := f.counts("domains"); c[ledger.Done] != rows {
-		t.Errorf("counts %v", c)
-	}
-	n, patched := 0, map[string]int{}
-	for _, r := range f.requests() {
-		switch r.Operation {
-		case sandbox.OpUpdateDiscoveryDomain:
-			patched[r.Domain]++
-			n++
-		case sandbox.OpGetDiscoveryDomain:
-			n++
-		}
-	}
-	if again := n - 2*rows; len(patched) != rows || again < 0 || again > 2*rowPlaces(pace.Rate{}) {
-		t.Errorf("%d domains were changed, with %d requests more than two for each", len(patched), again)
-	}
-	for d, n := range patched {
-		if n > 1 {
-			t.Errorf("%s was changed %d times: its record was to be read first", d, n)
 		}
 	}
 }

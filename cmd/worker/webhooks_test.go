@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"orgops/internal/ledger"
@@ -175,52 +173,5 @@ func TestWebhooks(t *testing.T) {
 	}
 	if log := p.stderr.String(); strings.Contains(log, "canary") || strings.Contains(log, hookSecret[6:]) {
 		t.Errorf("the log has a secret in it: %s", log)
-	}
-}
-
-// TestWebhooksOutliveAWorker kills a worker that verifies domains while the receiver is down.
-// Its successor sends the notifications of each domain and of the run.
-func TestWebhooksOutliveAWorker(t *testing.T) {
-	t.Parallel()
-	const rows = 300
-	f, l := assemble(t), listen(t, false)
-	maps.Copy(f.env, map[string]string{"ORGOPS_WEBHOOKS": l.file, "HOOK": hookSecret})
-	f.slow(20, 30)
-	status, body := fetch(t, http.MethodGet, fmt.Sprintf("%s/_sandbox/rows/domains.csv?n=%d", f.authURL, rows), "")
-	if status != http.StatusOK {
-		t.Fatalf("rows: %d %s", status, body)
-	}
-	file := filepath.Join(f.dir, "domains.csv")
-	write(t, file, body)
-	one := f.work("one")
-	if out, err := f.command("enqueue", "enqueue", "domains", "verify", "--run", "domains", file).Output(); err != nil {
-		t.Fatalf("enqueue: %v: %s", err, out)
-	}
-	await(t, "a third of the rows, and an attempt", func() bool {
-		return f.run("domains").Settled() > rows/3 && l.turnedAway() > 0
-	})
-	one.signal(syscall.SIGKILL)
-	_ = one.wait(patience) // killed
-	if f.run("domains").Ended() {
-		t.Error("all was done before the worker was killed: the test shows nothing")
-	}
-	f.work("other")
-	l.set(true)
-	awaitFor(t, recovery, "the end of the run", func() bool { return f.run("domains").Ended() })
-	done := int(f.run("domains").Counts["done"])
-	if done == 0 {
-		t.Fatal("nothing was verified")
-	}
-	awaitFor(t, recovery, "an event of each domain, and of the run", func() bool { return len(l.events()) > done })
-	var verified, others []string
-	for _, event := range l.events() {
-		if strings.HasPrefix(event, "domain.verified domains ") {
-			verified = append(verified, event)
-		} else {
-			others = append(others, event)
-		}
-	}
-	if want := []string{"run.finished domains"}; len(slices.Compact(verified)) != done || !slices.Equal(others, want) {
-		t.Errorf("%d of %d domains were told, and %q, want %q", len(verified), done, others, want)
 	}
 }

@@ -78,7 +78,7 @@ func roundTrips(t *testing.T, n int) map[string]int64 {
 			read() // connects, and stores the scripts
 		}
 	}
-	p.rdb.AddHook(count)
+	p.rdb.AddHook(count.Hook())
 	return read()
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -289,24 +288,16 @@ func TestUnknownKind(t *testing.T) {
 	}
 }
 
-// refuse is a hook that refuses to enqueue for a number of times.
-type refuse struct{ left atomic.Int64 }
-
-func (*refuse) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (*refuse) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (r *refuse) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		args := cmd.Args()
-		if len(args) > 4 && strings.HasPrefix(cmd.Name(), "eval") &&
-			strings.Contains(fmt.Sprint(args[3]), "asynq:{"+queue+"}:t:") && r.left.Add(-1) >= 0 {
-			cmd.SetErr(errors.New("OOM command not allowed when used memory > 'maxmemory'"))
-			return cmd.Err()
+// refuse returns a hook that refuses to enqueue for a number of times.
+func refuse(times int) redistest.Around {
+	return func(_ context.Context, run func() error, cmds ...redis.Cmder) error {
+		args := cmds[0].Args()
+		if len(args) > 4 && strings.HasPrefix(cmds[0].Name(), "eval") &&
+			strings.Contains(fmt.Sprint(args[3]), "asynq:{"+queue+"}:t:") && times > 0 {
+			times--
+			return errors.New("OOM command not allowed when used memory > 'maxmemory'")
 		}
-		return next(ctx, cmd)
+		return run()
 	}
 }
 
@@ -316,9 +307,8 @@ func TestGiveBack(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {
 		s.submit("a", handlers.Update, s.domains(5))
-		rdb, hook := redistest.New(t), &refuse{}
-		hook.left.Store(3)
-		rdb.AddHook(hook)
+		rdb := redistest.New(t)
+		rdb.AddHook(refuse(3))
 		d := s.dispatcher(func(c *dispatch.Config) { c.Redis = rdb })
 		if after, err := d.Round(t.Context()); err == nil || after < time.Second {
 			t.Errorf("the next round in %v, %v", after, err)

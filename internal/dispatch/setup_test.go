@@ -186,8 +186,7 @@ type worker struct {
 type options struct {
 	engine   engine.Config
 	dispatch dispatch.Config
-	places   int                  // of the server
-	around   asynq.MiddlewareFunc // around the engine; nil: none
+	places   int // of the server
 }
 
 func (s *site) engineConfig(l engine.Ledger, session ledger.SessionID) engine.Config {
@@ -229,11 +228,7 @@ func (s *site) start(change ...func(*options)) *worker {
 	w.end = cancel
 	registered, _ := engine.KeepSession(ctx, l, func() ledger.Session { return w.session }, s.logger())
 	<-registered
-	var handler asynq.Handler = w.engine
-	if o.around != nil {
-		handler = o.around(handler)
-	}
-	if err := w.server.Start(handler); err != nil {
+	if err := w.server.Start(w.engine); err != nil {
 		s.t.Fatal(err)
 	}
 	d := dispatch.New(o.dispatch)

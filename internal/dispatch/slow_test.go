@@ -11,10 +11,11 @@ import (
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 	"orgops/tasks/handlers"
 )
 
-// slowly is a hook by which a Redis needs a time for each command, and executes one after
+// slowly has a hook by which a Redis needs a time for each command, and executes one after
 // the other.
 type slowly struct {
 	// turn has the one place of the command that is executed. A bubble's time would stop while
@@ -29,19 +30,10 @@ func (s *slowly) execute(commands int) {
 	<-s.turn
 }
 
-func (s *slowly) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (s *slowly) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		s.execute(1)
-		return next(ctx, cmd)
-	}
-}
-
-func (s *slowly) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
+func (s *slowly) hook() redistest.Around {
+	return func(_ context.Context, run func() error, cmds ...redis.Cmder) error {
 		s.execute(len(cmds))
-		return next(ctx, cmds)
+		return run()
 	}
 }
 
@@ -81,7 +73,7 @@ func TestSlowRedis(t *testing.T) {
 		s.submit("a", handlers.Update, s.domains(300))
 		var counted releases
 		s.start(func(o *options) {
-			o.dispatch.Redis.AddHook(&slowly{turn: make(chan struct{}, 1), took: 15 * time.Millisecond})
+			o.dispatch.Redis.AddHook((&slowly{turn: make(chan struct{}, 1), took: 15 * time.Millisecond}).hook())
 			o.dispatch.Ledger, o.engine.Ledger = releasing{o.dispatch.Ledger, &counted}, beginning{o.engine.Ledger, &counted}
 			o.places, o.dispatch.Places = 300, 300
 		})

@@ -12,9 +12,11 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"orgops/apiclient"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
+	"orgops/tasks/handlers"
 )
 
 // saboteur calls act before or after the call of that number, to the ledger or to the
@@ -42,34 +44,59 @@ func (s *saboteur) at(n int, after bool, name string) {
 	}
 }
 
-// sabotaged is a ledger whose calls the saboteur counts.
-type sabotaged struct {
+// stepped is a ledger of which each call of an execution is a step.
+type stepped struct {
 	engine.Ledger
-	*saboteur
+	step func(name string, call func())
 }
 
-func (l sabotaged) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution,
+func (l stepped) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution,
 	rows ...ledger.Row) (b ledger.Begun, err error) {
 	l.step("begin", func() { b, err = l.Ledger.Begin(ctx, seg, e, rows...) })
 	return b, err
 }
 
-func (l sabotaged) Intend(ctx context.Context, seg ledger.Segment, n ledger.Nonce, intent []byte,
+func (l stepped) Intend(ctx context.Context, seg ledger.Segment, n ledger.Nonce, intent []byte,
 	rows ...ledger.Row) (r ledger.Receipt, err error) {
 	l.step("intend", func() { r, err = l.Ledger.Intend(ctx, seg, n, intent, rows...) })
 	return r, err
 }
 
-func (l sabotaged) Withdraw(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
+func (l stepped) Withdraw(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
 	rows ...ledger.Row) (r ledger.Receipt, err error) {
 	l.step("withdraw", func() { r, err = l.Ledger.Withdraw(ctx, seg, n, rows...) })
 	return r, err
 }
 
-func (l sabotaged) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
+func (l stepped) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
 	ends ...ledger.RowEnd) (r ledger.Receipt, err error) {
 	l.step("end", func() { r, err = l.Ledger.End(ctx, seg, n, ends...) })
 	return r, err
+}
+
+// steppedDomains are the domains of an API of which each call is a step.
+type steppedDomains struct {
+	handlers.Domains
+	list handlers.DomainList
+	step func(name string, call func())
+}
+
+func (d steppedDomains) DiscoveryDomain(ctx context.Context,
+	organization, domain string) (found apiclient.DiscoveryDomain, err error) {
+	d.step("GET", func() { found, err = d.Domains.DiscoveryDomain(ctx, organization, domain) })
+	return found, err
+}
+
+func (d steppedDomains) UpdateDiscoveryDomain(ctx context.Context, organization, domain string,
+	u apiclient.DiscoveryDomainUpdate) (changed apiclient.DiscoveryDomain, err error) {
+	d.step("PATCH", func() { changed, err = d.Domains.UpdateDiscoveryDomain(ctx, organization, domain, u) })
+	return changed, err
+}
+
+func (d steppedDomains) DiscoveryDomainsPage(ctx context.Context, organization,
+	from string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
+	d.step("list", func() { page, next, err = d.list.DiscoveryDomainsPage(ctx, organization, from) })
+	return page, next, err
 }
 
 // scene is a site with rows of a kind.
@@ -84,7 +111,7 @@ type scene struct {
 func (s scene) on(sab *saboteur) (*engine.Engine, ledger.SessionID) {
 	e, session := s.worker(func(c *engine.Config) {
 		if sab != nil {
-			c.Ledger = sabotaged{c.Ledger, sab}
+			c.Ledger = stepped{c.Ledger, sab.step}
 		}
 		c.Handlers[s.kind] = s.handler(sab)
 	})

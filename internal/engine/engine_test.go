@@ -157,6 +157,26 @@ func TestNewerTask(t *testing.T) {
 			}
 		})
 	}
+	t.Run("stage", func(t *testing.T) {
+		s := newSite(t)
+		s.submit(kind, `{}`)
+		executed := 0
+		e, _ := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+			executed++
+			return ledger.Result{}, engine.NotYet("no", 0)
+		}))
+		_ = e.ProcessTask(t.Context(), s.release())
+		key := "orgops:v3:{tenant:" + string(tenant) + "}:" + string(s.run.Incarnation) + ".0:values"
+		value := s.rdb.HGet(t.Context(), key, "0").Val() // which the ledger writes with no unknown stage
+		if err := s.rdb.HSet(t.Context(), key, "0", strings.Replace(value, ":c0,", ":n0,", 1)).Err(); err != nil {
+			t.Fatal(err)
+		}
+		_ = e.ProcessTask(t.Context(), s.release())
+		if row := s.row(0); executed != 1 || !strings.Contains(row.Checkpoint.Note, `stage "n": a newer worker`) ||
+			row.Checkpoint.Stage != "n" {
+			t.Errorf("executed %d times, row %+v; stored %q", executed, row, value)
+		}
+	})
 	t.Run("unreadable", func(t *testing.T) {
 		s := newSite(t)
 		e, _ := s.worker()

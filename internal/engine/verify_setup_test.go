@@ -109,63 +109,6 @@ func (l *timed) left(r ledger.Receipt, after time.Duration) {
 	l.after = after
 }
 
-// probe calls a function before and after each call of an execution to the ledger and the
-// API.
-type probe struct {
-	engine.Ledger
-	api  handlers.Domains
-	list handlers.DomainList
-	on   func(point string)
-}
-
-func (p *probe) around(call string, f func()) {
-	p.on("before " + call)
-	f()
-	p.on("after " + call)
-}
-
-func (p *probe) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution,
-	rows ...ledger.Row) (b ledger.Begun, err error) {
-	p.around("begin", func() { b, err = p.Ledger.Begin(ctx, seg, e, rows...) })
-	return b, err
-}
-
-func (p *probe) Intend(ctx context.Context, seg ledger.Segment, n ledger.Nonce, intent []byte,
-	rows ...ledger.Row) (r ledger.Receipt, err error) {
-	p.around("intend", func() { r, err = p.Ledger.Intend(ctx, seg, n, intent, rows...) })
-	return r, err
-}
-
-func (p *probe) Withdraw(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
-	rows ...ledger.Row) (r ledger.Receipt, err error) {
-	p.around("withdraw", func() { r, err = p.Ledger.Withdraw(ctx, seg, n, rows...) })
-	return r, err
-}
-
-func (p *probe) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
-	ends ...ledger.RowEnd) (r ledger.Receipt, err error) {
-	p.around("end", func() { r, err = p.Ledger.End(ctx, seg, n, ends...) })
-	return r, err
-}
-
-func (p *probe) DiscoveryDomain(ctx context.Context,
-	organization, domain string) (d apiclient.DiscoveryDomain, err error) {
-	p.around("GET", func() { d, err = p.api.DiscoveryDomain(ctx, organization, domain) })
-	return d, err
-}
-
-func (p *probe) UpdateDiscoveryDomain(ctx context.Context, organization, domain string,
-	u apiclient.DiscoveryDomainUpdate) (d apiclient.DiscoveryDomain, err error) {
-	p.around("PATCH", func() { d, err = p.api.UpdateDiscoveryDomain(ctx, organization, domain, u) })
-	return d, err
-}
-
-func (p *probe) DiscoveryDomainsPage(ctx context.Context, organization,
-	from string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
-	p.around("list", func() { page, next, err = p.list.DiscoveryDomainsPage(ctx, organization, from) })
-	return page, next, err
-}
-
 // line is the wait for a permit.
 type line time.Duration
 
@@ -299,11 +242,16 @@ func claim(host, txt string) func(*tasks.VerifyRow) {
 
 // worker returns a worker around whose calls s.on is called.
 func (s *verifySite) worker() (*engine.Engine, ledger.SessionID) {
-	p := &probe{Ledger: s.timed, api: s.config.API, list: s.config.List, on: s.point}
+	step := func(call string, f func()) {
+		s.point("before " + call)
+		f()
+		s.point("after " + call)
+	}
+	domains := steppedDomains{s.config.API, s.config.List, step}
 	cfg := s.config
-	cfg.API, cfg.List = p, p
+	cfg.API, cfg.List = domains, domains
 	return s.site.worker(func(c *engine.Config) {
-		c.Ledger, c.Stopping = p, s.stopping
+		c.Ledger, c.Stopping = stepped{s.timed, step}, s.stopping
 		c.Handlers = map[ledger.Kind]engine.Handler{handlers.Verify: handlers.NewVerify(cfg)}
 		if s.handlers != nil {
 			c.Handlers = s.handlers(cfg)

@@ -133,7 +133,7 @@ func TestReadinessRoundTrips(t *testing.T) {
 			t.Fatal(err)
 		}
 		check(3) // connects, and stores the scripts
-		rdb.AddHook(count)
+		rdb.AddHook(count.Hook())
 		few, many := check(3), check(150)
 		if few == 0 || many != few {
 			t.Errorf("%d round trips for 3 tenants, %d for 150", few, many)

@@ -32,7 +32,7 @@ type byName struct {
 func newByName(t *testing.T) *byName {
 	t.Helper()
 	rdb, trips := redistest.New(t), &redistest.RoundTrips{}
-	rdb.AddHook(trips)
+	rdb.AddHook(trips.Hook())
 	l := ledger.New(rdb)
 	ledgertest.Submit(t, l, ledger.NewRun{ID: "learns", Tenant: "default", Kind: handlers.Verify,
 		Description: ledger.Description{Format: intake.FormatJSONL}}, `{}`)

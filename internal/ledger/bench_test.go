@@ -2,7 +2,6 @@ package ledger_test
 
 import (
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,32 +31,6 @@ func appendRow(b []byte, r *rand.Rand) []byte {
 	b = appendID(b, "org_", r)
 	b = append(b, ',')
 	return appendID(b, "dom_", r)
-}
-
-// BenchmarkStage stages and commits a run of b.N rows, from one goroutine, and reports
-// the rows a second, the bytes of Redis for each, and the memory of the producer.
-//
-//	go test -run '^$' -bench Stage -benchtime 1000000x ./internal/ledger
-func BenchmarkStage(b *testing.B) {
-	w := on(b, redistest.Start(b).Client())
-	r := rand.New(rand.NewPCG(1, 2))
-	before := usedMemory(b, w.rdb)
-	s := w.fill(w.create("a"), nil)
-	var row []byte
-	b.ResetTimer()
-	for range b.N {
-		row = appendRow(row[:0], r)
-		if err := s.Add(b.Context(), row); err != nil {
-			b.Fatal(err)
-		}
-	}
-	w.commit(s)
-	b.StopTimer()
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
-	b.ReportMetric(float64(usedMemory(b, w.rdb)-before)/float64(b.N), "redis-B/row")
-	var memory runtime.MemStats
-	runtime.ReadMemStats(&memory)
-	b.ReportMetric(float64(memory.Sys)/(1<<20), "producer-MB")
 }
 
 // BenchmarkWaiting makes b.N rows wait, with a record and evidence of 150 to 450 bytes,
@@ -440,38 +413,4 @@ func usedMemory(b *testing.B, rdb redis.UniversalClient) int64 {
 		b.Fatal(err)
 	}
 	return n
-}
-
-// BenchmarkControl pauses, resumes and cancels a run of b.N rows. It reports the time until
-// every segment is changed, for each, and the time of a Rebuild of the index.
-//
-//	go test -run '^$' -bench Control -benchtime 160000x ./internal/ledger
-func BenchmarkControl(b *testing.B) {
-	w := on(b, redistest.Start(b).Client())
-	r := rand.New(rand.NewPCG(1, 2))
-	s := w.fill(w.create("a"), nil)
-	var row []byte
-	for range b.N {
-		row = appendRow(row[:0], r)
-		if err := s.Add(b.Context(), row); err != nil {
-			b.Fatal(err)
-		}
-	}
-	w.commit(s)
-	for _, step := range []struct {
-		name string
-		do   func() error
-	}{
-		{"pause", func() error { return w.Pause(b.Context(), tenant, "a") }},
-		{"resume", func() error { return w.Resume(b.Context(), tenant, "a") }},
-		{"cancel", func() error { return w.Cancel(b.Context(), tenant, "a") }},
-		{"delete", func() error { return w.Delete(b.Context(), tenant, "a") }},
-	} {
-		start := time.Now()
-		if err := step.do(); err != nil {
-			b.Fatal(err)
-		}
-		b.ReportMetric(float64(time.Since(start).Microseconds())/1000, step.name+"-ms")
-	}
-	b.ReportMetric(0, "ns/op")
 }

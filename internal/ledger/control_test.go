@@ -68,7 +68,7 @@ func TestResumeEndsAPauseOnly(t *testing.T) {
 func TestInterruptedCancel(t *testing.T) {
 	f := &faults{}
 	lossy := redistest.New(t)
-	lossy.AddHook(f)
+	lossy.AddHook(f.hook())
 	for n, cancelled := 0, false; n == 0 || f.disarm(); n++ {
 		w, id := newWorker(t), ledger.RunID(fmt.Sprintf("run-%d", n))
 		run := w.submit(id, 3, 3, 3)
@@ -238,7 +238,7 @@ func TestStaleResumeDoesNotUndoPause(t *testing.T) {
 			w.must(w.Pause, id)
 		}}
 		rdb := redistest.New(t)
-		rdb.AddHook(i)
+		rdb.AddHook(i.hook())
 		if err := ledger.New(rdb).Resume(t.Context(), tenant, id); err != nil {
 			t.Fatal(err)
 		}

@@ -115,6 +115,25 @@ func TestRunOfAnEarlierIncarnationIsFencedOut(t *testing.T) {
 	}
 }
 
+// TestSingleRowOfAnEarlierIncarnation is that for a single row, whose segment is in the header: only
+// the incarnation that is stored there tells the two apart.
+func TestSingleRowOfAnEarlierIncarnation(t *testing.T) {
+	w := newWorker(t)
+	wrong, _ := w.submitRow(single("a"))
+	seg := segment(wrong, 0)
+	r := w.release(seg, all)
+	w.must(w.Cancel, "a")
+	w.must(w.Delete, "a")
+	w.submitRow(single("a"))
+	begin := ledger.Execution{Token: r.Token, Nonce: ledger.NewNonce(), Session: w.session}
+	if _, err := w.Begin(t.Context(), seg, begin, 0); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("begin of the former row: %v, want %v", err, ledger.ErrNotFound)
+	}
+	if again, err := w.Release(t.Context(), seg, all); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("release of the former row: %v, %v; want %v", numbers(again), err, ledger.ErrNotFound)
+	}
+}
+
 // TestInterruptedDeletionIsCompleted interrupts a deletion at each of its commands.
 func TestInterruptedDeletionIsCompleted(t *testing.T) {
 	complete := map[string]func(*worker) error{
@@ -139,7 +158,7 @@ func TestInterruptedDeletionIsCompleted(t *testing.T) {
 			w := newWorker(t)
 			lossy := redistest.New(t)
 			f := &faults{}
-			lossy.AddHook(f)
+			lossy.AddHook(f.hook())
 			for n, lost := 0, true; lost; n++ {
 				run := w.submit("a", 3, 3)
 				w.must(w.Cancel, "a")
@@ -159,6 +178,25 @@ func TestInterruptedDeletionIsCompleted(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestForgottenDeletion has Redis lose that a run was cancelled and deleted: the run is there again
+// as a whole, is executed, and is deleted again.
+func TestForgottenDeletion(t *testing.T) {
+	for _, lost := range []string{"", "{tenant:"} { // Redis, or the node of the tenant
+		w := newWorker(t)
+		run := w.submit("a", 3, 3)
+		w.settleAll(segment(run, 0))
+		before := remember(t, w.rdb)
+		w.must(w.Cancel, "a")
+		w.gone(run)
+		before.restore(t, w.rdb, lost)
+		w.settleAll(segment(run, 1))
+		if now := w.get("a"); now.Incarnation != run.Incarnation || now.Counts[ledger.Done] != 6 || !now.Ended() {
+			t.Errorf("run %+v, want it ended", now)
+		}
+		w.gone(run)
 	}
 }
 
@@ -286,7 +324,7 @@ func TestSweepDeletesNoRunThatContinues(t *testing.T) {
 			_, staged = w.Stage(t.Context(), run, 0, content(0, 3))
 		}}
 		interrupted := redistest.New(t)
-		interrupted.AddHook(i)
+		interrupted.AddHook(i.hook())
 		if _, err := ledger.New(interrupted).Sweep(t.Context(), tenant); err != nil {
 			t.Fatal(err)
 		}

@@ -135,7 +135,7 @@ func TestEndManyRows(t *testing.T) {
 
 func written(r ledger.Receipt) (n int) {
 	for _, s := range r.Statuses {
-		n += count(s == ledger.RowWritten)
+		n += flag(s == ledger.RowWritten)
 	}
 	return n
 }

@@ -3,8 +3,6 @@ package ledger_test
 import (
 	"context"
 	"errors"
-	"net"
-	"slices"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -15,8 +13,8 @@ import (
 // errFault is returned to a client whose process or connection was lost.
 var errFault = errors.New("the connection was lost")
 
-// faults is a hook that loses the connection at a command: before Redis has it, or
-// after, so that the answer is lost.
+// faults lose the connection at a command: before Redis has it, or after, so that the answer is
+// lost.
 type faults struct {
 	mu     sync.Mutex
 	armed  bool
@@ -58,64 +56,34 @@ func (f *faults) strike() (send, arrive bool) {
 	return false, false
 }
 
-func (f *faults) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
-}
-
-func (f *faults) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		return f.around(func() error { return next(ctx, cmd) }, cmd)
+// hook is that of a client whose connection is lost.
+func (f *faults) hook() redistest.Around {
+	return func(_ context.Context, run func() error, cmds ...redis.Cmder) (err error) {
+		send, arrive := f.strike()
+		if send {
+			err = run()
+		}
+		if arrive {
+			return err
+		}
+		for _, cmd := range cmds {
+			cmd.SetErr(errFault)
+		}
+		return errFault
 	}
 }
 
-func (f *faults) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		return f.around(func() error { return next(ctx, cmds) }, cmds...)
-	}
-}
-
-func (f *faults) around(do func() error, cmds ...redis.Cmder) error {
-	if slices.Contains(redistest.Handshake, cmds[0].Name()) {
-		return do()
-	}
-	send, arrive := f.strike()
-	var err error
-	if send {
-		err = do()
-	}
-	if arrive {
-		return err
-	}
-	for _, cmd := range cmds {
-		cmd.SetErr(errFault)
-	}
-	return errFault
-}
-
-// interruption is a hook that does something before the nth command.
+// interruption does something before the nth command, from 0, of the clients that have its hook.
 type interruption struct {
 	mu    sync.Mutex
 	after int
 	do    func()
 }
 
-func (i *interruption) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (i *interruption) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if !slices.Contains(redistest.Handshake, cmd.Name()) {
-			i.count()
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (i *interruption) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if !slices.Contains(redistest.Handshake, cmds[0].Name()) {
-			i.count()
-		}
-		return next(ctx, cmds)
+func (i *interruption) hook() redistest.Around {
+	return func(_ context.Context, run func() error, _ ...redis.Cmder) error {
+		i.count()
+		return run()
 	}
 }
 

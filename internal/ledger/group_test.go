@@ -154,24 +154,6 @@ func TestDeleteOfGroupedRows(t *testing.T) {
 	}
 }
 
-// TestReplacedSegmentForgetsItsOrder checks that rows which replace others, and have no
-// groups, have the order of their numbers.
-func TestReplacedSegmentForgetsItsOrder(t *testing.T) {
-	w := newWorker(t)
-	run := w.create("a")
-	s := w.fill(run, nil)
-	s.Group(5, groupOf)
-	for _, row := range content(0, ledger.SegmentRows+1) {
-		if err := s.Add(t.Context(), row); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w.commit(w.fill(w.get("a"), content(0, 20)))
-	if rows := numbers(w.release(segment(run, 0), ledger.Quota{First: 3})); !slices.Equal(rows, []ledger.Row{0, 1, 2}) {
-		t.Errorf("released %v", rows)
-	}
-}
-
 // TestGroupedReleaseOfASegment releases a whole segment of 300 groups in random order: no
 // release ends within a group, although chunks of large rows bound it by bytes. Unless long tests
 // run, the segment has a quarter of the rows, of four times the size.

@@ -167,7 +167,7 @@ func TestScanAtMaxmemory(t *testing.T) {
 		run := w.scan(ledger.RunID(fmt.Sprintf("run-%d", n)))
 		rdb := server.Client()
 		i := &interruption{after: n, do: func() { limit("1") }}
-		rdb.AddHook(i)
+		rdb.AddHook(i.hook())
 		err := scanAll(t.Context(), ledger.New(rdb), run)
 		done = i.done()
 		if err != nil && !errors.Is(err, ledger.ErrNoMemory) {
@@ -199,7 +199,7 @@ func TestResultsAtMaxmemory(t *testing.T) {
 		}
 	}
 	i := &interruption{after: 2, do: func() { limit("1") }} // after the rows
-	rdb.AddHook(i)
+	rdb.AddHook(i.hook())
 	if _, err := s.Commit(t.Context()); !i.done() || !errors.Is(err, ledger.ErrNoMemory) {
 		t.Fatalf("commit: %v, want it refused", err)
 	}

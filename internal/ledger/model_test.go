@@ -367,7 +367,7 @@ func (r modelRow) leftBy(e ledger.Ending) bool {
 // report counts the open rows.
 func (s *modelSegment) report(now time.Duration) (o ledger.OpenRows) {
 	for _, r := range s.rows {
-		due := count(r.phase == ledger.PhaseWaiting && r.due <= now && (r.intent != "" || !s.control.paused))
+		due := flag(r.phase == ledger.PhaseWaiting && r.due <= now && (r.intent != "" || !s.control.paused))
 		switch {
 		case r.phase == ledger.PhaseWaiting && !r.begun && r.due > now:
 			o.Later++

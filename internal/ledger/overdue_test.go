@@ -107,6 +107,6 @@ func TestOverdueRoundTrips(t *testing.T) {
 	w := newWorker(t)
 	w.submit("a", 1)
 	w.overdue() // stores the script
-	w.rdb.AddHook(&interruption{after: 1, do: func() { t.Error("more than one round trip") }})
+	w.rdb.AddHook((&interruption{after: 1, do: func() { t.Error("more than one round trip") }}).hook())
 	w.overdue()
 }

@@ -17,7 +17,7 @@ func TestProducerThatIsKilled(t *testing.T) {
 	rows := content(0, ledger.SegmentRows+10)
 	lossy := redistest.New(t)
 	f := &faults{}
-	lossy.AddHook(f)
+	lossy.AddHook(f.hook())
 	for _, answer := range []bool{false, true} {
 		stride := redistest.Stride(4)
 		for n, lost := someOf(stride), true; lost; n += stride {

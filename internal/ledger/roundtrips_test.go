@@ -16,7 +16,7 @@ import (
 func counted(t *testing.T) (*ledger.Ledger, *redistest.RoundTrips) {
 	t.Helper()
 	rdb, c := redistest.New(t), &redistest.RoundTrips{}
-	rdb.AddHook(c)
+	rdb.AddHook(c.Hook())
 	return ledger.New(rdb), c
 }
 

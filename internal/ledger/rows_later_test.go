@@ -145,49 +145,6 @@ func TestCancelSettlesRowsThatAreDueLater(t *testing.T) {
 	w.gone(run)
 }
 
-// TestDueTimesAreReplaced repeats a producer with other due times before the commit: the last
-// ones count, and no row is released twice.
-func TestDueTimesAreReplaced(t *testing.T) {
-	for name, later := range map[string]func(int) time.Duration{
-		"other rows": func(i int) time.Duration { return every(2, time.Hour)(i + 1) },
-		"fewer rows": every(4, time.Hour),
-		"more rows":  every(1, time.Hour),
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorker(t)
-			now, run := w.redisNow(), w.create("a")
-			dues := func(later func(int) time.Duration) map[ledger.Row]time.Time {
-				m := map[ledger.Row]time.Time{}
-				for i := range 8 {
-					if d := later(i); d > 0 {
-						m[ledger.Row(i)] = now.Add(d)
-					}
-				}
-				return m
-			}
-			if _, err := w.StageGrouped(t.Context(), run, 0, content(0, 8), 1, nil, nil,
-				dues(every(2, time.Hour))); err != nil {
-				t.Fatal(err)
-			}
-			run = w.commit(w.fillDue(run, 8, now, later))
-			seg := segment(run, 0)
-			rows := numbers(w.release(seg, all))
-			w.pass(seg, time.Hour)
-			for _, row := range rows {
-				if later(int(row)) > 0 {
-					t.Errorf("row %d is released, which is due later", row)
-				}
-			}
-			if n := len(rows) + len(dues(later)); n != 8 {
-				t.Errorf("%d rows are released or due later, want 8", n)
-			}
-			if o := w.segments("a")[0].Open; o.Queued != 8-len(rows) || o.Released != len(rows) {
-				t.Errorf("open rows %+v", o)
-			}
-		})
-	}
-}
-
 // TestGroupsWithoutRowsThatAreDueLater checks that rows which are due later are not part of
 // the groups.
 func TestGroupsWithoutRowsThatAreDueLater(t *testing.T) {

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 )
@@ -130,7 +128,7 @@ func TestScannerIsKilled(t *testing.T) {
 		t.Run(fmt.Sprintf("after the command %v", answer), func(t *testing.T) {
 			w := newWorker(t)
 			rdb, f := redistest.New(t), &faults{}
-			rdb.AddHook(f)
+			rdb.AddHook(f.hook())
 			for n, struck := someOf(stride), true; struck; n += stride {
 				run := w.scan(ledger.RunID(fmt.Sprintf("run-%d", n)))
 				f.arm(n, answer)
@@ -156,7 +154,7 @@ func eachCommand(t *testing.T, do func(*worker, ledger.Run), then func(*worker, 
 		run := w.scan(ledger.RunID(fmt.Sprintf("run-%d", n)))
 		i := &interruption{after: n, do: func() { do(w, run) }}
 		rdb := redistest.New(t)
-		rdb.AddHook(i)
+		rdb.AddHook(i.hook())
 		err := scanAll(t.Context(), ledger.New(rdb), run)
 		if err != nil && !errors.Is(err, ledger.ErrNotFound) && !errors.Is(err, ledger.ErrRaced) {
 			t.Errorf("at command %d: %v", n, err)
@@ -258,53 +256,6 @@ func TestCommandsDuringAScan(t *testing.T) {
 	})
 }
 
-// between is a hook that stores the content of Redis before one command, and restores it
-// before a later one.
-type between struct {
-	mu          sync.Mutex
-	n, from, to int
-	save, lose  func()
-}
-
-func (b *between) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (b *between) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if !slices.Contains(redistest.Handshake, cmd.Name()) {
-			b.count()
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (b *between) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if !slices.Contains(redistest.Handshake, cmds[0].Name()) {
-			b.count()
-		}
-		return next(ctx, cmds)
-	}
-}
-
-func (b *between) count() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch b.n {
-	case b.from:
-		b.save()
-	case b.to:
-		b.lose()
-	}
-	b.n++
-}
-
-// passed reports whether the later command was reached.
-func (b *between) passed() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.n > b.to
-}
-
 // TestLossDuringAScan has Redis lose some commands, at each command of a scanner, or at some of
 // them. Every row exists once in the end.
 func TestLossDuringAScan(t *testing.T) {
@@ -328,16 +279,19 @@ func TestLossDuringAScan(t *testing.T) {
 func (w *worker) lossAt(run ledger.Run, n, back int) bool {
 	w.t.Helper()
 	var saved memory
-	b := &between{
-		from: n, to: n + back,
-		save: func() { saved = remember(w.t, w.rdb) },
-		lose: func() { saved.restore(w.t, w.rdb, "") },
+	i := &interruption{after: n}
+	i.do = func() {
+		if saved == nil {
+			saved, i.after = remember(w.t, w.rdb), back-1
+			return
+		}
+		saved.restore(w.t, w.rdb, "")
 	}
 	rdb := redistest.New(w.t)
-	rdb.AddHook(b)
+	rdb.AddHook(i.hook())
 	if err := scanAll(w.t.Context(), ledger.New(rdb), run); err != nil && !errors.Is(err, ledger.ErrRaced) {
 		w.t.Errorf("scan: %v", err)
 	}
 	_ = rdb.Close()
-	return b.passed()
+	return i.done()
 }

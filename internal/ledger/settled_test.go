@@ -2,7 +2,6 @@ package ledger_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"maps"
 	"testing"
@@ -111,62 +110,5 @@ func TestCancelKeepsResultsOfSettledRows(t *testing.T) {
 	w.must(w.Cancel, "a")
 	if run := w.get("a"); !run.Ended() || run.Counts["invalid"] != 3 || run.Counts[ledger.Cancelled] != 6 {
 		t.Errorf("run %+v", run)
-	}
-}
-
-// TestSettledRowsOfAProducerThatWasKilled kills a producer before each of its commands, or before
-// some, and starts another one.
-func TestSettledRowsOfAProducerThatWasKilled(t *testing.T) {
-	w := newWorker(t)
-	stride := redistest.Stride(3)
-	for n, done := someOf(stride), false; !done; n += stride {
-		run := w.create(ledger.RunID(fmt.Sprintf("run-%d", n)))
-		done = w.killAt(n, run)
-		if run = w.get(run.ID); run.Staged() {
-			run = w.commit(w.fillSettled(run, 400, invalid))
-		}
-		if run.Counts["invalid"] != 133 {
-			t.Errorf("killed before command %d: run %+v, want 133 invalid rows", n, run)
-		}
-	}
-}
-
-// killAt submits rows by a producer that is killed before its nth command. It reports
-// whether there were fewer.
-func (w *worker) killAt(n int, run ledger.Run) (done bool) {
-	ctx, kill := context.WithCancel(w.t.Context())
-	defer kill()
-	i := &interruption{after: n, do: kill}
-	rdb := redistest.New(w.t)
-	rdb.AddHook(i)
-	s, err := ledger.New(rdb).NewStager(ctx, run)
-	for i, row := range content(0, 400) {
-		if err == nil && settledRow(i) {
-			err = s.AddSettled(ctx, row, invalid)
-		} else if err == nil {
-			err = s.Add(ctx, row)
-		}
-	}
-	if err == nil {
-		_, err = s.Commit(ctx)
-	}
-	if done = !i.done(); done && err != nil {
-		w.t.Fatal(err)
-	}
-	return done
-}
-
-// TestReplacedSegmentForgetsResults replaces the rows of a staged segment by others, none of
-// which is settled.
-func TestReplacedSegmentForgetsResults(t *testing.T) {
-	w := newWorker(t)
-	run := w.create("a")
-	s := w.fillSettled(run, ledger.SegmentRows+1, invalid)
-	if run = w.get("a"); run.Reserved != 1 {
-		t.Fatalf("%d segments of %d rows are staged, want 1", run.Reserved, s.Rows())
-	}
-	run = w.commit(w.fill(run, content(7, 5)))
-	if run.Counts.Settled() != 0 || w.segments("a")[0].Open.Queued != 5 {
-		t.Errorf("run %+v, want no settled row", run)
 	}
 }

@@ -27,7 +27,7 @@ func TestModel(t *testing.T) {
 	rdb := redistest.New(t)
 	lossy := redistest.New(t)
 	f := &faults{}
-	lossy.AddHook(f)
+	lossy.AddHook(f.hook())
 	slow := 0
 	for i := range worlds {
 		seed := first + uint64(i)
@@ -41,6 +41,34 @@ func TestModel(t *testing.T) {
 	if slow > 0 {
 		t.Skipf("%d of %d worlds ended early: the machine is too slow for them", slow, worlds)
 	}
+}
+
+// world runs a world. If the test fails it prints the seed and the last operations.
+func world(t *testing.T, seed uint64, log *[]string, run func()) (ok bool) {
+	t.Helper()
+	defer func() { // also after a Fatal
+		if ok = !t.Failed(); !ok {
+			t.Logf("ORGOPS_TEST_SEED=%d; the last operations:\n%s", seed, strings.Join((*log)[max(0, len(*log)-200):], "\n"))
+		}
+	}()
+	run()
+	return true
+}
+
+// worldsOf returns the seed of the first world and the number of worlds.
+func worldsOf(t *testing.T, usual int) (first uint64, worlds int) {
+	t.Helper()
+	worlds = usual
+	if !redistest.Long() {
+		worlds = max(usual/5, 1)
+	}
+	if n, err := strconv.Atoi(os.Getenv("ORGOPS_TEST_LEDGER_WORLDS")); err == nil {
+		worlds = n
+	}
+	if seed, err := strconv.ParseUint(os.Getenv("ORGOPS_TEST_SEED"), 10, 64); err == nil {
+		return seed, 1
+	}
+	return rand.Uint64(), worlds
 }
 
 type simulation struct {
@@ -523,6 +551,9 @@ func (s *simulation) control() {
 	err := do(l, s.t.Context(), s.tenant, s.subject.ID)
 	lost := lossy && s.faults.disarm()
 	s.note("control %s: %v, lost %v", change, err, lost)
+	if lost && s.model.header.cancelled { // whose header no longer shows whether it was paused
+		err, lost = do(s.Ledger, s.t.Context(), s.tenant, s.subject.ID), false
+	}
 	now := s.get(s.subject.ID)
 	switch {
 	case s.model.ended() || change == "pause" && s.model.header.cancelled:
@@ -653,5 +684,67 @@ func (s *simulation) settleRows(seg ledger.Segment, m *modelSegment, r ledger.Re
 		case row.phase != ledger.PhaseSettled && m.control.cancelled && row.intent == "" && row.phase != ledger.PhaseQueued:
 			row.settle(ledger.Cancelled, "") // its execution lapsed
 		}
+	}
+}
+
+// endEach ends an execution of rows, each in its own way.
+func (s *simulation) endEach() {
+	seg, m := s.pick()
+	rows := s.some(m, ledger.PhaseInProgress)
+	n := s.execution(m, rows).Nonce
+	var ends []ledger.RowEnd
+	for _, row := range rows {
+		ends = append(ends, ledger.RowEnd{Row: row, Ending: s.ending()})
+	}
+	s.attempt(fmt.Sprintf("end %+v of segment %d", ends, seg.Number), seg, m,
+		func(l *ledger.Ledger) (ledger.Receipt, error) {
+			return l.End(s.t.Context(), seg, n, ends...)
+		}, func(m *modelSegment) (all []ledger.Status) {
+			for _, e := range ends {
+				all = append(all, m.end(n, e, s.model.now))
+			}
+			return all
+		})
+}
+
+// ending returns a random ending.
+func (s *simulation) ending() ledger.Ending {
+	after := time.Duration(s.rand.IntN(2)) * time.Hour
+	switch s.rand.IntN(3) {
+	case 0:
+		return ledger.Result{Outcome: outcomes[s.rand.IntN(len(outcomes))], Detail: []string{"", "why: a:b"}[s.rand.IntN(2)]}
+	case 1:
+		stage := []ledger.Stage{ledger.StageCheck, ledger.StageReady}[s.rand.IntN(2)]
+		return ledger.Waiting{Stage: stage, After: after, CountAttempt: s.rand.IntN(2) == 0, Memo: []byte("memo")}
+	}
+	return ledger.GiveBack{After: after, Note: []string{"", "a;b,1:2"}[s.rand.IntN(2)]}
+}
+
+// receipt compares the reports of a receipt and of a release with the model of the segment.
+func (s *simulation) receipt() {
+	seg, m := s.pick()
+	var rows []ledger.Row
+	for row := range m.rows {
+		rows = append(rows, ledger.Row(row))
+	}
+	r, err := s.Withdraw(s.t.Context(), seg, ledger.NewNonce(), rows...) // changes nothing
+	if err != nil {
+		s.fail("withdraw: %v", err)
+		return
+	}
+	released, err := s.Release(s.t.Context(), seg, ledger.Quota{})
+	if err != nil || len(released.Rows) > 0 {
+		s.fail("release none: %v, %v", numbers(released), err)
+		return
+	}
+	s.learn(seg, released.Due)
+	s.model.lapse(m)
+	s.note("receipt of segment %d: %+v, open %+v", seg.Number, r, released.Open)
+	have, open := released.Open, m.report(s.model.now)
+	if m.control.cancelled { // releases ended by the cancel remain until they lapse
+		have.Released, open.Released = 0, 0
+	}
+	if have != open || r.Stopped != m.control.paused || r.Cancelled != m.control.cancelled {
+		s.fail("receipt %+v, want %+v", r, open)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
@@ -116,30 +117,16 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// repeated is a hook that sends each script twice, as the client does when an answer was
-// lost, and returns the second answer.
-type repeated struct{}
-
-func (repeated) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (repeated) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if strings.HasPrefix(cmd.Name(), "eval") {
-			_ = next(ctx, cmd)
-			cmd.SetErr(nil)
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (repeated) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
 // TestRepeatedScripts sends each script of a run's creation, end and deletion twice.
 func TestRepeatedScripts(t *testing.T) {
 	rdb := redistest.New(t)
-	rdb.AddHook(repeated{})
+	rdb.AddHook(redistest.Around(func(_ context.Context, run func() error, cmds ...redis.Cmder) error {
+		if cmd := cmds[0]; len(cmds) == 1 && strings.HasPrefix(cmd.Name(), "eval") {
+			_ = run() // as the client does when an answer was lost
+			cmd.SetErr(nil)
+		}
+		return run()
+	}))
 	w := on(t, rdb)
 	run := w.submit("a", 1) // fails unless it was created
 	if ids := w.open(); !slices.Equal(ids, []ledger.RunID{"a"}) {
@@ -168,7 +155,7 @@ func TestCreateAndFinishAtTheSameTime(t *testing.T) {
 			finished = true
 		}}
 		rdb := redistest.New(t)
-		rdb.AddHook(i)
+		rdb.AddHook(i.hook())
 		if _, created, err := ledger.New(rdb).Create(t.Context(),
 			ledger.NewRun{ID: id, Tenant: tenant, Kind: kind}); err != nil || created {
 			t.Fatalf("command %d: created %v, %v", n, created, err)
@@ -241,13 +228,14 @@ func TestCancelEndsAStagedRun(t *testing.T) {
 }
 
 // TestFewerRowsReplaceStagedSegments has an earlier producer stage more segments than there are
-// rows in the end, some of them settled.
+// rows in the end, with rows that are settled or due later, and in groups: none of that remains.
 func TestFewerRowsReplaceStagedSegments(t *testing.T) {
 	w := newWorker(t)
 	run := w.create("a")
 	for number := range 3 {
-		_, err := w.StageGrouped(t.Context(), run, number, content(0, 2), 1, nil,
-			map[ledger.Row]ledger.Result{0: invalid, 1: invalid}, nil)
+		_, err := w.StageGrouped(t.Context(), run, number, content(0, 9), 2, func(row []byte) string {
+			return string(row[len(row)-1]%2 + '0')
+		}, map[ledger.Row]ledger.Result{0: invalid, 1: invalid}, map[ledger.Row]time.Time{2: w.redisNow().Add(time.Hour)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -259,7 +247,11 @@ func TestFewerRowsReplaceStagedSegments(t *testing.T) {
 	if due, _ := w.takeDue(); len(due) != 1 {
 		t.Errorf("due %v, want one segment", due)
 	}
-	if r := w.settleAll(segment(run, 0)); !r.Ended {
+	r := w.release(segment(run, 0), all)
+	if rows := numbers(r); !slices.Equal(rows, []ledger.Row{0, 1, 2, 3, 4}) || w.hasOrder(segment(run, 0)) {
+		t.Errorf("released %v", rows)
+	}
+	if r := w.settle(segment(run, 0), w.begin(segment(run, 0), r.Token, numbers(r)...), numbers(r)...); !r.Ended {
 		t.Error("the run has not ended")
 	}
 	w.must(w.Delete, "a")

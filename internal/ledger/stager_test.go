@@ -146,7 +146,7 @@ func TestVerifyAfterALoss(t *testing.T) {
 				var saved memory
 				i := &interruption{after: n, do: func() { saved = remember(t, w.rdb) }}
 				rdb := redistest.New(t)
-				rdb.AddHook(i)
+				rdb.AddHook(i.hook())
 				s, err := submit(ledger.New(rdb), id)
 				if err != nil {
 					t.Fatal(err)
@@ -199,7 +199,7 @@ func TestLastStagerCounts(t *testing.T) {
 			}
 		}}
 		rdb := redistest.New(t)
-		rdb.AddHook(i)
+		rdb.AddHook(i.hook())
 		err := func() error {
 			s, err := ledger.New(rdb).NewStager(t.Context(), run)
 			if err != nil {

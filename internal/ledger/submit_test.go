@@ -165,7 +165,7 @@ func TestSubmitRowAtOnce(t *testing.T) {
 func TestSubmitRowInterrupted(t *testing.T) {
 	w := newWorker(t)
 	rdb, f := redistest.New(t), &faults{}
-	rdb.AddHook(f)
+	rdb.AddHook(f.hook())
 	l := ledger.New(rdb)
 	for n, lost := 0, true; lost; n++ {
 		for _, answer := range []bool{false, true} {
@@ -205,7 +205,7 @@ func TestSubmitRowAfterALoss(t *testing.T) {
 		var saved memory
 		i := &interruption{after: n, do: func() { saved = remember(t, w.rdb) }}
 		rdb := redistest.New(t)
-		rdb.AddHook(i)
+		rdb.AddHook(i.hook())
 		if _, _, err := ledger.New(rdb).SubmitRow(t.Context(), single("a"), []byte("row 0")); err != nil {
 			t.Fatal(err)
 		}
@@ -266,7 +266,7 @@ func TestSubmitRowCancelledMeanwhile(t *testing.T) {
 			cancelled = true
 		}}
 		rdb := redistest.New(t)
-		rdb.AddHook(i)
+		rdb.AddHook(i.hook())
 		if _, _, err := ledger.New(rdb).SubmitRow(t.Context(), single(id), []byte("row 0")); err != nil {
 			t.Errorf("command %d: %v", n, err)
 		}

@@ -225,22 +225,6 @@ func TestAPermitOfAYearAhead(t *testing.T) {
 	})
 }
 
-func micros(at time.Time) string { return fmt.Sprint(at.UnixMicro()) }
-
-// TestAYearAheadInARealRedis has the buckets empty for a year on a real Redis, if configured, by
-// its own clock.
-func TestAYearAheadInARealRedis(t *testing.T) {
-	rdb := redistest.New(t)
-	ahead := rdb.Time(t.Context()).Val().Add(year)
-	if err := rdb.HSet(t.Context(), paceKey, "tat", micros(ahead), "api_tat", micros(ahead)).Err(); err != nil {
-		t.Fatal(err)
-	}
-	l := pace.New(pace.Config{Redis: rdb, Tenant: "acme", Limit: perSecond(100, 10)})
-	for range 3 {
-		wait(t, l, op)
-	}
-}
-
 // TestWorkersAreNotCountedForAsLongAsTheStep checks that workers counted while the clock was
 // ahead expire soon.
 func TestWorkersAreNotCountedForAsLongAsTheStep(t *testing.T) {
@@ -260,57 +244,6 @@ func TestWorkersAreNotCountedForAsLongAsTheStep(t *testing.T) {
 			t.Errorf("%d workers count, %v; want the one", len(workers), err)
 		}
 	})
-}
-
-// TestClockSteps has the clock step at random, forward and back, and the API request pauses.
-// While the clock is steady afterwards, permits keep to the rate and one burst, and the next
-// one comes no later than an interval or a pause, which a step back prolongs to at most an hour.
-func TestClockSteps(t *testing.T) {
-	for seed := range uint64(8 / redistest.Stride(4)) {
-		bubble(t, fmt.Sprint(seed), func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, 0))
-			burst := 1 + r.IntN(20)
-			interval := time.Duration(1+r.IntN(2000)) * time.Millisecond
-			c := newClocked(t, pace.Limit{Rate: pace.Rate{Count: 1 / interval.Seconds(), Per: time.Second}, Burst: burst})
-			fleet := []*pace.Limiter{c.process(), c.process()}
-			var steady time.Duration // since the last step
-			permits := 0             // since then
-			var pause, made time.Duration
-			for range 600 {
-				switch d := time.Duration(r.Int64N(int64(3 * interval))); r.IntN(20) {
-				case 0, 1:
-					by := steps[r.IntN(len(steps))]
-					if r.IntN(2) == 0 {
-						by = -by
-						if pause > 0 {
-							pause = min(pause-by, time.Hour)
-						}
-					}
-					c.pass(by)
-					steady, permits, made = 0, 0, 0
-				case 2:
-					if n := 1 + r.IntN(5); pause == 0 {
-						pause, made = time.Duration(n)*time.Second, steady
-						fleet[0].Answered(t.Context(), op, 429, http.Header{"Retry-After": {fmt.Sprint(n)}})
-					}
-				default:
-					c.pass(d)
-					steady += d
-				}
-				next := c.ask(fleet[r.IntN(2)], pace.Class(r.IntN(int(pace.Sweep))), op)
-				if next == 0 {
-					permits++
-					pause = 0
-				}
-				if most := max(pause-(steady-made), 0) + interval; next > most {
-					t.Fatalf("interval %v, burst %d: the next permit after %v, want it within %v", interval, burst, next, most)
-				}
-				if most := int(steady/interval) + burst; permits > most {
-					t.Fatalf("interval %v, burst %d: %d permits in %v, want at most %d", interval, burst, permits, steady, most)
-				}
-			}
-		})
-	}
 }
 
 // TestWorkersWithDifferentSettings has workers with a low and a high rate take permits

@@ -248,38 +248,20 @@ func TestIdleCommands(t *testing.T) {
 			s.Add(queues.Queue{Name: fmt.Sprint("other", i)})
 		}
 		var commands atomic.Int64
-		s.rdb.AddHook(counter{&commands})
+		s.rdb.AddHook(redistest.Around(func(_ context.Context, run func() error, cmds ...redis.Cmder) error {
+			for _, cmd := range cmds {
+				if cmd.Name() == "exists" { // which reads a queue
+					commands.Add(1)
+				}
+			}
+			return run()
+		}))
 		s.run()
 		time.Sleep(3500 * time.Millisecond)
 		if n := commands.Load(); n < 2 || n > 4 {
 			t.Errorf("%d commands in 3.5 s, want one a second", n)
 		}
 	})
-}
-
-// counter counts commands that read queues.
-type counter struct{ n *atomic.Int64 }
-
-func (c counter) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (c counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "exists" { // the others open a connection
-			c.n.Add(1)
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (c counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			if cmd.Name() == "exists" {
-				c.n.Add(1)
-			}
-		}
-		return next(ctx, cmds)
-	}
 }
 
 // TestRemoved: no server of a removed queue starts, its tasks in progress finish, and it can be

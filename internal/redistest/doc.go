@@ -12,7 +12,7 @@
 //
 // Files, each uses those below it:
 //
-//	roundtrips.go      a hook that counts round trips
+//	around.go          a hook around commands, and one that counts round trips
 //	server_cluster.go  a Cluster of the test's own
 //	server.go          a redis-server or Sentinel of the test's own
 //	bubble.go          a database inside of a bubble of testing/synctest

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -209,7 +208,6 @@ type line struct {
 	places chan struct{}
 	at     int
 	act    func()
-	each   time.Duration // how long one takes to pass
 	n      int
 }
 
@@ -217,7 +215,6 @@ func (*line) Answered(context.Context, string, int, http.Header) {}
 
 func (l *line) Wait(context.Context, string) error {
 	<-l.places
-	time.Sleep(l.each)
 	if l.n++; l.n == l.at {
 		l.act()
 	}
@@ -225,59 +222,78 @@ func (l *line) Wait(context.Context, string) error {
 	return nil
 }
 
-// TestPauseStopsRequests: of many requests that wait for their permits, one a second, none is sent
-// after the run was paused, cancelled or deleted. The rows of earlier answers are stored.
+// inLine has the requests of scans pass a line, which does something before the one of that number.
+func (w *world) inLine(at int, act func()) {
+	w.t.Helper()
+	l := &line{places: make(chan struct{}, 1), at: at, act: act}
+	l.places <- struct{}{}
+	client, err := apiclient.New(apiclient.Config{
+		BaseURL: w.sandbox.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(w.sandbox.Token())), Gate: l,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(client.CloseIdle)
+	w.api = client
+}
+
+// TestPauseStopsRequests: of many requests that wait for their permits none is sent a second after
+// the run was paused or cancelled. The rows of earlier answers are stored.
 func TestPauseStopsRequests(t *testing.T) {
-	for name, stop := range map[string]func(*site) error{
-		"paused":    func(s *site) error { return s.Pause(context.WithoutCancel(s.t.Context()), tenant, run0) },
-		"cancelled": func(s *site) error { return s.Cancel(context.WithoutCancel(s.t.Context()), tenant, run0) },
+	for name, stop := range map[string]func(*ledger.Ledger, context.Context, ledger.Tenant, ledger.RunID) error{
+		"paused": (*ledger.Ledger).Pause, "cancelled": (*ledger.Ledger).Cancel,
 	} {
 		t.Run(name, func(t *testing.T) {
-			onSite(t, func(t *testing.T, s *site) {
-				for i := range 30 {
-					s.sandbox.AddDomain(fmt.Sprintf("org_%02d", i), sandbox.Domain{ID: fmt.Sprintf("ord_%02d", i)})
+			t.Parallel()
+			w := newWorld(t)
+			for i := range 30 {
+				w.sandbox.AddDomain(fmt.Sprintf("org_%02d", i), sandbox.Domain{ID: fmt.Sprintf("ord_%02d", i)})
+			}
+			w.inLine(1+10, func() {
+				if err := stop(w.Ledger, t.Context(), tenant, run0); err != nil {
+					t.Error(err)
 				}
-				var stopped atomic.Bool
-				l := &line{places: make(chan struct{}, 1), at: 1 + 10, each: 1100 * time.Millisecond, act: func() {
-					if err := stop(s); err != nil {
-						t.Error(err)
-					}
-					stopped.Store(true)
-				}}
-				l.places <- struct{}{}
-				client, err := apiclient.New(apiclient.Config{
-					BaseURL: s.sandbox.BaseURL(), Tokens: s.token, Gate: l,
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				s.api.Client = client
-				s.pending()
-				s.start(s.Ledger)
-				await(t, "the run is stopped", stopped.Load)
-				time.Sleep(time.Minute)
-				n := requestsOf(s.sandbox, sandbox.OpListDiscoveryDomains)
-				if n != 9 {
-					t.Errorf("%d pages were requested, want the 9 before", n)
-				}
-				if name == "cancelled" {
-					if run := s.header(); !run.Ended() || run.Rows != 0 {
-						t.Errorf("run %+v", run)
-					}
-					return
-				}
-				if rows := len(s.rows()); rows != n {
-					t.Errorf("%d rows of %d organizations that were read", rows, n)
-				}
-				if err := s.Resume(t.Context(), tenant, run0); err != nil {
-					t.Fatal(err)
-				}
-				s.awaitCommit()
-				s.wantRows(pendingDomains(s.sandbox))
-				if n := requestsOf(s.sandbox, sandbox.OpListDiscoveryDomains); n != 30 {
-					t.Errorf("%d pages were requested, want each once", n)
-				}
+				time.Sleep(1100 * time.Millisecond) // the ledger's last answer is too old for a request
 			})
+			w.pending("")
+			of := w.worker(nil)
+			for range 20 {
+				w.round(of)
+			}
+			if n := w.requests(sandbox.OpListDiscoveryDomains); n != 9 {
+				t.Errorf("%d pages were requested, want the 9 before", n)
+			}
+			r := w.read(run0)
+			if name == "cancelled" {
+				if !r.Ended() || r.Rows != 0 {
+					t.Errorf("run %+v", r.Run)
+				}
+				return
+			}
+			if len(r.rows) != 9 {
+				t.Errorf("%d rows of 9 organizations that were read", len(r.rows))
+			}
+			if err := w.Resume(t.Context(), tenant, run0); err != nil {
+				t.Fatal(err)
+			}
+			w.drain(of)
+			w.wantFound(pendingDomains(w.sandbox)...)
+			if n := w.requests(sandbox.OpListDiscoveryDomains); n != 30 {
+				t.Errorf("%d pages were requested, want each once", n)
+			}
 		})
 	}
+}
+
+// TestRedisAway has Redis refuse everything for a while, before and after each call of a scan.
+func TestRedisAway(t *testing.T) {
+	t.Parallel()
+	anywhere(t, finding(), func(_ *testing.T, w *world, sab *saboteur) {
+		sab.act = func() {
+			w.redis.SetError("LOADING Redis is loading the dataset in memory")
+			time.AfterFunc(10*time.Millisecond, func() { w.redis.SetError("") })
+		}
+		w.drain(w.worker(sab))
+		finding().end(w)
+	})
 }

@@ -494,16 +494,7 @@ func TestListingIsStampedWhenItIsSent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.sandbox.AddDomain("org_1", sandbox.Domain{ID: "ord_1"})
-	l := &line{places: make(chan struct{}, 1), at: 1, act: func() { time.Sleep(300 * time.Millisecond) }}
-	l.places <- struct{}{}
-	client, err := apiclient.New(apiclient.Config{
-		BaseURL: w.sandbox.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(w.sandbox.Token())), Gate: l,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.CloseIdle()
-	w.api = client
+	w.inLine(1, func() { time.Sleep(300 * time.Millisecond) })
 	w.pending("org_1")
 	w.scanned()
 	var r tasks.VerifyRow
@@ -513,6 +504,39 @@ func TestListingIsStampedWhenItIsSent(t *testing.T) {
 	if at := r.Listed.At.Sub(start); at < 300*time.Millisecond {
 		t.Errorf("listed %v after the step began, want the time of the request", at)
 	}
+}
+
+// shifting is a list whose pages shift while they are read: each names organizations and
+// domains again that one before it has named.
+type shifting struct {
+	scan.API
+	before []apiclient.Listed[apiclient.Organization]
+}
+
+func (a *shifting) OrganizationsPage(ctx context.Context,
+	from string) ([]apiclient.Listed[apiclient.Organization], string, error) {
+	page, next, err := a.API.OrganizationsPage(ctx, from)
+	page, a.before = append(page, a.before...), page
+	return page, next, err
+}
+
+func (a *shifting) DiscoveryDomainsPage(ctx context.Context,
+	organization, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
+	page, next, err := a.API.DiscoveryDomainsPage(ctx, organization, from)
+	return append(page, page...), next, err
+}
+
+// TestListedTwice has the lists name organizations and domains again, on the same page and on
+// later ones. Each domain would be proven and PATCHed as often, and its event sent.
+func TestListedTwice(t *testing.T) {
+	w := newWorld(t)
+	for i := range 120 {
+		w.sandbox.AddDomain(fmt.Sprint("org_", i), sandbox.Domain{ID: fmt.Sprint("ord_", i)})
+	}
+	w.api = &shifting{API: w.api}
+	w.pending("")
+	w.scanned()
+	w.wantFound(pendingDomains(w.sandbox)...)
 }
 
 // TestClasses: requests have the class of their scan.

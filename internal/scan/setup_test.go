@@ -495,16 +495,3 @@ func (a sabotagedAPI) DiscoveryDomainsPage(ctx context.Context,
 	err = a.call("domains", func() error { page, next, err = a.api.DiscoveryDomainsPage(ctx, org, from); return err })
 	return page, next, err
 }
-
-// patience is how long a test waits for something that takes seconds, on a machine that has
-// much else to do.
-const patience = 4 * time.Minute
-
-func await(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
-}

@@ -12,6 +12,7 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
+	"orgops/internal/sweep"
 	"orgops/tasks/handlers"
 )
 
@@ -227,6 +228,10 @@ func (f *fleet) checkTarget(r *fleetRun, result ledger.Result, target string,
 	case handlers.Recheck:
 		if d := tn.domains[target]; !d.verified || len(d.changes) > 0 {
 			bad("a sweep that only reports has changed its domain")
+		}
+		states := sweep.States{Tenant: string(tn.name), Store: sweep.NewStore(f.outside, string(tn.name))}
+		if m, _, err := states.Read(f.t.Context(), target); err != nil || m.Sweeps != 1 || m.Tick != f.start.Unix() {
+			bad("%d sweeps are stored of its domain, the last at %v, %v; want this one", m.Sweeps, m.Tick, err)
 		}
 	}
 	return changed, from

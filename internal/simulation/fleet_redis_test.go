@@ -72,7 +72,7 @@ func (r *fleetRedis) answer(c *server.Peer, cmd string, _ ...string) bool {
 func (r *fleetRedis) now() time.Time { return now().Add(time.Duration(r.ahead.Load())) }
 
 // connect returns a client, through a pipe. Each of its commands passes the hook.
-func (r *fleetRedis) connect(hook commandHook) *redis.Client {
+func (r *fleetRedis) connect(hook redistest.Around) *redis.Client {
 	rdb := redis.NewClient(&redis.Options{
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
 			return redistest.Dial(r.mini)
@@ -84,38 +84,6 @@ func (r *fleetRedis) connect(hook commandHook) *redis.Client {
 	})
 	rdb.AddHook(hook)
 	return rdb
-}
-
-// commandHook runs commands.
-type commandHook func(ctx context.Context, run func() error, cmds ...redis.Cmder) error
-
-func (commandHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h commandHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		return h.around(ctx, func() error { return next(ctx, cmd) }, cmd)
-	}
-}
-
-func (h commandHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		return h.around(ctx, func() error { return next(ctx, cmds) }, cmds...)
-	}
-}
-
-func (h commandHook) around(ctx context.Context, run func() error, cmds ...redis.Cmder) error {
-	if slices.ContainsFunc(cmds, func(c redis.Cmder) bool { return c.Name() == "hello" || c.Name() == "client" }) {
-		return run() // of a new connection
-	}
-	err := h(ctx, run, cmds...)
-	if err != nil {
-		for _, c := range cmds {
-			if c.Err() == nil {
-				c.SetErr(err)
-			}
-		}
-	}
-	return err
 }
 
 // run runs a command, which takes no time.

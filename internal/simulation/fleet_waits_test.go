@@ -208,7 +208,7 @@ func (r refusing) End(context.Context, ledger.Segment, ledger.Nonce, ...ledger.R
 func TestFleetRecords(t *testing.T) {
 	for err, want := range map[error]int{errKilled: 0, errLost: 1} {
 		f := &fleet{histories: map[fleetRow]*rowHistory{}}
-		seg := ledger.Segment{Tenant: tenant, Run: "r"}
+		seg := ledger.Segment{Tenant: "t", Run: "r"}
 		_, _ = watched{refusing{err: err}, f}.End(t.Context(), seg, "n",
 			ledger.Ends(ledger.Result{Outcome: ledger.Done}, 3)...)
 		if got := f.at(seg, 3).settles; len(got) != want || want == 1 && !got[0].doubt {

@@ -39,7 +39,7 @@ func TestDomainOfReadsFewKeys(t *testing.T) {
 				t.Fatal(err)
 			}
 			count := new(redistest.RoundTrips)
-			rdb.AddHook(count)
+			rdb.AddHook(count.Hook())
 			read := func(most int, want ...ledger.RunID) int64 {
 				before := count.Load()
 				d, err := status.DomainOf(t.Context(), rdb, l,

@@ -6,11 +6,9 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/engine"
@@ -43,79 +41,6 @@ func (f *fleet) percent(n int64) {
 	if f.settled() == all {
 		f.t.Error("all was done before: the test shows nothing")
 	}
-}
-
-// TestRedisKilledAlways checks that writes which a Redis with "appendfsync always" has
-// acknowledged survive its crash and that of a worker, without a repair. The producers resume
-// without help.
-func TestRedisKilledAlways(t *testing.T) {
-	inProcesses(t)
-	t.Parallel()
-	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	f := assembleOn(outlasting(t, server.URL()), server.URL())
-	f.slow(20, 30)
-	one, other := f.work("one"), f.work("other")
-	handedIn := f.enqueueAll(survivors)
-	f.percent(5)
-	server.Kill() // amid the producers and the checks
-	server.Restart()
-	f.percent(25)
-	one.signal(syscall.SIGKILL)
-	_ = one.wait(patience) // killed
-	f.percent(50)
-	server.Kill()
-	other.signal(syscall.SIGKILL)
-	_ = other.wait(patience)
-	server.Restart()
-	f.work("one")
-	f.work("other")
-	f.percent(75)
-	server.Kill()
-	server.Restart()
-	handedIn()
-	f.awaitEnds()
-	// Each crash may repeat the rows in progress: at most as many as both workers run at a
-	// time.
-	f.compare(survivors, 4*2*apiTasks)
-}
-
-// TestRedisLosesTheLastSecond crashes a Redis with "appendfsync everysec" together with its
-// machine, which loses the last acknowledged writes. Submitting again and a repair restore all
-// of them.
-func TestRedisLosesTheLastSecond(t *testing.T) {
-	inProcesses(t)
-	t.Parallel()
-	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0")
-	f := assembleOn(outlasting(t, server.URL()), server.URL())
-	f.forgets = true
-	f.slow(20, 30)
-	one := f.work("one")
-	f.work("other")
-	handedIn := f.enqueueAll(survivors)
-	for _, at := range []int64{10, 40, 70} {
-		f.percent(at)
-		info, err := os.Stat(server.AOF())
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.percent(at + 3)
-		// Redis delays its writes while the disk is slow to sync.
-		await(t, "something to lose", func() bool {
-			now, err := os.Stat(server.AOF())
-			return err == nil && now.Size() > info.Size()
-		})
-		server.Kill()
-		forget(t, server.AOF(), info.Size())
-		server.Restart()
-		if at == 40 {
-			one.signal(syscall.SIGKILL)
-			_ = one.wait(patience) // killed
-			f.work("one")
-		}
-	}
-	handedIn()
-	f.bringBack()
-	f.compareLoosely()
 }
 
 // forget truncates the file to size.
@@ -242,41 +167,6 @@ func (f *fleet) well(run string) []ledger.Result {
 	return fates
 }
 
-// TestSentinelFailover kills the master amid a run. Sentinel promotes the replica, and workers
-// and producers resume without help. In the second case the replica had lost its master
-// before: the writes that it never received are lost, and a repair restores them.
-func TestSentinelFailover(t *testing.T) {
-	for _, tc := range []struct {
-		name  string
-		loses bool
-	}{{"a replica that is in step", false}, {"a replica that has fallen behind", true}} {
-		t.Run(tc.name, func(t *testing.T) {
-			inProcesses(t)
-			t.Parallel()
-			master, replica, sentinel := startWatched(t)
-			url := watchedBy(sentinel)
-			f := assembleOn(outlasting(t, url), url)
-			f.forgets = true // a replica may lack the last writes of its master
-			f.slow(20, 30)
-			f.work("one")
-			f.work("other")
-			handedIn := f.enqueueAll(survivors)
-			if tc.loses {
-				f.percent(20)
-				cut(t, master, replica)
-			}
-			f.percent(25)
-			master.Kill()
-			handedIn()
-			f.bringBack() // replication lags: even of a replica in step a moment may be lost
-			f.compareLoosely()
-			if diff := cmp.Diff("master", roleOf(t, replica)); diff != "" {
-				t.Errorf("role of the replica (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
 // startWatched starts a master, its replica, and a Sentinel.
 func startWatched(t *testing.T) (master, replica, sentinel *redistest.Server) {
 	t.Helper()
@@ -302,18 +192,6 @@ func awaitInStep(t *testing.T, replica *redis.Client) {
 		info, err := replica.Info(t.Context(), "replication").Result()
 		return err == nil && strings.Contains(info, "master_link_status:up")
 	})
-}
-
-// cut disconnects the replica from its master permanently: its connection is closed, and it
-// authenticates with an unknown password when it reconnects.
-func cut(t *testing.T, master, replica *redistest.Server) {
-	t.Helper()
-	if err := replica.Client().ConfigSet(t.Context(), "masterauth", "wrong").Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := master.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "replica").Err(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func roleOf(t *testing.T, s *redistest.Server) string {
