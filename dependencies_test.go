@@ -33,7 +33,7 @@ type room struct {
 var rooms = map[string]room{
 	"apiclient":    {3567, "untrusted"},
 	"cmd/enqueue":  {3600, "*"},
-	"cmd/worker":   {2252, "*"},
+	"cmd/worker":   {2225, "*"},
 	"dnscheck":     {5480, "untrusted"},
 	"internal/cli": {1060, "apiclient spelling"},
 	"internal/console": {
@@ -42,15 +42,15 @@ var rooms = map[string]room{
 	},
 	"internal/activity":   {250, "redisconn untrusted"},
 	"internal/customer":   {610, "dnscheck cli ledger status untrusted web"},
-	"internal/deliveries": {1085, "events untrusted"},
+	"internal/deliveries": {1050, "events untrusted"},
 	"internal/dispatch":   {1950, "engine ledger pace workers"},
 	"internal/engine":     {1760, "apiclient dnscheck ledger"},
 	"internal/events":     {200, "untrusted"},
 	"internal/untrusted":  {100, ""},
-	"internal/health":     {1352, "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks"},
-	"internal/httpapi":    {1782, "activity cli customer intake ledger status tenant untrusted web tasks"},
+	"internal/health":     {1320, "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks"},
+	"internal/httpapi":    {1790, "activity cli customer intake ledger status tenant untrusted web tasks"},
 	"internal/intake": {
-		3795, "dnscheck activity engine ledger redisconn scan spelling sweep untrusted tasks tasks/handlers",
+		3750, "dnscheck activity engine ledger redisconn scan spelling sweep untrusted tasks tasks/handlers",
 	},
 	"internal/ledger":     {4865, "untrusted"},
 	"internal/ledgertest": {150, "ledger"},
@@ -69,7 +69,7 @@ var rooms = map[string]room{
 	"internal/simulation": {50, ""},
 	"internal/spelling":   {100, ""},
 	"internal/status": {
-		3785,
+		3790,
 		"dnscheck activity cli deliveries dispatch engine intake ledger pace provider redisconn sweep sweep/schedule tenant untrusted tasks tasks/handlers",
 	},
 	"internal/sweep":          {1450, "dnscheck events untrusted"},

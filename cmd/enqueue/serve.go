@@ -70,7 +70,7 @@ func (c *serveCommand) Run(ctx context.Context, t *tool) error {
 		Registry: registry,
 	})
 	if c.ProbeAddr != "off" {
-		probes := health.Probes(health.OfWorker(t.redis, nil).Findings,
+		probes := health.Probes(health.OfIntake(t.redis).Findings,
 			promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 		url, _, stop, err := web.Serve(ctx, c.ProbeAddr, nil, probes, t.log)
 		if err != nil {
