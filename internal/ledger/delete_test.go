@@ -115,8 +115,8 @@ func TestRunOfAnEarlierIncarnationIsFencedOut(t *testing.T) {
 	}
 }
 
-// TestSingleRowOfAnEarlierIncarnation is that for a single row, whose segment is in the header: only
-// the incarnation that is stored there tells the two apart.
+// TestSingleRowOfAnEarlierIncarnation is that for a single row, whose segment is in the header:
+// only the incarnation that is stored there tells the two apart.
 func TestSingleRowOfAnEarlierIncarnation(t *testing.T) {
 	w := newWorker(t)
 	wrong, _ := w.submitRow(single("a"))
