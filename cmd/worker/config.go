@@ -99,6 +99,9 @@ func (s systems) named(env func(string) string) ([]tenant.Settings, error) {
 func (s systems) redis(p cli.Program, fromArgs bool) (redisconn.Config, error) {
 	password := func() (string, error) { return cli.Secret(p.Env.Get, cli.EnvName("redis-password")) }
 	at, err := s.Flags.Config(fromArgs, password)
+	if err == nil {
+		_, err = password() // a fault of its file is one of the settings
+	}
 	return at, cli.Usage(err)
 }
 

@@ -59,7 +59,7 @@ func TestPendingBesideABadRecord(t *testing.T) {
 	}
 	fix := box.AddFault(sandbox.Fault{Operation: sandbox.OpListDiscoveryDomains, Wrong: func(d *sandbox.Domain) {
 		if d.ID == "ord_1" {
-			d.Status = "suspended"
+			d.TXT = ""
 		}
 	}})
 	d := newDesk(t)
@@ -82,8 +82,7 @@ func TestPendingBesideABadRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `{"organization_id":"org_1","discovery_domain_id":"ord_1","orgops_outcome":"refused",` +
-		`"orgops_error":"organization org_1: domains[1], id ord_1: status: want pending or verified, got \"suspended\""}` +
-		"\n"
+		`"orgops_error":"organization org_1: domains[1], id ord_1: missing or empty: verification_txt"}` + "\n"
 	if out.String() != want {
 		t.Errorf("exported %s\nwant %s", out.String(), want)
 	}

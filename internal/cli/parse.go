@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -109,7 +108,11 @@ func GivenIn(selected *kong.Context, group string) (flags []string) {
 // second variable, which counts if its own is not set.
 func (p Program) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if name := Variable(flag); name != "" {
-		if value := cmp.Or(p.Env.Get(name), p.Env.Get(flag.Tag.Get("orenv"))); value != "" {
+		value := p.Env.Get(name)
+		if second := flag.Tag.Get("orenv"); value == "" && second != "" {
+			value = p.Env.Get(second)
+		}
+		if value != "" {
 			return value, nil
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 // Flags are the flags that identify a Redis.
 type Flags struct {
-	RedisURL      string `help:"Redis: redis://, rediss://, redis-sentinel://, redis-cluster:// or unix://. Set the password in ORGOPS_REDIS_PASSWORD or ORGOPS_REDIS_PASSWORD_FILE. Without ORGOPS_REDIS_URL, REDIS_URL counts." default:"redis://127.0.0.1:6379/0" orenv:"REDIS_URL" placeholder:"URL"`
+	RedisURL      string `help:"Redis: redis://, rediss://, redis-sentinel://, redis-cluster:// or unix://. Set the password in ORGOPS_REDIS_PASSWORD or ORGOPS_REDIS_PASSWORD_FILE. Without ORGOPS_REDIS_URL, REDIS_URL counts." default:"redis://127.0.0.1:6379/0" orenv:"REDIS_URL"`
 	RedisCAFile   string `help:"Certificate authorities to trust for Redis in addition to the system's, PEM." placeholder:"FILE"`
 	RedisCertFile string `help:"Certificate for Redis to know this program by, PEM, with --redis-key-file." placeholder:"FILE"`
 	RedisKeyFile  string `help:"Private key of that certificate, PEM. Both files are read again for each connection." placeholder:"FILE"`

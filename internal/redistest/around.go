@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 
@@ -23,7 +24,7 @@ func (r *RoundTrips) Hook() Around {
 }
 
 // Around is a hook of a client. It is called for each command or pipeline, those of [Handshake]
-// apart, and calls run to send it. Its error is that of each command that has none.
+// apart, and calls run to send it. An error of its own is that of each command that has none.
 type Around func(ctx context.Context, run func() error, cmds ...redis.Cmder) error
 
 // DialHook implements [redis.Hook].
@@ -48,8 +49,11 @@ func (a Around) call(ctx context.Context, run func() error, cmds ...redis.Cmder)
 		return run()
 	}
 	err := a(ctx, run, cmds...)
+	if err == nil || slices.ContainsFunc(cmds, func(c redis.Cmder) bool { return errors.Is(c.Err(), err) }) {
+		return err // a command of a pipeline has it, and the others have their answers
+	}
 	for _, cmd := range cmds {
-		if err != nil && cmd.Err() == nil {
+		if cmd.Err() == nil {
 			cmd.SetErr(err)
 		}
 	}

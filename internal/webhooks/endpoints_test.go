@@ -123,7 +123,8 @@ func TestRefusedEndpoints(t *testing.T) {
 		},
 		{"not YAML", "endpoints: [\n", "line 1: did not find expected node content"},
 		{"a list", "- name: crm\n", "line 1: cannot unmarshal !!seq"},
-		{"unknown member", "endpoints:\n  - name: crm\n    secret: canary\n", "line 3: unknown member secret"},
+		{"unknown member", "endpoints:\n  - name: crm\n    secret: canary\n", "line 3: unknown member secret: " +
+			"secrets are not in this file: put it into a file or a variable, and name that by secret_file or secret_env"},
 		{"unknown member above", "hooks: []\n", "line 1: unknown member hooks"},
 		{"member twice", "endpoints:\n  - name: crm\n    name: crm\n",
 			`line 3: mapping key "name" already defined at line 2`},
