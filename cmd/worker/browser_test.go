@@ -83,6 +83,7 @@ func TestBrowser(t *testing.T) {
 	t.Run("sign-in", func(t *testing.T) { o.signsIn(t, b) })
 	t.Run("pages", func(t *testing.T) { o.looksWell(t, b, axe) })
 	t.Run("copy", func(t *testing.T) { o.copies(t, b) })
+	t.Run("suggestions", func(t *testing.T) { o.suggests(t, b, axe) })
 	t.Run("live", func(t *testing.T) { o.isLive(t, b) })
 	t.Run("hold", func(t *testing.T) { o.holdsStill(t, b) })
 	t.Run("markup", func(t *testing.T) { o.staysText(t, b) })
@@ -241,6 +242,33 @@ func (o operated) keyboard(t *testing.T, b *browser) {
 	tab.open("/runs", "main h1")
 	tab.press(kb.Tab, kb.Enter)
 	tab.until("the content has the focus", `document.activeElement.id === "content"`)
+}
+
+// suggests types into the search, which shows what it finds below itself until the focus leaves it.
+func (o operated) suggests(t *testing.T, b *browser, axe string) {
+	tab := b.tab(t)
+	for _, l := range []look{{1280, 800, "light"}, {390, 844, "dark"}} {
+		tab.as(l)
+		tab.open("/runs", "main h1")
+		typeSearch(tab, "nig")
+		tab.until("the run that begins with it", `document.querySelector("#hits a[href^='/runs/nightly-']") !== null`)
+		tab.fits("the suggestions")
+		tab.accessible("the suggestions", axe)
+		tab.picture("suggestions-" + l.String())
+		tab.press(kb.Tab, kb.Tab)
+		tab.until("a suggestion has the focus", `document.activeElement.matches("#hits a")`)
+		tab.press(kb.Escape)
+		tab.until("no suggestions", `document.getElementById("hits").hidden`)
+	}
+	tab.open("/runs", "main h1")
+	typeSearch(tab, slowRun)
+	tab.until("the run of this id", fmt.Sprintf(`document.querySelector("#hits a")?.href.includes(%q)`, runPath(slowRun)))
+}
+
+// typeSearch types into the search.
+func typeSearch(tab *tab, text string) {
+	tab.do("focus the search", chromedp.Focus(chromedp.CSS("#search")))
+	tab.press(strings.Split(text, "")...)
 }
 
 // reasonsAreSeen checks that the run's page shows the reasons of failed sample rows.

@@ -261,10 +261,42 @@ async function keepUp() {
   setTimeout(keepUp, away ? patience : Math.max(every, 10 * (performance.now() - began)));
 }
 
+const search = document.getElementById("search"), hits = document.getElementById("hits");
+const pause = 300; // ms without a letter typed, after which the text is searched
+let typing = 0;
+
+// suggest shows below the search what its text finds. The page of the search shows the same.
+async function suggest() {
+  const text = search.value.trim(), nodes = [];
+  if (text.length >= 3) {
+    const answer = await fetch("/search?q=" + encodeURIComponent(text), { signal: AbortSignal.timeout(patience) });
+    if (!answer.ok || search.value.trim() !== text) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (answer.redirected) { // there is one, and this is its page
+      const link = document.createElement("a");
+      link.href = answer.url;
+      link.textContent = page.querySelector("h1")?.textContent ?? text;
+      nodes.push(link);
+    } else {
+      nodes.push(...page.querySelectorAll("#content h2, #content .hits"));
+    }
+  }
+  hits.replaceChildren(...nodes);
+  hits.hidden = nodes.length === 0;
+}
+
+search?.addEventListener("input", () => {
+  clearTimeout(typing);
+  typing = setTimeout(() => suggest().catch(() => { hits.hidden = true; }), pause);
+});
+search?.form.addEventListener("focusout", (event) => {
+  if (!search.form.contains(event.relatedTarget)) hits.hidden = true;
+});
+
 // The key / leads to the search, and Esc back to the page.
 addEventListener("keydown", (event) => {
-  const search = document.getElementById("search"), at = document.activeElement;
-  if (event.key === "Escape" && search && at === search) search.blur();
+  const at = document.activeElement;
+  if (event.key === "Escape" && search?.form.contains(at)) at.blur();
   if (event.key !== "/" || !search || event.ctrlKey || event.metaKey || event.altKey) return;
   if (at?.matches("input:not([type=checkbox]), textarea, select")) return;
   event.preventDefault();
