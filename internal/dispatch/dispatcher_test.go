@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -289,12 +290,12 @@ func TestUnknownKind(t *testing.T) {
 }
 
 // refuse returns a hook that refuses to enqueue for a number of times.
-func refuse(times int) redistest.Around {
+func refuse(times int64) redistest.Around {
+	var refused atomic.Int64 // the commands are sent at the same time
 	return func(_ context.Context, run func() error, cmds ...redis.Cmder) error {
 		args := cmds[0].Args()
 		if len(args) > 4 && strings.HasPrefix(cmds[0].Name(), "eval") &&
-			strings.Contains(fmt.Sprint(args[3]), "asynq:{"+queue+"}:t:") && times > 0 {
-			times--
+			strings.Contains(fmt.Sprint(args[3]), "asynq:{"+queue+"}:t:") && refused.Add(1) <= times {
 			return errors.New("OOM command not allowed when used memory > 'maxmemory'")
 		}
 		return run()

@@ -152,7 +152,7 @@ func TestPatience(t *testing.T) {
 	t.Run("of a retry", func(t *testing.T) {
 		w, hold := start(t)
 		w.parent()
-		release := hold(10)
+		release := hold(20)
 		answered := make(chan response, 1)
 		go func() {
 			answered <- w.do(call{method: "POST", path: "/v1/runs/parent/retry", token: billing, key: "k"})
