@@ -174,8 +174,8 @@ func TestLostOverHTTP2(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		lose  func(f *http2.Framer, s stream) bool
-		again bool // what net/http repeats
-		post  bool // of these, what is repeated of a POST
+		again bool // net/http repeats it
+		post  bool // a POST is repeated too
 	}{
 		{"refused", func(f *http2.Framer, s stream) bool {
 			return f.WriteRSTStream(s.id, http2.ErrCodeRefusedStream) == nil

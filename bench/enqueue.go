@@ -10,8 +10,7 @@ import (
 	"strconv"
 )
 
-// enqueueRows is how many rows a round of enqueue has where nothing else is
-// asked for.
+// enqueueRows is the default number of rows of a round of enqueue.
 const enqueueRows = 1_000_000
 
 // enqueue lets the producers take turns, round after round; each round begins

@@ -24,7 +24,7 @@ import (
 // store is the Redis that is measured on.
 type store struct {
 	url, address string
-	admin        redis.UniversalClient // for what is not measured
+	admin        redis.UniversalClient // for commands that are not measured
 	dir          string                // of files that are removed at the end
 }
 

@@ -22,7 +22,7 @@ func write(out io.Writer, result any) error {
 	return e.Encode(result)
 }
 
-// about is what the figures after it depend on.
+// about has the conditions of the figures after it.
 type about struct {
 	Command string `json:"command"`
 	Cores   int    `json:"cores"`

@@ -15,7 +15,7 @@ import (
 	"orgops/internal/cli"
 )
 
-// grammar is what can be typed. No flag has an environment variable.
+// grammar has the commands and their flags. No flag has an environment variable.
 type grammar struct {
 	Rows   *int `noenv:"true" help:"Rows of each round: 3,000 of verify, 1,000,000 of enqueue, 5,000 of pace, 160,000 of large."`
 	Rounds int  `noenv:"true" default:"5" help:"Rounds of verify and enqueue; medians of them are printed."`
@@ -75,7 +75,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return p.Fail(err)
 }
 
-// measure carries out the benchmarks asked for.
+// measure carries out the chosen benchmarks.
 func measure(ctx context.Context, g grammar, which string, p cli.Program) (err error) {
 	if err := g.check(which); err != nil {
 		return err

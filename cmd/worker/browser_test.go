@@ -244,7 +244,7 @@ func (o operated) keyboard(t *testing.T, b *browser) {
 	tab.until("the content has the focus", `document.activeElement.id === "content"`)
 }
 
-// suggests types into the search, which shows what it finds below itself until the focus leaves it.
+// suggests types into the search, which shows its hits below itself until the focus leaves it.
 func (o operated) suggests(t *testing.T, b *browser, axe string) {
 	tab := b.tab(t)
 	for _, l := range []look{{1280, 800, "light"}, {390, 844, "dark"}} {

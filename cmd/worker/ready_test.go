@@ -300,7 +300,7 @@ func serveSandbox(t *testing.T, w *worker, box *sandbox.Sandbox, secret string, 
 	}
 }
 
-// TestStartLogsFaults checks that a worker logs at its start what doctor calls wrong.
+// TestStartLogsFaults checks that a worker logs at its start the faults that doctor reports.
 func TestStartLogsFaults(t *testing.T) {
 	t.Parallel()
 	server, box := redistest.Start(t), startBox(t, sandbox.Options{})

@@ -21,8 +21,8 @@ func inUTF16(text string) string {
 	return string(b)
 }
 
-// TestSecrets reads the same text from a file and from a variable: what editors and shells leave
-// around a secret is removed from both, and what no secret contains is named instead of being
+// TestSecrets reads the same text from a file and from a variable: the characters that editors and
+// shells leave around a secret are removed from both, and those that no secret contains is named instead of being
 // sent to a server that refuses it.
 func TestSecrets(t *testing.T) {
 	const lines, encoding, bearer, token = "it has several lines, or characters that are not printable",

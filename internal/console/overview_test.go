@@ -85,7 +85,7 @@ func TestPagesWhileRedisHangs(t *testing.T) {
 			}
 			resp = p.do(http.MethodGet, "/tenants?tenant=acme")
 			if page = plain(text(t, resp)); resp.StatusCode != http.StatusOK ||
-				!strings.Contains(page, "only what needs no Redis") || !strings.Contains(page, "Rate 10/s") {
+				!strings.Contains(page, "only the parts that need no Redis") || !strings.Contains(page, "Rate 10/s") {
 				t.Errorf("%d: %s", resp.StatusCode, page)
 			}
 		})

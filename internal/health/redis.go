@@ -246,7 +246,7 @@ func clockOf(whose string, ahead, doubt, bad time.Duration) Finding {
 	return ok("%s's clock is this machine's, within %s", whose, doubt)
 }
 
-// Rights tests whether Redis stores what it is sent, and the rights that queues, ledger and pace
+// Rights tests whether Redis stores values, and the rights that queues, ledger and pace
 // need: keys with both prefixes, scripts, and the channels by which tasks are cancelled and
 // dispatchers notified.
 func Rights(ctx context.Context, client redis.UniversalClient) []Finding {

@@ -64,7 +64,7 @@ func OfIntake(rdb redis.UniversalClient) *Readiness {
 	}})
 }
 
-// tried is the check that Redis does what work needs: it stores a key, by a script.
+// tried is the check that Redis can be worked with: it stores a key, by a script.
 func tried(rdb redis.UniversalClient) Check {
 	return Check{"redis", func(ctx context.Context) Finding {
 		return failed(cmp.Or(redisconn.Ready(ctx, rdb), redisconn.Try(ctx, rdb, ledger.Commands()...)))

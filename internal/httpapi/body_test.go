@@ -91,24 +91,35 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// TestUploadTimeout bounds the time of a body of which bytes keep coming.
-func TestUploadTimeout(t *testing.T) {
-	w := newWorld(t, func(c *httpapi.Config) { c.Limits.Upload = 200 * time.Millisecond })
-	w.overTLS(newCertificate(t)) // HTTP/2: the answer reaches a client that is still sending
-	u := w.upload("k").send(rows(manyRows))
-	for answered := false; !answered; {
-		select {
-		case <-u.ended:
-			answered = true
-		case <-time.After(5 * time.Millisecond):
-			u.send("org_1,ord_1\n")
-		}
+// TestSlowBodies has clients send a row at a time: an upload ends when all of it takes too long, and
+// below 10 KiB/s, although no pause is long.
+func TestSlowBodies(t *testing.T) {
+	for name, c := range map[string]struct {
+		limit func(*httpapi.Limits)
+		first string
+	}{
+		"all of it": {func(l *httpapi.Limits) { l.Upload = 200 * time.Millisecond }, rows(manyRows)},
+		"its rate":  {func(l *httpapi.Limits) { l.Idle = 200 * time.Millisecond }, "organization_id,discovery_domain_id\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(config *httpapi.Config) { c.limit(&config.Limits) })
+			w.overTLS(newCertificate(t)) // HTTP/2: the answer reaches a client that is still sending
+			u := w.upload("k").send(c.first)
+			for answered := false; !answered; {
+				select {
+				case <-u.ended:
+					answered = true
+				case <-time.After(5 * time.Millisecond):
+					u.send("org_1,ord_1\n")
+				}
+			}
+			if u.err != nil {
+				t.Fatal(u.err)
+			}
+			u.got.want(t, 408, "body-timeout")
+			w.noRuns()
+		})
 	}
-	if u.err != nil {
-		t.Fatal(u.err)
-	}
-	u.got.want(t, 408, "body-timeout")
-	w.noRuns()
 }
 
 // TestPatience holds that the pauses which are allowed to a client are no limit on storing
@@ -244,25 +255,4 @@ orgops_intake_rows_total 1
 		n, err := testutil.GatherAndCount(registry, "orgops_intake_requests_total")
 		return err == nil && n == 2 // 202 and 429
 	})
-}
-
-// TestDrip has a client send a few bytes at a time: less than 10 KiB/s ends an upload although no
-// pause is long.
-func TestDrip(t *testing.T) {
-	w := newWorld(t, func(c *httpapi.Config) { c.Limits.Idle = 200 * time.Millisecond })
-	w.overTLS(newCertificate(t)) // HTTP/2: the answer reaches a client that is still sending
-	u := w.upload("k").send("organization_id,discovery_domain_id\n")
-	for answered := false; !answered; {
-		select {
-		case <-u.ended:
-			answered = true
-		case <-time.After(5 * time.Millisecond):
-			u.send("org_1,ord_1\n")
-		}
-	}
-	if u.err != nil {
-		t.Fatal(u.err)
-	}
-	u.got.want(t, 408, "body-timeout")
-	w.noRuns()
 }

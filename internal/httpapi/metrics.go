@@ -15,7 +15,7 @@ type metrics struct {
 	uploads           prometheus.Gauge
 }
 
-// newMetrics registers the metrics; nil: nobody reads them.
+// newMetrics registers the metrics; nil: they are not read.
 func newMetrics(registry prometheus.Registerer) metrics {
 	with := promauto.With(registry)
 	return metrics{

@@ -265,7 +265,7 @@ const search = document.getElementById("search"), hits = document.getElementById
 const pause = 300; // ms without a letter typed, after which the text is searched
 let typing = 0;
 
-// suggest shows below the search what its text finds. The page of the search shows the same.
+// suggest shows the hits of the search below it. The page of the search shows the same ones.
 async function suggest() {
   const text = search.value.trim(), nodes = [];
   if (text.length >= 3) {
