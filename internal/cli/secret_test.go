@@ -21,9 +21,9 @@ func inUTF16(text string) string {
 	return string(b)
 }
 
-// TestSecrets reads the same text from a file and from a variable: the characters that editors and
-// shells leave around a secret are removed from both, and those that no secret contains is named instead of being
-// sent to a server that refuses it.
+// TestSecrets reads the same text from a file and from a variable. The characters that editors and
+// shells leave around a secret are removed from both. Characters that no secret contains are an
+// error.
 func TestSecrets(t *testing.T) {
 	const lines, encoding, bearer, token = "it has several lines, or characters that are not printable",
 		"it is UTF-16, or no text", "it begins with Bearer", "it has blanks, quotes or characters that no token has"

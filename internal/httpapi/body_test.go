@@ -91,8 +91,8 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// TestSlowBodies has clients send a row at a time: an upload ends when all of it takes too long, and
-// below 10 KiB/s, although no pause is long.
+// TestSlowBodies has clients send a row at a time: an upload ends when all of it takes too long,
+// and below 10 KiB/s, although no pause is long.
 func TestSlowBodies(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit func(*httpapi.Limits)
