@@ -168,7 +168,7 @@ func TestNewerTask(t *testing.T) {
 		_ = e.ProcessTask(t.Context(), s.release())
 		key := "orgops:v3:{tenant:" + string(tenant) + "}:" + string(s.run.Incarnation) + ".0:values"
 		value := s.rdb.HGet(t.Context(), key, "0").Val() // which the ledger writes with no unknown stage
-		if err := s.rdb.HSet(t.Context(), key, "0", strings.Replace(value, ":c0,", ":n0,", 1)).Err(); err != nil {
+		if err := s.rdb.HSet(t.Context(), key, "0", strings.Replace(value, "c0,", "n0,", 1)).Err(); err != nil {
 			t.Fatal(err)
 		}
 		_ = e.ProcessTask(t.Context(), s.release())

@@ -3,7 +3,6 @@ package ledger
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -98,19 +97,13 @@ func parseBegunRow(row Row, a answer, now time.Time) BegunRow {
 	if b.Status != RowAdmitted {
 		return b
 	}
-	b.Checkpoint, b.Intent, b.Err = parseStored(row, a.text(1), a.int(3) == 1, a.text(2), now)
+	b.Checkpoint, b.Intent, b.Err = parseStored(row, a.text(1), a.text(2), now)
 	return b
 }
 
 // parseStored reads checkpoint and intent of an open row.
-func parseStored(row Row, value string, damaged bool, intent string,
-	now time.Time) (c Checkpoint, i *Intent, err error) {
-	if damaged {
-		err = errors.New("stored values: damaged")
-	} else {
-		c, err = parseCheckpoint(value, now)
-	}
-	if err == nil {
+func parseStored(row Row, value, intent string, now time.Time) (c Checkpoint, i *Intent, err error) {
+	if c, err = parseCheckpoint(value, now); err == nil {
 		i, err = parseIntent(intent, now)
 	}
 	if err != nil {

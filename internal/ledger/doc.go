@@ -124,8 +124,7 @@
 //	                                   are the first in order, if they were never released
 //	            :check :ready          the same, of other rows at these stages that have no intent
 //	            :intended_check :intended_ready  the same, of rows at these stages that have one
-//	            :values                hash: a quarter of the row -> <row>:<size>:<value> of up to four rows, each
-//	                                   value <stage><attempts>,<first begin in ms>,<first characters of the token or
+//	            :values                hash: row -> <stage><attempts>,<first begin in ms>,<first characters of the token or
 //	                                   nonce that ended last><executions that died since>;<memo>, or with a note
 //	                                   ,<size of note>;<note><memo>
 //	            :released :running     sorted sets: rows by when they were released, or began, in ms

@@ -99,7 +99,7 @@ func parseRowState(row Row, a answer, now time.Time) RowState {
 	default:
 		r.Phase = PhaseQueued
 	}
-	r.Checkpoint, r.Intent, r.Err = parseStored(row, a.text(3), a.int(4) == 1, a.text(5), now)
+	r.Checkpoint, r.Intent, r.Err = parseStored(row, a.text(3), a.text(4), now)
 	return r
 }
 

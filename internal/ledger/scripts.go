@@ -29,10 +29,6 @@ const (
 	// releaseBytes bounds the stored content of the rows that are released at once. 250 rows
 	// of two ids, each of another chunk, have half of that.
 	releaseBytes = 512 << 10
-	// valueRows is the number of rows whose values are stored together. Twice as many would
-	// save 6 bytes a row, and double the bytes that each write of a value adds to the
-	// append-only file.
-	valueRows = 4
 )
 
 const (
@@ -123,10 +119,10 @@ func limits() string {
 // segmentScript returns a script of a segment that uses functions of other files.
 func segmentScript(name string, of ...string) *redis.Script {
 	own := fmt.Sprintf("local release_ms, execution_ms, due_ms, inspect_ms, away_ms, taken_ms = %d, %d, %d, %d, %d, %d\n"+
-		"local value_rows, page_bytes, release_bytes, segment_keys = %d, %d, %d, %d\n",
+		"local page_bytes, release_bytes, segment_keys = %d, %d, %d\n",
 		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(),
 		(MaxDue + clockMargin).Milliseconds(), inspectEvery.Milliseconds(), awayAfter.Milliseconds(),
-		takenFor.Milliseconds(), valueRows, scriptBytes, releaseBytes, len(segmentParts))
+		takenFor.Milliseconds(), scriptBytes, releaseBytes, len(segmentParts))
 	shared := []string{named(rowsParts), limits(), own, source("clock"), source("index"), source("segment")}
 	for _, file := range of {
 		shared = append(shared, source(file))

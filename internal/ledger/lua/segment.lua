@@ -1,6 +1,6 @@
 -- Begins every script of a segment. scripts.go puts the names of its keys and release_ms,
--- execution_ms, ahead_ms, due_ms, inspect_ms, away_ms, taken_ms, value_rows, page_bytes and
--- release_bytes before this text. The keys scratch and mask exist only while a script runs.
+-- execution_ms, ahead_ms, due_ms, inspect_ms, away_ms, taken_ms, page_bytes and release_bytes before
+-- this text. The keys scratch and mask exist only while a script runs.
 -- The first argument is the segment's name, <run>/<incarnation>/<number>; the numbers of the others,
 -- which each script lists, begin behind it.
 local name = table.remove(ARGV, 1)
@@ -30,61 +30,13 @@ local function owned(execution, nonce)
   return execution and string.sub(execution, 1, #nonce + 2) == 'b' .. nonce .. ','
 end
 
--- The values of value_rows rows are stored as one, each as <row>:<size>:<value>: a hash
--- entry for each row would take 35 bytes more. find returns where the row's begins and
--- ends in that, and the value; nothing if there is none. damaged is true if the text
--- could not be read to its end.
-local function find(group, row)
-  local at = 1
-  while at <= #group do
-    local name, size, start = string.match(group, '^(%d+):(%d+):()', at)
-    local past = name and start + tonumber(size)
-    if not name or past > #group + 1 then return nil, nil, nil, true end
-    if name == row then return at, past - 1, string.sub(group, start, past - 1) end
-    at = past
-  end
-end
-
-local function groupOf(row) return text(math.floor(tonumber(row) / value_rows)) end
-
--- groupAt returns the values that are stored in a field. It caches the last ones, for
--- the next row of a batch or the next step for the same row.
-local lastField, lastGroup
-local function groupAt(field)
-  if field ~= lastField then lastField, lastGroup = field, redis.call('HGET', values, field) or '' end
-  return lastGroup
-end
-
--- load returns the value that is stored with a row, or false. If it cannot be read,
--- damaged is true.
-local function load(row)
-  local _, _, value, damaged = find(groupAt(groupOf(row)), row)
-  return value or false, damaged
-end
-
--- store replaces the value of a row; with '' it removes it. The new one comes first, so
--- that it can be read even if those behind it cannot.
-local function store(row, value)
-  local field = groupOf(row)
-  local group = groupAt(field)
-  local start, past = find(group, row)
-  if start then group = string.sub(group, 1, start - 1) .. string.sub(group, past + 1) end
-  if value ~= '' then group = row .. ':' .. #value .. ':' .. value .. group end
-  lastGroup = group
-  if group ~= '' then
-    redis.call('HSET', values, field, group)
-  elseif start then
-    redis.call('HDEL', values, field)
-  end
-end
-
 -- read returns the value that is stored with a row, as a table: stage, attempts, first
 -- begin in ms (0: none), the beginning of the token or nonce of the last release or
 -- execution that ended, the number of executions since then that died with their worker,
 -- note and memo. If it cannot be read, damaged is true.
 local function read(row)
-  local value, damaged = load(row)
-  local v = {stage = 'c', attempts = 0, first = 0, ended = '', died = 0, note = '', memo = '', damaged = damaged}
+  local value = redis.call('HGET', values, row)
+  local v = {stage = 'c', attempts = 0, first = 0, ended = '', died = 0, note = '', memo = ''}
   if not value then return v end
   local stage, attempts, begin, ended, size, past = string.match(value, '^(%a)(%d+),(%d+),(%w*),?(%d*);()')
   if not stage then
@@ -102,7 +54,8 @@ end
 local function write(row, v)
   local note = v.note ~= '' and ',' .. #v.note or ''
   local ended = v.ended .. (v.died > 0 and text(v.died) or '')
-  store(row, v.stage .. text(v.attempts) .. ',' .. text(v.first) .. ',' .. ended .. note .. ';' .. v.note .. v.memo)
+  redis.call('HSET', values, row,
+    v.stage .. text(v.attempts) .. ',' .. text(v.first) .. ',' .. ended .. note .. ';' .. v.note .. v.memo)
 end
 
 -- short returns the beginning of a token or nonce. It distinguishes a repeated write of the
@@ -145,7 +98,7 @@ local function settle(row, outcome, result)
     redis.call('HSET', results, row, outcome .. ':' .. result)
   end
   if scans then redis.call('HSET', header, 'scan_note', result) end
-  store(row, '')
+  redis.call('HDEL', values, row)
   redis.call('HDEL', intents, row)
 end
 

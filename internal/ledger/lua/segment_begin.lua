@@ -1,6 +1,6 @@
 -- ARGV: token, nonce, session, rows. Exchanges the token of each row for the nonce.
--- Answers with the rows, each {status}, or if it is admitted {status, value, intent, 1 if
--- the value is damaged}, where value and intent may be false.
+-- Answers with the rows, each {status}, or if it is admitted {status, value, intent}, where value and
+-- intent may be false.
 if not control() then return {'missing'} end
 local token, nonce, session = ARGV[1], ARGV[2], ARGV[3]
 local stop = stopped()
@@ -20,8 +20,7 @@ local function begin(row)
     redis.call('HSET', executions, row, execution)
     inSession(session, 1)
   end
-  local value, damaged = load(row)
-  return {'admitted', value, intent, damaged and 1 or 0}
+  return {'admitted', redis.call('HGET', values, row), intent}
 end
 
 local answers = {}

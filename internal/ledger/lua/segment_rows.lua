@@ -1,8 +1,8 @@
 -- ARGV: first row, the most rows. Answers {'ok', now, rows, rows of a chunk, chunks}, the
 -- latter a flat list of numbers and chunks. Each row is {phase, since or due in ms,
--- execution, value, 1 if it is damaged, intent}, or if it is settled {'s', 1 if it was
--- cancelled, result}; a text that is not stored is false. There are fewer rows than asked
--- for if these are large, but at least one. Writes nothing.
+-- execution, value, intent}, or if it is settled {'s', 1 if it was cancelled, result}; a text that is
+-- not stored is false. There are fewer rows than wanted if these are large, but at least one. Writes
+-- nothing.
 local h = redis.call('HMGET', head, 'rows', 'per')
 if not h[1] then return {'missing'} end
 local from, past = tonumber(ARGV[1]), math.min(ARGV[1] + ARGV[2], tonumber(h[1]))
@@ -50,11 +50,11 @@ local function state(number)
   if isSettled(number) then
     return {'s', redis.call('GETBIT', cancelled, row), size(redis.call('HGET', results, row))}
   end
-  local execution, value, damaged, intent = executing[number - from + 1] or false, false, nil, false
+  local execution, value, intent = executing[number - from + 1] or false, false, false
   local phase, at = place(row, execution)
-  if valued then value, damaged = load(row) end
+  if valued then value = size(redis.call('HGET', values, row)) end
   if intended then intent = size(redis.call('HGET', intents, row)) end
-  return {phase, at, execution, size(value), damaged and 1 or 0, intent}
+  return {phase, at, execution, value, intent}
 end
 
 local rows = {}
