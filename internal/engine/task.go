@@ -32,8 +32,10 @@ type Task struct {
 // Part is the rows of one segment that were released together.
 type Part struct {
 	tenant ledger.Tenant // whose queue has the task
-	// Run, Incarnation and Segment name the segment.
+	// Run, Incarnation and Segment name the segment. Rows come early: asynqmon shows the members
+	// in this order.
 	Run         ledger.RunID       `json:"run"`
+	Rows        []TaskRow          `json:"rows"`
 	Incarnation ledger.Incarnation `json:"incarnation"`
 	Segment     int                `json:"segment"`
 	// Token is exchanged for the right to execute the rows.
@@ -43,8 +45,7 @@ type Part struct {
 	// GiveUp is that of the run's description, in ms; 0: not set.
 	GiveUp int64 `json:"give_up,omitempty"`
 	// Trace is the W3C traceparent of the submission, or empty.
-	Trace string    `json:"trace,omitempty"`
-	Rows  []TaskRow `json:"rows"`
+	Trace string `json:"trace,omitempty"`
 }
 
 // TaskRow is a row of a task.
