@@ -52,11 +52,7 @@ func openRow(r ledger.Run, item int64, open handlers.Open) Row {
 
 // String returns the row with its name, which an invalid one may not have.
 func (row Row) String() string {
-	name := ""
-	if row.Name != "" {
-		name = " (" + row.Name + ")"
-	}
-	return fmt.Sprintf("row %d%s: %s", row.Item, name, row.Text())
+	return strings.TrimSuffix(fmt.Sprintf("row %d (%s)", row.Item, row.Name), " ()") + ": " + row.Text()
 }
 
 // Text returns the result of a settled row, or why an open one waits and when it is checked next.
