@@ -25,6 +25,7 @@ type linkCommand struct {
 func (*linkCommand) Help() string {
 	return `Print a link to the page of "enqueue customer-page", for the owner of the domain. It shows the record to publish,
 the result of the last check and the time of the next, and requests a check by a button. The link needs no sign-in.
+Set --link-keys and --link-url as for that command.
 
 The domain is checked for as long as the link is valid: if no row of it is open, one is submitted. A row that is open
 already waits as long as it did. A verified domain is not checked.

@@ -29,7 +29,7 @@ type grammar struct {
 		Verify       verifyCommand       `cmd:"" help:"${domains_verify}"`
 		Update       updateCommand       `cmd:"" help:"${domains_update}"`
 		Check        checkCommand        `cmd:"" help:"Check TXT records now and explain each fault; change nothing."`
-		Show         domainCommand       `cmd:"" help:"Show a discovery domain: its rows in all runs, why one is open, and what sweeps found."`
+		Show         domainCommand       `cmd:"" help:"Show a discovery domain: its last row, why it is open, and what sweeps found."`
 		History      historyCommand      `cmd:"" help:"Show the results of sweeps for a discovery domain, and its revocations."`
 		Instructions instructionsCommand `cmd:"" help:"Print the record for the owner of a domain to publish, with instructions."`
 		Link         linkCommand         `cmd:"" help:"Print a link to a page for the customer, or revoke the links to a domain."`

@@ -49,6 +49,7 @@ func (s *site) overview(ctx context.Context, only string) (o overview, err error
 		if only != "" && t.Name != only {
 			continue
 		}
+		t.Obstacles = append(slices.Clip(t.Obstacles), s.noToken(t)...)
 		o.states, o.held[t.Name] = append(o.states, t), t.Held()
 		o.Warnings = append(o.Warnings, t.Warnings()...)
 	}
@@ -61,6 +62,22 @@ func (s *site) overview(ctx context.Context, only string) (o overview, err error
 	}
 	o.Workers = len(o.sessions)
 	return o, err
+}
+
+// noToken returns the obstacle that this worker has no good token for a tenant, which is in Redis
+// only once a row needs the token: then an operation is blocked.
+func (s *site) noToken(t status.Tenant) []status.Obstacle {
+	served, here := s.tenant(t.Name)
+	if !here || served.API == nil {
+		return nil
+	}
+	blocked := func(o status.Obstacle) bool { return o.Kind == status.OperationBlocked }
+	err := served.API.TokenHealth().Err
+	if err == nil || slices.ContainsFunc(t.Obstacles, blocked) {
+		return nil
+	}
+	return []status.Obstacle{{Kind: status.OperationBlocked, What: "no valid API token: " + err.Error(),
+		Fix: "fix the client's credentials: until then all work that needs the API waits"}}
 }
 
 const (

@@ -493,7 +493,8 @@ func TestCheckNowDecides(t *testing.T) {
 	wantIn(t, page, "Verified, but the TXT record is missing", "holds another value")
 }
 
-// TestTenantsPageAfterAFailedToken: the page has the reason why nothing works.
+// TestTenantsPageAfterAFailedToken: this page and the first one have the reason why nothing works,
+// also while no row waits for the token.
 func TestTenantsPageAfterAFailedToken(t *testing.T) {
 	s := newLookSite(t)
 	s.box.AddFault(sandbox.Fault{Operation: sandbox.OpToken, Status: http.StatusUnauthorized,
@@ -505,6 +506,9 @@ func TestTenantsPageAfterAFailedToken(t *testing.T) {
 	}
 	wantIn(t, page, "No valid API token: ", "<dt>State</dt><dd>no valid token</dd>", "<dt>Last error</dt><dd>",
 		"the client is gone", "<dt>Failures</dt>")
+	_, page = s.do(t, http.MethodGet, "/", nil)
+	wantIn(t, page, "No valid API token: ", "the client is gone")
+	wantNotIn(t, page, "All is well")
 }
 
 func TestTenantsPage(t *testing.T) {

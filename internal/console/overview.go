@@ -25,7 +25,7 @@ type overviewPage struct {
 	Summary    string
 	Warnings   int
 	Problem    string           // why Redis was not read; the rest is from the last reading
-	Known      bool             // there was a reading
+	Read       time.Time        // when Redis was read last; zero: never
 	Here       []status.Warning // about this worker and its Redis
 	Lines      []tenantLine
 	Workers    []string
@@ -46,7 +46,7 @@ func (s *site) first(ctx context.Context, r *http.Request) (title string, data a
 	o, problem := s.overview(ctx, "")
 	slices.SortFunc(o.states, status.Tenant.Compare)
 	p := overviewPage{Lamp: "All is well", Tone: "good", Summary: status.Summary(o.Workers, o.states),
-		Warnings: len(o.Warnings), Here: s.faults(), Known: !o.At.IsZero()}
+		Warnings: len(o.Warnings), Here: s.faults(), Read: o.At}
 	switch {
 	case problem != nil:
 		p.Lamp, p.Tone, p.Problem = "Not known", "wait", capital(unread(problem))

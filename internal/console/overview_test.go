@@ -80,7 +80,8 @@ func TestPagesWhileRedisHangs(t *testing.T) {
 			page := plain(text(t, resp))
 			state := map[bool]string{true: "acme without a worker", false: "acme not known"}[known]
 			if resp.StatusCode != http.StatusOK || !strings.Contains(page, "Not known") || !strings.Contains(page, state) ||
-				!strings.Contains(page, "Reading Redis failed: ") || strings.Contains(page, "All is well") {
+				!strings.Contains(page, "Reading Redis failed: ") || strings.Contains(page, "All is well") ||
+				strings.Contains(page, "from the last reading, of 20") != known {
 				t.Errorf("%d: %s", resp.StatusCode, page)
 			}
 			resp = p.do(http.MethodGet, "/tenants?tenant=acme")

@@ -125,10 +125,6 @@ func (v *tenantView) showToken() {
 	}
 	health := v.API.TokenHealth()
 	v.Token = &health
-	if health.Err != nil {
-		v.warn(true, "No valid API token: "+printable(health.Err.Error()),
-			"Fix the client's credentials. Until then all work that needs the API waits.")
-	}
 }
 
 // showDNS sets the state of name servers and resolvers.

@@ -48,7 +48,7 @@ func DNS(ctx context.Context, t tenant.Settings, checker *dnscheck.Checker) []Fi
 
 func (t Tenant) api(ctx context.Context) []Finding {
 	if _, err := t.Tokens.Token(ctx); err != nil {
-		fix := "without a token nothing is sent"
+		fix := "check the client's id and secret or key, --auth-url and the firewall: nothing is sent without a token"
 		_, refused := errors.AsType[*apiclient.ProxyError](err)
 		if operation, ok := errors.AsType[*net.OpError](err); refused || ok && operation.Op == "proxyconnect" {
 			fix = "check HTTPS_PROXY with its user and password, and that the proxy admits this host; NO_PROXY excludes hosts"
@@ -60,7 +60,7 @@ func (t Tenant) api(ctx context.Context) []Finding {
 	}
 	health := t.API.TokenHealth()
 	if health.Err != nil {
-		return []Finding{wrong("without a good token nothing is sent", "%v", health.Err)}
+		return []Finding{wrong("replace the token, or the client's secret: nothing is sent without a good token", "%v", health.Err)}
 	}
 	found := []Finding{ok("there is a token")}
 	found = append(found, Scopes(t.Settings, health)...)

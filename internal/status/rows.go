@@ -50,8 +50,10 @@ func openRow(r ledger.Run, item int64, open handlers.Open) Row {
 	return Row{Item: item, Reason: stopped}
 }
 
-// String returns the row with its name.
-func (row Row) String() string { return fmt.Sprintf("row %d (%s): %s", row.Item, row.Name, row.Text()) }
+// String returns the row with its name, which an invalid one may not have.
+func (row Row) String() string {
+	return strings.TrimSuffix(fmt.Sprintf("row %d (%s)", row.Item, row.Name), " ()") + ": " + row.Text()
+}
 
 // Text returns the result of a settled row, or why an open one waits and when it is checked next.
 func (row Row) Text() string {
