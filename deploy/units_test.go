@@ -47,7 +47,8 @@ func TestUnitOfWorker(t *testing.T) {
 // a Redis with TLS are shown for each way to deploy.
 func TestVariablesExist(t *testing.T) {
 	name := regexp.MustCompile(`\bORGOPS_[A-Z_]+[A-Z]\b`)
-	known, reference := map[string]bool{}, read(t, "../docs/reference/settings.md")+read(t, "../docs/reference/commands.md")
+	reference := read(t, "../docs/reference/settings.md") + read(t, "../docs/reference/commands.md")
+	known := map[string]bool{}
 	for _, v := range name.FindAllString(reference, -1) {
 		known[v] = true
 	}
