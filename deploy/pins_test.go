@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestActionsArePinned: each action of a workflow is named by its commit, with the version next to it, from
-// which dependabot finds the next one. An action has one commit in all workflows.
+// TestActionsArePinned: each action of a workflow is named by its commit, with the version next
+// to it, from which dependabot finds the next one. An action has one commit in all workflows.
 func TestActionsArePinned(t *testing.T) {
 	files, err := filepath.Glob("../.github/workflows/*.yml")
 	if err != nil {
@@ -35,8 +35,9 @@ func TestActionsArePinned(t *testing.T) {
 	}
 }
 
-// TestImagesArePinned: the images of others have a version and a digest. The image that builds the commands
-// has the Go that the workflows take from go.mod, so that a release and its image have the same commands.
+// TestImagesArePinned: the images of others have a version and a digest. The image that builds
+// the commands has the Go that the workflows take from go.mod, so that a release and its image
+// have the same commands.
 func TestImagesArePinned(t *testing.T) {
 	image := regexp.MustCompile(`(?m)^(?:FROM (?:--\S+ )?| +image: )(\S+)`)
 	pinned := regexp.MustCompile(`^[\w./-]+:v?\d+\.\d+\.\d+[\w-]*@sha256:[0-9a-f]{64}$`)

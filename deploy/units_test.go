@@ -43,8 +43,8 @@ func TestUnitOfWorker(t *testing.T) {
 	}
 }
 
-// TestVariablesExist: every variable in a file of this directory, in a comment too, is one of the commands. Those of
-// a Redis with TLS are shown for each way to deploy.
+// TestVariablesExist: every variable in a file of this directory, in a comment too, is one of
+// the commands. Those of a Redis with TLS are shown for each way to deploy.
 func TestVariablesExist(t *testing.T) {
 	name := regexp.MustCompile(`\bORGOPS_[A-Z_]+[A-Z]\b`)
 	reference := read(t, "../docs/reference/settings.md") + read(t, "../docs/reference/commands.md")

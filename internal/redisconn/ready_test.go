@@ -121,7 +121,7 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
-// TestRemedyForClientCertificate checks the same for a Redis that wants a certificate of its clients.
+// TestRemedyForClientCertificate checks the same for a Redis that wants a client's certificate.
 func TestRemedyForClientCertificate(t *testing.T) {
 	t.Parallel()
 	secure := httptest.NewTLSServer(nil)
