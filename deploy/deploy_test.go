@@ -298,7 +298,7 @@ func TestMetricsExist(t *testing.T) {
 		asked = append(asked, a.Expr)
 	}
 	asked = append(asked, regexp.MustCompile(`query: .*orgops_.*`).FindString(read(t,
-		"kubernetes/overlays/keda/scaledobject.yaml")))
+		"kubernetes/components/keda/scaledobject.yaml")))
 	metric, matcher := regexp.MustCompile(`(orgops_\w+)(?:\{([^}]*)\})?`), regexp.MustCompile(`(\w+)\s*[=!]~?\s*"`)
 	for _, expr := range asked {
 		for _, use := range metric.FindAllStringSubmatch(expr, -1) {

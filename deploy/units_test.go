@@ -2,6 +2,9 @@ package deploy
 
 import (
 	"bufio"
+	"io/fs"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -37,5 +40,40 @@ func TestUnitOfWorker(t *testing.T) {
 	}
 	if !strings.Contains(read(t, "orgops-worker.service"), "#Environment=ORGOPS_CLIENT_KEY_FILE=%d/client-key\n") {
 		t.Error("the unit does not say how it passes the private key that the example names")
+	}
+}
+
+// TestVariablesExist: every variable in a file of this directory, in a comment too, is one of
+// the commands. Those of a Redis with TLS are shown for each way to deploy.
+func TestVariablesExist(t *testing.T) {
+	name := regexp.MustCompile(`\bORGOPS_[A-Z_]+[A-Z]\b`)
+	reference := read(t, "../docs/reference/settings.md") + read(t, "../docs/reference/commands.md")
+	known := map[string]bool{}
+	for _, v := range name.FindAllString(reference, -1) {
+		known[v] = true
+	}
+	shown := map[string]string{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) == ".go" {
+			return err
+		}
+		for _, v := range name.FindAllString(read(t, path), -1) {
+			if !known[v] {
+				t.Errorf("%s: no command has %s", path, v)
+			}
+			shown[path] += v + " "
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"compose.yaml", "orgops-worker.service", "orgops-intake.service",
+		"orgops-customer-page.service", "redis/README.md", "kubernetes/components/redis-tls/kustomization.yaml"} {
+		for _, v := range []string{"ORGOPS_REDIS_CA_FILE", "ORGOPS_REDIS_CERT_FILE", "ORGOPS_REDIS_KEY_FILE"} {
+			if !strings.Contains(shown[path], v+" ") {
+				t.Errorf("%s does not show %s", path, v)
+			}
+		}
 	}
 }

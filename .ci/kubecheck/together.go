@@ -37,6 +37,7 @@ func together(all []runtime.Object) (failed []error) {
 		failed = append(failed, w.mounts(all)...)
 		failed = append(failed, w.redisUser(all)...)
 		failed = append(failed, w.restricted()...)
+		failed = append(failed, w.probes()...)
 	}
 	for _, object := range all {
 		switch o := object.(type) {
@@ -45,6 +46,8 @@ func together(all []runtime.Object) (failed []error) {
 				pods, servicePorts(o))...)
 		case *policy.PodDisruptionBudget:
 			failed = append(failed, reaches("poddisruptionbudget "+o.Name, selectorOf(o.Spec.Selector), pods, nil)...)
+		case *PodMonitor:
+			failed = append(failed, reaches("podmonitor "+o.Name, selectorOf(&o.Spec.Selector), pods, metricsPorts(o))...)
 		case *networking.NetworkPolicy:
 			failed = append(failed, reaches("networkpolicy "+o.Name, selectorOf(&o.Spec.PodSelector), pods, policyPorts(o))...)
 		}
@@ -152,6 +155,36 @@ func (w workload) restricted() (failed []error) {
 		}
 	}
 	return failed
+}
+
+// probes: the port of that name is the one at which the command serves /metrics.
+func (w workload) probes() (failed []error) {
+	for _, c := range w.template.Spec.Containers {
+		var at string
+		for _, env := range c.Env {
+			if env.Name == "ORGOPS_PROBE_ADDR" {
+				at = env.Value
+			}
+		}
+		for _, p := range c.Ports {
+			if p.Name == "probes" && at != fmt.Sprintf("0.0.0.0:%d", p.ContainerPort) {
+				failed = append(failed, fmt.Errorf("%s: the port probes is %d, and probes are at %q", w.name, p.ContainerPort, at))
+			}
+		}
+	}
+	return failed
+}
+
+// metricsPorts are the ports of a monitor. The commands have metrics at one path.
+func metricsPorts(m *PodMonitor) (names []string) {
+	for _, e := range m.Spec.PodMetricsEndpoints {
+		if e.Port == nil || e.Path != "/metrics" {
+			names = append(names, "with "+e.Path)
+			continue
+		}
+		names = append(names, *e.Port)
+	}
+	return names
 }
 
 func servicePorts(o *core.Service) (names []string) {

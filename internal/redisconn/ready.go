@@ -188,6 +188,8 @@ func remedy(client redis.UniversalClient, err error) string {
 	switch text := err.Error(); {
 	case unverified:
 		return "; name the certificate of its authority by --redis-ca-file, and use the host's name in the certificate"
+	case strings.Contains(text, "remote error: tls: ") && strings.Contains(text, "certificate"):
+		return "; it wants a client's certificate that it trusts: name one by --redis-cert-file and --redis-key-file"
 	case noTLS, encrypted && (closed || errors.Is(err, context.DeadlineExceeded)):
 		return "; if it does not use TLS, write redis:// for rediss:// in the URL"
 	case strings.Contains(text, " reply: "):

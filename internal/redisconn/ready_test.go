@@ -121,6 +121,25 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
+// TestRemedyForClientCertificate checks the same for a Redis that wants a client's certificate.
+func TestRemedyForClientCertificate(t *testing.T) {
+	t.Parallel()
+	secure := httptest.NewTLSServer(nil)
+	t.Cleanup(secure.Close)
+	demanding := miniredis.NewMiniRedis()
+	demand := &tls.Config{Certificates: secure.TLS.Certificates, ClientAuth: tls.RequireAnyClientCert}
+	if err := demanding.StartTLS(demand); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(demanding.Close)
+	trusting := secure.Client().Transport.(*http.Transport).TLSClientConfig
+	client := open(t, redisconn.Config{URL: "rediss://" + demanding.Addr(), TLS: trusting})
+	err := redisconn.Ready(t.Context(), client)
+	if err == nil || !strings.HasSuffix(err.Error(), "name one by --redis-cert-file and --redis-key-file") {
+		t.Errorf("got %v, want the flags named", err)
+	}
+}
+
 // fake answers PING, and one command as it is told.
 func fake(t *testing.T, command string, answer server.Cmd) (addr string) {
 	t.Helper()
