@@ -3,7 +3,6 @@ package status
 import (
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -87,19 +86,6 @@ func nextAt(what string, at time.Time) string {
 		return ""
 	}
 	return fmt.Sprintf(" (next %s %s)", what, Stamp(at))
-}
-
-var quotedPart = regexp.MustCompile(`"(?:[^"\\]|\\.)*"?`)
-
-// mask replaces those words of a text by an ellipsis, without the marks at their ends.
-func mask(text, marks string, those func(word string) bool) string {
-	words := strings.Split(text, " ")
-	for i, word := range words {
-		if core := strings.TrimRight(word, marks); those(core) {
-			words[i] = "…" + word[len(core):]
-		}
-	}
-	return strings.Join(words, " ")
 }
 
 // count returns a number of things: "1 row", "2 rows".

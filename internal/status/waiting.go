@@ -137,6 +137,7 @@ func readNotes(ctx context.Context, l *ledger.Ledger, r ledger.Run,
 }
 
 var (
+	quotedPart = regexp.MustCompile(`"(?:[^"\\]|\\.)*"?`)
 	andMore    = regexp.MustCompile(`: "…"…?(?: \(and \d+ more\))?`)
 	httpStatus = regexp.MustCompile(`^[45]\d\d$`)
 )
@@ -144,10 +145,14 @@ var (
 // common returns a reason without the parts that differ from row to row: quoted text, names
 // of hosts, addresses and numbers.
 func common(reason string) string {
-	reason = andMore.ReplaceAllString(quotedPart.ReplaceAllString(reason, `"…"`), "")
-	return mask(reason, ".,:;)", func(word string) bool {
-		return strings.ContainsAny(word, "./0123456789") && !httpStatus.MatchString(word)
-	})
+	words := strings.Split(andMore.ReplaceAllString(quotedPart.ReplaceAllString(reason, `"…"`), ""), " ")
+	for i, word := range words {
+		core := strings.TrimRight(word, ".,:;)")
+		if strings.ContainsAny(core, "./0123456789") && !httpStatus.MatchString(core) {
+			words[i] = "…" + word[len(core):]
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // Sampled reports whether the counts are those of a sample.
