@@ -131,6 +131,8 @@ func (o operated) looksWell(t *testing.T, b *browser, axe string) {
 		{"domains", "/domains"},
 		{"domain", o.lookup()},
 		{"tenants", "/tenants"},
+		{"runs-of-a-tenant", "/runs?tenant=default"},
+		{"error", "/runs/none"},
 		{"activity", "/activity"},
 		{"search", "/search?q=example"},
 		{"selection", "/selection?action=cancel&all=1"},
@@ -138,6 +140,9 @@ func (o operated) looksWell(t *testing.T, b *browser, axe string) {
 	for _, p := range pages {
 		t.Run(p.name, func(t *testing.T) {
 			tab := b.tab(t)
+			if p.name == "error" {
+				tab.quietly = []string{"status of 404"}
+			}
 			for _, l := range []look{{1280, 800, "light"}, {1280, 800, "dark"}, {390, 844, "light"}, {390, 844, "dark"}} {
 				where := fmt.Sprintf("%s at %s", p.path, l)
 				tab.as(l)

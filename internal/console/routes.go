@@ -16,7 +16,6 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/web"
-	"orgops/tasks"
 )
 
 // Pages serves the operators' pages, and asynqmon at /monitor/, to the users of Config.
@@ -104,7 +103,7 @@ func newSite(cfg Config) *site {
 		"runPath": runPath, "runLink": runLink, "domainURL": domainURL, "domainPath": domainPath, "tenantPath": tenantsPath,
 		"verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName,
 		"answerText": status.AnswerText, "took": status.Took, "toDo": toDo, "timed": timed, "percent": percent,
-		"join": strings.Join, "kinds": tasks.All, "skipped": status.SkippedTick, "rulesText": status.RulesText,
+		"join": strings.Join, "skipped": status.SkippedTick, "rulesText": status.RulesText,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html", "templates/plots.html"))
 	for _, name := range []string{"problem", "overview", "runs", "run", "domains", "tenants", "search", "selection",
 		"activity"} {

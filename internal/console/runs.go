@@ -14,6 +14,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/web"
+	"orgops/tasks"
 )
 
 // runsAPage is how many runs a page has.
@@ -24,6 +25,7 @@ type runsPage struct {
 	overview
 	Filter status.RunFilter
 	Texts  map[string]*string // of the filter
+	Kinds  []string
 	States map[string]func(ledger.Run) bool
 	Hour   lastHour // of the only tenant whose runs these are
 	Runs   []runView
@@ -64,6 +66,9 @@ func (s *site) runs(ctx context.Context, r *http.Request) (title string, data an
 	}
 	p := runsPage{overview: o, Filter: filter, Texts: filter.Parameters(), All: runsPath(filter, "") == "/runs",
 		States: status.RunStates}
+	for _, kind := range tasks.All() {
+		p.Kinds = append(p.Kinds, kind.Name)
+	}
 	chosen := filter.Tenant
 	if len(o.Tenants) == 1 {
 		chosen = cmp.Or(chosen, o.Tenants[0])
