@@ -14,11 +14,11 @@
 //	domain_record.go  reads domains from the API, at a bounded rate
 //	activity.go       the page of the activity of tenants
 //	tenants.go        the page of tenants
-//	plots.go          plots of the last hour and day
 //	run.go            the page of a run
 //	actions.go        cancel, retry, and the other actions
 //	failed.go         the failed rows of a run, as a file
 //	runs.go           the page of all runs, and a run as pages show it
+//	plots.go          plots of the last hour and day
 //	waiting.go        the open work, for the bar of asynqmon
 //	attention.go      workers, tenants, and the warnings about them
 //	monitor.go        asynqmon

@@ -136,7 +136,9 @@ func TestManyTenants(t *testing.T) {
 		t.Errorf("on the pages: %q, then %q", all, path)
 	}
 	slices.Sort(want)
-	for first, want := range map[string][]string{"/tenants": want, "/tenants?q=-09": want[90:100], "/tenants?q=none": nil} {
+	for first, want := range map[string][]string{
+		"/tenants": want, "/tenants?q=-09": want[90:100], "/tenants?q=none": nil,
+	} {
 		var all []string
 		for path := first; path != ""; {
 			page := shown(path)
@@ -152,7 +154,8 @@ func TestManyTenants(t *testing.T) {
 			t.Errorf("%s leads to %q", first, all)
 		}
 	}
-	if page := plain(shown("/?q=tenant-11")); strings.Count(page, "tenant-11") < 10 || strings.Contains(page, "tenant-090 ") {
+	page := plain(shown("/?q=tenant-11"))
+	if strings.Count(page, "tenant-11") < 10 || strings.Contains(page, "tenant-090 ") {
 		t.Errorf("a filter of the overview: %s", page)
 	}
 	if page := shown("/tenants?tenant=tenant-077"); !strings.Contains(page, `id="tenant-tenant-077"`) ||

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -134,25 +133,6 @@ func readNotes(ctx context.Context, l *ledger.Ledger, r ledger.Run,
 		}
 	}
 	return noted, int64(len(noted)), nil
-}
-
-var (
-	quotedPart = regexp.MustCompile(`"(?:[^"\\]|\\.)*"?`)
-	andMore    = regexp.MustCompile(`: "…"…?(?: \(and \d+ more\))?`)
-	httpStatus = regexp.MustCompile(`^[45]\d\d$`)
-)
-
-// common returns a reason without the parts that differ from row to row: quoted text, names
-// of hosts, addresses and numbers.
-func common(reason string) string {
-	words := strings.Split(andMore.ReplaceAllString(quotedPart.ReplaceAllString(reason, `"…"`), ""), " ")
-	for i, word := range words {
-		core := strings.TrimRight(word, ".,:;)")
-		if strings.ContainsAny(core, "./0123456789") && !httpStatus.MatchString(core) {
-			words[i] = "…" + word[len(core):]
-		}
-	}
-	return strings.Join(words, " ")
 }
 
 // Sampled reports whether the counts are those of a sample.
