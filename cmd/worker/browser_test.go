@@ -317,7 +317,8 @@ func (o operated) queues(t *testing.T, b *browser, axe string) {
 	tab.until("the queues",
 		`location.pathname.startsWith("/monitor/") && document.body.innerText.includes("default.rows")`)
 	tab.picture("queues")
-	tab.accessible("the bar of the queues", axe, `document.getElementById("orgops")`) // asynqmon's own part has violations
+	// asynqmon's own part has violations.
+	tab.accessible("the bar of the queues", axe, `document.getElementById("orgops")`)
 	icons := evaluate[int](tab,
 		`[...document.querySelectorAll("svg")].filter((e) => e.getBoundingClientRect().width > 8).length`)
 	if icons == 0 {
