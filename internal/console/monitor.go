@@ -158,12 +158,12 @@ var inlineScripts = regexp.MustCompile(`(?s)<script>(.*?)</script>`)
 // monitorPolicy returns the content security policy of asynqmon: files of this origin, the
 // scripts of its index page by their hash, and all styles, since its widgets write their own.
 func monitorPolicy(index []byte) string {
-	scripts := ""
+	var scripts strings.Builder
 	for _, script := range inlineScripts.FindAllSubmatch(index, -1) {
 		sum := sha256.Sum256(script[1])
-		scripts += " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+		scripts.WriteString(" 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'")
 	}
-	return web.StrictPolicy + "; script-src 'self'" + scripts + "; style-src 'self' 'unsafe-inline'; " +
+	return web.StrictPolicy + "; script-src 'self'" + scripts.String() + "; style-src 'self' 'unsafe-inline'; " +
 		"img-src 'self' data:; font-src 'self' data:; connect-src 'self'"
 }
 
