@@ -255,7 +255,7 @@ func WriteFailedByReason(ctx context.Context, out io.Writer, l *ledger.Ledger, r
 		groups[common(row.Text())] = append(groups[common(row.Text())], row)
 	}
 	reasons := slices.SortedFunc(maps.Keys(groups), func(a, b string) int {
-		return cmp.Or(len(groups[b])-len(groups[a]), strings.Compare(a, b))
+		return cmp.Or(len(groups[b])-len(groups[a]), cmp.Compare(groups[a][0].Item, groups[b][0].Item))
 	})
 	const named = 3 // rows of one reason
 	for _, reason := range reasons {
