@@ -91,7 +91,7 @@ func (o operated) showsACustomer(t *testing.T, b *browser, axe string) {
 			tab.as(l)
 			tab.open(path, "main h1")
 			tab.fits("the page at " + l.String())
-			tab.accessible("the page at "+l.String(), axe)
+			tab.accessible("the page at "+l.String(), axe, "document")
 			tab.picture("customer-" + l.String())
 		}
 		if text := tab.text("#state"); !strings.Contains(text, "the domain twice") && !strings.Contains(text, "appended") &&
@@ -100,7 +100,7 @@ func (o operated) showsACustomer(t *testing.T, b *browser, axe string) {
 		}
 		tab.quietly = []string{"status of 404"}
 		tab.open("/nonsense", "main h1")
-		tab.accessible("the page of no link", axe)
+		tab.accessible("the page of no link", axe, "document")
 	})
 	t.Run("copy", func(t *testing.T) {
 		tab := own.tab(t)

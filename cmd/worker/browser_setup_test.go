@@ -245,8 +245,8 @@ func (b *tab) fits(where string) {
 	}
 }
 
-// accessible checks that axe-core finds no serious violation.
-func (b *tab) accessible(where, axe string) {
+// accessible checks that axe-core finds no serious violation in a part of the page, an expression.
+func (b *tab) accessible(where, axe, part string) {
 	b.t.Helper()
 	if axe == "" {
 		return
@@ -256,7 +256,7 @@ func (b *tab) accessible(where, axe string) {
 		ID, Impact, Help string
 		Nodes            []string
 	}](b,
-		`axe.run(document, {resultTypes: ["violations"]}).then((all) => all.violations.filter((v) => v.impact === "serious" || v.impact === "critical")
+		`axe.run(`+part+`, {resultTypes: ["violations"]}).then((all) => all.violations.filter((v) => v.impact === "serious" || v.impact === "critical")
 		.map((v) => ({ID: v.id, Impact: v.impact, Help: v.help, Nodes: v.nodes.slice(0, 3).map((n) => n.target.join(" ") + ": " + n.failureSummary.slice(0, 300))})))`)
 	for _, f := range found {
 		b.t.Errorf("%s: %s (%s): %s\n  %s", where, f.ID, f.Impact, f.Help, strings.Join(f.Nodes, "\n  "))

@@ -73,7 +73,8 @@ func TestRevoke(t *testing.T) {
 			s.wantPatches("ord_undone", bodies[0], bodies[1])
 			s.wantPatches("ord_has", bodies[0], bodies[1])
 			all := s.typed("activity", "--json")
-			for action, n := range map[string]int{"sweep started": 5, "sweep completed": 5, "revoked": 2, "submitted": 2} {
+			for action, n := range map[string]int{"sweep started": 5, "sweep completed": 5, "revoked": 2, "restored": 2,
+				"submitted": 2} {
 				if got := strings.Count(all, `"action":"`+action+`"`); got != n {
 					t.Errorf("activity: %s %d times, want %d:\n%s", action, got, n, all)
 				}

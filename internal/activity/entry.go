@@ -41,6 +41,7 @@ const (
 	SweepStarted    Action = "sweep started"
 	SweepCompleted  Action = "sweep completed"
 	Revoked         Action = "revoked"
+	Restored        Action = "restored"
 	Stopped         Action = "stopped"
 	Started         Action = "started"
 	SettingsChanged Action = "settings changed"

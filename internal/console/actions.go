@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"runtime/debug"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"orgops/internal/activity"
+	"orgops/internal/deliveries"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
@@ -38,8 +40,8 @@ type offers struct {
 
 func offersOf(r ledger.Run) offers {
 	underWay := !r.Ended() && r.CancelledAt.IsZero()
-	o := offers{Pause: underWay && !r.Paused, Resume: underWay && r.Paused, Cancel: underWay}
-	o.Retry = countsOf(r, func(outcome ledger.Outcome) bool { return canRetry(r, outcome) })
+	o := offers{Pause: underWay && !r.Paused, Resume: underWay && r.Paused, Cancel: underWay, Retry: maps.Clone(r.Counts)}
+	maps.DeleteFunc(o.Retry, func(outcome ledger.Outcome, _ int64) bool { return !canRetry(r, outcome) })
 	return o
 }
 
@@ -205,39 +207,48 @@ func (s *site) retry(ctx context.Context, run ledger.Run, form url.Values) resul
 
 // sweepNow starts a sweep: POST /sweeps.
 func (s *site) sweepNow(w http.ResponseWriter, r *http.Request) {
-	tenant, organization := field(r.PostForm, "tenant"), field(r.PostForm, "organization")
-	err := checkTenant(r.Context(), tenant)
-	if err == nil && organization != "" {
-		err = tasks.CheckOrganization(organization)
-	}
-	if err != nil {
+	organization := field(r.PostForm, "organization")
+	if err := tasks.CheckOrganization(organization); organization != "" && err != nil {
 		s.lead(w, r, "/runs", "Not done: "+err.Error(), true)
 		return
 	}
-	s.carryOut(w, r, "sweep", "tenant "+tenant, "/runs", func(ctx context.Context) result {
+	s.toTenant(w, r, "sweep", "/runs", func(ctx context.Context, tenant string) result {
 		in := s.Intake
 		in.By = s.author(ctx, "")
 		run, created, announced, err := status.SweepNow(ctx, s.Redis, in, ledger.NewRun{Tenant: ledger.Tenant(tenant)},
 			organization, r.PostForm.Has("pending"))
+		text := "The sweep has started as this run."
 		switch {
 		case err != nil:
 			return result{err: err}
 		case !announced:
-			return result{
-				text: "The sweep is created, but no worker of tenant " + tenant +
-					" was ever seen on this Redis. It starts once a worker starts.", path: runPath(run.ID),
-			}
+			text = "The sweep is created, but no worker of tenant " + tenant +
+				" was ever seen on this Redis. It starts once a worker starts."
 		case !created:
-			return result{text: "This sweep already exists.", path: runPath(run.ID)}
+			text = "This sweep already exists."
 		}
-		return result{text: "The sweep has started as this run.", path: runPath(run.ID)}
+		return result{text: text, path: runPath(run.ID)}
+	})
+}
+
+// resend sends the given-up deliveries of an endpoint again: POST /webhooks/resend.
+func (s *site) resend(w http.ResponseWriter, r *http.Request) {
+	endpoint := field(r.PostForm, "endpoint")
+	s.toTenant(w, r, "send webhooks again to "+printable(endpoint), "", func(ctx context.Context, tenant string) result {
+		n, err := deliveries.Resend(ctx, s.Redis, tenant, endpoint)
+		sent := plural(int64(n), "delivery", "deliveries")
+		if err == nil {
+			s.author(ctx, "").Record(ctx, activity.Entry{Tenant: tenant, Action: activity.Resent,
+				Result: "to " + endpoint + ": " + sent})
+		}
+		return result{text: "Endpoint " + endpoint + " gets deliveries: " + sent + " sent again, within seconds.", err: err}
 	})
 }
 
 // stopTenant stops a tenant: POST /tenants/stop. It takes two seconds, after which the stop is
 // effective.
 func (s *site) stopTenant(w http.ResponseWriter, r *http.Request) {
-	s.toTenant(w, r, "stop", func(ctx context.Context, tenant string) result {
+	s.toTenant(w, r, "stop", "", func(ctx context.Context, tenant string) result {
 		stop, err := status.StopTenant(ctx, s.author(ctx, ""), tenant, field(r.PostForm, "reason"))
 		return result{text: "The tenant is " + stop.String() + ". Nothing is changed there until it is started.", err: err}
 	})
@@ -245,7 +256,7 @@ func (s *site) stopTenant(w http.ResponseWriter, r *http.Request) {
 
 // startTenant ends the stop of a tenant: POST /tenants/start.
 func (s *site) startTenant(w http.ResponseWriter, r *http.Request) {
-	s.toTenant(w, r, "start", func(ctx context.Context, tenant string) result {
+	s.toTenant(w, r, "start", "", func(ctx context.Context, tenant string) result {
 		stop, err := status.StartTenant(ctx, s.author(ctx, ""), tenant)
 		if err == nil && stop == nil {
 			return result{text: "The tenant was not stopped."}
@@ -254,15 +265,16 @@ func (s *site) startTenant(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// toTenant executes an action on the tenant of the form.
-func (s *site) toTenant(w http.ResponseWriter, r *http.Request, action string,
+// toTenant executes an action on the tenant of the form. path is the page of the result; empty: the
+// tenant's.
+func (s *site) toTenant(w http.ResponseWriter, r *http.Request, action, path string,
 	do func(context.Context, string) result) {
 	tenant := field(r.PostForm, "tenant")
 	if err := checkTenant(r.Context(), tenant); err != nil {
-		s.lead(w, r, tenantsPath(""), "Not done: "+err.Error(), true)
+		s.lead(w, r, cmp.Or(path, tenantsPath("")), "Not done: "+err.Error(), true)
 		return
 	}
-	s.carryOut(w, r, action, "tenant "+tenant, tenantsPath(tenant), func(ctx context.Context) result {
+	s.carryOut(w, r, action, "tenant "+tenant, cmp.Or(path, tenantsPath(tenant)), func(ctx context.Context) result {
 		return do(ctx, tenant)
 	})
 }

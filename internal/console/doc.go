@@ -14,22 +14,19 @@
 //	domain_record.go  reads domains from the API, at a bounded rate
 //	activity.go       the page of the activity of tenants
 //	tenants.go        the page of tenants
-//	plots.go          plots of the last hour and day
-//	webhooks.go       sends given-up webhook deliveries again
 //	run.go            the page of a run
 //	actions.go        cancel, retry, and the other actions
 //	failed.go         the failed rows of a run, as a file
 //	runs.go           the page of all runs, and a run as pages show it
+//	plots.go          plots of the last hour and day
 //	waiting.go        the open work, for the bar of asynqmon
 //	attention.go      workers, tenants, and the warnings about them
 //	monitor.go        asynqmon
-//	payload.go        tasks of asynqmon
 //	site.go           common to all pages: the layout, time limits, errors, forms
 //	static.go         static files by the hash of their content, and compression
 //	links.go          addresses of pages
 //	notices.go        results of actions, for the next page
 //	config.go         settings: [Config]
 //	api_errors.go     the state of a tenant that only this worker knows
-//	errors.go         errors of Redis in words
-//	format.go         times, numbers and foreign text, as pages show them
+//	format.go         times, numbers, errors and foreign text, as pages show them
 package console

@@ -17,14 +17,6 @@ const (
 	checkBurst = 3
 )
 
-// findings returns those of the check; nil: there was none, or it has no result.
-func (v *checkView) findings() *status.Findings {
-	if v == nil {
-		return nil
-	}
-	return v.Findings
-}
-
 // checkNow checks the domain as a worker does before it PATCHes it to verified. Host and value
 // are those of the API's record or, if that was not read, of the record that a worker read
 // before. They are never a user's input, since the page shows the records that are found there.

@@ -74,13 +74,9 @@ func checkAsked(ctx context.Context, asked status.DomainName) error {
 const longestAsked = 4 * 253
 
 func notFound(asked status.DomainName, byName bool) string {
-	switch {
-	case byName && asked.Organization != "":
+	if byName && asked.Organization != "" {
 		return fmt.Sprintf("organization %s has no domain of that name among those read; try the id of the domain",
 			asked.Organization)
-	case byName:
-		return fmt.Sprintf("no domain of that name is known of tenant %s: name the organization too, or %s", asked.Tenant,
-			status.LearnNames(asked.Tenant))
 	}
 	return fmt.Sprintf("no domain of tenant %s has that id, or a name that begins so, by the rows that were executed: "+
 		"name the organization too, or %s", asked.Tenant, status.LearnNames(asked.Tenant))

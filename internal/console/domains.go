@@ -140,15 +140,14 @@ func (s *site) answer(ctx context.Context, p *domainPage, checked *checkView) in
 		return http.StatusServiceUnavailable
 	}
 	p.Answer = &domainAnswer{Served: served, Known: known}
+	found := facts{record: record, err: recordErr, known: known}
 	if checked != nil && checked.Domain == name {
-		p.Answer.Checked = checked
+		p.Answer.Checked, found.check = checked, checked.Findings
 	}
-	held, err := s.held(ctx, name.Tenant)
-	if err != nil {
+	if found.held, err = status.ObstaclesOf(ctx, s.Redis, s.Ledger, ledger.Tenant(name.Tenant)); err != nil {
 		p.Problem = unread(err)
 		return http.StatusServiceUnavailable
 	}
-	found := facts{record, recordErr, known, held, p.Answer.Checked.findings()}
 	p.Answer.Summary = found.summary()
 	if found.published() && !found.verified() {
 		p.Answer.Summary.Do = p.Answer.Checked.Do
@@ -215,16 +214,6 @@ func toDo(row status.DomainRow) string {
 		return "The run was cancelled. To check the domain again, use: enqueue domains verify"
 	}
 	return "Once the cause is fixed, retry on the run's page or with: enqueue runs retry " + string(row.Run)
-}
-
-// held returns why no row of the tenant is executed.
-func (s *site) held(ctx context.Context, tenant string) ([]status.Obstacle, error) {
-	fleet, err := status.ReadFleet(ctx, s.Ledger)
-	if err != nil {
-		return nil, err
-	}
-	t, err := status.ReadDetails(ctx, s.Redis, tenant, fleet)
-	return t.Obstacles, err
 }
 
 // haveChecked has a worker check a domain whose record was found, and returns the next step.

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 
@@ -13,18 +14,13 @@ import (
 // /runs/{id}/failed, as JSON Lines with ?format=jsonl.
 func (s *site) failed(w http.ResponseWriter, r *http.Request) {
 	run, err := s.found(r.Context(), r)
+	form := cmp.Or(r.URL.Query().Get("format"), run.Format)
+	if err == nil && form != run.Format && form != intake.FormatJSONL {
+		err = &web.Refusal{Status: http.StatusBadRequest, Text: "Unknown format: the rows of this run are available as " +
+			status.Shown(run.Format) + " and as jsonl."}
+	}
 	if err != nil {
 		s.fail(w, r, "runs", err)
-		return
-	}
-	form := run.Format
-	switch asked := r.URL.Query().Get("format"); asked {
-	case "", run.Format:
-	case intake.FormatJSONL:
-		form = asked
-	default:
-		s.problem(w, r, http.StatusBadRequest, "runs",
-			"Unknown format: the rows of this run are available as "+status.Shown(run.Format)+" and as jsonl.")
 		return
 	}
 	name, mediaType := string(run.ID)+"-failed.jsonl", "application/jsonl"

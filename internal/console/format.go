@@ -17,31 +17,20 @@ func stamp(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"
 	}
-	return exact(t, "")
-}
-
-// exact returns an element for a time, with attributes.
-func exact(t time.Time, attributes string) template.HTML {
 	t = t.UTC()
 	//nolint:gosec // only digits
-	return template.HTML(fmt.Sprintf(`<time datetime="%s"%s>%s UTC</time>`, t.Format(time.RFC3339), attributes,
-		t.Format(time.DateTime)))
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s UTC</time>`, t.Format(time.RFC3339), t.Format(time.DateTime)))
 }
 
 // stamps are times in a text of package status.
-var stamps = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\b`)
+var stamps = regexp.MustCompile(`\b(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)Z\b`)
 
 // timed returns a sentence with the times in it in the form of [stamp]. They remain exact, since
 // "since 5 min ago" is no language.
 func timed(text string) template.HTML {
 	//nolint:gosec // it is escaped first
-	return template.HTML(stamps.ReplaceAllStringFunc(template.HTMLEscapeString(text), func(found string) string {
-		at, err := time.Parse(time.RFC3339, found)
-		if err != nil {
-			return found
-		}
-		return string(exact(at, " data-exact"))
-	}))
+	return template.HTML(stamps.ReplaceAllString(template.HTMLEscapeString(text),
+		`<time datetime="$0" data-exact>$1 $2 UTC</time>`))
 }
 
 // capital returns a label with its first letter in upper case.
@@ -75,3 +64,8 @@ const mostPrintable = 500
 
 // printable returns foreign text on one line: control characters escaped, its length bounded.
 func printable(text string) string { return untrusted.Plain(text, mostPrintable) }
+
+// unread describes an error of Redis, with its remedy.
+func unread(err error) string {
+	return "reading Redis failed: " + printable(err.Error()) + "; try again, and check /readyz"
+}

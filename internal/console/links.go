@@ -3,7 +3,6 @@ package console
 import (
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"orgops/internal/ledger"
@@ -22,14 +21,6 @@ func link(path string, parameters map[string]string) string {
 		return path
 	}
 	return path + "?" + query.Encode()
-}
-
-// rowParameter returns the parameter of a list that begins with that row; empty: the first.
-func rowParameter(row int64) string {
-	if row == 0 {
-		return ""
-	}
-	return strconv.FormatInt(row, 10)
 }
 
 // runPath returns the path of a run.

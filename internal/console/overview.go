@@ -10,14 +10,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/meters"
 	"orgops/internal/redisconn"
 	"orgops/internal/status"
 	"orgops/internal/tenant"
 )
-
-// tenantsAPage is how many tenants a page has.
-const tenantsAPage = 50
 
 // overviewPage is the first page.
 type overviewPage struct {
@@ -27,17 +23,16 @@ type overviewPage struct {
 	Problem    string           // why Redis was not read; the rest is from the last reading
 	Read       time.Time        // when Redis was read last; zero: never
 	Here       []status.Warning // about this worker and its Redis
-	Lines      []tenantLine
+	List       tenantList
+	Lines      []tenantLine // of the tenants of List
 	Workers    []string
-	First      string // path of the first page; empty: this is it
-	Next       string // path of the page after this one; empty: it is the last
 }
 
 // tenantLine is a tenant on the first page. A member that could not be read is empty.
 type tenantLine struct {
 	status.Tenant
 	Open, Used string
-	Hour       *plot // of rows; nil: none was settled
+	Hour       lastHour
 }
 
 // first is the first page, GET /: tenants that are held come first, then others that need
@@ -61,16 +56,8 @@ func (s *site) first(ctx context.Context, r *http.Request) (title string, data a
 		p.Workers = append(p.Workers, status.WorkerText(w, time.Now()))
 	}
 	slices.Sort(p.Workers)
-	begin := r.URL.Query().Get("from")
-	from := max(slices.IndexFunc(o.states, func(t status.Tenant) bool { return t.Name == begin }), 0)
-	to := min(from+tenantsAPage, len(o.states))
-	if from > 0 {
-		p.First = "/"
-	}
-	if to < len(o.states) {
-		p.Next = link("/", map[string]string{"from": o.states[to].Name})
-	}
-	for _, t := range o.states[from:to] {
+	p.List = listOf(r, o.states)
+	for _, t := range p.List.Tenants {
 		p.Lines = append(p.Lines, tenantLine{Tenant: t})
 	}
 	if problem == nil {
@@ -96,10 +83,8 @@ func (s *site) readLines(ctx context.Context, all []tenantLine) {
 		if announced {
 			_, l.Used, _ = l.RateUsed(settings) // the tenant's page has the error
 		}
-		hour, _, noPast := meters.Read(ctx, rdb, l.Name)
-		if p := rowsPlot.of("a minute", hour); p.Parts[0].Sum+p.Parts[1].Sum > 0 {
-			l.Hour = &p
-		}
+		var noPast error
+		l.Hour, noPast = readHour(ctx, rdb, l.Name)
 		return cmp.Or(err, noPast)
 	})
 	if err != nil {

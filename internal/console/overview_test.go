@@ -16,10 +16,12 @@ import (
 	"orgops/internal/console"
 	"orgops/internal/health"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/meters"
 	"orgops/internal/pace"
 	"orgops/internal/tenant"
 	"orgops/internal/web"
+	"orgops/tasks"
 )
 
 // hang has the commands of a client wait for the end of their contexts while it is on.
@@ -166,5 +168,40 @@ func TestPlots(t *testing.T) {
 	}
 	if page := d.get("/"); !strings.Contains(page, "34 failed, 1,200 done or unchanged; at most 1,234") {
 		t.Error("no strip on the first page")
+	}
+}
+
+// TestLastHour checks that the pages of a tenant's runs show its last hour, and none of another
+// tenant or to a user of others.
+func TestLastHour(t *testing.T) {
+	d := newDesk(t)
+	d.handIn("a", tasks.TypeVerify, domains(2))
+	ledgertest.Submit(t, d.ledger, ledger.NewRun{ID: "b", Tenant: "secret", Kind: "clients:remove"})
+	if page := plain(d.get("/runs?tenant=default")); !strings.Contains(page,
+		"Tenant default, all its runs, last hour: no row was settled and no request sent") {
+		t.Errorf("without numbers: %s", page)
+	}
+	m := meters.New()
+	for tenant, failed := range map[string]int64{"default": 34, "secret": 77} {
+		m.Add(tenant, meters.Failed, failed)
+		m.Request(tenant, http.StatusOK)
+	}
+	mustNot(t, m.Flush(t.Context(), d.rdb))
+	file, tokens := access(t, web.User{Name: "one", Role: web.Operator, Tenants: []string{"default"}},
+		web.User{Name: "all", Role: web.Reader, Tenants: []string{"*"}})
+	pages := console.Pages(console.Config{Redis: d.rdb, Ledger: d.ledger, Intake: d.taker, Access: file,
+		Logger: slog.New(slog.DiscardHandler)})
+	const ofDefault, ofSecret = "Tenant default, all its runs, last hour Rows settled: ■ 34 failed",
+		"Tenant secret, all its runs, last hour Rows settled: ■ 77 failed"
+	for _, c := range []struct{ user, path, want string }{
+		{"one", "/runs", ofDefault}, {"one", "/runs?tenant=default", ofDefault}, {"one", "/runs/a", ofDefault},
+		{"one", "/runs?tenant=secret", ""}, {"one", "/runs/b", ""}, {"one", "/runs?tenant=none", ""},
+		{"all", "/runs", ""}, {"all", "/runs?tenant=secret", ofSecret}, {"all", "/runs/b", ofSecret},
+	} {
+		page := plain(do(pages, http.MethodGet, c.path, nil, basic(tokens[c.user])).Body.String())
+		if !strings.Contains(page, c.want) || strings.Contains(page, "last hour") != (c.want != "") ||
+			c.want != "" && !strings.Contains(page, "Requests to the API: ■ 0 refused (429) ■ 1 others") {
+			t.Errorf("%s, %s: %s", c.user, c.path, page)
+		}
 	}
 }

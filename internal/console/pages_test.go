@@ -138,7 +138,7 @@ func TestMonitorShowsQueuesAndTasks(t *testing.T) {
 	if len(tasks.Tasks) != 1 || tasks.Tasks[0].Type != "domain:verify" {
 		t.Fatalf("pending tasks: %+v, want one domain:verify", tasks.Tasks)
 	}
-	want := "{\n  \"v\": 1,\n  \"verification_txt\": \"" + token + "\",\n  \"organization_id\": \"org_1\"\n}"
+	want := `{"v":1,"verification_txt":"` + token + `","organization_id":"org_1"}`
 	if diff := cmp.Diff(want, tasks.Tasks[0].Payload); diff != "" {
 		t.Errorf("payload (-want +got):\n%s", diff)
 	}
@@ -169,47 +169,11 @@ func TestMonitorOpensATask(t *testing.T) {
 	}
 	var task struct{ ID, Payload string }
 	decode(t, p.do(http.MethodGet, "/monitor/api/queues/default.dns/tasks/"+url.PathEscape(id)), &task)
-	if task.ID != id || !strings.Contains(task.Payload, `"v": 1`) {
+	if task.ID != id || !strings.Contains(task.Payload, `"v":1`) {
 		t.Errorf("task %+v, want %s", task, id)
 	}
 	if page := p.do(http.MethodGet, "/monitor/queues/default.dns/tasks/"+url.PathEscape(id)); page.StatusCode != 200 {
 		t.Errorf("the page of the task: %s", page.Status)
-	}
-}
-
-// TestPayloads reads each payload on the task's page, as a user does.
-func TestPayloads(t *testing.T) {
-	tests := []struct{ name, payload, want string }{
-		{"empty", ``, ``},
-		{"numbers as they are", `{"b":1.0,"a":12345678901234567890,"c":[],"d":{}}`,
-			`{"b":1.0,"a":12345678901234567890,"c":[],"d":{}}`},
-		{"escapes", `{"a":"<b>\u001b\""}`, `{"a":"<b>\u001b\""}`},
-		{"the value of a TXT record", `{"verification_txt":"` + token + `"}`, `{"verification_txt":"` + token + `"}`},
-		{"a value alone", `"a"`, `"a"`},
-		{"not JSON", `{"verification_txt":"` + token, `53 bytes, not JSON`},
-		{"two values", `{} {}`, `5 bytes, not JSON`},
-		{"not UTF-8", "\"\xff\"", `3 bytes, not JSON`},
-		{"too long", `"` + strings.Repeat("x", 256<<10) + `"`, `262146 bytes, too long to show`},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			p := newPages(t)
-			p.enqueue(t, "x", test.payload)
-			var tasks struct {
-				Tasks []struct {
-					Payload string `json:"payload"`
-				} `json:"tasks"`
-			}
-			decode(t, p.do(http.MethodGet, "/monitor/api/queues/default.dns/pending_tasks"), &tasks)
-			got := tasks.Tasks[0].Payload
-			var compact bytes.Buffer
-			if json.Compact(&compact, []byte(got)) == nil {
-				got = compact.String()
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("payload (-want +got):\n%s", diff)
-			}
-		})
 	}
 }
 

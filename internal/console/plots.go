@@ -1,11 +1,36 @@
 package console
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/meters"
 )
+
+// lastHour has the small plots of a tenant's last hour, for the overview and the pages of its runs.
+type lastHour struct {
+	Tenant string // empty: they could not be read, or there is no such tenant
+	Plots  []plot // empty: nothing has happened
+}
+
+func empty(p meters.Period) bool { return p.Counts == (meters.Counts{}) }
+
+// readHour reads the last hour of a tenant.
+func readHour(ctx context.Context, rdb redis.UniversalClient, tenant string) (lastHour, error) {
+	all, _, err := meters.Read(ctx, rdb, tenant)
+	if err != nil {
+		return lastHour{}, err
+	}
+	h := lastHour{Tenant: tenant}
+	if len(slices.DeleteFunc(slices.Clone(all), empty)) > 0 {
+		h.Plots = []plot{rowsPlot.of("a minute", all), requestsPlot.of("a minute", all)}
+	}
+	return h, nil
+}
 
 // plots are the plots of a time, and the numbers behind them.
 type plots struct {
@@ -48,12 +73,7 @@ var (
 
 // plotsOf returns the plots of a time.
 func plotsOf(name, unit string, all []meters.Period) plots {
-	p := plots{Name: name}
-	for _, one := range all {
-		if one.Counts != (meters.Counts{}) {
-			p.Rows = append(p.Rows, one)
-		}
-	}
+	p := plots{Name: name, Rows: slices.DeleteFunc(slices.Clone(all), empty)}
 	for _, chart := range []plot{rowsPlot, requestsPlot, verdictsPlot} {
 		p.Plots = append(p.Plots, chart.of(unit, all))
 	}
@@ -67,16 +87,18 @@ func (p plot) of(unit string, all []meters.Period) plot {
 		p.From, p.To = all[0].At.Format("15:04"), all[len(all)-1].At.Format("15:04")
 	}
 	p.Parts = append([]part(nil), p.Parts...)
-	limited := p.Title == requestsPlot.Title
+	allowed := func(period meters.Period) int64 {
+		if p.Title != requestsPlot.Title {
+			return 0
+		}
+		return period.Counts[meters.Allowed]
+	}
 	for _, period := range all {
 		height := int64(0)
 		for _, one := range p.Parts {
 			height += period.Counts[one.series]
 		}
-		p.Most = max(p.Most, height)
-		if limited {
-			p.Most = max(p.Most, period.Counts[meters.Allowed])
-		}
+		p.Most = max(p.Most, height, allowed(period))
 	}
 	y := func(n int64) int64 { return 100 - 100*n/p.Most }
 	var line strings.Builder
@@ -90,7 +112,7 @@ func (p plot) of(unit string, all []meters.Period) plot {
 				p.Parts[i].Sum, height = p.Parts[i].Sum+n, height+n
 			}
 		}
-		if n := period.Counts[meters.Allowed]; limited && n > 0 {
+		if n := allowed(period); n > 0 {
 			fmt.Fprintf(&line, "M%d %dh1", x, y(n))
 		}
 	}

@@ -135,8 +135,28 @@ func TestManyTenants(t *testing.T) {
 	if path != "" || !slices.Equal(all, want) {
 		t.Errorf("on the pages: %q, then %q", all, path)
 	}
-	if page := shown("/tenants"); !strings.Contains(page, `href="/tenants?tenant=tenant-119"`) {
-		t.Error("/tenants does not lead to each tenant")
+	slices.Sort(want)
+	for first, want := range map[string][]string{
+		"/tenants": want, "/tenants?q=-09": want[90:100], "/tenants?q=none": nil,
+	} {
+		var all []string
+		for path := first; path != ""; {
+			page := shown(path)
+			names := regexp.MustCompile(`<li><a href="/tenants\?tenant=([^"]+)"`).FindAllStringSubmatch(page, -1)
+			if path = link(page, "Next"); path != "" && len(names) != 50 {
+				t.Errorf("%s: %d tenants on a page", path, len(names))
+			}
+			for _, name := range names {
+				all = append(all, name[1])
+			}
+		}
+		if !slices.Equal(all, want) {
+			t.Errorf("%s leads to %q", first, all)
+		}
+	}
+	page := plain(shown("/?q=tenant-11"))
+	if strings.Count(page, "tenant-11") < 10 || strings.Contains(page, "tenant-090 ") {
+		t.Errorf("a filter of the overview: %s", page)
 	}
 	if page := shown("/tenants?tenant=tenant-077"); !strings.Contains(page, `id="tenant-tenant-077"`) ||
 		!strings.Contains(page, "Last hour") {

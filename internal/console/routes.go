@@ -39,15 +39,15 @@ func routes(cfg Config) []web.Route {
 		{Pattern: "GET /{$}", Roles: all, Serve: s.home},
 		{Pattern: "GET /domains", Roles: all, Serve: s.domains},
 		{Pattern: "POST /domains/check", Roles: finders, Serve: s.withForm(s.checkDomain)},
-		{Pattern: "GET /tenants", Roles: readers, Serve: s.page("tenants", "tenants", pageWithin, s.tenants)},
+		{Pattern: "GET /tenants", Roles: readers, Serve: s.page("tenants", "tenants", s.tenants)},
 		{Pattern: "POST /tenants/stop", Roles: operators, Serve: s.withForm(s.stopTenant)},
 		{Pattern: "POST /tenants/start", Roles: operators, Serve: s.withForm(s.startTenant)},
 		{Pattern: "GET /search", Roles: all, Serve: s.search},
-		{Pattern: "GET /selection", Roles: operators, Serve: s.page("selection", "runs", pageWithin, s.selection)},
+		{Pattern: "GET /selection", Roles: operators, Serve: s.page("selection", "runs", s.selection)},
 		{Pattern: "POST /selection", Roles: operators, Serve: s.withForm(s.actOnSelection)},
-		{Pattern: "GET /activity", Roles: readers, Serve: s.page("activity", "activity", pageWithin, s.activity)},
-		{Pattern: "GET /runs", Roles: readers, Serve: s.page("runs", "runs", pageWithin, s.runs)},
-		{Pattern: "GET /runs/{id}", Roles: readers, Serve: s.page("run", "runs", pageWithin, s.run)},
+		{Pattern: "GET /activity", Roles: readers, Serve: s.page("activity", "activity", s.activity)},
+		{Pattern: "GET /runs", Roles: readers, Serve: s.page("runs", "runs", s.runs)},
+		{Pattern: "GET /runs/{id}", Roles: readers, Serve: s.page("run", "runs", s.run)},
 		{Pattern: "GET /runs/{id}/failed", Roles: readers, Serve: s.failed},
 		{Pattern: "POST /sweeps", Roles: operators, Serve: s.withForm(s.sweepNow)},
 		{Pattern: "POST /webhooks/resend", Roles: operators, Serve: s.withForm(s.resend)},
@@ -68,7 +68,7 @@ func (s *site) home(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/domains", http.StatusFound)
 		return
 	}
-	s.page("overview", "overview", pageWithin, s.first)(w, r)
+	s.page("overview", "overview", s.first)(w, r)
 }
 
 //go:embed templates
@@ -102,10 +102,8 @@ func newSite(cfg Config) *site {
 		"asset": asset, "capital": capital, "tone": toneOf,
 		"runPath": runPath, "runLink": runLink, "domainURL": domainURL, "domainPath": domainPath, "tenantPath": tenantsPath,
 		"verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName,
-		"answerText": status.AnswerText,
-		"took":       status.Took, "toDo": toDo, "utc": stamp, "timed": timed, "percent": percent,
-		"join":    strings.Join,
-		"skipped": status.SkippedTick, "rulesText": status.RulesText,
+		"answerText": status.AnswerText, "took": status.Took, "toDo": toDo, "timed": timed, "percent": percent,
+		"join": strings.Join, "skipped": status.SkippedTick, "rulesText": status.RulesText,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html", "templates/plots.html"))
 	for _, name := range []string{"problem", "overview", "runs", "run", "domains", "tenants", "search", "selection",
 		"activity"} {

@@ -39,6 +39,7 @@ type runPage struct {
 	Offers  offers
 	Failed  int64           // how many rows have failed
 	Reasons *status.Waiting // why; nil: none has
+	Hour    lastHour        // of the tenant
 	Table   rowsTable
 }
 
@@ -156,7 +157,7 @@ func rowsQueryOf(r *http.Request) (q rowsQuery, ok bool) {
 
 // path returns the page of the same selection from this row on.
 func (q rowsQuery) path(run ledger.RunID, from int64) string {
-	return runLink(run, "", q.tenant, "outcome", q.which, "q", q.text, "from", rowParameter(from))
+	return runLink(run, "", q.tenant, "outcome", q.which, "q", q.text, "from", strconv.FormatInt(from, 10))
 }
 
 func (s *site) runPage(ctx context.Context, run ledger.Run, q rowsQuery) (p runPage, err error) {
@@ -164,6 +165,7 @@ func (s *site) runPage(ctx context.Context, run ledger.Run, q rowsQuery) (p runP
 	if err != nil {
 		return p, err
 	}
+	p.Hour, _ = readHour(ctx, s.Redis, string(run.Tenant)) // without it the run is shown all the same
 	p.Named = q.tenant
 	p.runView, p.Offers = viewOf(d, s.estimator.Estimate(ctx, time.Now(), []ledger.Run{run})[0]), offersOf(run)
 	for _, child := range d.Children {

@@ -1,11 +1,12 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ type runsPage struct {
 	Texts  map[string]*string // of the filter
 	Kinds  []string
 	States map[string]func(ledger.Run) bool
+	Hour   lastHour // of the only tenant whose runs these are
 	Runs   []runView
 	All    bool   // nothing is filtered
 	Open   string // path of all open runs; empty: they are on this page
@@ -66,6 +68,13 @@ func (s *site) runs(ctx context.Context, r *http.Request) (title string, data an
 		States: status.RunStates}
 	for _, kind := range tasks.All() {
 		p.Kinds = append(p.Kinds, kind.Name)
+	}
+	chosen := filter.Tenant
+	if len(o.Tenants) == 1 {
+		chosen = cmp.Or(chosen, o.Tenants[0])
+	}
+	if slices.Contains(o.Tenants, chosen) {
+		p.Hour, _ = readHour(ctx, s.Redis, chosen) // without it the runs are shown all the same
 	}
 	all, left, next, err := filter.List(ctx, s.Ledger, after, runsAPage)
 	if err != nil {
@@ -158,13 +167,6 @@ func tone(r ledger.Run, heldUp bool) string {
 		return "wait"
 	}
 	return "goes"
-}
-
-// countsOf returns how many rows of the run have each of some outcomes.
-func countsOf(r ledger.Run, wanted func(ledger.Outcome) bool) ledger.Counts {
-	counts := maps.Clone(r.Counts)
-	maps.DeleteFunc(counts, func(outcome ledger.Outcome, _ int64) bool { return !wanted(outcome) })
-	return counts
 }
 
 // toneOf returns a class of ops.css for an outcome.

@@ -42,11 +42,6 @@ func (g *hitGroup) add(h hit) {
 	}
 }
 
-func (g *hitGroup) addRun(r ledger.Run) {
-	about := fmt.Sprintf("tenant %s, %s, %s %s %s", r.Tenant, r.Kind, status.State(r), r.Label, r.Caller)
-	g.add(hit{string(r.ID), runLink(r.ID, "", string(r.Tenant)), printable(about)})
-}
-
 // search finds domains and runs of the tenants that the user may see: GET /search. It leads
 // to the run of that id, or to the only domain of that id or name.
 func (s *site) search(w http.ResponseWriter, r *http.Request) {
@@ -117,9 +112,10 @@ func (p *searchPage) findRuns(ctx context.Context, s *site) error {
 		{Title: "Runs by caller", All: runsPath(caller, "")}}
 	q := f.Query(ledger.Place{}, 0)
 	q.Match = func(r ledger.Run) bool {
+		about := fmt.Sprintf("tenant %s, %s, %s %s %s", r.Tenant, r.Kind, status.State(r), r.Label, r.Caller)
 		for i, has := range []bool{strings.HasPrefix(string(r.ID), p.Text), label.Selects(r), caller.Selects(r)} {
 			if has {
-				groups[i].addRun(r)
+				groups[i].add(hit{string(r.ID), runLink(r.ID, "", string(r.Tenant)), printable(about)})
 			}
 		}
 		return false // all are read

@@ -86,7 +86,8 @@ func (s *site) actOnSelection(w http.ResponseWriter, r *http.Request) {
 	action, reason := field(r.PostForm, "action"), field(r.PostForm, "reason")
 	do := runActions[action]
 	if do == nil || reason == "" {
-		s.problem(w, r, http.StatusBadRequest, "runs", "Nothing was changed: an action and a reason are needed.")
+		s.fail(w, r, "runs", &web.Refusal{Status: http.StatusBadRequest,
+			Text: "Nothing was changed: an action and a reason are needed."})
 		return
 	}
 	s.carryOut(w, r, action, "several runs", "/runs", func(ctx context.Context) result {

@@ -113,12 +113,12 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, status int, name str
 // pageWithin bounds the time of a page.
 const pageWithin = 10 * time.Second
 
-// page returns the handler of a page whose title and data build returns within that time. An
-// error that is no *web.Refusal is one of Redis.
-func (s *site) page(name, section string, within time.Duration,
+// page returns the handler of a page whose title and data build returns. An error that is no
+// *web.Refusal is one of Redis.
+func (s *site) page(name, section string,
 	build func(ctx context.Context, r *http.Request) (title string, data any, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), within)
+		ctx, cancel := context.WithTimeout(r.Context(), pageWithin)
 		defer cancel()
 		title, data, err := build(ctx, r)
 		if err != nil {
@@ -129,22 +129,19 @@ func (s *site) page(name, section string, within time.Duration,
 	}
 }
 
-// problem writes a page with an error and its remedy.
-func (s *site) problem(w http.ResponseWriter, r *http.Request, status int, section, what string) {
-	s.show(w, r, status, "problem", page{Title: http.StatusText(status), Section: section, Data: what})
-}
-
-// fail writes a page with an error: a *web.Refusal, or Redis could not be read.
+// fail writes a page with an error and its remedy: a *web.Refusal, or Redis could not be read.
 func (s *site) fail(w http.ResponseWriter, r *http.Request, section string, err error) {
-	if refused, ok := errors.AsType[*web.Refusal](err); ok {
-		s.problem(w, r, refused.Status, section, refused.Text)
-		return
+	refused, ok := errors.AsType[*web.Refusal](err)
+	if !ok {
+		refused = &web.Refusal{Status: http.StatusServiceUnavailable, Text: "Reading Redis failed: " +
+			status.Shown(err.Error()) + ". Check that Redis runs and that this worker can reach it. No rows are lost; " +
+			"workers resume once Redis is back."}
+		if r.Context().Err() == nil {
+			s.Logger.ErrorContext(r.Context(), "page not shown", "path", r.URL.Path, "error", err)
+		}
 	}
-	if r.Context().Err() == nil {
-		s.Logger.ErrorContext(r.Context(), "page not shown", "path", r.URL.Path, "error", err)
-	}
-	s.problem(w, r, http.StatusServiceUnavailable, section, "Reading Redis failed: "+status.Shown(err.Error())+". "+
-		"Check that Redis runs and that this worker can reach it. No rows are lost; workers resume once Redis is back.")
+	s.show(w, r, refused.Status, "problem", page{Title: http.StatusText(refused.Status), Section: section,
+		Data: refused.Text})
 }
 
 // withForm reads the form before a handler. An error is shown on the page that every role may see.

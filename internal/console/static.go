@@ -1,14 +1,10 @@
 package console
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"embed"
-	"encoding/hex"
+	"fmt"
 	"net/http"
-	"path"
-	"strings"
-	"time"
 
 	"github.com/klauspost/compress/gzhttp"
 )
@@ -16,44 +12,23 @@ import (
 //go:embed static
 var static embed.FS
 
-// staticFile is a file of the pages, which other pages of this or another version name by its
-// content, so that browsers may store it for ever.
-type staticFile struct {
-	path    string // that pages name: /static/NAME.HASH.EXTENSION
-	content []byte
+// asset returns the address of a static file. It has a hash of the content, so that browsers may
+// store the file for ever, and none of another version is stored under it.
+func asset(name string) string {
+	content, _ := static.ReadFile("static/" + name) // nothing is served at the address of a missing file
+	sum := sha256.Sum256(content)
+	return fmt.Sprintf("/static/%s?%x", name, sum[:6])
 }
 
-// staticFiles are all of them, by their names.
-var staticFiles = readStatic()
-
-func readStatic() map[string]staticFile {
-	files := map[string]staticFile{}
-	entries, _ := static.ReadDir("static") // it is part of the binary
-	for _, entry := range entries {
-		name := entry.Name()
-		content, _ := static.ReadFile("static/" + name)
-		sum, extension := sha256.Sum256(content), path.Ext(name)
-		files[name] = staticFile{
-			path:    "/static/" + strings.TrimSuffix(name, extension) + "." + hex.EncodeToString(sum[:6]) + extension,
-			content: content,
-		}
-	}
-	return files
-}
-
-// asset returns the path of a static file.
-func asset(name string) string { return staticFiles[name].path }
-
-// serveStatic serves a static file under its present path alone: GET /static/{file}.
+// serveStatic serves a static file under its present address alone: GET /static/{file}.
 func serveStatic(w http.ResponseWriter, r *http.Request) {
-	for name, file := range staticFiles {
-		if r.URL.Path == file.path {
-			w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
-			http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(file.content))
-			return
-		}
+	name := r.PathValue("file")
+	if r.URL.RequestURI() != asset(name) {
+		http.NotFound(w, r)
+		return
 	}
-	http.NotFound(w, r)
+	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
+	http.ServeFileFS(w, r, static, "static/"+name)
 }
 
 // compressed compresses the answers of a handler with gzip, but short ones and those whose media

@@ -36,7 +36,7 @@ func TestStaticFiles(t *testing.T) {
 			t.Errorf("GET %s: %d, %s, %s", path, resp.StatusCode, cached, resp.Header.Get("Content-Type"))
 		}
 	}
-	for _, path := range []string{"/static/ops.css", "/static/ops.000000000000.css", "/static/none"} {
+	for _, path := range []string{"/static/ops.css", "/static/ops.css?000000000000", "/static/none"} {
 		if resp := p.do(http.MethodGet, path); resp.StatusCode != http.StatusNotFound {
 			t.Errorf("GET %s: %d, want 404", path, resp.StatusCode)
 		}
@@ -52,7 +52,7 @@ func TestCompression(t *testing.T) {
 		d.settle("a", "refused", "404: no such domain", i)
 	}
 	monitor := regexp.MustCompile(`/monitor/static/js/main[^"]+`).FindString(d.get("/monitor/"))
-	style := regexp.MustCompile(`/static/ops[^"]+css`).FindString(d.get("/runs"))
+	style := regexp.MustCompile(`/static/ops\.css[^"]+`).FindString(d.get("/runs"))
 	for _, path := range []string{"/runs/a?outcome=refused", style, monitor, "/runs/a/failed"} {
 		plain := do(d.pages, http.MethodGet, path, nil)
 		packed := do(d.pages, http.MethodGet, path, nil, header("Accept-Encoding", "gzip"))

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"orgops/apiclient"
@@ -18,9 +19,40 @@ import (
 	"orgops/internal/tenant"
 )
 
+// tenantsAPage is how many tenants a page has.
+const tenantsAPage = 50
+
+// tenantList is a page of a list of tenants with a filter by name.
+type tenantList struct {
+	Path        string // of the list
+	Text        string // of the filter: a part of the names
+	Tenants     []status.Tenant
+	First, Next string // paths of the first page and the one after this; empty: this is it, or the last
+}
+
+// listOf returns the page of a list that a request names.
+func listOf(r *http.Request, all []status.Tenant) tenantList {
+	query := r.URL.Query()
+	l := tenantList{Path: r.URL.Path, Text: field(query, "q")}
+	all = slices.DeleteFunc(slices.Clone(all), func(t status.Tenant) bool {
+		return !strings.Contains(t.Name, strings.ToLower(l.Text))
+	})
+	from := max(slices.IndexFunc(all, func(t status.Tenant) bool { return t.Name == query.Get("from") }), 0)
+	to := min(from+tenantsAPage, len(all))
+	if from > 0 {
+		l.First = link(l.Path, map[string]string{"q": l.Text})
+	}
+	if to < len(all) {
+		l.Next = link(l.Path, map[string]string{"q": l.Text, "from": all[to].Name})
+	}
+	l.Tenants = all[from:to]
+	return l
+}
+
 type tenantsPage struct {
 	Tenant  *tenantView // nil: none of the names is requested
-	Names   []string    // of all tenants
+	Known   int         // how many tenants there are
+	List    tenantList  // of them
 	Missing string      // the requested tenant if it is unknown
 	Plots   []plots
 	Problem string // why Redis was not read; the rest needs none
@@ -58,9 +90,9 @@ func (s *site) tenants(ctx context.Context, r *http.Request) (title string, data
 	ctx, cancel := context.WithTimeout(ctx, 2*fleetPatience)
 	defer cancel()
 	o, problem := s.overview(ctx, "")
-	p := tenantsPage{Names: o.Tenants, Missing: r.URL.Query().Get("tenant")}
-	if len(p.Names) == 1 {
-		p.Missing = cmp.Or(p.Missing, p.Names[0])
+	p := tenantsPage{Known: len(o.states), List: listOf(r, o.states), Missing: r.URL.Query().Get("tenant")}
+	if p.Known == 1 {
+		p.Missing = cmp.Or(p.Missing, o.Tenants[0])
 	}
 	if problem != nil {
 		p.Problem = capital(unread(problem))
@@ -83,52 +115,40 @@ func (s *site) viewOfTenant(ctx context.Context, state status.Tenant, fleet stat
 	t, served := s.tenant(name)
 	v := &tenantView{Tenant: t, State: state, Name: name, ServedHere: served, Workers: fleet[ledger.Tenant(name)],
 		Announced: true, Used: -1, Warnings: state.Warnings()}
-	var settingsErr error
+	var noSettings, noRate, noSchedule error
 	if !served {
-		v.Settings, v.Announced, settingsErr = tenant.ReadAnnounced(ctx, s.Redis, name)
+		v.Settings, v.Announced, noSettings = tenant.ReadAnnounced(ctx, s.Redis, name)
 	}
 	if v.Announced {
-		settingsErr = v.showSettings()
+		v.Used, v.UsedText, noRate = state.RateUsed(v.Settings)
+		cron, err := v.Settings.Schedule()
+		if noSchedule = err; err == nil {
+			v.Schedule = status.ScheduleText(cron, time.Now())
+		}
 	}
-	var deliveriesErr error
 	var endpoints []string
 	for _, e := range t.Webhooks {
 		endpoints = append(endpoints, e.Name)
 	}
-	v.Endpoints, deliveriesErr = deliveries.ReadEndpoints(ctx, s.Redis, name, endpoints...)
+	var noDeliveries error
+	v.Endpoints, noDeliveries = deliveries.ReadEndpoints(ctx, s.Redis, name, endpoints...)
 	if served {
-		v.showToken()
-		v.showDNS()
-		v.Errors = t.Errors.Last()
+		v.showHere()
 	}
-	if err := errors.Join(settingsErr, deliveriesErr); err != nil {
+	if err := errors.Join(noSettings, noRate, noSchedule, noDeliveries); err != nil {
 		v.Problem = unread(err)
 	}
 	return v
 }
 
-// showSettings sets the used share of the budget, if it is known, and the schedule of sweeps.
-func (v *tenantView) showSettings() error {
-	var rateErr error
-	v.Used, v.UsedText, rateErr = v.State.RateUsed(v.Settings)
-	cron, err := v.Settings.Schedule()
-	if err == nil {
-		v.Schedule = status.ScheduleText(cron, time.Now())
+// showHere sets the parts that only a worker of the tenant has: the state of the token, never the
+// token, that of name servers and resolvers, and the last errors of the API.
+func (v *tenantView) showHere() {
+	v.Errors = v.Tenant.Errors.Last()
+	if v.API != nil {
+		health := v.API.TokenHealth()
+		v.Token = &health
 	}
-	return cmp.Or(rateErr, err)
-}
-
-// showToken sets the state of the token, never the token.
-func (v *tenantView) showToken() {
-	if v.API == nil {
-		return
-	}
-	health := v.API.TokenHealth()
-	v.Token = &health
-}
-
-// showDNS sets the state of name servers and resolvers.
-func (v *tenantView) showDNS() {
 	if v.DNS == nil {
 		return
 	}
@@ -137,8 +157,9 @@ func (v *tenantView) showDNS() {
 		v.Reach = v.Tenant.Reach.Load()
 	}
 	if v.Reach != nil && !v.Reach.Reached {
-		v.warn(false,
-			"The domains' own name servers are unreachable from here. Only the resolvers are queried, and only resolvers over HTTPS can prove a domain.", "Open port 53 outwards (UDP and TCP), use https:// resolvers, or set --dns-mode resolvers.")
+		v.warn(false, "The domains' own name servers are unreachable from here. Only the resolvers are queried, and only "+
+			"resolvers over HTTPS can prove a domain.",
+			"Open port 53 outwards (UDP and TCP), use https:// resolvers, or set --dns-mode resolvers.")
 	}
 	for _, r := range v.Resolvers {
 		if r.InTheClear {

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/apiclient"
+	"orgops/internal/activity"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/events"
@@ -264,7 +265,7 @@ func (p *fleetPart) handlers(states *sweep.States) map[ledger.Kind]engine.Handle
 	verify := handlers.VerifyConfig{
 		API: api, DNS: dns, Line: p.limiter, RequestTimeout: requestTimeout,
 		Places: handlers.NewPlaces(fleetPlaces, fleetPlaces/2),
-		Notify: handlers.NotifyStates(states),
+		Notify: handlers.NotifyStates(states, activity.Author{}),
 	}
 	submit := func(ctx context.Context, r handlers.OneRow) error {
 		_, _, err := w.ledger.SubmitRow(ctx, ledger.NewRun{

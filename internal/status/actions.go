@@ -141,3 +141,11 @@ func SweepNow(ctx context.Context, rdb redis.UniversalClient, in intake.Intake, 
 	run, created, err = schedule.Now(ctx, in, sweep.NewStore(rdb, name), r, order)
 	return run, created, announced, err
 }
+
+// Plan is the estimate of a submission, which changes nothing.
+type Plan struct {
+	DryRun bool   `json:"dry_run"`
+	Kind   string `json:"kind"`
+	Tenant string `json:"tenant"`
+	intake.Plan
+}

@@ -57,9 +57,14 @@ func Check(ctx context.Context, checker *dnscheck.Checker, record TXTRecord) (Ch
 	if found.Diagnosis, err = checker.Diagnose(ctx, record.Host, record.Domain, record.TXT, verdict); err != nil {
 		return found, err
 	}
-	if verdict.State == dnscheck.Absent {
-		found.Publish, err = publishAt(ctx, checker, verdict)
+	if verdict.State != dnscheck.Absent {
+		return found, nil
 	}
+	zone := verdict.HostZone
+	if zone.Name == "" && verdict.Basis == dnscheck.ByResolvers {
+		zone, err = checker.ZoneOf(ctx, verdict.Host)
+	}
+	found.Publish = publishIn(verdict.Host, zone)
 	return found, err
 }
 
@@ -69,18 +74,6 @@ type Publish struct {
 	Name     string `json:"name"`               // of the record, relative to the zone; "@": the zone itself
 	Provider string `json:"provider,omitempty"` // of the zone's name servers; empty: not known
 	Hint     string `json:"hint,omitempty"`     // how the provider's panel wants it
-}
-
-// publishAt returns how the missing record of a verdict is entered; nil: its zone is not known.
-func publishAt(ctx context.Context, checker *dnscheck.Checker, v dnscheck.Verdict) (*Publish, error) {
-	zone := v.HostZone
-	if zone.Name == "" && v.Basis == dnscheck.ByResolvers {
-		var err error
-		if zone, err = checker.ZoneOf(ctx, v.Host); err != nil {
-			return nil, err
-		}
-	}
-	return publishIn(v.Host, zone), nil
 }
 
 // publishIn returns how the host's record is entered in the zone; nil: there is none.

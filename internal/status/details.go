@@ -12,7 +12,6 @@ import (
 
 	"orgops/internal/activity"
 	"orgops/internal/ledger"
-	"orgops/internal/pace"
 )
 
 // RunDetails is a run with what only readers and operators see: it names operators, the state of
@@ -57,15 +56,7 @@ func DetailsOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger,
 // ReadRows adds why no row is executed, and the first most open rows and failed rows.
 func (d *RunDetails) ReadRows(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, most int) (err error) {
 	if !d.Ended() {
-		budget, err := pace.New(pace.Config{Redis: rdb, Tenant: string(d.Tenant)}).State(ctx)
-		if err != nil {
-			return err
-		}
-		fleet, err := ReadFleet(ctx, l)
-		if err != nil {
-			return err
-		}
-		if d.Obstacles, err = ReadObstacles(ctx, rdb, d.Tenant, fleet, budget); err != nil {
+		if d.Obstacles, err = ObstaclesOf(ctx, rdb, l, d.Tenant); err != nil {
 			return err
 		}
 		d.Obstacles = slices.DeleteFunc(d.Obstacles, func(o Obstacle) bool { return !o.Concerns(d.Ledger) })

@@ -4,12 +4,11 @@
 // those below it:
 //
 //	follow.go    progress of runs until they have ended
-//	actions.go   cancel, pause, resume, retry, sweep: the effect in words
+//	actions.go   cancel, pause, resume, retry, sweep: the effect in words; the estimate of a submission
 //	tenants.go   the state of many tenants, and warnings
 //	filter.go    lists of runs, by filters
 //	tenant.go    the state of a tenant
 //	details.go   a run with what only readers and operators see
-//	plan.go      the estimate of a submission
 //	estimate.go  rate, time left and obstacles of runs
 //	report.go    the state of a domain for its owner, and a check on request
 //	instructions.go  what to publish, for the owner of a domain

@@ -141,15 +141,16 @@ func (e *Estimator) Estimate(ctx context.Context, now time.Time, all []ledger.Ru
 
 // budgets reads the budgets of the tenants of open runs.
 func (e *Estimator) budgets(ctx context.Context, all []ledger.Run) map[ledger.Tenant]budget {
-	budgets, names := map[ledger.Tenant]budget{}, []ledger.Tenant(nil)
+	budgets := map[ledger.Tenant]budget{}
 	for _, r := range all {
-		if !r.Ended() && !slices.Contains(names, r.Tenant) {
-			names = append(names, r.Tenant)
+		if !r.Ended() {
+			budgets[r.Tenant] = budget{}
 		}
 	}
-	if len(names) == 0 {
+	if len(budgets) == 0 {
 		return budgets
 	}
+	names := slices.Collect(maps.Keys(budgets))
 	fleet, _ := ReadFleet(ctx, ledger.New(e.rdb)) // unknown if it cannot be read
 	states := make([]budget, len(names))
 	_ = redisconn.Batch(ctx, e.rdb, len(names), func(i int, rdb redis.UniversalClient) error {

@@ -33,11 +33,12 @@ func Follow(ctx context.Context, rdb redis.UniversalClient, t ledger.Tenant, ids
 	terminal bool) ([]ledger.Run, error) {
 	l := ledger.New(rdb)
 	estimator := NewEstimator(rdb)
-	show := follower(&lines{out: out, ended: map[ledger.Incarnation]bool{}})
+	show := lines(out)
 	if terminal {
-		show = newBars(ctx, out)
+		b := newBars(ctx, out)
+		defer b.end()
+		show = b.show
 	}
-	defer show.end()
 	tick := time.NewTicker(barEvery)
 	defer tick.Stop()
 	missed, at, ahead := 0, time.Time{}, []Estimate(nil)
@@ -56,7 +57,7 @@ func Follow(ctx context.Context, rdb redis.UniversalClient, t ledger.Tenant, ids
 					ahead[i] = Estimate{}
 				}
 			}
-			show.show(all, ahead)
+			show(all, ahead)
 		default: // a Redis that restarts is back soon
 			if missed++; missed == mostMissed {
 				return nil, err
@@ -85,34 +86,23 @@ func read(ctx context.Context, l *ledger.Ledger, t ledger.Tenant, ids []string) 
 	return all, nil
 }
 
-type follower interface {
-	show(all []ledger.Run, ahead []Estimate)
-	end()
-}
-
-// lines shows progress as lines.
-type lines struct {
-	out   io.Writer
-	last  time.Time
-	ended map[ledger.Incarnation]bool // the runs that were shown to have ended
-}
-
-func (l *lines) show(all []ledger.Run, ahead []Estimate) {
-	if time.Since(l.last) < lineEvery {
-		return
-	}
-	l.last = time.Now()
-	for i, r := range all {
-		if l.ended[r.Incarnation] {
-			continue
+// lines shows progress as lines; a run that has ended has one more.
+func lines(out io.Writer) func([]ledger.Run, []Estimate) {
+	last, ended := time.Time{}, map[ledger.Incarnation]bool{}
+	return func(all []ledger.Run, ahead []Estimate) {
+		if time.Since(last) < lineEvery {
+			return
 		}
-		l.ended[r.Incarnation] = r.Ended()
-		fmt.Fprintln(l.out, joined(fmt.Sprintf("run %s: %d of %s rows, %s", r.ID, r.Settled(), Total(r), Counts(r)),
-			ahead[i].Figures(), ahead[i].Waits()))
+		last = time.Now()
+		for i, r := range all {
+			if !ended[r.Incarnation] {
+				fmt.Fprintln(out, joined(fmt.Sprintf("run %s: %d of %s rows, %s", r.ID, r.Settled(), Total(r), Counts(r)),
+					ahead[i].Figures(), ahead[i].Waits()))
+			}
+			ended[r.Incarnation] = r.Ended()
+		}
 	}
 }
-
-func (l *lines) end() {}
 
 // bars shows a live bar per run.
 type bars struct {

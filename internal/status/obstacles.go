@@ -114,33 +114,30 @@ func FleetOf(sessions []ledger.Session) Fleet {
 	return fleet
 }
 
-// obstacle returns the obstacle that no worker serves the tenant; nil: one does, or it is not
-// known. announced is when one announced its settings last, which it does every minute; zero: none
-// did.
-func (f Fleet) obstacle(t ledger.Tenant, announced time.Time) *Obstacle {
-	if f == nil || f[t] > 0 {
-		return nil
-	}
-	o := Obstacle{Kind: NoWorker, What: fmt.Sprintf("no worker of tenant %s has been seen on this Redis", t),
-		Fix: "start a worker that serves it; rows wait until then"}
-	if !announced.IsZero() {
-		o.What = fmt.Sprintf("no worker of tenant %s runs; the last one was seen at %s", t, Stamp(announced))
-	}
-	return &o
-}
-
 // ReadObstacles reads the obstacles of a tenant whose budget has that state, the worst first.
 func ReadObstacles(ctx context.Context, rdb redis.UniversalClient, t ledger.Tenant, f Fleet,
 	budget pace.State) ([]Obstacle, error) {
 	queue, err := PausedQueue(ctx, rdb, string(t))
 	settings, _, noSettings := tenant.ReadAnnounced(ctx, rdb, string(t))
 	all := Obstacles(string(t), budget, queue)
-	if err = cmp.Or(err, noSettings); err == nil {
-		if o := f.obstacle(t, settings.UpdatedAt); o != nil {
-			all = slices.Insert(all, 0, *o)
+	if err = cmp.Or(err, noSettings); err == nil && f != nil && f[t] == 0 {
+		o := Obstacle{Kind: NoWorker, What: fmt.Sprintf("no worker of tenant %s has been seen on this Redis", t),
+			Fix: "start a worker that serves it; rows wait until then"}
+		if at := settings.UpdatedAt; !at.IsZero() { // a worker announces its settings every minute
+			o.What = fmt.Sprintf("no worker of tenant %s runs; the last one was seen at %s", t, Stamp(at))
 		}
+		all = slices.Insert(all, 0, o)
 	}
 	return all, err
+}
+
+// ObstaclesOf reads the obstacles of a tenant, the worst first.
+func ObstaclesOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger,
+	t ledger.Tenant) ([]Obstacle, error) {
+	fleet, noFleet := ReadFleet(ctx, l)
+	budget, noBudget := pace.New(pace.Config{Redis: rdb, Tenant: string(t)}).State(ctx)
+	all, err := ReadObstacles(ctx, rdb, t, fleet, budget)
+	return all, cmp.Or(noFleet, noBudget, err)
 }
 
 // PausedQueue returns the name of the tenant's queue of rows if it is paused in asynqmon,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -251,20 +252,16 @@ func WriteFailedByReason(ctx context.Context, out io.Writer, l *ledger.Ledger, r
 		return err
 	}
 	fmt.Fprintf(out, "\nrun %s (%s), %d of %d rows failed:\n", r.ID, r.Kind, Failed(r), r.Total())
-	var groups [][]Row
-	place := map[string]int{}
+	groups := map[string][]Row{}
 	for _, row := range failed {
-		i, known := place[row.plainReason()]
-		if !known {
-			i, groups = len(groups), append(groups, nil)
-			place[row.plainReason()] = i
-		}
-		groups[i] = append(groups[i], row)
+		groups[common(row.Text())] = append(groups[common(row.Text())], row)
 	}
-	slices.SortStableFunc(groups, func(a, b []Row) int { return len(b) - len(a) })
+	reasons := slices.SortedFunc(maps.Keys(groups), func(a, b string) int {
+		return cmp.Or(len(groups[b])-len(groups[a]), cmp.Compare(groups[a][0].Item, groups[b][0].Item))
+	})
 	const named = 3 // rows of one reason
-	for _, rows := range groups {
-		reason := rows[0].plainReason()
+	for _, reason := range reasons {
+		rows := groups[reason]
 		if len(rows) == 1 { // nothing is shared: the reason as it is
 			reason = rows[0].Text()
 		}
@@ -282,15 +279,6 @@ func WriteFailedByReason(ctx context.Context, out io.Writer, l *ledger.Ledger, r
 	}
 	more(out, Failed(r)-int64(len(failed)))
 	return nil
-}
-
-// plainReason is the row's text without quoted parts, such as the value of a TXT record, and the
-// words that contain its identifiers, such as a verification host.
-func (row Row) plainReason() string {
-	return mask(quotedPart.ReplaceAllString(row.Text(), `"…"`), ".:,;", func(word string) bool {
-		return row.Organization != "" && strings.Contains(word, row.Organization) ||
-			row.Domain != "" && strings.Contains(word, row.Domain)
-	})
 }
 
 // rowNames names settled rows. It caches the last chunk, since rows are named in their order.

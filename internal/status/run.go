@@ -207,7 +207,8 @@ func SilentProducer(r ledger.Run) string {
 	if since.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("silent since %s; if it has ended: %s", Stamp(since), completeOrCancel(r.ID))
+	return fmt.Sprintf("silent since %s; if it has ended: submit the same rows again with --run %s, or cancel it: "+
+		"enqueue runs cancel %s", Stamp(since), r.ID, r.ID)
 }
 
 // silentAfter is a hundred times as long as a producer takes from one segment of rows to
@@ -221,11 +222,6 @@ func SilentSince(r ledger.Run, now time.Time) time.Time {
 		return time.Time{}
 	}
 	return r.StagedAt
-}
-
-// completeOrCancel is the instruction for a run whose rows did not all come.
-func completeOrCancel(run ledger.RunID) string {
-	return fmt.Sprintf("submit the same rows again with --run %s, or cancel it: enqueue runs cancel %s", run, run)
 }
 
 // WriteRuns writes one line per run.

@@ -81,13 +81,12 @@ func (s *Scan) LeftOut() string {
 	if s == nil || s.Complete() {
 		return ""
 	}
-	why, early := reason(s.Why), reason(s.Early)
-	missed := fmt.Sprintf("organizations not read: %d (%s)", s.Missed, why)
-	switch {
-	case early == "":
-		return missed
-	case s.Missed == 0:
-		return "ended early: " + early
+	early, missed := "", ""
+	if s.Early != "" {
+		early = "ended early: " + reason(s.Early)
 	}
-	return "ended early: " + early + "; " + missed
+	if s.Missed > 0 {
+		missed = fmt.Sprintf("organizations not read: %d (%s)", s.Missed, reason(s.Why))
+	}
+	return joined(early, missed)
 }

@@ -87,15 +87,13 @@ func (t Tenant) Held() bool {
 }
 
 // kindTexts are the states of a tenant by its worst obstacle, that of no worker first.
-var kindTexts = []kindText{
+var kindTexts = []struct {
+	kind ObstacleKind
+	text string
+}{
 	{NoWorker, "without a worker"}, {TenantStopped, "stopped"}, {OperationBlocked, "blocked"},
 	{QueuePaused, "with a paused queue"}, {TenantPaused, "paused by the API"},
 	{OperationPaused, "with an operation paused by the API"},
-}
-
-type kindText struct {
-	kind ObstacleKind
-	text string
 }
 
 // State returns the state in words: the worst obstacle, or whether something needs attention.

@@ -89,13 +89,19 @@ func nextAt(what string, at time.Time) string {
 	return fmt.Sprintf(" (next %s %s)", what, Stamp(at))
 }
 
-var quotedPart = regexp.MustCompile(`"(?:[^"\\]|\\.)*"?`)
+var (
+	quotedPart = regexp.MustCompile(`"(?:[^"\\]|\\.)*"?`)
+	andMore    = regexp.MustCompile(`: "…"…?(?: \(and \d+ more\))?`)
+	httpStatus = regexp.MustCompile(`^[45]\d\d$`)
+)
 
-// mask replaces those words of a text by an ellipsis, without the marks at their ends.
-func mask(text, marks string, those func(word string) bool) string {
-	words := strings.Split(text, " ")
+// common returns a reason without the parts that differ from row to row: quoted text, names
+// of hosts, addresses and numbers.
+func common(reason string) string {
+	words := strings.Split(andMore.ReplaceAllString(quotedPart.ReplaceAllString(reason, `"…"`), ""), " ")
 	for i, word := range words {
-		if core := strings.TrimRight(word, marks); those(core) {
+		core := strings.TrimRight(word, ".,:;)")
+		if strings.ContainsAny(core, "./0123456789") && !httpStatus.MatchString(core) {
 			words[i] = "…" + word[len(core):]
 		}
 	}

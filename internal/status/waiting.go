@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -134,20 +133,6 @@ func readNotes(ctx context.Context, l *ledger.Ledger, r ledger.Run,
 		}
 	}
 	return noted, int64(len(noted)), nil
-}
-
-var (
-	andMore    = regexp.MustCompile(`: "…"…?(?: \(and \d+ more\))?`)
-	httpStatus = regexp.MustCompile(`^[45]\d\d$`)
-)
-
-// common returns a reason without the parts that differ from row to row: quoted text, names
-// of hosts, addresses and numbers.
-func common(reason string) string {
-	reason = andMore.ReplaceAllString(quotedPart.ReplaceAllString(reason, `"…"`), "")
-	return mask(reason, ".,:;)", func(word string) bool {
-		return strings.ContainsAny(word, "./0123456789") && !httpStatus.MatchString(word)
-	})
 }
 
 // Sampled reports whether the counts are those of a sample.

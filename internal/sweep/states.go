@@ -219,13 +219,13 @@ const Unreadable = "run the newest orgops that has used this Redis; if the state
 
 // Verified notifies that a domain was verified by the proof at e.At, and stores the proof of the
 // token of that hash; "": it is not known. If a revocation had set the domain to pending, it stores
-// that the domain is restored, and notifies that instead. To repeat it is harmless.
-func (s *States) Verified(ctx context.Context, e events.Event, token string, proof []byte) error {
-	restored, err := s.restored(ctx, e, token, proof)
+// that the domain is restored, notifies that instead, and reports it. To repeat it is harmless.
+func (s *States) Verified(ctx context.Context, e events.Event, token string, proof []byte) (restored bool, err error) {
+	restored, err = s.restored(ctx, e, token, proof)
 	if err != nil || restored {
-		return err
+		return restored, err
 	}
-	return s.notify(ctx, e)
+	return false, s.notify(ctx, e)
 }
 
 // restored reports whether the event's domain is restored, also if an execution that was

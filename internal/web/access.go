@@ -78,12 +78,6 @@ func (u User) Everywhere() bool { return slices.Contains(u.Tenants, all) && u.Ma
 
 // Check returns an error for an entry that the file may not have.
 func (u User) Check() error {
-	limited := func(member string, roles ...Role) error {
-		if slices.Contains(roles, u.Role) {
-			return nil
-		}
-		return fmt.Errorf("%s: is only for the roles %s: the others see whole runs", member, roleNames(roles))
-	}
 	switch {
 	case !namePattern.MatchString(u.Name) || u.Name == string(Anybody):
 		return fmt.Errorf("name: want 1 to 64 letters, digits, _, ., @, + or -, and not %s, got %.70q", Anybody, u.Name)
@@ -98,33 +92,26 @@ func (u User) Check() error {
 	case u.RowsADay < 0:
 		return fmt.Errorf("rows_a_day: want 1 or more, got %d", u.RowsADay)
 	}
-	err := each("tenants", u.Tenants, tasks.CheckTenant)
-	if err == nil && len(u.Organizations) > 0 {
-		err = limited("organizations", Support, Submitter, Customer)
-	}
-	if err == nil {
-		err = each("organizations", u.Organizations, tasks.CheckOrganization)
-	}
-	if err == nil && len(u.Kinds) > 0 {
-		err = limited("kinds", Submitter)
-	}
-	if err == nil {
-		err = each("kinds", u.Kinds, checkKind)
-	}
-	if err == nil && u.RowsADay > 0 {
-		err = limited("rows_a_day", Submitter)
-	}
-	return err
-}
-
-// each checks the names of a list.
-func each(member string, names []string, check func(string) error) error {
-	for _, name := range names {
-		if name == all {
-			continue
+	for _, list := range []struct {
+		member string
+		set    bool
+		names  []string
+		check  func(string) error
+		roles  []Role // of entries that may have it
+	}{
+		{"tenants", true, u.Tenants, tasks.CheckTenant, Roles},
+		{"organizations", len(u.Organizations) > 0, u.Organizations, tasks.CheckOrganization,
+			[]Role{Support, Submitter, Customer}},
+		{"kinds", len(u.Kinds) > 0, u.Kinds, checkKind, []Role{Submitter}},
+		{"rows_a_day", u.RowsADay > 0, nil, nil, []Role{Submitter}},
+	} {
+		if list.set && !slices.Contains(list.roles, u.Role) {
+			return fmt.Errorf("%s: is only for the roles %s: the others see whole runs", list.member, roleNames(list.roles))
 		}
-		if err := check(name); err != nil {
-			return fmt.Errorf("%s: %w", member, err)
+		for _, name := range list.names {
+			if err := list.check(name); err != nil && name != all {
+				return fmt.Errorf("%s: %w", list.member, err)
+			}
 		}
 	}
 	return nil

@@ -73,7 +73,7 @@ type RevokeConfig struct {
 	// RequestTimeout is as in [VerifyConfig].
 	RequestTimeout time.Duration
 	Logger         *slog.Logger    // nil: none
-	By             activity.Author // records revocations
+	By             activity.Author // records revocations and their ends
 }
 
 // NewRevoke returns the handler of [Revoke].
@@ -417,11 +417,16 @@ func (r *revocation) revoked(ctx context.Context, request sweep.Revocation) (led
 		}
 	})
 	if err == nil {
-		e := activity.OfRun(r.x.Segment.Tenant, r.x.Run, activity.Revoked, r.state.Domain+": "+string(request.Set))
-		e.Domain = r.domain
-		r.cfg.By.Record(ctx, e)
+		r.record(ctx, activity.Revoked, request.Set)
 	}
 	return r.result(), err
+}
+
+// record adds the change to the activity.
+func (r *revocation) record(ctx context.Context, action activity.Action, set sweep.Setting) {
+	e := activity.OfRun(r.x.Segment.Tenant, r.x.Run, action, r.state.Domain+": "+string(set))
+	e.Domain = r.domain
+	r.cfg.By.Record(ctx, e)
 }
 
 // result is the result of a revoked domain.
@@ -436,7 +441,11 @@ const detailRestored = "restored: the token is there again"
 func (r *revocation) restored(ctx context.Context) (ledger.Result, error) {
 	r.audit(ctx, "domain routed again")
 	r.state.Restored(r.domain, r.intent.At, r.intent.Verdict)
-	return ledger.Result{Outcome: ledger.Done, Detail: detailRestored, Evidence: r.intent.Verdict}, r.write(ctx)
+	err := r.write(ctx)
+	if err == nil {
+		r.record(ctx, activity.Restored, r.want.Set)
+	}
+	return ledger.Result{Outcome: ledger.Done, Detail: detailRestored, Evidence: r.intent.Verdict}, err
 }
 
 // audit logs a change of the domain and the verdict that permitted it. An execution that is

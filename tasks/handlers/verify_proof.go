@@ -21,6 +21,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/activity"
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
@@ -336,8 +337,8 @@ func (p *proof) notify(ctx context.Context, e events.Event, evidence []byte) err
 }
 
 // NotifyStates returns a function for [VerifyConfig].Notify. The event of a domain that a
-// revocation had set to pending says that it is restored.
-func NotifyStates(s *sweep.States) func(context.Context, events.Event, []byte) error {
+// revocation had set to pending says that it is restored, and by records it.
+func NotifyStates(s *sweep.States, by activity.Author) func(context.Context, events.Event, []byte) error {
 	return func(ctx context.Context, e events.Event, evidence []byte) error {
 		e.Data.Tenant = s.Tenant
 		switch {
@@ -346,7 +347,12 @@ func NotifyStates(s *sweep.States) func(context.Context, events.Event, []byte) e
 			if proof, err := ReadEvidence(evidence); err == nil && proof.Compared != nil && proof.Compared.TXT != "" {
 				token = sweep.HashToken(proof.Compared.Host, proof.Compared.TXT)
 			}
-			return s.Verified(ctx, e, token, evidence)
+			restored, err := s.Verified(ctx, e, token, evidence)
+			if restored && err == nil {
+				by.Record(ctx, activity.Entry{Tenant: s.Tenant, Run: e.Data.Run, Domain: e.Data.DiscoveryDomainID,
+					Action: activity.Restored, Result: e.Data.Domain + ": " + string(sweep.SetPending)})
+			}
+			return err
 		case s.Notifier == nil:
 			return nil
 		}
