@@ -83,7 +83,6 @@ func withoutSecrets(body []byte) string {
 		return ""
 	}
 	form.Del("client_secret")
-	form.Del("client_assertion")
 	text := form.Encode()
 	return text[:min(len(text), loggedBody)]
 }
