@@ -44,7 +44,6 @@ func isPassing(status int) bool {
 	return status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status >= 500
 }
 
-// errTooLong is the error of a body that exceeds its bound.
 type errTooLong struct{ limit int64 }
 
 func (e errTooLong) Error() string { return fmt.Sprintf("longer than %d bytes", e.limit) }

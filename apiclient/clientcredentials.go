@@ -168,7 +168,6 @@ func (s *clientCredentials) join() <-chan singleflight.Result {
 	})
 }
 
-// fetched is a token with its lifetime and scopes.
 type fetched struct {
 	token  Secret
 	life   time.Duration // from now; 0 or less: unknown
@@ -308,7 +307,6 @@ func (x *tokenExchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// read returns a token with its lifetime and scopes.
 func (x *tokenExchange) read(token *oauth2.Token) (fetched, error) {
 	got := fetched{token: NewSecret(token.AccessToken), life: time.Until(token.Expiry)}
 	if token.Type() != "Bearer" || !usableToken(got.token) {

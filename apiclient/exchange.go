@@ -15,7 +15,6 @@ import (
 	"orgops/internal/untrusted"
 )
 
-// request is one call of the API.
 type request struct {
 	operation string
 	method    string

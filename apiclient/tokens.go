@@ -89,7 +89,6 @@ func (s *givenToken) Token(ctx context.Context) (Secret, error) {
 	return s.token, nil
 }
 
-// renewed returns the file's token.
 func (s *givenToken) renewed(_ context.Context, used Secret) Secret {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +105,6 @@ func (s *givenToken) Expire(refused Secret) {
 	s.refused = s.refused || s.path != "" && s.token.Equal(refused)
 }
 
-// read reads the file's token.
 func (s *givenToken) read() error {
 	token, err := ReadSecretFile(s.path, ParseToken)
 	if err != nil {

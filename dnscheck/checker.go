@@ -48,7 +48,6 @@ const (
 
 var modes = []string{ModeResolvers: "resolvers", ModeAuto: "auto", ModeAuthority: "authority"}
 
-// String returns "resolvers", "auto" or "authority".
 func (m Mode) String() string {
 	if m < ModeResolvers || m > ModeAuthority {
 		return modes[ModeResolvers]

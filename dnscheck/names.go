@@ -23,7 +23,6 @@ type QuestionError struct {
 	Problem string // with a remedy
 }
 
-// Error contains the host, quoted and capped, and the problem.
 func (e *QuestionError) Error() string {
 	return fmt.Sprintf("verification host %s: %s", untrusted.QuoteASCII(e.Host, maxName), e.Problem)
 }

@@ -19,7 +19,6 @@ const (
 	Present              // the token is there
 )
 
-// String returns "unknown", "absent" or "present".
 func (s State) String() string {
 	switch s {
 	case Absent:

@@ -24,7 +24,6 @@ func (t *tool) printEffect(ctx context.Context, run ledger.Run, effect string) e
 	return t.printJSON(status.RunOf(r))
 }
 
-// manyRuns is the argument of commands for several runs.
 type manyRuns struct {
 	IDs    []string `arg:"" name:"run" help:"Run ids."`
 	Tenant string   `noenv:"true" placeholder:"NAME" help:"Tenant of the runs, if several have one of an id."`

@@ -14,7 +14,6 @@ import (
 	"orgops/tasks"
 )
 
-// theDomain is the argument of commands for a domain.
 type theDomain struct {
 	Domain string `arg:"" help:"The domain's name, or its discovery domain id."`
 	Org    string `noenv:"true" placeholder:"ORG" help:"Organization id, if several have the domain or no row about it was executed yet."`

@@ -19,7 +19,6 @@ import (
 	"orgops/tasks"
 )
 
-// oneRun is the argument of commands for a run.
 type oneRun struct {
 	ID     string `arg:"" name:"run" help:"Run id."`
 	Tenant string `noenv:"true" placeholder:"NAME" help:"Tenant of the run, if several have one of that id."`
@@ -141,7 +140,6 @@ func (o oneDomain) unknown(asked status.DomainName, similar []status.KnownDomain
 	return cli.Fixed(err, "%s, or name %s", status.LearnNames(asked.Tenant), also)
 }
 
-// listed lists domains in an error.
 func listed(all []status.KnownDomain) string {
 	var texts []string
 	for _, k := range all {

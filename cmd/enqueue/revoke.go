@@ -186,7 +186,6 @@ func (t *tool) planRevocations(ctx context.Context, c *revokeCommand) (p revocat
 	return p, nil
 }
 
-// revoke submits a run of the domains that qualify.
 func (t *tool) revoke(ctx context.Context, c *revokeCommand) error {
 	if err := t.connectToSubmit(ctx); err != nil {
 		return err
@@ -322,7 +321,6 @@ func (p revocations) writeOperators(out io.Writer) error {
 	return w.Flush()
 }
 
-// Write writes what the command would do as text.
 func (p revocations) Write(out io.Writer) error {
 	if err := p.writeOperators(out); err != nil {
 		return err

@@ -16,7 +16,6 @@ import (
 	"orgops/tasks"
 )
 
-// grammar is the commands and their flags.
 type grammar struct {
 	redisconn.Flags
 

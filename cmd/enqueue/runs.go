@@ -105,7 +105,6 @@ func (t *tool) follow(ctx context.Context, tenant string, ids []string) error {
 	return nil
 }
 
-// printOutcomes prints the runs with their failed rows.
 func (t *tool) printOutcomes(ctx context.Context, all []ledger.Run) error {
 	if !t.JSON {
 		if err := status.WriteRuns(t.Stdout, status.RunsOf(all)); err != nil {

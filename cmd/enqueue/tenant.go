@@ -18,7 +18,6 @@ import (
 	"orgops/tasks"
 )
 
-// oneTenant is the argument of commands for a tenant.
 type oneTenant struct {
 	Tenant string `arg:"" help:"Name of the tenant."`
 }

@@ -116,7 +116,6 @@ func (t *tool) print(v interface{ Write(io.Writer) error }) error {
 	return v.Write(t.Stdout)
 }
 
-// printJSON writes v to stdout as one line.
 func (t *tool) printJSON(v any) error { return cli.WriteJSON(t.Stdout, v) }
 
 // author returns the author of this command's actions. The name is not verified.

@@ -49,7 +49,6 @@ func (f accessFlags) open(addr string, logger *slog.Logger) (c console.Config, c
 	return c, certificate, err
 }
 
-// print writes the effective settings.
 func (f accessFlags) print(out io.Writer) {
 	for _, one := range []struct{ name, value string }{
 		{"access", f.Access},

@@ -89,7 +89,6 @@ const fullAt = sweepConcurrency / 2
 // starts, and makes room, at once.
 func rowPlaces(rate pace.Rate) int { return dnsConcurrency + sweepConcurrency + apiConcurrency(rate) }
 
-// handlers returns the handlers of all kinds.
 func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]engine.Handler {
 	name, logger := ledger.Tenant(t.Name), w.logger.With("tenant", t.Name)
 	api, timeout, dns := t.api, t.api.Timeout(), observedDNS{t.dns, t.disprover, w, t.Name}
@@ -238,7 +237,6 @@ func afterEnd(ctx context.Context, states *sweep.States, notifier events.Notifie
 	return err
 }
 
-// endOf returns the event of the end of a run.
 func endOf(run ledger.Run) events.Event {
 	data := events.Data{Tenant: string(run.Tenant), Run: string(run.ID), Kind: string(run.Kind),
 		Counts: map[string]int64{}}

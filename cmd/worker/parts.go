@@ -146,7 +146,6 @@ func (w *worker) newNotifier(t *served) *deliveries.Notifier {
 	return deliveries.NewNotifier(t.deliveries)
 }
 
-// deliveriesTo returns the queue of the deliveries to an endpoint.
 func (t *served) deliveriesTo(endpoint string) queues.Queue {
 	return queues.Queue{Name: deliveries.Queue(t.Name, endpoint), Tenant: t.Name, Config: deliveries.ServerConfig(),
 		Full: deliveriesFull, Handler: t.deliver}

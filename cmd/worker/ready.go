@@ -13,7 +13,6 @@ import (
 	"orgops/internal/tenant"
 )
 
-// readiness returns the checks of the present tenants for /readyz.
 func (w *worker) readiness() *health.Readiness {
 	var tenants []health.Served
 	for _, t := range w.tenants() {
@@ -22,7 +21,6 @@ func (w *worker) readiness() *health.Readiness {
 	return health.OfWorker(w.permits, tenants)
 }
 
-// findings returns the findings of /readyz.
 func (w *worker) findings(ctx context.Context) []health.Finding {
 	return append(w.ready.Load().Findings(ctx), w.faults()...)
 }

@@ -82,7 +82,6 @@ func sandboxLevel(s settings) string {
 	return s.LogLevel
 }
 
-// sandboxTenant returns the settings of the sandbox's tenant.
 func sandboxTenant(box *sandbox.Sandbox) tenant.Settings {
 	t := tenant.Default()
 	t.BaseURL, t.AuthURL, t.ClientID, t.ClientSecretEnv = box.BaseURL(), box.AuthURL(), box.ClientID(), "the sandbox's"

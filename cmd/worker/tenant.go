@@ -86,7 +86,6 @@ func (w *worker) shutdown(t *served) {
 	}
 }
 
-// close closes the connections of a tenant.
 func (t *served) close() {
 	t.api.CloseIdle()
 	t.dns.Close()
@@ -105,7 +104,6 @@ func (t *served) attrs() []slog.Attr {
 	}
 }
 
-// hostOf returns the host and port of a URL.
 func hostOf(rawURL string) string {
 	u, err := url.Parse(rawURL)
 	if err != nil {

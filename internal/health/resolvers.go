@@ -109,7 +109,6 @@ func Resolvers(all []dnscheck.Examination, quorum int) (found []Finding) {
 		v.count, len(all), v.where(), v.needs(), strings.Join(operators, ", ")))
 }
 
-// faultsOf returns the faults of one resolver.
 func faultsOf(e dnscheck.Examination) (found []Finding) {
 	const others = "name another by --resolvers"
 	switch {
@@ -136,7 +135,6 @@ func faultsOf(e dnscheck.Examination) (found []Finding) {
 	return found
 }
 
-// reach returns how the machine may reach a resolver.
 func reach(e dnscheck.Examination) string {
 	if errors.Is(e.Err, dnscheck.ErrCertificate) {
 		return "exempt this connection from TLS inspection, or correct the name after its #"

@@ -157,7 +157,6 @@ func (c *call) noteBody() {
 	}
 }
 
-// answer executes a request.
 func (s *Sandbox) answer(c *call) answer {
 	if c.Operation == OpToken {
 		if c.Method != http.MethodPost {

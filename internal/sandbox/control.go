@@ -221,7 +221,6 @@ func (d DomainRequest) check() error {
 	return nil
 }
 
-// putDomain names organization and domain, and returns them as they are.
 func (s *Sandbox) putDomain(w http.ResponseWriter, r *http.Request) {
 	body, ok := readBody(w, r, DomainRequest.check)
 	if !ok {
@@ -260,7 +259,6 @@ func (f FaultRequest) check() error {
 	return nil
 }
 
-// otherDomain replaces a record by one of another customer.
 func otherDomain(d *Domain) {
 	d.ID, d.Domain = "ord_0000000000000000000000", "another.example"
 	d.Host, d.TXT = "_ss-verification.org_0000000000000000."+d.Domain, "00000000000000000000000000000000"

@@ -54,7 +54,6 @@ type Options struct {
 // defaultResolvers have a quorum of two, and one to spare.
 const defaultResolvers = 3
 
-// complete sets defaults and refuses invalid options.
 func (o Options) complete() (Options, error) {
 	o.APIAddr = cmp.Or(o.APIAddr, "127.0.0.1:0")
 	o.DNSAddr = cmp.Or(o.DNSAddr, "127.0.0.1:0")

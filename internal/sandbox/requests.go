@@ -53,7 +53,6 @@ func (l *requestLog) begin(r Request) Request {
 	return r
 }
 
-// finish records the result of a request.
 func (l *requestLog) finish(r Request, status int, handled, lost bool) {
 	l.counts.add(r.Operation, r.Path+"?"+r.Query, strconv.Itoa(status))
 	l.mu.Lock()
