@@ -71,10 +71,7 @@ type followCommand struct {
 }
 
 func (c *followCommand) Run(ctx context.Context, t *tool) error {
-	if err := ifGiven(c.Tenant, tasks.CheckTenant); err != nil {
-		return cli.Usage(err)
-	}
-	if err := t.connectToRead(ctx); err != nil {
+	if err := t.connectToRead(ctx, ifGiven(c.Tenant, tasks.CheckTenant)); err != nil {
 		return err
 	}
 	return t.follow(ctx, c.Tenant, c.IDs)

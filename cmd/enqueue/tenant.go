@@ -36,10 +36,7 @@ Example:
 }
 
 func (c *tenantShowCommand) Run(ctx context.Context, t *tool) error {
-	if err := ifGiven(c.Tenant, tasks.CheckTenant); err != nil {
-		return cli.Usage(err)
-	}
-	if err := t.connectToRead(ctx); err != nil {
+	if err := t.connectToRead(ctx, ifGiven(c.Tenant, tasks.CheckTenant)); err != nil {
 		return err
 	}
 	var settings tenant.Announced

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -46,8 +47,11 @@ func (t *tool) connect(ctx context.Context) error {
 }
 
 // connectToRead is [tool.connect] for commands that change nothing: a user of Redis with
-// read access is enough.
-func (t *tool) connectToRead(ctx context.Context) error {
+// read access is enough. It does not connect if one of the checks of the arguments has failed.
+func (t *tool) connectToRead(ctx context.Context, checks ...error) error {
+	if err := errors.Join(checks...); err != nil {
+		return cli.Usage(err)
+	}
 	t.reads = true
 	return t.openLedger(ctx, (*ledger.Ledger).ReadSchema)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -126,10 +125,6 @@ func (g measuredGate) Wait(ctx context.Context, operation string) error {
 	g.metrics.PermitWait(g.tenant, time.Since(start))
 	return err
 }
-
-var _ interface {
-	Answered(context.Context, string, int, http.Header)
-} = measuredGate{}
 
 // newNotifier returns the notifier of a tenant's events, and adds the queues of its deliveries.
 func (w *worker) newNotifier(t *served) *deliveries.Notifier {
