@@ -280,7 +280,6 @@ type tokenExchange struct {
 	source *clientCredentials
 }
 
-// RoundTrip implements [http.RoundTripper].
 func (x *tokenExchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	req.Header.Set("Accept", jsonType)
 	if basic, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Basic "); ok {

@@ -116,7 +116,6 @@ type flatError struct {
 
 func (e *flatError) Error() string { return e.text }
 
-// Timeout reports whether the original was a timeout.
 func (e *flatError) Timeout() bool { return e.timeout }
 
 func isTimeout(err error) bool {

@@ -29,11 +29,11 @@ import (
 	"orgops/tasks/handlers"
 )
 
-// newExecution returns the execution of rows of a tenant, not started, and the queue of its tasks.
-func (w *worker) newExecution(t *served, notifier events.Notifier) (*execution, queues.Queue) {
+// newExecution sets the engine and the dispatcher of a tenant, not started, and returns the queue of
+// its tasks.
+func (w *worker) newExecution(t *served, notifier events.Notifier) queues.Queue {
 	name := ledger.Tenant(t.Name)
-	c := &execution{}
-	c.engine = engine.New(engine.Config{
+	t.engine = engine.New(engine.Config{
 		Tenant: name, Ledger: w.ledger, Session: w.session, Handlers: w.handlers(t, notifier), Stopping: t.stopping,
 		Block: t.limiter.Block, Alone: &w.alone, Logger: w.logger,
 		Observe: func(ctx context.Context, kind ledger.Kind, outcome ledger.Outcome, rows int, took time.Duration) {
@@ -47,7 +47,7 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (*execution, 
 	// those that enqueue events, so that a worker whose Redis is down can stop.
 	own := ledger.New(w.permits)
 	states := &sweep.States{Tenant: t.Name, Store: sweep.NewStore(w.permits, t.Name), Notifier: notifier}
-	c.dispatcher = dispatch.New(dispatch.Config{
+	t.dispatcher = dispatch.New(dispatch.Config{
 		Tenant: name, Ledger: own, Redis: w.permits, Queue: queue, Session: w.session, Protocol: engine.Protocol,
 		Places: places, Place: func() workers.Place { return w.order.Place(name) },
 		Kinds: handlers.Released(t.MaxClientsPerRequest), Pace: t.limiter.State, Rate: perSecond(t.Limit), Logger: w.logger,
@@ -57,8 +57,8 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (*execution, 
 		},
 		Enqueued: func() { w.queues.Wake(queue) },
 	})
-	return c, queues.Queue{Name: queue, Tenant: t.Name, Config: engine.ServerConfig(places),
-		Handler: w.traces.Traced(c.engine), Full: fullAt}
+	return queues.Queue{Name: queue, Tenant: t.Name, Config: engine.ServerConfig(places),
+		Handler: w.traces.Traced(t.engine), Full: fullAt}
 }
 
 // meterRows counts rows that an execution has settled, for the plots of the pages.
@@ -166,7 +166,7 @@ func (w *worker) about() ledger.Session {
 	}
 	for _, t := range w.tenants() {
 		s.Tenants = append(s.Tenants, ledger.Tenant(t.Name))
-		s.Busy += t.execution.engine.Running()
+		s.Busy += t.engine.Running()
 		s.Places += rowPlaces(t.Limit.Rate)
 	}
 	return s
@@ -201,7 +201,7 @@ func (w *worker) endSession() {
 	defer cancel()
 	var failed []error
 	for _, t := range w.tenants() {
-		failed = append(failed, t.execution.engine.GiveBack(ctx))
+		failed = append(failed, t.engine.GiveBack(ctx))
 	}
 	failed = append(failed, ledger.New(w.permits).EndSession(ctx, w.session)) // ends with ctx
 	if err := errors.Join(failed...); err != nil {

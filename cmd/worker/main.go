@@ -85,7 +85,7 @@ func (s settings) run(ctx context.Context, p cli.Program, redisFromArgs bool) er
 	if err != nil {
 		return err
 	}
-	p.WarnOfUnknownVariables(logger)
+	p.WarnOfVariables(logger, false)
 	if s.CheckConfig {
 		s.print(p.Stdout, tenants, redis)
 		return nil

@@ -102,10 +102,8 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 		hooks: hooks, schedule: w.schedule(t, logger), stopping: stopping,
 	}
 	s.shown.AwaitsToken = func() bool { return w.awaitsToken(s) }
-	notifier := w.newNotifier(s)
-	var rows queues.Queue
-	s.execution, rows = w.newExecution(s, notifier)
-	s.queues = append(s.queues, rows)
+	notifier := w.newNotifier(s) // adds queues, too
+	s.queues = append(s.queues, w.newExecution(s, notifier))
 	return s, nil
 }
 

@@ -90,7 +90,7 @@ func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func
 func (w *worker) wake(name ledger.Tenant) {
 	for _, t := range w.tenants() {
 		if ledger.Tenant(t.Name) == name {
-			t.execution.dispatcher.Wake()
+			t.dispatcher.Wake()
 		}
 	}
 }

@@ -40,7 +40,7 @@ func (w *worker) start(ctx context.Context, t *served, delay time.Duration) {
 	parts.Go(func() {
 		if engine.Sleep(ctx, delay) == nil {
 			w.openDeliveries(ctx, t)
-			t.execution.dispatcher.Run(ctx)
+			t.dispatcher.Run(ctx)
 		}
 	})
 	if t.schedule != nil {

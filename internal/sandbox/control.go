@@ -133,9 +133,10 @@ func (s *Sandbox) getState(w http.ResponseWriter) {
 
 func (s *Sandbox) getRows(w http.ResponseWriter, r *http.Request, file string) {
 	seed, ok := map[string]func(int) []byte{
-		"domains.csv": s.SeedDomains, "unpublished.csv": s.SeedUnpublished, "updates.csv": s.SeedUpdates,
-		"names.csv":   s.SeedNames,
-		"clients.csv": s.SeedClients, "templates.jsonl": s.SeedTemplates,
+		"domains.csv": s.SeedDomains, "updates.csv": s.SeedUpdates, "clients.csv": s.SeedClients,
+		"templates.jsonl": s.SeedTemplates,
+		"names.csv":       func(n int) []byte { return s.seedPending(n, "domain", true) },
+		"unpublished.csv": func(n int) []byte { return s.seedPending(n, "discovery_domain_id", false) },
 	}[file]
 	if !ok {
 		http.NotFound(w, r)

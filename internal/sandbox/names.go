@@ -25,7 +25,6 @@ type lockedSource struct {
 	source rand.Source
 }
 
-// Uint64 implements [rand.Source].
 func (l *lockedSource) Uint64() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
