@@ -84,7 +84,6 @@ func (a answer) isForeign() bool {
 		memberText(members["statusCode"]) != strconv.Itoa(a.status)
 }
 
-// stranger returns the error of an answer that is not the API's.
 func (a answer) stranger() error {
 	text := "it is not the API's (check the base URL, and the proxy or firewall before the API) but " + a.describe()
 	if a.header.Get("Location") != "" {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -82,9 +81,6 @@ func (s *givenToken) Token(ctx context.Context) (Secret, error) {
 		if err := s.read(); err != nil && s.refused {
 			return Secret{}, err
 		}
-	}
-	if s.token.IsZero() {
-		return Secret{}, &TokenError{Err: errors.New("none was set")}
 	}
 	return s.token, nil
 }

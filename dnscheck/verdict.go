@@ -410,7 +410,6 @@ func reasonOf(state State, observations []Observation) Reason {
 	return firstOf(seen, doubtful)
 }
 
-// failureOf is the reason why servers did not answer.
 func failureOf(observations []Observation) Reason {
 	failed := slices.DeleteFunc(slices.Clone(observations),
 		func(o Observation) bool { return o.State != Unknown || o.Reason == ReasonReferral })

@@ -11,7 +11,6 @@ import (
 	"orgops/internal/status"
 )
 
-// printEffect prints the effect on the run, or with --json the run.
 func (t *tool) printEffect(ctx context.Context, run ledger.Run, effect string) error {
 	if !t.JSON {
 		_, err := fmt.Fprintf(t.Stdout, "run %s: %s\n", run.ID, effect)

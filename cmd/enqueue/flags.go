@@ -24,7 +24,6 @@ type oneRun struct {
 	Tenant string `noenv:"true" placeholder:"NAME" help:"Tenant of the run, if several have one of that id."`
 }
 
-// readRun connects to read, and returns the run.
 func (t *tool) readRun(ctx context.Context, of oneRun) (ledger.Run, error) {
 	if err := t.connectToRead(ctx); err != nil {
 		return ledger.Run{}, err
@@ -156,7 +155,6 @@ func ifGiven(value string, check func(string) error) error {
 	return check(value)
 }
 
-// flag is a flag, and whether it is given.
 type flag struct {
 	given bool
 	name  string

@@ -92,7 +92,6 @@ func (c *revokeCommand) Run(ctx context.Context, t *tool) error {
 	return t.revoke(ctx, c)
 }
 
-// revocations are the domains that a command would revoke.
 type revocations struct {
 	DryRun     bool                  `json:"dry_run"`
 	Tenant     string                `json:"tenant"`
@@ -219,7 +218,6 @@ func (t *tool) revoke(ctx context.Context, c *revokeCommand) error {
 // undoGiveUp is how long a row that restores a status waits for a proof. Sweeps restore it later.
 const undoGiveUp = time.Hour
 
-// undoRevocations submits a run that restores the domains of another one.
 func (t *tool) undoRevocations(ctx context.Context, c *revokeCommand) error {
 	if err := t.connectToSubmit(ctx); err != nil {
 		return err

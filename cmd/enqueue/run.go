@@ -79,7 +79,6 @@ func labels() kong.Vars {
 	return vars
 }
 
-// run is the command without the process around it.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	t := &tool{Program: cli.Program{
 		Name: "enqueue", Description: "Submit rows and track their results.",

@@ -127,7 +127,6 @@ func (t *tool) author(name string) activity.Author {
 	return activity.Author{Redis: t.redis, Logger: t.log, Name: name, Claimed: true}
 }
 
-// whoAmI returns user@host of this process.
 func whoAmI() string {
 	name := "unknown user"
 	if u, err := user.Current(); err == nil {

@@ -12,7 +12,6 @@ import (
 	"orgops/internal/web"
 )
 
-// accessFlags are the flags of access to the operator's pages.
 type accessFlags struct {
 	web.Settings
 	OpsProxyHeader  string   `help:"Header in which a reverse proxy passes the user: NAME, or NAME; role=ROLE. Requires --ops-proxy-from, except on loopback, where everyone is a reader without it." placeholder:"NAME"`

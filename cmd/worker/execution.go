@@ -129,7 +129,6 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 // another one of the same domain.
 const ownKeptFor = 7 * 24 * time.Hour
 
-// submitRow returns a function that submits the single rows of handlers.
 func submitRow(l *ledger.Ledger, t ledger.Tenant) func(context.Context, handlers.OneRow) error {
 	return func(ctx context.Context, r handlers.OneRow) error {
 		_, _, err := l.SubmitRow(ctx, ledger.NewRun{
@@ -139,7 +138,6 @@ func submitRow(l *ledger.Ledger, t ledger.Tenant) func(context.Context, handlers
 	}
 }
 
-// perSecond returns the rate by which rows are released.
 func perSecond(limit pace.Limit) func() float64 {
 	rate, _ := limit.Effective()
 	if rate.IsUnlimited() {

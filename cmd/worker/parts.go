@@ -186,7 +186,6 @@ func resolverLabel(o dnscheck.Observation) string {
 	return o.Resolver
 }
 
-// classOf returns the pace's class of a request.
 func classOf(ctx context.Context) pace.Class {
 	return pace.ClassOf(handlers.Leading(ctx), handlers.Sweeping(ctx))
 }

@@ -117,7 +117,6 @@ func (w *worker) awaitsToken(t *served) bool {
 	return w.order.Place(ledger.Tenant(t.Name)).Rank < tokenRanks
 }
 
-// logFaults logs the faults that doctor would report.
 func (w *worker) logFaults(ctx context.Context, found []health.Finding) {
 	for _, f := range found {
 		if f.Level == health.Wrong && ctx.Err() == nil {
@@ -129,7 +128,6 @@ func (w *worker) logFaults(ctx context.Context, found []health.Finding) {
 // testTime bounds the tests. A service that has not answered by then is reported as silent.
 const testTime = 20 * time.Second
 
-// examine logs the faults of the resolvers and receivers of a tenant.
 func (w *worker) examine(ctx context.Context, t *served) {
 	ctx, cancel := context.WithTimeout(ctx, testTime)
 	defer cancel()

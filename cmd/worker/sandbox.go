@@ -177,7 +177,6 @@ func (w *worker) reportSwept(ctx context.Context, out io.Writer, swept []sandbox
 // sampleSweep is the sample's sweep, of one organization.
 const sampleSweep = "sample-sweep"
 
-// submitSample submits a run of each kind, and starts a sweep.
 func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids []string, err error) {
 	in := w.intake()
 	for _, one := range []struct {

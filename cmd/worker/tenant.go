@@ -93,7 +93,6 @@ func (t *served) close() {
 	t.hooks.Close()
 }
 
-// attrs returns the settings of the tenant for a log line.
 func (t *served) attrs() []slog.Attr {
 	return []slog.Attr{
 		slog.String("tenant", t.Name), slog.String("api", hostOf(t.BaseURL)), slog.String("rate", t.Rate),

@@ -54,7 +54,6 @@ func (h *Handler) process(ctx context.Context, t *asynq.Task, x execution) error
 	return v
 }
 
-// execute makes one attempt, if there is to be one.
 func (h *Handler) execute(ctx context.Context, t *asynq.Task, x *execution) *verdict {
 	select {
 	case <-h.cfg.Stopping:

@@ -31,10 +31,8 @@ func (v *votes) add(perspective string) {
 	}
 }
 
-// prove reports whether the resolvers can prove a domain.
 func (v votes) prove() bool { return v.count >= v.quorum && (!v.span || len(v.perspectives) > 1) }
 
-// needs describes how many resolvers a proof needs.
 func (v votes) needs() string {
 	if v.span {
 		return fmt.Sprintf("%d of two perspectives", v.quorum)

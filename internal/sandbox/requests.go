@@ -62,7 +62,6 @@ func (l *requestLog) finish(r Request, status int, handled, lost bool) {
 	}
 }
 
-// since returns a copy of the entries with a number above seq.
 func (l *requestLog) since(seq int64) []Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -24,7 +24,6 @@ func (s *Sandbox) spread(n, per int, row func(org string, i int)) {
 	}
 }
 
-// csvRows spreads rows and returns them as CSV below a header.
 func (s *Sandbox) csvRows(n, per int, header string, row func(org string, i int) []string) []byte {
 	rows := [][]string{strings.Split(header, ",")}
 	s.spread(n, per, func(org string, i int) { rows = append(rows, row(org, i)) })

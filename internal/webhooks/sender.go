@@ -182,7 +182,6 @@ func (s *Sender) Deliver(ctx context.Context, endpoint, id string, at time.Time,
 	return nil
 }
 
-// request returns the request, and the secrets by which it is signed.
 func (r *receiver) request(id string, at time.Time, body []byte) (*http.Request, []apiclient.Secret, error) {
 	if !eventID.MatchString(id) {
 		return nil, nil, fmt.Errorf("%w, got %.80q", errEventID, id)
@@ -242,7 +241,6 @@ func (r *receiver) send(request *http.Request, cancel func(), hide *strings.Repl
 	}
 }
 
-// explain returns the text of a status, with advice for some.
 func explain(status int) string {
 	text := strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
 	switch {
