@@ -44,7 +44,6 @@ func isPassing(status int) bool {
 	return status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status >= 500
 }
 
-// errTooLong is the error of a body that exceeds its bound.
 type errTooLong struct{ limit int64 }
 
 func (e errTooLong) Error() string { return fmt.Sprintf("longer than %d bytes", e.limit) }
@@ -85,7 +84,6 @@ func (a answer) isForeign() bool {
 		memberText(members["statusCode"]) != strconv.Itoa(a.status)
 }
 
-// stranger returns the error of an answer that is not the API's.
 func (a answer) stranger() error {
 	text := "it is not the API's (check the base URL, and the proxy or firewall before the API) but " + a.describe()
 	if a.header.Get("Location") != "" {

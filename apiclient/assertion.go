@@ -34,12 +34,6 @@ const (
 // assertion returns a new private_key_jwt: iss and sub are the client, jti is unique
 // (RFC 7523 section 3).
 func (cfg ClientCredentialsConfig) assertion(now time.Time) (Secret, error) {
-	switch {
-	case cfg.AssertionAudience == "":
-		return Secret{}, errors.New("no audience of the assertion was set")
-	case cfg.KeyFile == "":
-		return Secret{}, errors.New("no client key was set")
-	}
 	key, err := readSigningKey(cfg.KeyFile, jose.SignatureAlgorithm(cfg.KeyAlgorithm))
 	if err != nil {
 		return Secret{}, fmt.Errorf("client key: %w", err)
@@ -49,17 +43,9 @@ func (cfg ClientCredentialsConfig) assertion(now time.Time) (Secret, error) {
 		return Secret{}, fmt.Errorf("client key: %s: it cannot sign: %w", cfg.KeyFile, err)
 	}
 	made := jwt.NewNumericDate(now.Add(-assertionLead))
-	text, err := jwt.Signed(signer).Claims(struct {
-		Issuer    string           `json:"iss"`
-		Subject   string           `json:"sub"`
-		Audience  string           `json:"aud"` // one, not a list: not every server reads lists
-		ID        string           `json:"jti"`
-		IssuedAt  *jwt.NumericDate `json:"iat"`
-		NotBefore *jwt.NumericDate `json:"nbf"`
-		Expires   *jwt.NumericDate `json:"exp"`
-	}{
-		cfg.ClientID, cfg.ClientID, cfg.AssertionAudience, rand.Text(),
-		made, made, jwt.NewNumericDate(now.Add(assertionLife)),
+	text, err := jwt.Signed(signer).Claims(map[string]any{
+		"iss": cfg.ClientID, "sub": cfg.ClientID, "aud": cfg.AssertionAudience, // not a list: not every server reads lists
+		"jti": rand.Text(), "iat": made, "nbf": made, "exp": jwt.NewNumericDate(now.Add(assertionLife)),
 	}).Serialize()
 	if err != nil {
 		return Secret{}, fmt.Errorf("client key: %s: it cannot sign: %w", cfg.KeyFile, err)

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/net/http/httpguts"
 )
 
 // The names of the operations in permits, metrics and errors.
@@ -100,7 +98,7 @@ type Client struct {
 
 // New checks the settings and returns a client. It connects to nothing.
 func New(cfg Config) (*Client, error) {
-	if err := cfg.check(); err != nil {
+	if err := CheckBaseURL(cfg.BaseURL); err != nil {
 		return nil, fmt.Errorf("api client: %w", err)
 	}
 	cfg.UserAgent = cmp.Or(cfg.UserAgent, defaultUserAgent)
@@ -119,30 +117,6 @@ func New(cfg Config) (*Client, error) {
 		cfg.Failed = func(string, error) {}
 	}
 	return &Client{cfg: cfg, transport: newTransport(cfg.Network, cmp.Or(cfg.MaxConns, defaultMaxConns))}, nil
-}
-
-func (cfg Config) check() error {
-	if err := CheckBaseURL(cfg.BaseURL); err != nil {
-		return err
-	}
-	if cfg.Tokens == nil {
-		return errors.New("no token source")
-	}
-	if !httpguts.ValidHeaderFieldValue(cfg.UserAgent) {
-		return fmt.Errorf("user agent: %s has characters that a header cannot carry", textValue(cfg.UserAgent))
-	}
-	if cfg.Body != "" {
-		if _, err := ParseBodyFormat(string(cfg.Body)); err != nil {
-			return fmt.Errorf("body: %w", err)
-		}
-	}
-	if cfg.Timeout < 0 {
-		return fmt.Errorf("want a timeout of 0 (the default) or more, got %v", cfg.Timeout)
-	}
-	if cfg.MaxConns < 0 {
-		return fmt.Errorf("want 0 (the default) or more connections, got %d", cfg.MaxConns)
-	}
-	return nil
 }
 
 // Timeout returns the longest duration of one request. The API may act on a request whose

@@ -186,27 +186,11 @@ func TestNewRefusesWrongSettings(t *testing.T) {
 		BaseURL: "https://tenant.example/api/v2",
 		Tokens:  apiclient.StaticToken(apiclient.NewSecret(testToken)),
 	}
-	for _, tc := range []struct {
-		name string
-		set  func(*apiclient.Config)
-		want string
-	}{
-		{"base URL", func(c *apiclient.Config) { c.BaseURL = "" }, "api client: base URL: missing: want https://HOST/api/v2"},
-		{"tokens", func(c *apiclient.Config) { c.Tokens = nil }, "api client: no token source"},
-		{"user agent", func(c *apiclient.Config) { c.UserAgent = "a\nb" },
-			`api client: user agent: "a\nb" has characters that a header cannot carry`},
-		{"timeout", func(c *apiclient.Config) { c.Timeout = -1 },
-			"api client: want a timeout of 0 (the default) or more, got -1ns"},
-		{"connections", func(c *apiclient.Config) { c.MaxConns = -1 },
-			"api client: want 0 (the default) or more connections, got -1"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			cfg := good
-			tc.set(&cfg)
-			if _, err := apiclient.New(cfg); err == nil || err.Error() != tc.want {
-				t.Errorf("got  %v\nwant %s", err, tc.want)
-			}
-		})
+	wrong := good
+	wrong.BaseURL = ""
+	if _, err := apiclient.New(wrong); err == nil ||
+		err.Error() != "api client: base URL: missing: want https://HOST/api/v2" {
+		t.Errorf("without a base URL: %v", err)
 	}
 	c, err := apiclient.New(good)
 	if err != nil {

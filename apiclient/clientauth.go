@@ -1,7 +1,6 @@
 package apiclient
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -40,7 +39,7 @@ const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" /
 // file of the secret or key again, so that they can be replaced without a restart. now is
 // the time by the token endpoint's clock.
 func (cfg ClientCredentialsConfig) config(address string, now time.Time) (*clientcredentials.Config, Secret, error) {
-	if err := cfg.check(); err != nil {
+	if err := CheckTokenURL(cfg.TokenURL); err != nil {
 		return nil, Secret{}, err
 	}
 	c := &clientcredentials.Config{
@@ -63,9 +62,6 @@ func (cfg ClientCredentialsConfig) config(address string, now time.Time) (*clien
 
 func (cfg ClientCredentialsConfig) secret() (Secret, error) {
 	if cfg.ClientSecretFile == "" {
-		if cfg.ClientSecret.IsZero() {
-			return Secret{}, errors.New("no client secret was set")
-		}
 		return cfg.ClientSecret, nil
 	}
 	secret, err := ReadSecretFile(cfg.ClientSecretFile, ParseSecret)
@@ -73,23 +69,6 @@ func (cfg ClientCredentialsConfig) secret() (Secret, error) {
 		return Secret{}, fmt.Errorf("client secret: %w", err)
 	}
 	return secret, nil
-}
-
-// check checks the settings, except the files.
-func (cfg ClientCredentialsConfig) check() error {
-	if err := CheckTokenURL(cfg.TokenURL); err != nil {
-		return err
-	}
-	switch {
-	case cfg.ClientID == "":
-		return errors.New("no client id was set")
-	case cfg.Audience == "":
-		return errors.New("no audience was set")
-	case cfg.Method == "":
-		return nil
-	}
-	_, err := ParseAuthMethod(string(cfg.Method))
-	return err
 }
 
 // DefaultAssertionAudience returns the default audience of assertions: the authorization

@@ -2,7 +2,6 @@ package apiclient_test
 
 import (
 	"context"
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -77,14 +76,12 @@ func startSandbox(t *testing.T) *sandbox.Sandbox {
 func of(box *sandbox.Sandbox) apiclient.ClientCredentialsConfig {
 	return apiclient.ClientCredentialsConfig{
 		TokenURL: apiclient.DefaultTokenURL(box.AuthURL()), Audience: box.BaseURL() + "/", ClientID: box.ClientID(),
-		ClientSecret:      apiclient.NewSecret(box.ClientSecret()),
-		AssertionAudience: apiclient.DefaultAssertionAudience(box.AuthURL()),
+		ClientSecret: apiclient.NewSecret(box.ClientSecret()),
 	}
 }
 
 func TestAuthMethods(t *testing.T) {
-	box := startSandbox(t)
-	box.TrustKeys(rsaKey().Public(), ecKey().Public())
+	bySecret, byKey := of(startSandbox(t)), acceptsAssertions(t, rsaKey().Public(), ecKey().Public())
 	// as openssl writes before the key
 	params := pemOf("EC PARAMETERS", []byte{6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7})
 	sec1 := pemOf("EC PRIVATE KEY", must(x509.MarshalECPrivateKey(ecKey())))
@@ -108,10 +105,11 @@ func TestAuthMethods(t *testing.T) {
 		{"after its certificate", apiclient.AuthPrivateKeyJWT, pemOf("CERTIFICATE", []byte("x")) + sec1, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			cfg := of(box)
-			cfg.Method, cfg.KeyAlgorithm = tc.method, tc.algorithm
+			cfg := bySecret
+			cfg.Method = tc.method
 			if tc.key != "" {
-				cfg.ClientSecret, cfg.KeyFile = apiclient.Secret{}, keyFile(t, tc.key)
+				cfg = byKey
+				cfg.KeyAlgorithm, cfg.KeyFile = tc.algorithm, keyFile(t, tc.key)
 			}
 			source := apiclient.ClientCredentials(cfg)
 			for range 2 { // an assertion is for one use
@@ -124,17 +122,16 @@ func TestAuthMethods(t *testing.T) {
 		})
 	}
 	t.Run("a key that nobody knows", func(t *testing.T) {
-		cfg := of(box)
-		cfg.Method, cfg.KeyFile = apiclient.AuthPrivateKeyJWT, keyFile(t, pkcs8(otherRSA()))
+		cfg := byKey
+		cfg.KeyFile = keyFile(t, pkcs8(otherRSA()))
 		_, err := apiclient.ClientCredentials(cfg).Token(t.Context())
 		if got := tokenError(t, err); got.Status != 401 || got.Code != "invalid_client" {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("an audience that is not the server", func(t *testing.T) {
-		cfg := of(box)
-		cfg.Method, cfg.KeyFile, cfg.AssertionAudience = apiclient.AuthPrivateKeyJWT, keyFile(t, pkcs8(rsaKey())),
-			"https://other.example/"
+		cfg := byKey
+		cfg.KeyFile, cfg.AssertionAudience = keyFile(t, pkcs8(rsaKey())), "https://other.example/"
 		_, err := apiclient.ClientCredentials(cfg).Token(t.Context())
 		if got := tokenError(t, err); got.Status != 401 || !strings.Contains(got.Description, "aud") {
 			t.Errorf("got %v", err)
@@ -328,8 +325,8 @@ func TestClocksThatDiffer(t *testing.T) {
 // TestReplacedFiles checks that the files of credentials are read for each fetch of a token,
 // so that a replaced secret or key needs no restart.
 func TestReplacedFiles(t *testing.T) {
-	box := startSandbox(t)
 	t.Run("secret", func(t *testing.T) {
+		box := startSandbox(t)
 		file := filepath.Join(t.TempDir(), "secret")
 		writeFile(t, file, "the old one\n")
 		cfg := of(box)
@@ -338,9 +335,8 @@ func TestReplacedFiles(t *testing.T) {
 	})
 	t.Run("key", func(t *testing.T) {
 		file := keyFile(t, pkcs8(rsaKey()))
-		box.TrustKeys(crypto.PublicKey(ecKey().Public()))
-		cfg := of(box)
-		cfg.Method, cfg.KeyFile = apiclient.AuthPrivateKeyJWT, file
+		cfg := acceptsAssertions(t, ecKey().Public())
+		cfg.KeyFile = file
 		replaced(t, cfg, func() { writeFile(t, file, pkcs8(ecKey())) })
 	})
 }

@@ -168,7 +168,6 @@ func (s *clientCredentials) join() <-chan singleflight.Result {
 	})
 }
 
-// fetched is a token with its lifetime and scopes.
 type fetched struct {
 	token  Secret
 	life   time.Duration // from now; 0 or less: unknown
@@ -281,7 +280,6 @@ type tokenExchange struct {
 	source *clientCredentials
 }
 
-// RoundTrip implements [http.RoundTripper].
 func (x *tokenExchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	req.Header.Set("Accept", jsonType)
 	if basic, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Basic "); ok {
@@ -308,7 +306,6 @@ func (x *tokenExchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// read returns a token with its lifetime and scopes.
 func (x *tokenExchange) read(token *oauth2.Token) (fetched, error) {
 	got := fetched{token: NewSecret(token.AccessToken), life: time.Until(token.Expiry)}
 	if token.Type() != "Bearer" || !usableToken(got.token) {

@@ -444,18 +444,6 @@ func TestTokenSettings(t *testing.T) {
 			`no token: token URL: http is for loopback addresses only, and "tenant.example" is none: want https`},
 		{"no URL", func(c *apiclient.ClientCredentialsConfig) { c.TokenURL = "" },
 			`no token: token URL: want https://HOST/…, got the scheme ""`},
-		{"no id", func(c *apiclient.ClientCredentialsConfig) { c.ClientID = "" }, "no token: no client id was set"},
-		{"no secret", func(c *apiclient.ClientCredentialsConfig) { c.ClientSecret = apiclient.Secret{} },
-			"no token: no client secret was set"},
-		{"no audience", func(c *apiclient.ClientCredentialsConfig) { c.Audience = "" }, "no token: no audience was set"},
-		{"no such method", func(c *apiclient.ClientCredentialsConfig) { c.Method = "tls" },
-			`no token: want body, basic or private-key-jwt, got "tls"`},
-		{"no key", func(c *apiclient.ClientCredentialsConfig) {
-			c.Method, c.AssertionAudience = apiclient.AuthPrivateKeyJWT, "a"
-		}, "no token: no client key was set"},
-		{"an assertion for nobody", func(c *apiclient.ClientCredentialsConfig) {
-			c.Method, c.KeyFile = apiclient.AuthPrivateKeyJWT, "f"
-		}, "no token: no audience of the assertion was set"},
 		{"a secret's file that is not there", func(c *apiclient.ClientCredentialsConfig) {
 			c.ClientSecretFile = "nowhere/at-all"
 		},

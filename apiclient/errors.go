@@ -27,7 +27,6 @@ type Error struct {
 	RetryAfter time.Duration // from Retry-After, or on a 429 the bucket's reset by the server's own clock; 0: unknown
 }
 
-// Error names the operation, the request, the status and the API's message.
 func (e *Error) Error() string {
 	title := cmp.Or(e.Title, http.StatusText(e.Status))
 	text := fmt.Sprintf("%s: %s %s: %d", e.Operation, e.Method, e.Path, e.Status)
@@ -66,13 +65,11 @@ type AnswerError struct {
 	Err       error  // the fault of the answer
 }
 
-// Error names the operation, the request, and the fault of the answer.
 func (e *AnswerError) Error() string {
 	return fmt.Sprintf("%s: %s %s: the answer %d cannot be used: %s%s", e.Operation, e.Method, e.Path, e.Status,
 		untrusted.Plain(e.Err.Error(), maxMessage), notes("", e.RequestID))
 }
 
-// Unwrap returns Err.
 func (e *AnswerError) Unwrap() error { return e.Err }
 
 // TransportError says that there was no answer, or not all of it in time. errors.Is finds
@@ -86,7 +83,6 @@ type TransportError struct {
 	Err       error
 }
 
-// Error names the operation, the request, and why there is no answer.
 func (e *TransportError) Error() string {
 	state := "nothing was sent"
 	if e.Sent {
@@ -96,7 +92,6 @@ func (e *TransportError) Error() string {
 		untrusted.Plain(e.Err.Error(), maxMessage))
 }
 
-// Unwrap returns the reason.
 func (e *TransportError) Unwrap() error { return e.Err }
 
 // Timeout reports whether a timeout of the caller or of the client has passed.
@@ -121,7 +116,6 @@ type flatError struct {
 
 func (e *flatError) Error() string { return e.text }
 
-// Timeout reports whether the original was a timeout.
 func (e *flatError) Timeout() bool { return e.timeout }
 
 func isTimeout(err error) bool {
@@ -174,7 +168,6 @@ type ProxyError struct {
 	Status int
 }
 
-// Error names the proxy and its status.
 func (e *ProxyError) Error() string {
 	return fmt.Sprintf("the proxy %s refused to connect: %d %s", e.Host, e.Status, http.StatusText(e.Status))
 }
@@ -198,7 +191,6 @@ type TokenError struct {
 	Err         error         // the source, and the reason; may be nil
 }
 
-// Error names the source of the token, the reason, and the settings to check.
 func (e *TokenError) Error() string {
 	parts := []string{"no token"}
 	if e.Err != nil {
@@ -228,7 +220,6 @@ func (e *TokenError) advice() string {
 	return ""
 }
 
-// Unwrap returns the reason, if there is one.
 func (e *TokenError) Unwrap() error { return e.Err }
 
 // err returns e if its text contains no secret, otherwise an error of the masked text.

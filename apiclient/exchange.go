@@ -15,7 +15,6 @@ import (
 	"orgops/internal/untrusted"
 )
 
-// request is one call of the API.
 type request struct {
 	operation string
 	method    string
@@ -308,7 +307,6 @@ func (k request) unread(ctx context.Context, a answer) error {
 	return k.answerError(a, fmt.Errorf("reading its body: %w", a.bodyErr))
 }
 
-// refused returns the error of an answer that is not 2xx.
 func (k request) refused(a answer) *Error {
 	parsed := parseErrorBody(a.body, a.mask)
 	switch {

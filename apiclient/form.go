@@ -33,7 +33,6 @@ func ParseBodyFormat(name string) (BodyFormat, error) {
 	return "", fmt.Errorf("want %s or %s, got %s", BodyJSON, BodyForm, textValue(name))
 }
 
-// encode returns a body and its media type.
 func (f BodyFormat) encode(body any) (encoded []byte, mediaType string, err error) {
 	encoded, err = json.Marshal(body)
 	if err == nil && f == BodyForm {

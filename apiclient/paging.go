@@ -44,7 +44,6 @@ type RecordError struct {
 	Err   error  // the rule that it breaks, on one line
 }
 
-// Error names the place, the id and the rule.
 func (e *RecordError) Error() string {
 	if e.ID == "" {
 		return fmt.Sprintf("%s, which has no valid id: %v", e.Place, e.Err)
@@ -52,16 +51,13 @@ func (e *RecordError) Error() string {
 	return fmt.Sprintf("%s, id %s: %v", e.Place, e.ID, e.Err)
 }
 
-// Unwrap returns Err.
 func (e *RecordError) Unwrap() error { return e.Err }
 
-// record is a record of a list.
 type record interface {
 	check() error       // the first rule of the specification that the record breaks
 	identifier() string // its id, unchecked
 }
 
-// list is a list of the API.
 type list struct {
 	operation, path string
 	member          string // of the answer, which holds the records
@@ -167,7 +163,6 @@ func readPage[T record](members map[string]json.RawMessage, member string,
 	return records, next, nil
 }
 
-// readRecord reads one record of a page.
 func readRecord[T record](text json.RawMessage, place string, m mask) Listed[T] {
 	var l Listed[T]
 	err := wantRecord(text, &l.Record)

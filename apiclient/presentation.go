@@ -80,7 +80,6 @@ func (p *Presentation) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// check reports claims that the specification does not know.
 func (p Presentation) check(broken []FieldError) []FieldError {
 	for _, name := range slices.Sorted(maps.Keys(p.Claims)) {
 		if !isClaim(name) {

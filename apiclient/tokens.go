@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -83,13 +82,9 @@ func (s *givenToken) Token(ctx context.Context) (Secret, error) {
 			return Secret{}, err
 		}
 	}
-	if s.token.IsZero() {
-		return Secret{}, &TokenError{Err: errors.New("none was set")}
-	}
 	return s.token, nil
 }
 
-// renewed returns the file's token.
 func (s *givenToken) renewed(_ context.Context, used Secret) Secret {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +101,6 @@ func (s *givenToken) Expire(refused Secret) {
 	s.refused = s.refused || s.path != "" && s.token.Equal(refused)
 }
 
-// read reads the file's token.
 func (s *givenToken) read() error {
 	token, err := ReadSecretFile(s.path, ParseToken)
 	if err != nil {

@@ -43,7 +43,6 @@ type FieldError struct {
 	Value string // the beginning of the value as JSON, at most 100 characters; empty: none is shown
 }
 
-// Error names every field, its rule and its value.
 func (e *ValidationError) Error() string {
 	parts := make([]string, 0, min(len(e.Fields), maxFieldsShown)+1)
 	for i, f := range e.Fields {

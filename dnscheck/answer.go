@@ -142,7 +142,6 @@ func (f finding) requireNoToken(r reply, token string) finding {
 	return unknown(ReasonMalformed, errors.New(text))
 }
 
-// follow makes the target the name to query.
 func (a *aliasPath) follow(target string) error {
 	if slices.Contains(a.visited, canonical(target)) {
 		return fmt.Errorf("the aliases (CNAME) run in a circle: back to %s", shownHost(unrooted(target)))

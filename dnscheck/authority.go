@@ -95,7 +95,6 @@ func (a *authority) walk(q question) *walk {
 	}
 }
 
-// isLookup reports whether the question is for a name server's addresses.
 func (w *walk) isLookup() bool { return len(w.sought) > 0 }
 
 // budget is a dialer that opens a connection for each of a number of queries.

@@ -206,7 +206,6 @@ func (c *Checker) ask(ctx context.Context, q question, resolvers []resolverClien
 	return slices.DeleteFunc(observations, func(o Observation) bool { return o.Reason == "" }), nil
 }
 
-// tally counts answers of resolvers.
 type tally struct {
 	present, absent votes
 	authenticated   int   // present or absent, with AD
@@ -242,7 +241,6 @@ func longestNegativeTTL(observations []Observation) (ttl time.Duration) {
 	return ttl
 }
 
-// present returns the observations of the token.
 func present(observations []Observation) []Observation {
 	return slices.DeleteFunc(slices.Clone(observations), func(o Observation) bool { return o.State != Present })
 }

@@ -48,13 +48,7 @@ const (
 
 var modes = []string{ModeResolvers: "resolvers", ModeAuto: "auto", ModeAuthority: "authority"}
 
-// String returns "resolvers", "auto" or "authority".
-func (m Mode) String() string {
-	if m < ModeResolvers || m > ModeAuthority {
-		return modes[ModeResolvers]
-	}
-	return modes[m]
-}
+func (m Mode) String() string { return modes[m] }
 
 // ParseMode is the inverse of String.
 func ParseMode(s string) (Mode, error) {
@@ -76,12 +70,7 @@ type Checker struct {
 }
 
 // New returns a Checker, or an error that describes an invalid Config.
-func New(c Config) (*Checker, error) {
-	if c.Timeout < 0 {
-		return nil, fmt.Errorf("dns timeout %s: must not be negative; leave it out to mean %s", c.Timeout, DefaultTimeout)
-	}
-	return newChecker(c, &net.Dialer{})
-}
+func New(c Config) (*Checker, error) { return newChecker(c, &net.Dialer{}) }
 
 func newChecker(c Config, d dialer) (*Checker, error) {
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
@@ -124,13 +113,7 @@ func (c Config) check() (quorum int, err error) {
 	if quorum, err = QuorumOf(c.Quorum, len(c.Resolvers)); err != nil {
 		return 0, err
 	}
-	if err := cmp.Or(checkOperators(c.Resolvers, quorum), checkPerspectives(c.Resolvers)); err != nil {
-		return 0, err
-	}
-	if c.Mode < ModeResolvers || c.Mode > ModeAuthority {
-		return 0, fmt.Errorf("dns mode %d: there is none", c.Mode)
-	}
-	return quorum, nil
+	return quorum, cmp.Or(checkOperators(c.Resolvers, quorum), checkPerspectives(c.Resolvers))
 }
 
 func checkResolvers(resolvers []Resolver) error {

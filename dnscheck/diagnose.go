@@ -182,7 +182,6 @@ func (d *diagnosis) otherNames() []otherName {
 	})
 }
 
-// aliased returns an observation with an alias, or nil.
 func (d *diagnosis) aliased() *Observation {
 	for _, o := range d.verdict.Observations {
 		if o.State == Absent && len(o.Aliases) > 0 {

@@ -530,7 +530,6 @@ func checkQuestion(raw []byte, name string, kind uint16) (end int, err error) {
 	return off + 4, nil
 }
 
-// parseRecords parses exactly count records.
 func parseRecords(raw []byte, off, count int) (records []dns.RR, end int, err error) {
 	for range count {
 		// At the end of the message UnpackRR returns an empty record.

@@ -23,7 +23,6 @@ type QuestionError struct {
 	Problem string // with a remedy
 }
 
-// Error contains the host, quoted and capped, and the problem.
 func (e *QuestionError) Error() string {
 	return fmt.Sprintf("verification host %s: %s", untrusted.QuoteASCII(e.Host, maxName), e.Problem)
 }
@@ -40,17 +39,6 @@ func CheckHost(host string) error {
 	return nil
 }
 
-// DomainError is the error of a domain that no organization can hold.
-type DomainError struct {
-	Domain  string // as it was given
-	Problem string // with a remedy
-}
-
-// Error contains the domain, quoted and capped, and the problem.
-func (e *DomainError) Error() string {
-	return fmt.Sprintf("domain %s: %s", untrusted.QuoteASCII(e.Domain, maxName), e.Problem)
-}
-
 // CheckDomain returns the form in which the DNS holds a domain whose logins an organization
 // may have: lower case, internationalized labels in their xn-- form (UTS 46, lookup), no
 // final dot. It refuses:
@@ -59,10 +47,10 @@ func (e *DomainError) Error() string {
 //   - IP addresses, single labels, and names that [CheckHost] refuses
 //   - labels that no registry registers, for example with an underscore
 //
-// The error is a *DomainError.
+// The error quotes the domain, and has the remedy.
 func CheckDomain(domain string) (ascii string, err error) {
 	refuse := func(problem string) (string, error) {
-		return "", &DomainError{Domain: domain, Problem: problem}
+		return "", fmt.Errorf("domain %s: %s", untrusted.QuoteASCII(domain, maxName), problem)
 	}
 	const longest = 4 * maxName // bytes, if each character had the most that UTF-8 has
 	if len(domain) > longest {

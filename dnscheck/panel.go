@@ -279,7 +279,6 @@ func (c resolverClient) probe(ctx context.Context) {
 	c.status.failedAt, c.status.problem = time.Now(), err.Error()
 }
 
-// isDue reports whether the resolver should be probed.
 func (s *resolverStatus) isDue(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -188,7 +188,6 @@ func (p *zonePoll) add(a serverAnswer) {
 	}), a)
 }
 
-// drain adds the answers that have arrived.
 func (p *zonePoll) drain(answers <-chan serverAnswer) *zonePoll {
 	for len(answers) > 0 {
 		p.add(<-answers)
@@ -245,7 +244,6 @@ func (p *zonePoll) count(is func(serverAnswer) bool) (agreed, addrs, possible in
 	return len(someServers), len(someAddrs), min(p.zone.named, len(allAddrs)+p.zone.named-len(allServers))
 }
 
-// answered returns how many of the zone's servers have answered.
 func (p *zonePoll) answered() int {
 	servers, addrs, _ := p.count(serverAnswer.isUseful)
 	return min(servers, addrs)

@@ -50,7 +50,6 @@ func (d *delegation) isSame(other *delegation) bool {
 	return other != nil && d.name == other.name && d.named == other.named && d.set == other.set
 }
 
-// isCut reports whether the zone has servers that are not queried.
 func (d *delegation) isCut() bool { return d.named > len(d.servers) }
 
 func (d *delegation) glueOf(name string) []netip.Addr {
@@ -82,12 +81,10 @@ func (a serverAnswer) hasToken() bool   { return a.finding.state == Present }
 func (a serverAnswer) denies() bool     { return a.finding.state == Absent }
 func (a serverAnswer) isReferral() bool { return a.down != nil }
 
-// isLame reports whether the server does not hold the zone.
 func (a serverAnswer) isLame() bool { return a.finding.reason == ReasonLame }
 
 func (a serverAnswer) isUseful() bool { return a.definite() || a.isReferral() }
 
-// replied reports whether there was a reply over UDP.
 func (a serverAnswer) replied() bool {
 	return a.observation.Transport == transportUDP && a.observation.RCode != ""
 }

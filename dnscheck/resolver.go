@@ -182,7 +182,6 @@ func (r Resolver) isSame(other Resolver) bool {
 	return r.Addr == other.Addr || r.Addr.Addr() == other.Addr.Addr() && !r.Addr.Addr().IsLoopback()
 }
 
-// check reports why the resolver cannot be queried.
 func (r Resolver) check() error {
 	switch {
 	case !r.Addr.IsValid():
@@ -439,7 +438,6 @@ func namesPerspectives(resolvers []Resolver) bool {
 	return slices.ContainsFunc(resolvers, func(r Resolver) bool { return r.perspective() != DefaultPerspective })
 }
 
-// votes counts resolvers that agree.
 type votes struct {
 	count   int
 	last    string // perspective

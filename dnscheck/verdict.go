@@ -19,7 +19,6 @@ const (
 	Present              // the token is there
 )
 
-// String returns "unknown", "absent" or "present".
 func (s State) String() string {
 	switch s {
 	case Absent:
@@ -411,7 +410,6 @@ func reasonOf(state State, observations []Observation) Reason {
 	return firstOf(seen, doubtful)
 }
 
-// failureOf is the reason why servers did not answer.
 func failureOf(observations []Observation) Reason {
 	failed := slices.DeleteFunc(slices.Clone(observations),
 		func(o Observation) bool { return o.State != Unknown || o.Reason == ReasonReferral })

@@ -66,7 +66,6 @@ func (w *walk) enter(down delegation, confirmed bool) {
 	w.zone = down
 }
 
-// follow makes the target of an alias the name to query next.
 func (w *walk) follow(alias string) error {
 	w.restart()
 	return w.path.follow(alias)

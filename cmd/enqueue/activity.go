@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"orgops/internal/activity"
-	"orgops/internal/cli"
 	"orgops/internal/status"
 	"orgops/tasks"
 )
@@ -34,10 +33,7 @@ func (c *activityCommand) Run(ctx context.Context, t *tool) error {
 	for _, name := range c.Tenants {
 		err = errors.Join(err, tasks.CheckTenant(name))
 	}
-	if err != nil {
-		return cli.Usage(err)
-	}
-	if err = t.connectToRead(ctx); err == nil && len(c.Tenants) == 0 {
+	if err = t.connectToRead(ctx, err); err == nil && len(c.Tenants) == 0 {
 		c.Tenants, err = status.Tenants(ctx, t.ledger)
 	}
 	q := activity.Query{Tenants: c.Tenants, Since: since, Run: c.RunID, By: c.By, Limit: 1000}

@@ -147,7 +147,6 @@ func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[
 	return func(yield func(status.TXTRecord, error) bool) { yield(record, nil) }, nil
 }
 
-// stored returns the record that a worker has read last.
 func (c *checkCommand) stored(ctx context.Context, t *tool) (status.TXTRecord, error) {
 	name, err := c.named(ctx, t, c.Tenant)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"orgops/internal/status"
 )
 
-// printEffect prints the effect on the run, or with --json the run.
 func (t *tool) printEffect(ctx context.Context, run ledger.Run, effect string) error {
 	if !t.JSON {
 		_, err := fmt.Fprintf(t.Stdout, "run %s: %s\n", run.ID, effect)
@@ -24,7 +23,6 @@ func (t *tool) printEffect(ctx context.Context, run ledger.Run, effect string) e
 	return t.printJSON(status.RunOf(r))
 }
 
-// manyRuns is the argument of commands for several runs.
 type manyRuns struct {
 	IDs    []string `arg:"" name:"run" help:"Run ids."`
 	Tenant string   `noenv:"true" placeholder:"NAME" help:"Tenant of the runs, if several have one of an id."`

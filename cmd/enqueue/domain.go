@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"orgops/tasks"
 )
 
-// theDomain is the argument of commands for a domain.
 type theDomain struct {
 	Domain string `arg:"" help:"The domain's name, or its discovery domain id."`
 	Org    string `noenv:"true" placeholder:"ORG" help:"Organization id, if several have the domain or no row about it was executed yet."`
@@ -75,10 +73,8 @@ func searches(d status.Domain) string {
 
 // readDomain checks the name, connects to read, and returns the domain with its rows.
 func (t *tool) readDomain(ctx context.Context, name status.DomainName, rows int) (status.Domain, error) {
-	if err := errors.Join(tasks.CheckDomainIDs(name.Organization, name.ID), tasks.CheckTenant(name.Tenant)); err != nil {
-		return status.Domain{}, cli.Usage(err)
-	}
-	if err := t.connectToRead(ctx); err != nil {
+	if err := t.connectToRead(ctx, tasks.CheckDomainIDs(name.Organization, name.ID),
+		tasks.CheckTenant(name.Tenant)); err != nil {
 		return status.Domain{}, err
 	}
 	return status.DomainOf(ctx, t.redis, t.ledger, name, rows)
@@ -119,10 +115,8 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 			return err
 		}
 		id = name.ID
-	} else if err := errors.Join(apiclient.CheckID("discovery_domain_id", id), tasks.CheckTenant(c.Tenant)); err != nil {
-		return cli.Usage(err)
 	}
-	if err := t.connectToRead(ctx); err != nil {
+	if err := t.connectToRead(ctx, apiclient.CheckID("discovery_domain_id", id), tasks.CheckTenant(c.Tenant)); err != nil {
 		return err
 	}
 	r, ok, err := status.SweptDomainOf(ctx, t.redis, c.Tenant, id)

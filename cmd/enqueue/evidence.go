@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -30,17 +28,12 @@ Example:
 
 func (c *exportCommand) Run(ctx context.Context, t *tool) error {
 	since, err := parseSince(c.Since, time.Now())
-	if err := errors.Join(err, ifGiven(c.Tenant, tasks.CheckTenant)); err != nil {
-		return cli.Usage(err)
-	}
-	if err := t.connectToRead(ctx); err != nil {
+	if err := t.connectToRead(ctx, err, ifGiven(c.Tenant, tasks.CheckTenant)); err != nil {
 		return err
 	}
-	out := json.NewEncoder(t.Stdout)
-	out.SetEscapeHTML(false)
 	for proof, err := range (intake.Proofs{Tenant: c.Tenant, Since: since, Domain: c.Domain}).All(ctx, t.ledger) {
 		if err == nil {
-			err = out.Encode(proof)
+			err = t.printJSON(proof)
 		}
 		if err != nil {
 			return err

@@ -97,7 +97,6 @@ type rejectedFile struct {
 	name string // empty: not a regular file, which is written directly
 }
 
-// createRejected opens the file for the bad rows of an input.
 func createRejected(name string, rows *rowsFile) (*rejectedFile, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -134,7 +133,6 @@ func (f *rejectedFile) end(err error) error {
 	return err
 }
 
-// is reports whether info is that of the file of the rows.
 func (f *rowsFile) is(info os.FileInfo) bool {
 	if f.file == nil {
 		return false

@@ -19,13 +19,11 @@ import (
 	"orgops/tasks"
 )
 
-// oneRun is the argument of commands for a run.
 type oneRun struct {
 	ID     string `arg:"" name:"run" help:"Run id."`
 	Tenant string `noenv:"true" placeholder:"NAME" help:"Tenant of the run, if several have one of that id."`
 }
 
-// readRun connects to read, and returns the run.
 func (t *tool) readRun(ctx context.Context, of oneRun) (ledger.Run, error) {
 	if err := t.connectToRead(ctx); err != nil {
 		return ledger.Run{}, err
@@ -141,7 +139,6 @@ func (o oneDomain) unknown(asked status.DomainName, similar []status.KnownDomain
 	return cli.Fixed(err, "%s, or name %s", status.LearnNames(asked.Tenant), also)
 }
 
-// listed lists domains in an error.
 func listed(all []status.KnownDomain) string {
 	var texts []string
 	for _, k := range all {
@@ -158,7 +155,6 @@ func ifGiven(value string, check func(string) error) error {
 	return check(value)
 }
 
-// flag is a flag, and whether it is given.
 type flag struct {
 	given bool
 	name  string

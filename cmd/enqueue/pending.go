@@ -12,7 +12,6 @@ import (
 	"orgops/tasks"
 )
 
-// checkPending refuses flags that --pending excludes.
 func (c *verifyCommand) checkPending() error {
 	if other := firstGiven(
 		flag{c.File != "", "a file"}, flag{c.Domain != "", "--domain"}, flag{c.SkipInvalid, "--skip-invalid"},

@@ -107,7 +107,6 @@ func (t *tool) printLeftOut(from ledger.Run, child ledger.RunID) {
 	}
 }
 
-// submission is the output of --json for a submission.
 type submission struct {
 	ID     ledger.RunID `json:"run,omitempty"` // "": there was nothing to submit
 	Parent ledger.RunID `json:"parent,omitempty"`

@@ -92,7 +92,6 @@ func (c *revokeCommand) Run(ctx context.Context, t *tool) error {
 	return t.revoke(ctx, c)
 }
 
-// revocations are the domains that a command would revoke.
 type revocations struct {
 	DryRun     bool                  `json:"dry_run"`
 	Tenant     string                `json:"tenant"`
@@ -186,7 +185,6 @@ func (t *tool) planRevocations(ctx context.Context, c *revokeCommand) (p revocat
 	return p, nil
 }
 
-// revoke submits a run of the domains that qualify.
 func (t *tool) revoke(ctx context.Context, c *revokeCommand) error {
 	if err := t.connectToSubmit(ctx); err != nil {
 		return err
@@ -220,7 +218,6 @@ func (t *tool) revoke(ctx context.Context, c *revokeCommand) error {
 // undoGiveUp is how long a row that restores a status waits for a proof. Sweeps restore it later.
 const undoGiveUp = time.Hour
 
-// undoRevocations submits a run that restores the domains of another one.
 func (t *tool) undoRevocations(ctx context.Context, c *revokeCommand) error {
 	if err := t.connectToSubmit(ctx); err != nil {
 		return err
@@ -322,7 +319,6 @@ func (p revocations) writeOperators(out io.Writer) error {
 	return w.Flush()
 }
 
-// Write writes what the command would do as text.
 func (p revocations) Write(out io.Writer) error {
 	if err := p.writeOperators(out); err != nil {
 		return err

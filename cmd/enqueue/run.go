@@ -16,7 +16,6 @@ import (
 	"orgops/tasks"
 )
 
-// grammar is the commands and their flags.
 type grammar struct {
 	redisconn.Flags
 
@@ -80,7 +79,6 @@ func labels() kong.Vars {
 	return vars
 }
 
-// run is the command without the process around it.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	t := &tool{Program: cli.Program{
 		Name: "enqueue", Description: "Submit rows and track their results.",
@@ -106,7 +104,7 @@ func (t *tool) carryOut(ctx context.Context, selected *kong.Context, g grammar) 
 	asSet := cli.SwitchLevelBySignal(ctx, log, level, signal.Notify, signal.Stop)
 	defer asSet()
 	t.log, t.JSON = log, g.JSON
-	t.WarnOfMisspeltVariables(log)
+	t.WarnOfVariables(log, true)
 	// go-redis has one log for the whole process, and would write to stderr.
 	redis.SetLogger(cli.RedisLog{Logger: log})
 	password := func() (string, error) { return cli.Secret(t.Env.Get, cli.EnvName("redis-password")) }

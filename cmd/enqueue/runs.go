@@ -71,10 +71,7 @@ type followCommand struct {
 }
 
 func (c *followCommand) Run(ctx context.Context, t *tool) error {
-	if err := ifGiven(c.Tenant, tasks.CheckTenant); err != nil {
-		return cli.Usage(err)
-	}
-	if err := t.connectToRead(ctx); err != nil {
+	if err := t.connectToRead(ctx, ifGiven(c.Tenant, tasks.CheckTenant)); err != nil {
 		return err
 	}
 	return t.follow(ctx, c.Tenant, c.IDs)
@@ -105,7 +102,6 @@ func (t *tool) follow(ctx context.Context, tenant string, ids []string) error {
 	return nil
 }
 
-// printOutcomes prints the runs with their failed rows.
 func (t *tool) printOutcomes(ctx context.Context, all []ledger.Run) error {
 	if !t.JSON {
 		if err := status.WriteRuns(t.Stdout, status.RunsOf(all)); err != nil {

@@ -35,7 +35,6 @@ func (c *showCommand) Run(ctx context.Context, t *tool) error {
 	return t.print(d)
 }
 
-// printOpen writes all open rows of the run, one a line.
 func (t *tool) printOpen(ctx context.Context, r ledger.Run) (err error) {
 	out := bufio.NewWriter(t.Stdout)
 	defer func() { err = errors.Join(err, out.Flush()) }()

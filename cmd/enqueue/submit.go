@@ -14,7 +14,6 @@ import (
 	"orgops/tasks"
 )
 
-// submitFlags are the flags of every command that submits rows.
 type submitFlags struct {
 	File        string `arg:"" optional:"" help:"CSV file with a header, JSON Lines, or a JSON array of objects; may be gzipped. - or no file: read standard input. Of a command for domains, also a domain's name."`
 	Tenant      string `default:"default" placeholder:"NAME" help:"Tenant of the rows."`
@@ -30,7 +29,6 @@ type submitFlags struct {
 	DryRun      bool `noenv:"true" help:"Print what would be submitted and how long it would take; change nothing. Redis is optional: only the tenant's settings are read."`
 }
 
-// order is a submission as the arguments describe it.
 type order struct {
 	submitFlags
 	kind     string
@@ -41,7 +39,6 @@ type order struct {
 	batchWait time.Duration
 }
 
-// run checks the flags, and returns the run of the order.
 func (o order) run() (ledger.NewRun, error) {
 	now := time.Now()
 	id := cmp.Or(o.ID, tasks.NewRunID(now))
@@ -91,7 +88,6 @@ func (t *tool) submit(ctx context.Context, o order) error {
 	return t.follow(ctx, string(run.Tenant), []string{id})
 }
 
-// submitRows submits the rows, prints the run's id, and returns it.
 func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile, in intake.Input,
 	run ledger.NewRun) (id string, err error) {
 	seen, err := t.connectToSubmitTo(ctx, &run, o.NoWorkerYet)
@@ -117,7 +113,6 @@ func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile, in intak
 	return string(sub.Run.ID), err
 }
 
-// submitTo submits and, with --rejected, writes the bad rows to a file.
 func (t *tool) submitTo(ctx context.Context, rejected string, rows *rowsFile, in intake.Input,
 	run ledger.NewRun) (sub intake.Submitted, err error) {
 	if rejected == "" {

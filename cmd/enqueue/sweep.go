@@ -57,7 +57,6 @@ func (c *sweepCommand) Run(ctx context.Context, t *tool) error {
 	return t.startSweep(ctx, c)
 }
 
-// startSweep submits the run of a sweep, whose rows the workers find.
 func (t *tool) startSweep(ctx context.Context, c *sweepCommand) error {
 	if err := t.connectToSubmit(ctx); err != nil {
 		return err

@@ -115,7 +115,6 @@ func (t *tool) planSweep(ctx context.Context, name, org string) error {
 	return t.print(p)
 }
 
-// Write writes the plan as text.
 func (p sweepPlan) Write(out io.Writer) error {
 	w := status.NewTable(out)
 	w.Line("tenant", p.Tenant)

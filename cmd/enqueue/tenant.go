@@ -18,7 +18,6 @@ import (
 	"orgops/tasks"
 )
 
-// oneTenant is the argument of commands for a tenant.
 type oneTenant struct {
 	Tenant string `arg:"" help:"Name of the tenant."`
 }
@@ -37,10 +36,7 @@ Example:
 }
 
 func (c *tenantShowCommand) Run(ctx context.Context, t *tool) error {
-	if err := ifGiven(c.Tenant, tasks.CheckTenant); err != nil {
-		return cli.Usage(err)
-	}
-	if err := t.connectToRead(ctx); err != nil {
+	if err := t.connectToRead(ctx, ifGiven(c.Tenant, tasks.CheckTenant)); err != nil {
 		return err
 	}
 	var settings tenant.Announced

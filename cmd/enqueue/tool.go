@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -46,8 +47,11 @@ func (t *tool) connect(ctx context.Context) error {
 }
 
 // connectToRead is [tool.connect] for commands that change nothing: a user of Redis with
-// read access is enough.
-func (t *tool) connectToRead(ctx context.Context) error {
+// read access is enough. It does not connect if one of the checks of the arguments has failed.
+func (t *tool) connectToRead(ctx context.Context, checks ...error) error {
+	if err := errors.Join(checks...); err != nil {
+		return cli.Usage(err)
+	}
 	t.reads = true
 	return t.openLedger(ctx, (*ledger.Ledger).ReadSchema)
 }
@@ -116,7 +120,6 @@ func (t *tool) print(v interface{ Write(io.Writer) error }) error {
 	return v.Write(t.Stdout)
 }
 
-// printJSON writes v to stdout as one line.
 func (t *tool) printJSON(v any) error { return cli.WriteJSON(t.Stdout, v) }
 
 // author returns the author of this command's actions. The name is not verified.
@@ -124,7 +127,6 @@ func (t *tool) author(name string) activity.Author {
 	return activity.Author{Redis: t.redis, Logger: t.log, Name: name, Claimed: true}
 }
 
-// whoAmI returns user@host of this process.
 func whoAmI() string {
 	name := "unknown user"
 	if u, err := user.Current(); err == nil {

@@ -14,7 +14,6 @@ import (
 	"orgops/internal/status"
 )
 
-// place names the Redis of this command.
 func (t *tool) place() string { return "Redis " + redisconn.Mask(t.at.URL) }
 
 // unknownRun adds to the error of a run that was not found the id that was probably meant, of the

@@ -12,7 +12,6 @@ import (
 	"orgops/internal/web"
 )
 
-// accessFlags are the flags of access to the operator's pages.
 type accessFlags struct {
 	web.Settings
 	OpsProxyHeader  string   `help:"Header in which a reverse proxy passes the user: NAME, or NAME; role=ROLE. Requires --ops-proxy-from, except on loopback, where everyone is a reader without it." placeholder:"NAME"`
@@ -49,7 +48,6 @@ func (f accessFlags) open(addr string, logger *slog.Logger) (c console.Config, c
 	return c, certificate, err
 }
 
-// print writes the effective settings.
 func (f accessFlags) print(out io.Writer) {
 	for _, one := range []struct{ name, value string }{
 		{"access", f.Access},

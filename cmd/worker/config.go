@@ -67,7 +67,6 @@ func checkTogether(selected *kong.Context, s systems, sandbox bool) error {
 	return nil
 }
 
-// tenants returns the tenants of the settings, checked.
 func (s systems) tenants(env func(string) string) ([]tenant.Settings, error) {
 	proxy, err := tenant.Proxies(env)
 	if err != nil {
@@ -95,7 +94,6 @@ func (s systems) named(env func(string) string) ([]tenant.Settings, error) {
 	return []tenant.Settings{t}, nil
 }
 
-// redis returns how to connect to Redis.
 func (s systems) redis(p cli.Program, fromArgs bool) (redisconn.Config, error) {
 	password := func() (string, error) { return cli.Secret(p.Env.Get, cli.EnvName("redis-password")) }
 	at, err := s.Flags.Config(fromArgs, password)

@@ -29,11 +29,11 @@ import (
 	"orgops/tasks/handlers"
 )
 
-// newExecution returns the execution of rows of a tenant, not started, and the queue of its tasks.
-func (w *worker) newExecution(t *served, notifier events.Notifier) (*execution, queues.Queue) {
+// newExecution sets the engine and dispatcher of a tenant, not started, and returns the queue of its
+// tasks.
+func (w *worker) newExecution(t *served, notifier events.Notifier) queues.Queue {
 	name := ledger.Tenant(t.Name)
-	c := &execution{}
-	c.engine = engine.New(engine.Config{
+	t.engine = engine.New(engine.Config{
 		Tenant: name, Ledger: w.ledger, Session: w.session, Handlers: w.handlers(t, notifier), Stopping: t.stopping,
 		Block: t.limiter.Block, Alone: &w.alone, Logger: w.logger,
 		Observe: func(ctx context.Context, kind ledger.Kind, outcome ledger.Outcome, rows int, took time.Duration) {
@@ -47,7 +47,7 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (*execution, 
 	// those that enqueue events, so that a worker whose Redis is down can stop.
 	own := ledger.New(w.permits)
 	states := &sweep.States{Tenant: t.Name, Store: sweep.NewStore(w.permits, t.Name), Notifier: notifier}
-	c.dispatcher = dispatch.New(dispatch.Config{
+	t.dispatcher = dispatch.New(dispatch.Config{
 		Tenant: name, Ledger: own, Redis: w.permits, Queue: queue, Session: w.session, Protocol: engine.Protocol,
 		Places: places, Place: func() workers.Place { return w.order.Place(name) },
 		Kinds: handlers.Released(t.MaxClientsPerRequest), Pace: t.limiter.State, Rate: perSecond(t.Limit), Logger: w.logger,
@@ -57,8 +57,8 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (*execution, 
 		},
 		Enqueued: func() { w.queues.Wake(queue) },
 	})
-	return c, queues.Queue{Name: queue, Tenant: t.Name, Config: engine.ServerConfig(places),
-		Handler: w.traces.Traced(c.engine), Full: fullAt}
+	return queues.Queue{Name: queue, Tenant: t.Name, Config: engine.ServerConfig(places),
+		Handler: w.traces.Traced(t.engine), Full: fullAt}
 }
 
 // meterRows counts rows that an execution has settled, for the plots of the pages.
@@ -89,7 +89,6 @@ const fullAt = sweepConcurrency / 2
 // starts, and makes room, at once.
 func rowPlaces(rate pace.Rate) int { return dnsConcurrency + sweepConcurrency + apiConcurrency(rate) }
 
-// handlers returns the handlers of all kinds.
 func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]engine.Handler {
 	name, logger := ledger.Tenant(t.Name), w.logger.With("tenant", t.Name)
 	api, timeout, dns := t.api, t.api.Timeout(), observedDNS{t.dns, t.disprover, w, t.Name}
@@ -129,7 +128,6 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 // another one of the same domain.
 const ownKeptFor = 7 * 24 * time.Hour
 
-// submitRow returns a function that submits the single rows of handlers.
 func submitRow(l *ledger.Ledger, t ledger.Tenant) func(context.Context, handlers.OneRow) error {
 	return func(ctx context.Context, r handlers.OneRow) error {
 		_, _, err := l.SubmitRow(ctx, ledger.NewRun{
@@ -139,7 +137,6 @@ func submitRow(l *ledger.Ledger, t ledger.Tenant) func(context.Context, handlers
 	}
 }
 
-// perSecond returns the rate by which rows are released.
 func perSecond(limit pace.Limit) func() float64 {
 	rate, _ := limit.Effective()
 	if rate.IsUnlimited() {
@@ -166,7 +163,7 @@ func (w *worker) about() ledger.Session {
 	}
 	for _, t := range w.tenants() {
 		s.Tenants = append(s.Tenants, ledger.Tenant(t.Name))
-		s.Busy += t.execution.engine.Running()
+		s.Busy += t.engine.Running()
 		s.Places += rowPlaces(t.Limit.Rate)
 	}
 	return s
@@ -201,7 +198,7 @@ func (w *worker) endSession() {
 	defer cancel()
 	var failed []error
 	for _, t := range w.tenants() {
-		failed = append(failed, t.execution.engine.GiveBack(ctx))
+		failed = append(failed, t.engine.GiveBack(ctx))
 	}
 	failed = append(failed, ledger.New(w.permits).EndSession(ctx, w.session)) // ends with ctx
 	if err := errors.Join(failed...); err != nil {
@@ -237,7 +234,6 @@ func afterEnd(ctx context.Context, states *sweep.States, notifier events.Notifie
 	return err
 }
 
-// endOf returns the event of the end of a run.
 func endOf(run ledger.Run) events.Event {
 	data := events.Data{Tenant: string(run.Tenant), Run: string(run.ID), Kind: string(run.Kind),
 		Counts: map[string]int64{}}

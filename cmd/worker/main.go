@@ -63,7 +63,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return p.Fail(err)
 }
 
-// run works for the tenants of the settings, or in the sandbox.
 func (s settings) run(ctx context.Context, p cli.Program, redisFromArgs bool) error {
 	if s.Sandbox {
 		return workInSandbox(ctx, p, s)
@@ -85,7 +84,7 @@ func (s settings) run(ctx context.Context, p cli.Program, redisFromArgs bool) er
 	if err != nil {
 		return err
 	}
-	p.WarnOfUnknownVariables(logger)
+	p.WarnOfVariables(logger, false)
 	if s.CheckConfig {
 		s.print(p.Stdout, tenants, redis)
 		return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -103,10 +102,8 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 		hooks: hooks, schedule: w.schedule(t, logger), stopping: stopping,
 	}
 	s.shown.AwaitsToken = func() bool { return w.awaitsToken(s) }
-	notifier := w.newNotifier(s)
-	var rows queues.Queue
-	s.execution, rows = w.newExecution(s, notifier)
-	s.queues = append(s.queues, rows)
+	notifier := w.newNotifier(s) // adds queues, too
+	s.queues = append(s.queues, w.newExecution(s, notifier))
 	return s, nil
 }
 
@@ -127,10 +124,6 @@ func (g measuredGate) Wait(ctx context.Context, operation string) error {
 	return err
 }
 
-var _ interface {
-	Answered(context.Context, string, int, http.Header)
-} = measuredGate{}
-
 // newNotifier returns the notifier of a tenant's events, and adds the queues of its deliveries.
 func (w *worker) newNotifier(t *served) *deliveries.Notifier {
 	t.deliveries = deliveries.Config{
@@ -146,7 +139,6 @@ func (w *worker) newNotifier(t *served) *deliveries.Notifier {
 	return deliveries.NewNotifier(t.deliveries)
 }
 
-// deliveriesTo returns the queue of the deliveries to an endpoint.
 func (t *served) deliveriesTo(endpoint string) queues.Queue {
 	return queues.Queue{Name: deliveries.Queue(t.Name, endpoint), Tenant: t.Name, Config: deliveries.ServerConfig(),
 		Full: deliveriesFull, Handler: t.deliver}
@@ -194,7 +186,6 @@ func resolverLabel(o dnscheck.Observation) string {
 	return o.Resolver
 }
 
-// classOf returns the pace's class of a request.
 func classOf(ctx context.Context) pace.Class {
 	return pace.ClassOf(handlers.Leading(ctx), handlers.Sweeping(ctx))
 }

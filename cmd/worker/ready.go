@@ -13,7 +13,6 @@ import (
 	"orgops/internal/tenant"
 )
 
-// readiness returns the checks of the present tenants for /readyz.
 func (w *worker) readiness() *health.Readiness {
 	var tenants []health.Served
 	for _, t := range w.tenants() {
@@ -22,7 +21,6 @@ func (w *worker) readiness() *health.Readiness {
 	return health.OfWorker(w.permits, tenants)
 }
 
-// findings returns the findings of /readyz.
 func (w *worker) findings(ctx context.Context) []health.Finding {
 	return append(w.ready.Load().Findings(ctx), w.faults()...)
 }
@@ -119,7 +117,6 @@ func (w *worker) awaitsToken(t *served) bool {
 	return w.order.Place(ledger.Tenant(t.Name)).Rank < tokenRanks
 }
 
-// logFaults logs the faults that doctor would report.
 func (w *worker) logFaults(ctx context.Context, found []health.Finding) {
 	for _, f := range found {
 		if f.Level == health.Wrong && ctx.Err() == nil {
@@ -131,7 +128,6 @@ func (w *worker) logFaults(ctx context.Context, found []health.Finding) {
 // testTime bounds the tests. A service that has not answered by then is reported as silent.
 const testTime = 20 * time.Second
 
-// examine logs the faults of the resolvers and receivers of a tenant.
 func (w *worker) examine(ctx context.Context, t *served) {
 	ctx, cancel := context.WithTimeout(ctx, testTime)
 	defer cancel()

@@ -190,7 +190,7 @@ func TestWrongClock(t *testing.T) {
 	}
 	defer w.close()
 	w.setTenants([]*served{{Settings: tenant.Settings{Name: "acme"},
-		execution: &execution{engine: engine.New(engine.Config{})}}})
+		engine: engine.New(engine.Config{})}})
 	for _, step := range []struct {
 		ahead time.Duration
 		wrong bool

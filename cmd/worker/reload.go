@@ -140,7 +140,7 @@ func (w *worker) retire(t *served) {
 	w.stop(t)
 	ctx, cancel := context.WithTimeout(context.Background(), lastWrites)
 	defer cancel()
-	if err := t.execution.engine.GiveBack(ctx); err != nil {
+	if err := t.engine.GiveBack(ctx); err != nil {
 		w.logger.Warn("rows not given back: they are due within 6 minutes", "tenant", t.Name, "error", err)
 	}
 }

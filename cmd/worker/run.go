@@ -90,7 +90,7 @@ func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func
 func (w *worker) wake(name ledger.Tenant) {
 	for _, t := range w.tenants() {
 		if ledger.Tenant(t.Name) == name {
-			t.execution.dispatcher.Wake()
+			t.dispatcher.Wake()
 		}
 	}
 }
@@ -136,7 +136,6 @@ func (w *worker) awaitRedis(ctx context.Context) error {
 	}
 }
 
-// listen opens the operator's pages and the probes.
 func (w *worker) listen(ctx context.Context) error {
 	if w.settings.HTTPAddr != off {
 		config, certificate, err := w.settings.open(w.settings.HTTPAddr, w.logger)
@@ -159,7 +158,6 @@ func (w *worker) listen(ctx context.Context) error {
 	return nil
 }
 
-// shown returns the tenants for the pages.
 func (w *worker) shown() (tenants []console.Tenant) {
 	for _, t := range w.tenants() {
 		tenants = append(tenants, t.shown)
@@ -167,7 +165,6 @@ func (w *worker) shown() (tenants []console.Tenant) {
 	return tenants
 }
 
-// announced returns the settings of the tenants as they are announced.
 func (w *worker) announced() (tenants []tenant.Announced) {
 	for _, t := range w.tenants() {
 		tenants = append(tenants, t.Announced())

@@ -28,22 +28,23 @@ const (
 	sandboxRedis  = "127.0.0.1:16379"
 	sandboxAPI    = "127.0.0.1:16380"
 	sandboxGiveUp = 25 * time.Second
-	// sandboxResolvers make a quorum of two.
-	sandboxResolvers = 3
 	// sandboxNegativeTTL is short, so that a record that appears late is found soon.
 	sandboxNegativeTTL = time.Second
 )
 
 // workInSandbox works for a tenant inside the process, and submits a sample of each kind of run.
 func workInSandbox(ctx context.Context, p cli.Program, s settings) error {
-	logger, level, err := cli.NewLogger(p.Stderr, sandboxLevel(s), s.LogFormat)
+	if s.LogLevel == defaultLogLevel {
+		s.LogLevel = "error" // so that the log does not hide the progress; the results are printed at the end
+	}
+	logger, level, err := cli.NewLogger(p.Stderr, s.LogLevel, s.LogFormat)
 	if err != nil {
 		return err
 	}
 	asSet := cli.SwitchLevelBySignal(ctx, logger, level, signal.Notify, signal.Stop)
 	defer asSet()
 	options := sandbox.Options{APIAddr: sandboxAPI, RedisAddr: sandboxRedis, Rate: sandboxRate, Burst: sandboxRate,
-		Resolvers: sandboxResolvers, NegativeTTL: sandboxNegativeTTL, Logger: logger}
+		NegativeTTL: sandboxNegativeTTL, Logger: logger}
 	if s.Drain {
 		// No pages are opened and no command connects, so no fixed address has to be free.
 		options.APIAddr, options.RedisAddr, s.HTTPAddr, s.ProbeAddr = "", "127.0.0.1:0", off, off
@@ -73,16 +74,6 @@ func workInSandbox(ctx context.Context, p cli.Program, s settings) error {
 	return errors.Join(err, box.Close())
 }
 
-// sandboxLevel returns the log level: error by default, so that the log does not hide the
-// progress. The results of the rows are printed at the end.
-func sandboxLevel(s settings) string {
-	if s.LogLevel == defaultLogLevel {
-		return "error"
-	}
-	return s.LogLevel
-}
-
-// sandboxTenant returns the settings of the sandbox's tenant.
 func sandboxTenant(box *sandbox.Sandbox) tenant.Settings {
 	t := tenant.Default()
 	t.BaseURL, t.AuthURL, t.ClientID, t.ClientSecretEnv = box.BaseURL(), box.AuthURL(), box.ClientID(), "the sandbox's"
@@ -186,7 +177,6 @@ func (w *worker) reportSwept(ctx context.Context, out io.Writer, swept []sandbox
 // sampleSweep is the sample's sweep, of one organization.
 const sampleSweep = "sample-sweep"
 
-// submitSample submits a run of each kind, and starts a sweep.
 func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids []string, err error) {
 	in := w.intake()
 	for _, one := range []struct {
@@ -251,7 +241,7 @@ func (c sandboxCommand) run(ctx context.Context, p cli.Program) error {
 	}
 	box, err := sandbox.Start(sandbox.Options{
 		APIAddr: c.APIAddr, DNSAddr: c.DNSAddr, RedisAddr: c.RedisAddr, Rate: c.Rate, Burst: c.Burst,
-		Resolvers: sandboxResolvers, ReadLag: c.ReadLag, NegativeTTL: sandboxNegativeTTL, Logger: logger,
+		ReadLag: c.ReadLag, NegativeTTL: sandboxNegativeTTL, Logger: logger,
 		Seed: c.Seed, Remember: c.Remember,
 	})
 	if err != nil {

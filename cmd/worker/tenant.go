@@ -40,7 +40,7 @@ func (w *worker) start(ctx context.Context, t *served, delay time.Duration) {
 	parts.Go(func() {
 		if engine.Sleep(ctx, delay) == nil {
 			w.openDeliveries(ctx, t)
-			t.execution.dispatcher.Run(ctx)
+			t.dispatcher.Run(ctx)
 		}
 	})
 	if t.schedule != nil {
@@ -86,7 +86,6 @@ func (w *worker) shutdown(t *served) {
 	}
 }
 
-// close closes the connections of a tenant.
 func (t *served) close() {
 	t.api.CloseIdle()
 	t.dns.Close()
@@ -94,7 +93,6 @@ func (t *served) close() {
 	t.hooks.Close()
 }
 
-// attrs returns the settings of the tenant for a log line.
 func (t *served) attrs() []slog.Attr {
 	return []slog.Attr{
 		slog.String("tenant", t.Name), slog.String("api", hostOf(t.BaseURL)), slog.String("rate", t.Rate),
@@ -105,7 +103,6 @@ func (t *served) attrs() []slog.Attr {
 	}
 }
 
-// hostOf returns the host and port of a URL.
 func hostOf(rawURL string) string {
 	u, err := url.Parse(rawURL)
 	if err != nil {

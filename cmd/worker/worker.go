@@ -151,7 +151,8 @@ type served struct {
 	limiter    *pace.Limiter
 	dns        *dnscheck.Checker
 	disprover  *dnscheck.Checker // for disproofs
-	execution  *execution
+	engine     *engine.Engine
+	dispatcher *dispatch.Dispatcher // releases rows that any worker executes
 	hooks      *webhooks.Sender
 	schedule   *schedule.Scheduler // of its sweeps; nil: there is none
 	deliveries deliveries.Config   // of events to webhooks
@@ -168,13 +169,6 @@ type served struct {
 	fetchesToken atomic.Bool // by [worker.fetchTokens]
 	lacksToken   bool        // of fetchTokens: the last attempt failed
 	examined     atomic.Bool // by [worker.examine]
-}
-
-// execution executes the rows of a tenant that a dispatcher releases, that of this worker or
-// of another.
-type execution struct {
-	engine     *engine.Engine
-	dispatcher *dispatch.Dispatcher
 }
 
 // settingsFile is the file of tenants, whose changes take effect while the worker runs.

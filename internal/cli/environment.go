@@ -63,20 +63,14 @@ func (e *Environment) Unknown() (all []string) {
 	return all
 }
 
-// WarnOfUnknownVariables logs the variables that are not settings of orgops.
-func (p Program) WarnOfUnknownVariables(logger *slog.Logger) { warnOf(logger, p.Env.Unknown()) }
-
-// WarnOfMisspeltVariables logs only those of them that resemble a setting: a program that does
-// not read the tenants' file does not know the variables that the file names.
-func (p Program) WarnOfMisspeltVariables(logger *slog.Logger) {
-	warnOf(logger, slices.DeleteFunc(p.Env.Unknown(), func(problem string) bool {
-		return !strings.Contains(problem, didYouMean)
-	}))
-}
-
-func warnOf(logger *slog.Logger, problems []string) {
-	for _, problem := range problems {
-		logger.Warn("unknown environment variable", "problem", problem)
+// WarnOfVariables logs the variables that are not settings of orgops; with similar, only those that
+// resemble one: a program that does not read the tenants' file does not know the variables that the
+// file names.
+func (p Program) WarnOfVariables(logger *slog.Logger, similar bool) {
+	for _, problem := range p.Env.Unknown() {
+		if !similar || strings.Contains(problem, didYouMean) {
+			logger.Warn("unknown environment variable", "problem", problem)
+		}
 	}
 }
 

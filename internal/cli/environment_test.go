@@ -34,7 +34,7 @@ func TestUnknownVariables(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	var log bytes.Buffer
-	cli.Program{Env: e}.WarnOfUnknownVariables(slog.New(slog.NewTextHandler(&log, nil)))
+	cli.Program{Env: e}.WarnOfVariables(slog.New(slog.NewTextHandler(&log, nil)), false)
 	if n := bytes.Count(log.Bytes(), []byte("level=WARN")); n != len(want) {
 		t.Errorf("%d warnings: %s", n, &log)
 	}

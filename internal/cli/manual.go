@@ -112,7 +112,6 @@ func roff(text string) string {
 	return text
 }
 
-// Run writes a script that completes commands and flags.
 func (c completionCommand) Run(k *kong.Context) error {
 	var b strings.Builder
 	switch c.Shell {

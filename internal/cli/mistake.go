@@ -75,7 +75,6 @@ func commandsOf(at *kong.Node, given string) (names []string, similar string) {
 	return names, strings.Join(paths, ", ")
 }
 
-// commandPath returns the words with which a command is called.
 func commandPath(of *kong.Node) string {
 	if of.Parent == nil {
 		return of.Name

@@ -131,9 +131,9 @@ func endpoints(t *testing.T) []webhooks.Endpoint {
 		0o600); err != nil {
 		t.Fatal(err)
 	}
-	receivers, err := webhooks.ReadEndpoints(hooks, webhooks.Surroundings{Getenv: func(string) string {
+	receivers, err := webhooks.ReadEndpoints(hooks, func(string) string {
 		return "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 32))
-	}})
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

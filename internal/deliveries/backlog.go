@@ -78,7 +78,6 @@ func (b *backlog) add(ctx context.Context, endpoint, task string,
 	return answer[0], answer[1:], nil
 }
 
-// remove removes tasks that have ended.
 func (b *backlog) remove(ctx context.Context, endpoint string, tasks ...any) error {
 	if len(tasks) == 0 {
 		return nil

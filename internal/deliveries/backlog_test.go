@@ -28,7 +28,7 @@ func (r *unreachable) attempt(_, id string, _ time.Time, _ []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.up {
-		return attemptError{}
+		return attemptError(attempt{})
 	}
 	r.got = append(r.got, id)
 	return nil
@@ -162,7 +162,7 @@ func TestADeliveryInProgressIsNotDropped(t *testing.T) {
 			<-finish
 			return nil
 		}
-		return attemptError{}
+		return attemptError(attempt{})
 	}), 3)
 	w.serve()
 	n := deliveries.NewNotifier(w.cfg)
@@ -208,7 +208,7 @@ func TestKilledBetweenBacklogAndQueue(t *testing.T) {
 // TestRedisForgetsTheBacklog: a task without an entry gets one when an attempt fails, at
 // its place by age.
 func TestRedisForgetsTheBacklog(t *testing.T) {
-	w := newWorld(t, crm(func(string, string, time.Time, []byte) error { return attemptError{} }), 3)
+	w := newWorld(t, crm(func(string, string, time.Time, []byte) error { return attemptError(attempt{}) }), 3)
 	now := time.Now()
 	w.cfg.Now = func() time.Time { return now }
 	n := deliveries.NewNotifier(w.cfg)
@@ -348,7 +348,7 @@ func TestTheBacklogExpires(t *testing.T) {
 
 // TestNamesOfStrangers become no keys.
 func TestNamesOfStrangers(t *testing.T) {
-	w := newWorld(t, crm(func(string, string, time.Time, []byte) error { return attemptError{} }), 10)
+	w := newWorld(t, crm(func(string, string, time.Time, []byte) error { return attemptError(attempt{}) }), 10)
 	body := `{"v":1,"tenant":"acme","created_at":"2026-11-22T01:02:03Z","endpoint":"stranger","id":"x","event":{}}`
 	w.cfg.Now = func() time.Time { return at }
 	if err := deliveries.NewHandler(w.cfg).Process(t.Context(),

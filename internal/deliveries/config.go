@@ -51,17 +51,8 @@ type Receivers interface {
 	// Entry identifies the settings of the endpoint of that name; "": there is none.
 	Entry(endpoint string) string
 	// Deliver makes one attempt to deliver the document under the event's id; at is the
-	// time of the attempt. The error may be a [FailedAttempt].
+	// time of the attempt. The error may be a [webhooks.DeliveryError].
 	Deliver(ctx context.Context, endpoint, id string, at time.Time, body []byte) error
-}
-
-// FailedAttempt is the error of an attempt about which the receiver says more.
-type FailedAttempt interface {
-	error
-	AskedToWait() time.Duration
-	Final() bool   // another attempt would fail too
-	NotSent() bool // no attempt was made
-	Gone() bool    // the receiver wants no more events
 }
 
 // Enqueuer is the part of [asynq.Client] that enqueues.

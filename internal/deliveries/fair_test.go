@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"orgops/internal/deliveries"
-	"orgops/internal/events"
 	"orgops/internal/queues"
 	"orgops/internal/redistest"
 	"orgops/internal/webhooks"
@@ -75,8 +74,7 @@ func trial(t *testing.T, count int, each time.Duration, names ...string) (took [
 	if err := os.WriteFile(path, []byte(file.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	endpoints, err := webhooks.ReadEndpoints(path, webhooks.Surroundings{
-		Getenv: func(string) string { return "whsec_" + strings.Repeat("AAAA", 11) }, Types: events.Types})
+	endpoints, err := webhooks.ReadEndpoints(path, func(string) string { return "whsec_" + strings.Repeat("AAAA", 11) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/untrusted"
+	"orgops/internal/webhooks"
 )
 
 // Handler is the asynq handler of a tenant's deliveries.
@@ -27,7 +28,6 @@ func NewHandler(cfg Config) *Handler {
 	return &Handler{cfg: cfg, backlog: newBacklog(cfg), lines: newTally()}
 }
 
-// execution is one execution of a task.
 type execution struct {
 	envelope
 	taskID  string
@@ -54,7 +54,6 @@ func (h *Handler) process(ctx context.Context, t *asynq.Task, x execution) error
 	return v
 }
 
-// execute makes one attempt, if there is to be one.
 func (h *Handler) execute(ctx context.Context, t *asynq.Task, x *execution) *verdict {
 	select {
 	case <-h.cfg.Stopping:
@@ -109,7 +108,6 @@ func (h *Handler) unfit(t *asynq.Task, x execution) *verdict {
 	return nil
 }
 
-// deliver makes one attempt.
 func (h *Handler) deliver(ctx context.Context, p payload, retried int) *verdict {
 	now := h.cfg.Now()
 	err := h.attempt(ctx, p, now)
@@ -117,16 +115,19 @@ func (h *Handler) deliver(ctx context.Context, p payload, retried int) *verdict 
 		h.count(p.Endpoint, "delivered")
 		return &verdict{outcome: done}
 	}
-	retryAfter, final, notSent, gone := failure(err)
-	if notSent {
-		return h.rest(p, retried, retryAfter, err)
+	failure, is := errors.AsType[*webhooks.DeliveryError](err)
+	if !is {
+		failure = new(webhooks.DeliveryError)
+	}
+	if failure.Unsent {
+		return h.rest(p, retried, failure.RetryAfter, err)
 	}
 	attempts := retried + 1
-	after, again := nextAttempt(attempts, p.CreatedAt, now, retryAfter)
+	after, again := nextAttempt(attempts, p.CreatedAt, now, failure.RetryAfter)
 	switch {
-	case final:
+	case failure.Permanent:
 		h.count(p.Endpoint, "given_up")
-		return &verdict{outcome: failed, reason: err.Error(), gone: gone}
+		return &verdict{outcome: failed, reason: err.Error(), gone: failure.Gone()}
 	case !again || attempts >= maxAttempts:
 		h.count(p.Endpoint, "given_up")
 		return givenUp(attempts, p.CreatedAt, now, err)
@@ -163,14 +164,6 @@ func (h *Handler) rest(p payload, retried int, retryAfter time.Duration, err err
 func givenUp(attempts int, created, now time.Time, last error) *verdict {
 	return &verdict{outcome: failed, reason: fmt.Sprintf("given up after %d attempts in %s; the last: %v", attempts,
 		now.Sub(created).Round(time.Second), last)}
-}
-
-// failure returns the details of a [FailedAttempt], and zero values for other errors.
-func failure(err error) (retryAfter time.Duration, final, notSent, gone bool) {
-	if failed, ok := errors.AsType[FailedAttempt](err); ok {
-		return failed.AskedToWait(), failed.Final(), failed.NotSent(), failed.Gone()
-	}
-	return 0, false, false, false
 }
 
 // noteTimeout bounds the update of the backlog.

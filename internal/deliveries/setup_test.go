@@ -16,6 +16,7 @@ import (
 	"orgops/internal/events"
 	"orgops/internal/queues"
 	"orgops/internal/redistest"
+	"orgops/internal/webhooks"
 )
 
 var at = time.Date(2026, 11, 22, 1, 2, 3, 0, time.UTC)
@@ -61,19 +62,13 @@ func crm(attempt func(endpoint, id string, at time.Time, body []byte) error) rec
 	return receivers{wants: map[string][]string{"crm": {events.DomainLost}}, attempt: attempt}
 }
 
-// attemptError is the error of a failed attempt.
-type attemptError struct {
-	asked  time.Duration
-	final  bool
-	unsent bool
-	gone   bool
-}
+type attempt = webhooks.DeliveryError
 
-func (e attemptError) Error() string              { return "the receiver answered 503" }
-func (e attemptError) AskedToWait() time.Duration { return e.asked }
-func (e attemptError) Final() bool                { return e.final }
-func (e attemptError) NotSent() bool              { return e.unsent }
-func (e attemptError) Gone() bool                 { return e.gone }
+// attemptError returns the error of a failed attempt.
+func attemptError(e attempt) error {
+	e.Endpoint, e.Reason = "crm", "it answered 503"
+	return &e
+}
 
 // meter records what was counted.
 type meter struct {

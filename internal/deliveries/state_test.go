@@ -51,16 +51,16 @@ func TestState(t *testing.T) {
 	await(t, "the delivery", func() bool { return len(w.states()) == 1 && w.states()[0].Queue.ProcessedTotal == 1 })
 	crm := deliveries.EndpointState{Name: "crm", DeliveredAt: at, Queue: asynq.QueueInfo{ProcessedTotal: 1}}
 	want("delivered", desk, crm)
-	answer = attemptError{final: true, gone: true}
+	answer = attemptError(attempt{Permanent: true, Status: 410})
 	w.notify(n, "event-002")
 	await(t, "the 410", func() bool { return w.states()[0].Queue.Archived == 1 })
 	w.notify(n, "event-003")
-	crm.Failure, crm.Gone = "the receiver answered 503", true
+	crm.Failure, crm.Gone = "webhook endpoint crm: it answered 503", true
 	crm.Queue = asynq.QueueInfo{ProcessedTotal: 2, FailedTotal: 1, Archived: 1, Pending: 1, Paused: true}
 	want("after a 410", desk, crm)
 	counted, err := deliveries.Count(t.Context(), w.rdb, "acme")
 	if diff := cmp.Diff(deliveries.Counted{Waiting: 1, GivenUp: 1, Failing: map[string]string{
-		"crm": "the receiver answered 503"}}, counted); diff != "" || err != nil {
+		"crm": "webhook endpoint crm: it answered 503"}}, counted); diff != "" || err != nil {
 		t.Errorf("%v; counted (-want +got):\n%s", err, diff)
 	}
 	if _, err := deliveries.Resend(t.Context(), w.rdb, "acme", "desk"); err == nil ||
@@ -82,7 +82,9 @@ func TestState(t *testing.T) {
 // endpoints that the file no longer has are named.
 func TestReopen(t *testing.T) {
 	to := receivers{wants: map[string][]string{"crm": {"domain.lost"}, "desk": {"domain.lost"}},
-		attempt: func(string, string, time.Time, []byte) error { return attemptError{final: true, gone: true} }}
+		attempt: func(string, string, time.Time, []byte) error {
+			return attemptError(attempt{Permanent: true, Status: 410})
+		}}
 	w := newWorld(t, to, 10)
 	w.notify(deliveries.NewNotifier(w.cfg), "event-001")
 	h := deliveries.NewHandler(w.cfg)
@@ -122,7 +124,7 @@ func TestOneLineAMinute(t *testing.T) {
 	run := func(id string) { _ = w.process(h, "webhook-acme-crm-"+id) }
 	run("event-001")
 	run("event-002")
-	answer = attemptError{}
+	answer = attemptError(attempt{})
 	run("event-003")
 	run("event-004")
 	now = now.Add(time.Minute)

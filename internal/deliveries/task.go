@@ -37,7 +37,6 @@ type envelope struct {
 	Endpoint  string    `json:"endpoint"`
 }
 
-// payload is the delivery of one event to one receiver.
 type payload struct {
 	envelope
 
@@ -61,7 +60,6 @@ func (p payload) task() (*asynq.Task, []asynq.Option, error) {
 	}, nil
 }
 
-// readEnvelope reads the envelope and ignores everything else.
 func readEnvelope(body []byte) (e envelope, err error) {
 	if err := json.Unmarshal(body, &e); err != nil {
 		return e, fmt.Errorf("payload: %w", err)

@@ -8,7 +8,6 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// outcome is the result of one execution.
 type outcome string
 
 const (
@@ -21,10 +20,8 @@ const (
 	stopping  outcome = "stopping"  // the worker stops; another one delivers
 )
 
-// ends reports whether the outcome is the last one of a delivery.
 func (o outcome) ends() bool { return o == done || o == failed || o == invalid }
 
-// level is the level of the outcome's log line.
 func (o outcome) level() slog.Level {
 	switch o {
 	case done:
@@ -61,7 +58,6 @@ func retryDelay(retried int, err error, _ *asynq.Task) time.Duration {
 	return wholeSeconds(delayAfter(retried + 1))
 }
 
-// isFailure reports whether the error used up an attempt.
 func isFailure(err error) bool {
 	v, ok := errors.AsType[*verdict](err)
 	return !ok || v.counts

@@ -48,6 +48,3 @@ func (d Data) cut() Data {
 	}
 	return d
 }
-
-// Cut is [untrusted.Cut].
-func Cut(s string, most int) string { return untrusted.Cut(s, most) }

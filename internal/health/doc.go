@@ -3,9 +3,8 @@
 //
 // [Probes] answers /healthz and /readyz. What /readyz checks ([OfWorker]) is cheap: it takes
 // no permit and fetches no token. "worker doctor" tests the same things once and in detail
-// ([Redis], [Tenant.Test], [Files], [Limits.Test]), and says how to fix each fault; [Plan]
-// describes the needs of a load. Functions that send requests are separate from those that
-// evaluate the answers.
+// ([Redis], [Tenant.Test], [Files], [Limits.Test]), and says how to fix each fault. Functions that
+// send requests are separate from those that evaluate the answers.
 //
 // The files, each of which uses those below it:
 //

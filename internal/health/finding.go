@@ -46,7 +46,6 @@ func failed(err error) Finding {
 	return wrong(redisconn.Remedy(err), "%v", err)
 }
 
-// about sets the subject of all findings.
 func about(subject string, all []Finding) []Finding {
 	for i := range all {
 		all[i].Subject = subject

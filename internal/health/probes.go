@@ -47,7 +47,6 @@ func Probes(ready func(ctx context.Context) []Finding, metrics http.Handler) htt
 	})
 }
 
-// lineOf returns the line of a finding.
 func lineOf(f Finding) string {
 	text := f.Text
 	if f.Fix != "" {

@@ -126,7 +126,6 @@ func (n *node) readClock(ctx context.Context, client redis.Cmdable) *node {
 	return n
 }
 
-// fieldsOf parses the lines of INFO.
 func fieldsOf(info string) map[string]string {
 	fields := map[string]string{}
 	for line := range strings.Lines(info) {

@@ -31,10 +31,8 @@ func (v *votes) add(perspective string) {
 	}
 }
 
-// prove reports whether the resolvers can prove a domain.
 func (v votes) prove() bool { return v.count >= v.quorum && (!v.span || len(v.perspectives) > 1) }
 
-// needs describes how many resolvers a proof needs.
 func (v votes) needs() string {
 	if v.span {
 		return fmt.Sprintf("%d of two perspectives", v.quorum)
@@ -109,7 +107,6 @@ func Resolvers(all []dnscheck.Examination, quorum int) (found []Finding) {
 		v.count, len(all), v.where(), v.needs(), strings.Join(operators, ", ")))
 }
 
-// faultsOf returns the faults of one resolver.
 func faultsOf(e dnscheck.Examination) (found []Finding) {
 	const others = "name another by --resolvers"
 	switch {
@@ -136,7 +133,6 @@ func faultsOf(e dnscheck.Examination) (found []Finding) {
 	return found
 }
 
-// reach returns how the machine may reach a resolver.
 func reach(e dnscheck.Examination) string {
 	if errors.Is(e.Err, dnscheck.ErrCertificate) {
 		return "exempt this connection from TLS inspection, or correct the name after its #"

@@ -97,7 +97,6 @@ func (t Tenant) read(ctx context.Context, scopes []string) error {
 	return err
 }
 
-// notTried says why the gate let no request through.
 func notTried(held error) Finding {
 	if blocked, is := errors.AsType[*pace.BlockedError](held); is {
 		return wrong("grant the client that scope, or correct its credentials; workers retry by themselves",

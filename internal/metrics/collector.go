@@ -39,7 +39,6 @@ func (m *Metrics) WatchRedis(rdb redis.UniversalClient, ledger *ledger.Ledger,
 	}, logger})
 }
 
-// Describe names the metrics.
 func (c *redisCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, desc := range redisDescs {
 		ch <- desc

@@ -30,7 +30,6 @@ func newInspector(rdb redis.UniversalClient) inspector {
 	return asynq.NewInspectorFromRedisClient(rdb)
 }
 
-// queueSource reads the state of all queues.
 func queueSource(rdb redis.UniversalClient, inspect func(redis.UniversalClient) inspector) source {
 	return func(ctx context.Context) ([]prometheus.Metric, error) {
 		names, err := inspect(rdb).Queues()

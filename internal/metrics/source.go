@@ -34,7 +34,6 @@ func redisDesc(name, help string, labels ...string) *prometheus.Desc {
 // source reads metrics from Redis. With an error it returns the metrics that it could read.
 type source func(ctx context.Context) ([]prometheus.Metric, error)
 
-// reading is the result of a source.
 type reading struct {
 	metrics []prometheus.Metric
 	err     error

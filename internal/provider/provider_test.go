@@ -48,8 +48,8 @@ func TestOf(t *testing.T) {
 		if source, err := url.Parse(got.Source); err != nil || source.Scheme != "https" || source.Host == "" {
 			t.Errorf("%s: source %q", got.Name, got.Source)
 		}
-		if !strings.HasSuffix(got.Hint, ".") || got.Form != provider.Relative && got.Form != provider.Either {
-			t.Errorf("%s: hint %q, form %q", got.Name, got.Hint, got.Form)
+		if !strings.HasSuffix(got.Hint, ".") {
+			t.Errorf("%s: hint %q", got.Name, got.Hint)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// answer is an answer.
 type answer struct {
 	status int
 	header http.Header
@@ -51,7 +50,6 @@ func methodNotAllowed(allowed []string) answer {
 	return refuse(http.StatusMethodNotAllowed, "", "").with(http.Header{"Allow": {strings.Join(allowed, ", ")}})
 }
 
-// encode returns the bytes of an answer and their type.
 func (a answer) encode() ([]byte, string) {
 	switch {
 	case a.raw != nil:

@@ -83,7 +83,6 @@ func withoutSecrets(body []byte) string {
 		return ""
 	}
 	form.Del("client_secret")
-	form.Del("client_assertion")
 	text := form.Encode()
 	return text[:min(len(text), loggedBody)]
 }
@@ -158,7 +157,6 @@ func (c *call) noteBody() {
 	}
 }
 
-// answer executes a request.
 func (s *Sandbox) answer(c *call) answer {
 	if c.Operation == OpToken {
 		if c.Method != http.MethodPost {

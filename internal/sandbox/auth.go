@@ -101,24 +101,20 @@ func (s *Sandbox) grant(c *call) answer {
 	}
 }
 
-// checkClient checks the client's credentials: its secret in the form or by HTTP Basic, or
-// an assertion; only one of them (RFC 6749 section 2.3).
+// checkClient checks the client's secret, in the form or by HTTP Basic; only one of them (RFC 6749
+// section 2.3).
 func (s *Sandbox) checkClient(r *http.Request, form url.Values) *answer {
-	asserted := form.Has("client_assertion") || form.Has("client_assertion_type")
 	basic := r.Header.Get("Authorization") != ""
-	if asserted && (basic || form.Has("client_secret")) || basic && form.Has("client_secret") {
-		return new(oauthError(http.StatusBadRequest, "invalid_request",
-			"credentials given twice: want a secret in the form, or by Basic, or an assertion"))
-	}
 	switch {
-	case asserted:
-		return s.checkAssertion(r, form)
+	case basic && form.Has("client_secret"):
+		return new(oauthError(http.StatusBadRequest, "invalid_request",
+			"credentials given twice: want a secret in the form, or by Basic"))
 	case basic:
 		return s.checkBasic(r, form)
 	case same(form.Get("client_id"), s.clientID) && same(form.Get("client_secret"), s.clientSecret):
 		return nil
 	}
-	return new(invalidClient("Unauthorized"))
+	return new(invalidClient())
 }
 
 func (s *Sandbox) checkBasic(r *http.Request, form url.Values) *answer {
@@ -132,26 +128,11 @@ func (s *Sandbox) checkBasic(r *http.Request, form url.Values) *answer {
 	if ok && errors.Join(idErr, secretErr) == nil && same(id, s.clientID) && same(secret, s.clientSecret) {
 		return nil
 	}
-	return new(invalidClient("Unauthorized"))
+	return new(invalidClient())
 }
 
-func (s *Sandbox) checkAssertion(r *http.Request, form url.Values) *answer {
-	if t := form.Get("client_assertion_type"); t != assertionType {
-		return new(oauthError(http.StatusBadRequest, "invalid_request",
-			"want client_assertion_type "+assertionType+", got "+capped(t)))
-	}
-	if form.Has("client_id") && form.Get("client_id") != s.clientID {
-		return new(invalidClient("Unauthorized"))
-	}
-	servers := []string{s.authURL + "/", "http://" + r.Host + "/"}
-	if err := s.assertions.check(form.Get("client_assertion"), s.clientID, servers, s.now()); err != nil {
-		return new(invalidClient(err.Error()))
-	}
-	return nil
-}
-
-func invalidClient(description string) answer {
-	a := oauthError(http.StatusUnauthorized, "invalid_client", description)
+func invalidClient() answer {
+	a := oauthError(http.StatusUnauthorized, "invalid_client", "Unauthorized")
 	a.header.Set("Www-Authenticate", `Basic realm="sandbox"`)
 	return a
 }

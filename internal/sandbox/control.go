@@ -133,9 +133,10 @@ func (s *Sandbox) getState(w http.ResponseWriter) {
 
 func (s *Sandbox) getRows(w http.ResponseWriter, r *http.Request, file string) {
 	seed, ok := map[string]func(int) []byte{
-		"domains.csv": s.SeedDomains, "unpublished.csv": s.SeedUnpublished, "updates.csv": s.SeedUpdates,
-		"names.csv":   s.SeedNames,
-		"clients.csv": s.SeedClients, "templates.jsonl": s.SeedTemplates,
+		"domains.csv": s.SeedDomains, "updates.csv": s.SeedUpdates, "clients.csv": s.SeedClients,
+		"templates.jsonl": s.SeedTemplates,
+		"names.csv":       func(n int) []byte { return s.seedPending(n, "domain", true) },
+		"unpublished.csv": func(n int) []byte { return s.seedPending(n, "discovery_domain_id", false) },
 	}[file]
 	if !ok {
 		http.NotFound(w, r)
@@ -221,7 +222,6 @@ func (d DomainRequest) check() error {
 	return nil
 }
 
-// putDomain names organization and domain, and returns them as they are.
 func (s *Sandbox) putDomain(w http.ResponseWriter, r *http.Request) {
 	body, ok := readBody(w, r, DomainRequest.check)
 	if !ok {
@@ -260,7 +260,6 @@ func (f FaultRequest) check() error {
 	return nil
 }
 
-// otherDomain replaces a record by one of another customer.
 func otherDomain(d *Domain) {
 	d.ID, d.Domain = "ord_0000000000000000000000", "another.example"
 	d.Host, d.TXT = "_ss-verification.org_0000000000000000."+d.Domain, "00000000000000000000000000000000"

@@ -26,7 +26,6 @@ type Tally struct {
 	Times map[int64]int64 `json:"times"`
 }
 
-// counts has the numbers of requests or queries, by their kind.
 type counts struct {
 	mu    sync.Mutex
 	sorts map[string]*counted

@@ -53,7 +53,6 @@
 //	answer.go      an answer, and the service's errors
 //	sandbox.go     start, stop, addresses
 //	token.go       access tokens
-//	assertion.go   verifies the assertions of a client
 //	faults.go      which fault a request has
 //	dnsserver.go   the DNS server
 //	zone.go        the names that it serves, and its log

@@ -22,7 +22,6 @@ const (
 	mostOffset = 1000
 )
 
-// listQuery is the requested page of a list.
 type listQuery struct {
 	id     string // begins the list's checkpoints, so that another list refuses them
 	after  int64  // checkpoint: the record before the page; 0: none
@@ -32,7 +31,6 @@ type listQuery struct {
 	totals bool   // offset: the answer has the number of all records
 }
 
-// readList reads the parameters of the list of that id.
 func readList(query url.Values, id string) (listQuery, error) {
 	q := listQuery{id: id}
 	q.offset = !query.Has("from") && !query.Has("take") && (query.Has("page") || query.Has("per_page") ||

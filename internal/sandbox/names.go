@@ -25,7 +25,6 @@ type lockedSource struct {
 	source rand.Source
 }
 
-// Uint64 implements [rand.Source].
 func (l *lockedSource) Uint64() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,7 +49,6 @@ func (n *names) domain() string       { return "ord_" + n.text(alphanumeric, 22)
 func (n *names) client() string       { return n.text(alphanumeric, 32) }
 func (n *names) token() string        { return n.text(hexadecimal, 32) }
 
-// count returns the next number, from 1.
 func (n *names) count() int { return int(n.counted.Add(1)) }
 
 func templateID(number int) string { return fmt.Sprintf("vct_%016d", number) }

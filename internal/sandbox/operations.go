@@ -140,7 +140,6 @@ func (s *Sandbox) domainAnswer(c *call, d Domain, found bool) answer {
 	return answer{status: http.StatusOK, body: s.shown(c, d)}
 }
 
-// shown returns a record for an answer.
 func (s *Sandbox) shown(c *call, d Domain) Domain {
 	if c.wrong != nil {
 		c.wrong(&d)

@@ -54,7 +54,6 @@ type Options struct {
 // defaultResolvers have a quorum of two, and one to spare.
 const defaultResolvers = 3
 
-// complete sets defaults and refuses invalid options.
 func (o Options) complete() (Options, error) {
 	o.APIAddr = cmp.Or(o.APIAddr, "127.0.0.1:0")
 	o.DNSAddr = cmp.Or(o.DNSAddr, "127.0.0.1:0")
@@ -71,16 +70,12 @@ func (o Options) complete() (Options, error) {
 	switch {
 	case o.Rate < 0 || math.IsNaN(o.Rate) || math.IsInf(o.Rate, 0):
 		return o, fmt.Errorf("rate %v: want permits per second, or 0 for no limit", o.Rate)
-	case o.Resolvers < 0:
-		return o, fmt.Errorf("resolvers %d: want 1 or more", o.Resolvers)
 	case o.Remember < 0:
 		return o, fmt.Errorf("remember %d: want 1 or more, or 0 for %d", o.Remember, defaultRemember)
 	case o.Burst < 0:
 		return o, fmt.Errorf("burst %d: want 1 or more, or 0 for the permits of one second", o.Burst)
-	case o.MaxClients < 1 || o.MaxClients > maxClients:
-		return o, fmt.Errorf("max clients %d: want 1 to %d", o.MaxClients, maxClients)
-	case o.NegativeTTL < 0 || o.TokenLifetime < 0 || o.ReadLag < 0:
-		return o, errors.New("negative TTL, token lifetime and read lag cannot be below zero")
+	case o.ReadLag < 0:
+		return o, errors.New("read lag: it cannot be below zero")
 	}
 	return o, nil
 }

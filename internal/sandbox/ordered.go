@@ -43,7 +43,6 @@ func (s *ordered[T]) get(key string) (value T, ok bool) {
 	return p.value, true
 }
 
-// remove removes a value, if it exists.
 func (s *ordered[T]) remove(key string) {
 	if p, ok := s.byKey[key]; ok {
 		i := s.after(p.number - 1)

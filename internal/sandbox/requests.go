@@ -53,7 +53,6 @@ func (l *requestLog) begin(r Request) Request {
 	return r
 }
 
-// finish records the result of a request.
 func (l *requestLog) finish(r Request, status int, handled, lost bool) {
 	l.counts.add(r.Operation, r.Path+"?"+r.Query, strconv.Itoa(status))
 	l.mu.Lock()
@@ -63,7 +62,6 @@ func (l *requestLog) finish(r Request, status int, handled, lost bool) {
 	}
 }
 
-// since returns a copy of the entries with a number above seq.
 func (l *requestLog) since(seq int64) []Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -101,7 +101,6 @@ func (s *Sandbox) Seed() Sample {
 	return sample
 }
 
-// shuffledCases returns the case of each row, in random order.
 func (s *Sandbox) shuffledCases() []sampleCase {
 	cases := make([]sampleCase, 0, sampleDomains)
 	for _, c := range sampleCases {

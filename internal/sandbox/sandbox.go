@@ -27,14 +27,13 @@ type Sandbox struct {
 	clientID     string
 	clientSecret string
 
-	tenant     *tenant
-	tokens     tokens
-	assertions assertions
-	bucket     *bucket // nil: no limit
-	faults     *faults
-	log        *requestLog
-	zone       *zone
-	names      *names
+	tenant *tenant
+	tokens tokens
+	bucket *bucket // nil: no limit
+	faults *faults
+	log    *requestLog
+	zone   *zone
+	names  *names
 
 	api     *http.Server
 	dns     *dnsServer
@@ -99,7 +98,6 @@ func assemble(o Options, addr net.Addr) *Sandbox {
 	s.clientID = s.names.client()
 	s.clientSecret = rand.Text() + rand.Text()
 	s.tokens.key = []byte(rand.Text() + rand.Text())
-	s.assertions.seen = map[string]time.Time{}
 	if o.Rate > 0 {
 		s.bucket = newBucket(o.Rate, o.Burst)
 	}

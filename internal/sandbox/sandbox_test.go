@@ -151,8 +151,7 @@ func TestStartRefusesWhatMakesNoSense(t *testing.T) {
 	}{
 		{"rate", sandbox.Options{Rate: -1}, "rate -1"},
 		{"burst", sandbox.Options{Burst: -1}, "burst -1"},
-		{"clients", sandbox.Options{MaxClients: 101}, "max clients 101"},
-		{"ttl", sandbox.Options{NegativeTTL: -1}, "below zero"},
+		{"lag", sandbox.Options{ReadLag: -1}, "below zero"},
 		{"API address taken", sandbox.Options{APIAddr: strings.TrimPrefix(taken.AuthURL(), "http://")}, "API on"},
 		{"DNS address taken", sandbox.Options{DNSAddr: taken.DNSAddr()}, "DNS on"},
 		{

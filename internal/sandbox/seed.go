@@ -24,7 +24,6 @@ func (s *Sandbox) spread(n, per int, row func(org string, i int)) {
 	}
 }
 
-// csvRows spreads rows and returns them as CSV below a header.
 func (s *Sandbox) csvRows(n, per int, header string, row func(org string, i int) []string) []byte {
 	rows := [][]string{strings.Split(header, ",")}
 	s.spread(n, per, func(org string, i int) { rows = append(rows, row(org, i)) })
@@ -35,28 +34,17 @@ func (s *Sandbox) csvRows(n, per int, header string, row func(org string, i int)
 
 // SeedDomains adds n pending domains with published TXT records, and returns the input
 // file to verify them: CSV of organization_id, discovery_domain_id.
-func (s *Sandbox) SeedDomains(n int) []byte {
-	return s.seedPending(n, func(d Domain) { s.SetTXT(d.Host, d.TXT) })
-}
+func (s *Sandbox) SeedDomains(n int) []byte { return s.seedPending(n, "discovery_domain_id", true) }
 
-// SeedUnpublished is SeedDomains without TXT records.
-func (s *Sandbox) SeedUnpublished(n int) []byte { return s.seedPending(n, func(Domain) {}) }
-
-// SeedNames is SeedDomains for a file with the names of the domains: CSV of organization_id and
-// domain.
-func (s *Sandbox) SeedNames(n int) []byte {
-	return s.csvRows(n, rowsPerOrganization, "organization_id,domain", func(org string, _ int) []string {
+// seedPending adds n pending domains, and returns their file, with the column discovery_domain_id
+// or domain.
+func (s *Sandbox) seedPending(n int, column string, published bool) []byte {
+	return s.csvRows(n, rowsPerOrganization, "organization_id,"+column, func(org string, _ int) []string {
 		d := s.AddDomain(org, Domain{Use: new(true)})
-		s.SetTXT(d.Host, d.TXT)
-		return []string{org, d.Domain}
-	})
-}
-
-func (s *Sandbox) seedPending(n int, publish func(Domain)) []byte {
-	return s.csvRows(n, rowsPerOrganization, "organization_id,discovery_domain_id", func(org string, _ int) []string {
-		d := s.AddDomain(org, Domain{Use: new(true)})
-		publish(d)
-		return []string{org, d.ID}
+		if published {
+			s.SetTXT(d.Host, d.TXT)
+		}
+		return []string{org, map[string]string{"discovery_domain_id": d.ID, "domain": d.Domain}[column]}
 	})
 }
 

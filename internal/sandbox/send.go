@@ -37,7 +37,6 @@ func (f Fault) answer() answer {
 	return a
 }
 
-// send writes an answer, changed by the fault.
 func (s *Sandbox) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
 	body, contentType := a.encode()
 	w.Header().Set("Date", s.now().UTC().Format(http.TimeFormat)) // by the clock of x-ratelimit-reset

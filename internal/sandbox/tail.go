@@ -9,7 +9,6 @@ type tail[T any] struct {
 	dropped int64
 }
 
-// next returns the number of the next value.
 func (t *tail[T]) next() int64 { return t.dropped + int64(len(t.values)) + 1 }
 
 func (t *tail[T]) add(value T) {

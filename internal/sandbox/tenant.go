@@ -34,7 +34,6 @@ type Template struct {
 	CreatedAt, UpdatedAt       time.Time
 }
 
-// tenant is the state of the API.
 type tenant struct {
 	mu            sync.Mutex
 	organizations ordered[*organization]

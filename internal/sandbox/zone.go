@@ -23,7 +23,6 @@ type Query struct {
 	RCode     string    `json:"rcode"` // of the answer; empty: there was none
 }
 
-// zone has all names of the DNS server.
 type zone struct {
 	clock func() time.Time
 	ttl   uint32 // seconds

@@ -11,7 +11,6 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/deliveries"
-	"orgops/internal/events"
 	"orgops/internal/pace"
 	"orgops/internal/webhooks"
 	"orgops/tasks"
@@ -187,12 +186,11 @@ func (t *Settings) checkDNSMode() error {
 	return nil
 }
 
-// readWebhooks reads the endpoints of events.
 func (t *Settings) readWebhooks(env func(string) string) (err error) {
 	if t.Webhooks == "" {
 		return nil
 	}
-	t.Endpoints, err = webhooks.ReadEndpoints(t.Webhooks, webhooks.Surroundings{Getenv: env, Types: events.Types})
+	t.Endpoints, err = webhooks.ReadEndpoints(t.Webhooks, env)
 	if err != nil {
 		return fmt.Errorf("webhooks: %w", err)
 	}
@@ -203,7 +201,6 @@ func (t *Settings) readWebhooks(env func(string) string) (err error) {
 // permits within the time that it waits for one.
 const slowestRate = 1.0 / 30
 
-// checkBacklog checks --webhook-backlog.
 func (t *Settings) checkBacklog() error {
 	if t.WebhookBacklog < 1 || t.WebhookBacklog > deliveries.MaxBacklog {
 		return fmt.Errorf("webhook-backlog: want 1 to %d events, got %d", deliveries.MaxBacklog, t.WebhookBacklog)

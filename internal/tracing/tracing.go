@@ -208,7 +208,6 @@ func (t *Tracing) Logger(l *slog.Logger) *slog.Logger {
 
 type logHandler struct{ slog.Handler }
 
-// Handle adds the ids of the context's span, if it is traced.
 func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
 	if s := trace.SpanContextFromContext(ctx); s.IsSampled() {
 		r = r.Clone()
@@ -217,8 +216,6 @@ func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// WithAttrs implements [slog.Handler], as does WithGroup.
 func (h logHandler) WithAttrs(a []slog.Attr) slog.Handler { return logHandler{h.Handler.WithAttrs(a)} }
 
-// WithGroup implements [slog.Handler].
 func (h logHandler) WithGroup(name string) slog.Handler { return logHandler{h.Handler.WithGroup(name)} }

@@ -19,7 +19,6 @@ var errRefused = errors.New("it is loopback, link-local, private or reserved")
 var errAddress = errors.New(
 	"all addresses of the host are loopback, link-local, private or reserved: set allow_private to permit them (for http: only loopback)")
 
-// dialer connects for a transport.
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // newDial returns one, and resolver resolves its names; nil: the system's. Tests replace them.

@@ -14,23 +14,14 @@ type DeliveryError struct {
 	RetryAfter time.Duration // that the receiver asks for, at most a day; 0: none
 	Permanent  bool          // another attempt would fail too
 	Unsent     bool          // no attempt was made: the receiver gets none for RetryAfter
+	Reason     string
 
-	reason string
-	cause  error
+	cause error
 }
 
 func (e *DeliveryError) Error() string {
-	return fmt.Sprintf("webhook endpoint %s: %s", e.Endpoint, e.reason)
+	return fmt.Sprintf("webhook endpoint %s: %s", e.Endpoint, e.Reason)
 }
-
-// AskedToWait returns RetryAfter. The deliveries know this error by its methods.
-func (e *DeliveryError) AskedToWait() time.Duration { return e.RetryAfter }
-
-// Final returns Permanent.
-func (e *DeliveryError) Final() bool { return e.Permanent }
-
-// NotSent returns Unsent.
-func (e *DeliveryError) NotSent() bool { return e.Unsent }
 
 // Gone reports whether the receiver wants no more events.
 func (e *DeliveryError) Gone() bool { return e.Status == http.StatusGone }

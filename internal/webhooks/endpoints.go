@@ -18,6 +18,7 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/cli"
+	"orgops/internal/events"
 	"orgops/internal/web"
 )
 
@@ -53,28 +54,21 @@ func (e Endpoint) String() string {
 // Format writes String for every verb, so that none prints the members.
 func (e Endpoint) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.String()) }
 
-// Surroundings are the environment and the event types to which a file of endpoints refers.
-type Surroundings struct {
-	Getenv func(string) string // for secret_env
-	Types  []string            // of events
-}
-
 // ReadEndpoints reads a tenant's endpoints from a YAML file. Secrets are read to check them,
 // and again by each delivery, so that they can be replaced without a restart. An error names
 // file, line and member, and contains neither a secret nor a URL.
-func ReadEndpoints(path string, around Surroundings) ([]Endpoint, error) {
+func ReadEndpoints(path string, getenv func(string) string) ([]Endpoint, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	all, err := parseEndpoints(text, around)
+	all, err := parseEndpoints(text, getenv)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return all, nil
 }
 
-// endpointEntry is an endpoint in the file.
 type endpointEntry struct {
 	Name         string   `yaml:"name"`
 	URL          string   `yaml:"url"`
@@ -84,7 +78,7 @@ type endpointEntry struct {
 	AllowPrivate bool     `yaml:"allow_private"`
 }
 
-func parseEndpoints(text []byte, around Surroundings) ([]Endpoint, error) {
+func parseEndpoints(text []byte, getenv func(string) string) ([]Endpoint, error) {
 	var file struct {
 		Endpoints []endpointEntry `yaml:"endpoints"`
 	}
@@ -97,7 +91,7 @@ func parseEndpoints(text []byte, around Surroundings) ([]Endpoint, error) {
 	}
 	var all []Endpoint
 	for i, entry := range file.Endpoints {
-		one, err := entry.endpoint(around)
+		one, err := entry.endpoint(getenv)
 		if err == nil && slices.ContainsFunc(all, func(e Endpoint) bool { return e.Name == one.Name }) {
 			err = fmt.Errorf("name: there are two endpoints %q: each needs a name of its own", one.Name)
 		}
@@ -111,8 +105,7 @@ func parseEndpoints(text []byte, around Surroundings) ([]Endpoint, error) {
 
 var endpointName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 
-// endpoint checks an entry.
-func (e endpointEntry) endpoint(around Surroundings) (Endpoint, error) {
+func (e endpointEntry) endpoint(getenv func(string) string) (Endpoint, error) {
 	if !endpointName.MatchString(e.Name) {
 		return Endpoint{}, fmt.Errorf("name: want 1 to 32 of a-z 0-9 _ - beginning with a letter or digit, got %.80q", e.Name)
 	}
@@ -120,10 +113,10 @@ func (e endpointEntry) endpoint(around Surroundings) (Endpoint, error) {
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("url: %w", err)
 	}
-	if err := e.checkEvents(around.Types); err != nil {
+	if err := e.checkEvents(); err != nil {
 		return Endpoint{}, fmt.Errorf("events: %w", err)
 	}
-	secrets := func() ([]apiclient.Secret, error) { return e.readSecrets(around.Getenv) }
+	secrets := func() ([]apiclient.Secret, error) { return e.readSecrets(getenv) }
 	if _, err := secrets(); err != nil {
 		return Endpoint{}, err
 	}
@@ -132,13 +125,13 @@ func (e endpointEntry) endpoint(around Surroundings) (Endpoint, error) {
 		entry: hex.EncodeToString(sum[:8])}, nil
 }
 
-func (e endpointEntry) checkEvents(types []string) error {
+func (e endpointEntry) checkEvents() error {
 	if e.Events != nil && len(e.Events) == 0 {
 		return errors.New("the list is empty: leave it out to receive all events")
 	}
 	for _, eventType := range e.Events {
-		if !slices.Contains(types, eventType) {
-			return fmt.Errorf("unknown event %.40q: want some of %s", eventType, strings.Join(types, ", "))
+		if !slices.Contains(events.Types, eventType) {
+			return fmt.Errorf("unknown event %.40q: want some of %s", eventType, strings.Join(events.Types, ", "))
 		}
 	}
 	return nil

@@ -18,10 +18,8 @@ const (
 	otherSecret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=" // of 32
 )
 
-var types = []string{"domain.lost", "domain.verified", "run.finished"}
-
-func around(env map[string]string) webhooks.Surroundings {
-	return webhooks.Surroundings{Getenv: func(name string) string { return env[name] }, Types: types}
+func getenv(env map[string]string) func(string) string {
+	return func(name string) string { return env[name] }
 }
 
 // written writes a file with that text.
@@ -37,7 +35,7 @@ func written(t *testing.T, text string) string {
 // read reads valid endpoints.
 func read(t *testing.T, text string, env map[string]string) []webhooks.Endpoint {
 	t.Helper()
-	all, err := webhooks.ReadEndpoints(written(t, text), around(env))
+	all, err := webhooks.ReadEndpoints(written(t, text), getenv(env))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,8 +179,9 @@ func TestRefusedEndpoints(t *testing.T) {
 		{"not ASCII", at("https://crm.exämple.com/"), "line 2: " + neither},
 		{"no events", entry("url: 'https://crm.example.com/', secret_env: HOOK, events: []"),
 			"line 2: events: the list is empty: leave it out to receive all events"},
-		{"unknown event", entry("url: 'https://crm.example.com/', secret_env: HOOK, events: [domain.found]"),
-			`line 2: events: unknown event "domain.found": want some of domain.lost, domain.verified, run.finished`},
+		{"unknown event", entry("url: 'https://crm.example.com/', secret_env: HOOK, events: [domain.gone]"),
+			`line 2: events: unknown event "domain.gone": want some of domain.verified, domain.expired, domain.at_risk, ` +
+				`domain.lost, domain.found, run.finished`},
 		{"no secret", entry("url: 'https://crm.example.com/'"),
 			"line 2: secret: none is named: set secret_file or secret_env"},
 		{"two places", entry("url: 'https://crm.example.com/', secret_env: HOOK, secret_file: /hook"),
@@ -206,7 +205,7 @@ func TestRefusedEndpoints(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := written(t, c.text)
-			all, err := webhooks.ReadEndpoints(path, around(env))
+			all, err := webhooks.ReadEndpoints(path, getenv(env))
 			if err == nil {
 				t.Fatalf("taken: %v", all)
 			}
@@ -219,7 +218,7 @@ func TestRefusedEndpoints(t *testing.T) {
 			}
 		})
 	}
-	if _, err := webhooks.ReadEndpoints("/there/is/none", around(nil)); err == nil {
+	if _, err := webhooks.ReadEndpoints("/there/is/none", getenv(nil)); err == nil {
 		t.Error("a file that is not there is no error")
 	}
 }
@@ -232,7 +231,7 @@ func FuzzEndpoints(f *testing.F) {
 	f.Add("x: &x [{name: a, url: 'http://localhost/', secret_env: HOOK, allow_private: true}]\nendpoints: *x\n")
 	f.Add("endpoints: [null, ~, {}]\n---\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		all, err := webhooks.ParseEndpoints([]byte(text), around(map[string]string{"HOOK": secret}))
+		all, err := webhooks.ParseEndpoints([]byte(text), getenv(map[string]string{"HOOK": secret}))
 		if err != nil {
 			if len(all) > 0 || strings.Contains(err.Error(), secret[6:]) {
 				t.Fatalf("%v with %v", err, all)

@@ -39,7 +39,6 @@ func (r *rest) begin() time.Duration {
 	return 0
 }
 
-// end records the result of an attempt.
 func (r *rest) end(failure *DeliveryError) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -108,7 +108,6 @@ func newTransport(c Config, e Endpoint) (*http.Transport, error) {
 // public reports whether an endpoint without allow_private may have the address.
 var public = dnscheck.IsPublic
 
-// allowed reports whether the endpoint may have the address.
 func (e Endpoint) allowed(addr netip.Addr) bool {
 	switch {
 	case e.url.Scheme == "http":
@@ -161,17 +160,17 @@ func (s *Sender) Deliver(ctx context.Context, endpoint, id string, at time.Time,
 	if !ok {
 		// A worker that was started later may know it.
 		return &DeliveryError{
-			Endpoint: endpoint, reason: "this worker has no endpoint of that name: is it in the file that --webhooks names?",
+			Endpoint: endpoint, Reason: "this worker has no endpoint of that name: is it in the file that --webhooks names?",
 		}
 	}
 	request, secrets, err := r.request(id, at, body)
 	if err != nil {
-		return &DeliveryError{Endpoint: endpoint, reason: err.Error(), Permanent: errors.Is(err, errEventID)}
+		return &DeliveryError{Endpoint: endpoint, Reason: err.Error(), Permanent: errors.Is(err, errEventID)}
 	}
 	request.Header.Set("User-Agent", s.userAgent)
 	if wait := r.rest.begin(); wait > 0 {
 		return &DeliveryError{Endpoint: endpoint, RetryAfter: wait, Unsent: true,
-			reason: "paused for a moment, since the last attempts failed"}
+			Reason: "paused for a moment, since the last attempts failed"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
@@ -183,7 +182,6 @@ func (s *Sender) Deliver(ctx context.Context, endpoint, id string, at time.Time,
 	return nil
 }
 
-// request returns the request, and the secrets by which it is signed.
 func (r *receiver) request(id string, at time.Time, body []byte) (*http.Request, []apiclient.Secret, error) {
 	if !eventID.MatchString(id) {
 		return nil, nil, fmt.Errorf("%w, got %.80q", errEventID, id)
@@ -239,11 +237,10 @@ func (r *receiver) send(request *http.Request, cancel func(), hide *strings.Repl
 	return &DeliveryError{
 		Endpoint: r.endpoint.Name, Status: answer.StatusCode, RetryAfter: apiclient.RetryAfter(answer.Header),
 		Permanent: answer.StatusCode == http.StatusGone,
-		reason:    r.endpoint.Origin() + " answered " + explain(answer.StatusCode) + excerpt(string(text), hide),
+		Reason:    r.endpoint.Origin() + " answered " + explain(answer.StatusCode) + excerpt(string(text), hide),
 	}
 }
 
-// explain returns the text of a status, with advice for some.
 func explain(status int) string {
 	text := strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
 	switch {
@@ -266,7 +263,7 @@ func (r *receiver) unanswered(ctx context.Context, err error, hide *strings.Repl
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		reason = fmt.Sprintf("no answer within %s", attemptTimeout)
 	}
-	return &DeliveryError{Endpoint: r.endpoint.Name, reason: r.endpoint.Origin() + ": " + reason, cause: err}
+	return &DeliveryError{Endpoint: r.endpoint.Name, Reason: r.endpoint.Origin() + ": " + reason, cause: err}
 }
 
 // longestExcerpt is how much of an answer is shown, in code points.

@@ -18,7 +18,7 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
-	"orgops/internal/events"
+	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
 
@@ -199,7 +199,7 @@ func (e Evidence) packed(cut int) *packed {
 	if f := e.Finding; f != nil {
 		p.Finding = []string{string(f.Mistake), f.Host, f.Found}
 	}
-	p.Sentence, p.Note = "", events.Cut(p.Note, c.text)
+	p.Sentence, p.Note = "", untrusted.Cut(p.Note, c.text)
 	for _, record := range e.Said {
 		o := packedObservation(record)
 		if o.overHTTPS() {
@@ -209,10 +209,10 @@ func (e Evidence) packed(cut int) *packed {
 			o.Values, o.MoreValues = o.Values[:c.values], o.MoreValues+more
 		}
 		if last := len(o.Aliases) - 1; last >= 0 {
-			o.Aliases = []string{events.Cut(o.Aliases[last], c.text)}
+			o.Aliases = []string{untrusted.Cut(o.Aliases[last], c.text)}
 		}
 		for _, text := range []*string{&o.Asked, &o.Address, &o.Operator, &o.Perspective, &o.EDE, &o.Err} {
-			*text = events.Cut(*text, c.text)
+			*text = untrusted.Cut(*text, c.text)
 		}
 		if c.text <= 2 { // the last cut: who is left out, and what was said stays
 			o = packedObservation{Asked: o.Asked, Authority: o.Authority, Operator: o.Operator, State: o.State, Reason: o.Reason,
@@ -340,7 +340,7 @@ func (s VerifyState) pack() ([]byte, error) {
 		if s.Evidence != nil {
 			p.Evidence = s.Evidence.packed(cut)
 			if p.Evidence.Record = nil; !s.Evidence.hasAdvice() || s.Record == nil {
-				p.Evidence.Sentence = events.Cut(s.Evidence.Sentence, maxSentence)
+				p.Evidence.Sentence = untrusted.Cut(s.Evidence.Sentence, maxSentence)
 			}
 		}
 		return p
