@@ -288,11 +288,7 @@ func secondsApart(t *testing.T, worker string) {
 		f.ended(s.run)
 	}
 	f.hooks.want(1, map[string]int{"domain.verified": rows, "run.finished": len(submissions)})
-	log, state := f.requests(), f.state()
-	f.compareDomains(rows, 0, log, state)
-	f.compareUpdates(rows, 0, log, state)
-	f.compareClients(rows, 0, log, state)
-	f.compareTemplates(rows, "done", log, state)
+	f.compare(rows, 0, submissions...)
 	f.settledOnce("behind", "right", "ahead")
 	f.wantNoAttempt("behind", "right", "ahead")
 }

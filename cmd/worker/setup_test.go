@@ -239,6 +239,12 @@ func (d desk) ended(id string) ledger.Run {
 	return d.run(id)
 }
 
+// finished waits until the run has ended and its end is processed.
+func (d desk) finished(id string) {
+	d.t.Helper()
+	await(d.t, "what follows the end of "+id, func() bool { return !d.run(id).FinishedAt.IsZero() })
+}
+
 // reasons returns why rows are open, by row.
 func (d desk) reasons(id string) map[int64]string {
 	d.t.Helper()
