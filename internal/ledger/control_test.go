@@ -98,15 +98,23 @@ func TestCancel(t *testing.T) {
 	}
 	want(t, r, ledger.RowCancelled)
 
-	// The request that may be under way is finished.
-	again := w.release(seg, all)
-	if rows := numbers(again); !slices.Equal(rows, []ledger.Row{withIntent}) {
-		t.Fatalf("released %v, want %d", rows, withIntent)
+	// The request that may be under way is finished, in a second attempt.
+	finish := func() execution {
+		again := w.release(seg, all)
+		if rows := numbers(again); !slices.Equal(rows, []ledger.Row{withIntent}) {
+			t.Fatalf("released %v, want %d", rows, withIntent)
+		}
+		e := w.begin(seg, again.Token, withIntent)
+		if !e.Cancelled || e.Rows[0].Intent == nil || string(e.Rows[0].Intent.Value) != "PATCH" {
+			t.Errorf("begun %+v", e.Begun)
+		}
+		return e
 	}
-	e := w.begin(seg, again.Token, withIntent)
-	if !e.Cancelled || e.Rows[0].Intent == nil || string(e.Rows[0].Intent.Value) != "PATCH" {
-		t.Errorf("begun %+v", e.Begun)
+	if r, err = w.GiveUp(t.Context(), seg, finish().nonce, 0, withIntent); err != nil {
+		t.Fatal(err)
 	}
+	want(t, r, ledger.RowWritten)
+	e := finish()
 	if r := w.settle(seg, e, withIntent); !r.Ended {
 		t.Error("the run has not ended")
 	}

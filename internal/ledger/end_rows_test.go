@@ -129,3 +129,45 @@ func TestDueOfReceipt(t *testing.T) {
 		}
 	}
 }
+
+func TestGiveBackKeepsTheCheckpoint(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 1), 0)
+	e := w.takeRows(seg, 1)
+	w.end(seg, e, ledger.RowEnd{
+		Ending: ledger.Waiting{Stage: ledger.StageReady, CountAttempt: true, Memo: []byte("memo")},
+	})
+	first := w.rows(seg)[0].Checkpoint
+	released := w.release(seg, ledger.Quota{Ready: 1})
+	if len(released.Rows) != 1 {
+		t.Fatalf("released %+v, want a row at stage ready", released.Rows)
+	}
+	w.end(seg, w.begin(seg, released.Token, 0), ledger.RowEnd{Ending: ledger.GiveBack{Note: "stopping"}})
+	again := w.rows(seg)[0].Checkpoint
+	if again.Note != "stopping" || again.Attempts != 1 || string(again.Memo) != "memo" ||
+		!again.FirstBegun.Equal(first.FirstBegun) {
+		t.Errorf("checkpoint %+v, want the note and else %+v", again, first)
+	}
+	w.end(seg, w.begin(seg, w.release(seg, all).Token, 0), ledger.RowEnd{Ending: ledger.Waiting{Stage: ledger.StageCheck}})
+	if c := w.rows(seg)[0].Checkpoint; c.Note != "" || c.Memo != nil {
+		t.Errorf("checkpoint %+v, want no note any more", c)
+	}
+}
+
+func TestRepeatedGiveBack(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 1), 0)
+	r := w.release(seg, all)
+	for _, status := range []ledger.Status{ledger.RowWritten, ledger.RowEnded} {
+		receipt, err := w.GiveBack(t.Context(), seg, r.Token, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, receipt, status)
+	}
+	again := w.release(seg, ledger.Quota{First: 1})
+	if len(again.Rows) != 1 {
+		t.Fatal("the row was never begun")
+	}
+	w.settle(seg, w.begin(seg, again.Token, 0), 0)
+}

@@ -151,3 +151,16 @@ func TestGroupedReleaseOfASegment(t *testing.T) {
 		})
 	}
 }
+
+// TestGroupedReleaseSkipsDismissedRows checks that a row settled before its release does not
+// count for the size of its piece.
+func TestGroupedReleaseSkipsDismissedRows(t *testing.T) {
+	w := newWorker(t)
+	seg := w.submitGrouped(25, 9, nil)
+	if _, err := w.Dismiss(t.Context(), seg, invalid, 0, 11); err != nil {
+		t.Fatal(err)
+	}
+	if rows := numbers(w.release(seg, ledger.Quota{First: 4})); !slices.Equal(rows, []ledger.Row{10, 20, 1, 21}) {
+		t.Errorf("released %v", rows)
+	}
+}

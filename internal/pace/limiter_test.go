@@ -239,6 +239,23 @@ func TestWhoGivesUpTakesNoPermit(t *testing.T) {
 	})
 }
 
+// TestAShortPauseFillsNoBucket has a pause that is over before the tenant's own bucket, which has less
+// than the API's, has a permit.
+func TestAShortPauseFillsNoBucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 2, Per: time.Minute}, Burst: 4, Reserve: 0.5})
+		l := f.process(func(c *pace.Config) { c.MaxWait = time.Hour })
+		wait(t, l, op)
+		wait(t, l, op)
+		start := time.Now()
+		l.Answered(t.Context(), op, 429, http.Header{"Retry-After": {"1"}})
+		wait(t, l, op)
+		if took := time.Since(start); took < time.Minute {
+			t.Errorf("a permit after %v, want it after a minute", took)
+		}
+	})
+}
+
 func TestA429PausesEverybody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, perSecond(10, 50))
