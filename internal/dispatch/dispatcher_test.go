@@ -19,6 +19,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
+	"orgops/internal/workers"
 	"orgops/tasks/handlers"
 )
 
@@ -58,12 +59,14 @@ func round(t *testing.T, d *dispatch.Dispatcher) time.Duration {
 	return after
 }
 
-// TestRoundReleasesAWindow releases no more than the places of one worker, and nothing
-// while they are pending.
+// TestRoundReleasesAWindow has fifty workers live: no more is released than one of them has
+// places for, and nothing while that is pending.
 func TestRoundReleasesAWindow(t *testing.T) {
 	s := newSite(t)
-	s.submit("a", handlers.Update, s.domains(100))
-	d := s.dispatcher()
+	s.submit("a", handlers.Update, s.domains(10*places))
+	d := s.dispatcher(func(c *dispatch.Config) {
+		c.Place = func() workers.Place { return workers.Place{Workers: 50} }
+	})
 	for range 3 {
 		round(t, d)
 		if n := s.pending(); n != places {
