@@ -108,7 +108,8 @@ func (c *chaos) fateOf(row *chaosRow, got *results) ledger.Result {
 	return got.fates[items[0]]
 }
 
-// cellsOf returns the cells of a job's rows. The rows of a repeating run are the failed ones of the run that it repeats.
+// cellsOf returns the cells of a job's rows. The rows of a repeating run are the failed ones of
+// the run that it repeats.
 func (c *chaos) cellsOf(j *job, rows map[string]*chaosRow) (all [][]string) {
 	c.t.Helper()
 	if j.parent != nil {

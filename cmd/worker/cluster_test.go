@@ -14,8 +14,9 @@ import (
 	"orgops/tasks"
 )
 
-// TestClusterFailover kills a master of a Cluster amid runs, whose replica takes over, moves the keys
-// of another before and after that, and kills a worker. Workers and producers continue by themselves.
+// TestClusterFailover kills a master of a Cluster amid runs, whose replica takes over, moves the
+// keys of another before and after that, and kills a worker. Workers and producers continue by
+// themselves.
 func TestClusterFailover(t *testing.T) {
 	inProcesses(t)
 	t.Parallel()

@@ -120,9 +120,9 @@ func (f *fleet) outcomes(id string, rows int) []ledger.Result {
 }
 
 // compare compares runs with the tenant and its request log, row by row: each has its effect, each
-// domain was read before it was verified, and each template was created once. again is the number of
-// requests of a run that may have been repeated. If Redis forgets results, any may, and such a row is
-// found unchanged.
+// domain was read before it was verified, and each template was created once. again is the number
+// of requests of a run that may have been repeated. If Redis forgets results, any may, and such a
+// row is found unchanged.
 func (f *fleet) compare(rows, again int, of ...submission) {
 	f.t.Helper()
 	state := f.state()
@@ -185,9 +185,9 @@ func isUse(d sandbox.Domain, status, use string) bool {
 	return d.Status == status && d.Use != nil && *d.Use == (use == "true")
 }
 
-// compareReads checks that a domain was read before each PATCH, since the last one. If Redis has lost
-// that a row is in progress, it is executed twice at a time: each execution reads and sends a PATCH, in
-// any order.
+// compareReads checks that a domain was read before each PATCH, since the last one. If Redis has
+// lost that a row is in progress, it is executed twice at a time: each execution reads and sends a
+// PATCH, in any order.
 func (f *fleet) compareReads(key string, patches, reads []sandbox.Request) {
 	f.t.Helper()
 	var last int64

@@ -34,8 +34,9 @@ func (d desk) settledOf(all kindRows) (n int64) {
 	return n
 }
 
-// wantDone waits until the runs are finished, and checks that every row is done and has had its effect,
-// by the requests. again is how many requests of a run may have been repeated; of templates, none.
+// wantDone waits until the runs are finished, and checks that every row is done and has had its
+// effect, by the requests. again is how many requests of a run may have been repeated; of
+// templates, none.
 func (d desk) wantDone(all kindRows, log func() []sandbox.Request, again int) {
 	d.t.Helper()
 	n := 0

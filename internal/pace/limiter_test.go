@@ -239,8 +239,8 @@ func TestWhoGivesUpTakesNoPermit(t *testing.T) {
 	})
 }
 
-// TestAShortPauseFillsNoBucket has a pause that is over before the tenant's own bucket, which has less
-// than the API's, has a permit.
+// TestAShortPauseFillsNoBucket has a pause that is over before the tenant's own bucket, which has
+// less than the API's, has a permit.
 func TestAShortPauseFillsNoBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 2, Per: time.Minute}, Burst: 4, Reserve: 0.5})
