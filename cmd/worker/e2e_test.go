@@ -290,14 +290,6 @@ func (f *fleet) fault(body string) {
 	}
 }
 
-// quick removes the delays of the tenant.
-func (f *fleet) quick() {
-	f.t.Helper()
-	if status, answer := fetch(f.t, http.MethodDelete, f.authURL+"/_sandbox/faults", ""); status/100 != 2 {
-		f.t.Fatalf("faults: %d %s", status, answer)
-	}
-}
-
 // settled counts the settled rows of all runs. A run that does not exist yet counts as zero.
 func (f *fleet) settled() (n int64) {
 	f.t.Helper()
