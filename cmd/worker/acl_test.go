@@ -185,8 +185,8 @@ func (f *fleet) control() {
 	f.typed("runs", "delete", "updates")
 }
 
-// noSuchClients are the rows of the producer's runs.
-var noSuchClients = [][]byte{[]byte(`{"organization_id":"org_none","client_id":"client_none"}`)}
+// noSuchClient is the row of each of the producer's runs.
+const noSuchClient = `{"organization_id":"org_none","client_id":"client_none"}`
 
 // controlRuns applies every command of a producer to runs, and has the workers
 // execute one.
@@ -194,12 +194,12 @@ func (f *fleet) controlRuns(client redis.UniversalClient) {
 	f.t.Helper()
 	own := desk{f.t, client, ledger.New(client)}
 	core, ctx := own.ledger, f.t.Context()
-	own.submit(ledger.NewRun{ID: "run-held", Kind: handlers.Remove, Control: ledger.Control{Paused: true}}, noSuchClients)
-	own.submit(ledger.NewRun{ID: "run-dropped", Kind: handlers.Remove, Control: ledger.Control{Paused: true}},
-		noSuchClients)
-	own.submit(ledger.NewRun{ID: "run-done", Kind: handlers.Remove}, noSuchClients)
+	for id, paused := range map[ledger.RunID]bool{"run-held": true, "run-dropped": true, "run-done": false} {
+		ledgertest.Submit(f.t, core, ledger.NewRun{ID: id, Kind: handlers.Remove, Control: ledger.Control{Paused: paused}},
+			noSuchClient)
+	}
 	if _, err := producer.New(client).Submit(ctx, producer.Row{ID: "run-single", Kind: producer.Remove,
-		Row: noSuchClients[0]}); err != nil {
+		Row: []byte(noSuchClient)}); err != nil {
 		f.t.Errorf("submit a single row: %v", err)
 	}
 	own.finished("run-done")
@@ -220,8 +220,7 @@ func (f *fleet) readsRuns(client redis.UniversalClient) {
 	f.t.Helper()
 	own := desk{f.t, client, ledger.New(client)}
 	core, ctx := own.ledger, f.t.Context()
-	run := own.runOfID("run-held")
-	_ = own.counts("run-held")
+	run := own.run("run-held")
 	if _, err := core.OpenRuns(ctx, run.Tenant); err != nil {
 		f.t.Error(err)
 	}
@@ -260,7 +259,7 @@ func (f *fleet) swept(client redis.UniversalClient) (id string) {
 // looks runs every command that only reads.
 func (f *fleet) looks(remembered string) {
 	f.t.Helper()
-	domain := f.rowsOf("domains.csv")[0]
+	domain := f.cells("domains.csv")[0]
 	for _, args := range [][]string{
 		{"runs", "list"}, {"runs", "show", "held"}, {"runs", "show", "held", "--open"}, {"runs", "show", "domains"},
 		{"runs", "follow", "clients"}, {"tenant", "show"}, {"tenant", "show", "default"},

@@ -95,7 +95,7 @@ func (c *chaos) compareAll() {
 	for _, r := range log {
 		c.assign(r, rows)
 	}
-	domains, templates, queries := domainsOf(state), c.templateIDs(state), c.queries()
+	domains, templates, queries := domainsOf(state), templatesOf(c.t, state), c.queries()
 	for key, row := range rows {
 		if row.swept != nil {
 			c.compareSwept(row, domains[key], queries[strings.ToLower(row.swept.host)])
@@ -302,19 +302,6 @@ func (c *chaos) compareCreated(row *chaosRow, ids []string) {
 	if engine.Succeeded(row.fate.Outcome) && !slices.Contains(ids, row.fate.Detail) {
 		c.addWrong("%v: the tenant has %q", row, ids)
 	}
-}
-
-func (c *chaos) templateIDs(state sandbox.State) map[string][]string {
-	c.t.Helper()
-	ids := map[string][]string{}
-	for _, record := range state.Templates {
-		var t struct{ ID, Name string }
-		if err := json.Unmarshal(record, &t); err != nil {
-			c.t.Fatal(err)
-		}
-		ids[t.Name] = append(ids[t.Name], t.ID)
-	}
-	return ids
 }
 
 // answers returns when resolvers answered for the TXT records of a host.

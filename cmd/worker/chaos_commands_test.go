@@ -161,7 +161,7 @@ func (c *chaos) newJob(draws *rand.Rand) *job {
 
 // single returns the command that submits the job's only domain without a file.
 func (c *chaos) single(j *job) []string {
-	row := c.rowsOf(j.file)[0]
+	row := c.cells(j.file)[0]
 	args := append(slices.Clone(j.command), "--run", j.run, "--org", row[0])
 	args = append(args, "--domain", row[1])
 	if j.command[1] == "update" {
@@ -262,7 +262,7 @@ func (c *chaos) drawCommand(draws *rand.Rand, j *job) func() {
 		{"evidence", "export", "--since", "1h"},
 	}
 	if j.command[0] == "domains" {
-		row := c.rowsOf(j.file)[0]
+		row := c.cells(j.file)[0]
 		reads = append(reads, []string{"domains", "show", "--org", row[0], row[1], "--rows", "20"})
 	}
 	read, wait := reads[draws.IntN(len(reads))], time.Duration(draws.IntN(4000))*time.Millisecond

@@ -2,8 +2,13 @@ package main
 
 import (
 	"net"
+	"strings"
 	"sync"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/redistest"
 )
 
 // linkMode is how a link treats the data that it forwards.
@@ -55,6 +60,19 @@ func newLink(t *testing.T, target string) *link {
 		l.carrying.Wait()
 	})
 	return l
+}
+
+// cutOff returns a link to the test's Redis that is severed, and its URL.
+func cutOff(t *testing.T) (l *link, url string) {
+	t.Helper()
+	redistest.Single(t, "the link leads to one")
+	options, err := redis.ParseURL(redistest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l = newLink(t, options.Addr)
+	l.set(severed)
+	return l, strings.Replace(redistest.URL(t), options.Addr, l.addr, 1)
 }
 
 func (l *link) accept() {

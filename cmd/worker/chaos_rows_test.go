@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -41,10 +39,6 @@ func (r *chaosRow) String() string {
 	return fmt.Sprintf("run %s: row %d (%s) is %s (%s)", r.job.run, r.item, strings.Join(r.cells, " "),
 		r.fate.Outcome, r.fate.Detail)
 }
-
-// keyOf names the record that a row changes: organization and domain or client, or the
-// template's name.
-func keyOf(cells []string) string { return strings.Join(cells[:min(2, len(cells))], " ") }
 
 // rowsByKey returns all rows by the record that they change.
 func (c *chaos) rowsByKey() map[string]*chaosRow {
@@ -114,8 +108,8 @@ func (c *chaos) fateOf(row *chaosRow, got *results) ledger.Result {
 	return got.fates[items[0]]
 }
 
-// cellsOf returns the cells of a job's rows; for a template its name. The rows of a repeating
-// run are the failed ones of the run that it repeats.
+// cellsOf returns the cells of a job's rows. The rows of a repeating run are the failed ones of
+// the run that it repeats.
 func (c *chaos) cellsOf(j *job, rows map[string]*chaosRow) (all [][]string) {
 	c.t.Helper()
 	if j.parent != nil {
@@ -126,21 +120,7 @@ func (c *chaos) cellsOf(j *job, rows map[string]*chaosRow) (all [][]string) {
 		}
 		return all
 	}
-	if filepath.Ext(j.file) == ".csv" {
-		return c.rowsOf(j.file)
-	}
-	text, err := os.ReadFile(filepath.Join(c.dir, j.file))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		var named struct{ Name string }
-		if err := json.Unmarshal([]byte(line), &named); err != nil {
-			c.t.Fatal(err)
-		}
-		all = append(all, []string{named.Name})
-	}
-	return all
+	return c.cells(j.file)
 }
 
 // results are the results of a run's rows.

@@ -3,16 +3,11 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"io"
-	"maps"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -94,7 +89,7 @@ type clockFleet struct {
 	*fleet
 
 	box   *sandbox.Sandbox
-	hooks *slowReceiver
+	hooks *listener
 }
 
 // buildWithClock builds the worker with a clock that can be wrong, and returns its path. The
@@ -117,7 +112,8 @@ func newClockFleet(t *testing.T, worker string, eachTakes time.Duration) *clockF
 	t.Helper()
 	box := startBox(t, sandbox.Options{})
 	f := &clockFleet{fleet: &fleet{desk: newDesk(t), dir: t.TempDir(), authURL: box.AuthURL()}, box: box,
-		hooks: receiveSlowly(t, eachTakes)}
+		hooks: listen(t, true)}
+	f.hooks.takes = eachTakes
 	f.env = pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_WEBHOOKS": f.hooks.file, "HOOK": hookSecret})
 	if err := os.Symlink(worker, filepath.Join(f.dir, "worker")); err != nil {
 		t.Fatal(err)
@@ -173,84 +169,6 @@ func (f *clockFleet) wantNoAttempt(names ...string) {
 	}
 }
 
-// slowReceiver is a receiver of events.
-type slowReceiver struct {
-	t     *testing.T
-	file  string // names it
-	takes time.Duration
-
-	mu      sync.Mutex
-	holding int
-	types   map[string]string // webhook-id -> type
-	times   map[string]int    // webhook-id -> number of deliveries
-}
-
-func receiveSlowly(t *testing.T, each time.Duration) *slowReceiver {
-	t.Helper()
-	r := &slowReceiver{t: t, takes: each, types: map[string]string{}, times: map[string]int{},
-		file: filepath.Join(t.TempDir(), "hooks.yaml")}
-	server := httptest.NewServer(r)
-	t.Cleanup(server.Close)
-	write(t, r.file, "endpoints:\n  - {name: crm, url: '"+server.URL+"', secret_env: HOOK, allow_private: true}\n")
-	return r
-}
-
-// ServeHTTP refuses attempts that are dated minutes before or after now, as receivers do.
-func (r *slowReceiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
-	body, err := io.ReadAll(q.Body)
-	var event struct{ Type string }
-	if err == nil {
-		err = json.Unmarshal(body, &event)
-	}
-	seconds, failed := strconv.ParseInt(q.Header.Get("webhook-timestamp"), 10, 64)
-	if err != nil || failed != nil {
-		return // it was cut off with its worker
-	}
-	if age := time.Since(time.Unix(seconds, 0)); age.Abs() > minutesApart/2 {
-		r.t.Errorf("an attempt is dated %v before now", age)
-	}
-	id := q.Header.Get("webhook-id")
-	r.mu.Lock()
-	r.holding++
-	r.times[id]++
-	r.types[id] = event.Type
-	r.mu.Unlock()
-	time.Sleep(r.takes)
-	r.mu.Lock()
-	r.holding--
-	r.mu.Unlock()
-	w.WriteHeader(http.StatusNoContent)
-}
-
-func (r *slowReceiver) held() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.holding
-}
-
-// want waits for that number of events of each type, and checks that each came at most so many
-// times.
-func (r *slowReceiver) want(times int, want map[string]int) {
-	r.t.Helper()
-	var got map[string]int
-	await(r.t, "the events", func() bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		got = map[string]int{}
-		for _, of := range r.types {
-			got[of]++
-		}
-		return r.holding == 0 && maps.Equal(got, want)
-	})
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for id, n := range r.times {
-		if n > times {
-			r.t.Errorf("event %s (%s) was delivered %d times", id, r.types[id], n)
-		}
-	}
-}
-
 // TestWrongClocks has workers whose clocks are seconds apart, as they may be, and some whose clocks
 // are minutes apart.
 func TestWrongClocks(t *testing.T) {
@@ -287,12 +205,8 @@ func secondsApart(t *testing.T, worker string) {
 	for _, s := range submissions {
 		f.ended(s.run)
 	}
-	f.hooks.want(1, map[string]int{"domain.verified": rows, "run.finished": len(submissions)})
-	log, state := f.requests(), f.state()
-	f.compareDomains(rows, 0, log, state)
-	f.compareUpdates(rows, 0, log, state)
-	f.compareClients(rows, 0, log, state)
-	f.compareTemplates(rows, "done", log, state)
+	f.hooks.want(map[string]int{"domain.verified": rows, "run.finished": len(submissions)})
+	f.compare(rows, 0, submissions...)
 	f.settledOnce("behind", "right", "ahead")
 	f.wantNoAttempt("behind", "right", "ahead")
 }
@@ -317,7 +231,7 @@ func minutesAhead(t *testing.T, worker string) {
 	})
 	f.work("right")
 	f.ended(submissions[0].run)
-	f.hooks.want(1, map[string]int{"domain.verified": rows, "run.finished": 1})
+	f.hooks.want(map[string]int{"domain.verified": rows, "run.finished": 1})
 	f.wantNoAttempt("right")
 	for _, name := range []string{"behind", "ahead"} {
 		if _, seen := attempts(f.log(name)); seen != 0 {

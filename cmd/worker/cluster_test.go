@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -13,8 +14,9 @@ import (
 	"orgops/tasks"
 )
 
-// TestClusterFailover kills a master of a Cluster amid runs, whose replica takes over, and moves
-// the keys of another before and after that. Workers and producers continue by themselves.
+// TestClusterFailover kills a master of a Cluster amid runs, whose replica takes over, moves the
+// keys of another before and after that, and kills a worker. Workers and producers continue by
+// themselves.
 func TestClusterFailover(t *testing.T) {
 	inProcesses(t)
 	t.Parallel()
@@ -23,7 +25,7 @@ func TestClusterFailover(t *testing.T) {
 	f := assembleOn(outlasting(t, cluster.URL()), cluster.URL())
 	f.forgets = true // a replica may lack the last writes of its master
 	f.slow(400, 400) // so that there is work left after each step
-	f.work("one")
+	one := f.work("one")
 	f.work("other")
 	submitted := f.enqueueAll(survivors)
 	f.percent(10)
@@ -34,12 +36,15 @@ func TestClusterFailover(t *testing.T) {
 		return slices.ContainsFunc(replicas, func(s *redistest.Server) bool { return roleOf(t, s) == "master" })
 	})
 	f.percent(50)
+	one.signal(syscall.SIGKILL)
+	_ = one.wait(patience) // killed
+	f.work("one")
 	moveSlots(t, masters[2], masters[1])
 	masters[0].Restart()
 	f.percent(75)
 	submitted()
 	f.bringBack()
-	f.compareLoosely()
+	f.compare(survivors, 0, submissions...)
 	if role := roleOf(t, masters[0]); role != "slave" {
 		t.Errorf("the killed master is %s, want slave", role)
 	}
@@ -138,9 +143,7 @@ func TestClusterSlotIsStuck(t *testing.T) {
 	})
 	moveSlot(t, slot, source, target)
 	await(t, "the end of the runs", func() bool { return f.run(updates.run).Ended() && f.run(clients.run).Ended() })
-	log, state := f.requests(), f.state()
-	f.compareUpdates(100, 0, log, state)
-	f.compareClients(100, 0, log, state)
+	f.compare(100, 0, updates, clients)
 }
 
 // stick starts to move the slot of a key from its master to another.

@@ -21,21 +21,13 @@ import (
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	box, d := startBox(t, sandbox.Options{}), newDesk(t)
-	row := [][]byte{
-		[]byte(`{"organization_id":"org_1","discovery_domain_id":"ord_1","use_for_organization_discovery":true}`),
-	}
 	for id, control := range map[ledger.RunID]ledger.Control{
-		"run-paused": {Paused: true}, "run-later": {NotBefore: time.Now().Add(time.Hour)},
+		"paused": {Paused: true}, "later": {NotBefore: time.Now().Add(time.Hour)},
 	} {
-		d.submit(ledger.NewRun{ID: id, Kind: handlers.Update, Control: control}, row)
-	}
-	d.submit(ledger.NewRun{ID: "run-elsewhere", Tenant: "elsewhere", Kind: handlers.Update}, row)
-	d.stage(ledger.NewRun{ID: "run-staged", Kind: handlers.Update}, row)
-	d.handIn(ledger.NewRun{ID: "paused"}, tasks.TypeVerify, box.SeedDomains(1))
-	if err := ledgertest.Control(t.Context(), d.ledger, (*ledger.Ledger).Pause, "paused"); err != nil {
-		t.Fatal(err)
+		d.handIn(ledger.NewRun{ID: id, Control: control}, tasks.TypeUpdate, box.SeedUpdates(1))
 	}
 	d.handIn(ledger.NewRun{ID: "elsewhere", Tenant: "elsewhere"}, tasks.TypeVerify, box.SeedDomains(1))
+	ledgertest.Create(t, d.ledger, ledger.NewRun{ID: "staged", Tenant: tasks.DefaultTenant, Kind: handlers.Update})
 	swept := ledger.NewRun{ID: "sweep", Tenant: tasks.DefaultTenant}
 	if _, _, err := schedule.Now(t.Context(), intake.New(d.redis, d.ledger), sweep.NewStore(d.redis, tasks.DefaultTenant),
 		swept, sweep.Order{}); err != nil {
@@ -44,21 +36,17 @@ func TestDrain(t *testing.T) {
 	if err := ledgertest.Control(t.Context(), d.ledger, (*ledger.Ledger).Pause, "sweep"); err != nil {
 		t.Fatal(err)
 	}
-	own := jsonRows(t, box.SeedUpdates(30))
-	d.submit(ledger.NewRun{ID: "own", Kind: handlers.Update}, own)
+	d.handIn(ledger.NewRun{ID: "own"}, tasks.TypeUpdate, box.SeedUpdates(30))
 
 	if status := begin(t, pointedAt(box, redistest.URL(t), nil), "--drain").wait(); status != 0 {
 		t.Errorf("status %d", status)
 	}
-	if r := d.runOfID("own"); r.FinishedAt.IsZero() {
+	if r := d.run("own"); r.FinishedAt.IsZero() || r.Counts[ledger.Done] != 30 {
 		t.Errorf("run own is not finished: %+v", r)
 	}
-	if c := d.counts("own"); c[ledger.Done] != int64(len(own)) {
-		t.Errorf("run own: %v", c)
-	}
-	for _, id := range []ledger.RunID{"run-paused", "run-later", "run-elsewhere"} {
-		if c := d.counts(id); c.Settled() != 0 {
-			t.Errorf("run %s: %v, want it open", id, c)
+	for _, id := range []string{"paused", "later", "elsewhere"} {
+		if r := d.run(id); r.Settled() != 0 {
+			t.Errorf("run %s: %v, want it open", id, r.Counts)
 		}
 	}
 }

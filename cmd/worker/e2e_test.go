@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
 
 	"orgops/internal/ledger"
@@ -292,14 +290,6 @@ func (f *fleet) fault(body string) {
 	}
 }
 
-// quick removes the delays of the tenant.
-func (f *fleet) quick() {
-	f.t.Helper()
-	if status, answer := fetch(f.t, http.MethodDelete, f.authURL+"/_sandbox/faults", ""); status/100 != 2 {
-		f.t.Fatalf("faults: %d %s", status, answer)
-	}
-}
-
 // settled counts the settled rows of all runs. A run that does not exist yet counts as zero.
 func (f *fleet) settled() (n int64) {
 	f.t.Helper()
@@ -318,45 +308,6 @@ func (f *fleet) awaitEnds() {
 	for _, s := range submissions {
 		awaitFor(f.t, recovery, "the end of run "+s.run, func() bool { return f.run(s.run).Ended() })
 	}
-}
-
-// killedAt lists the percentages of settled rows at which a worker is killed: early, amid
-// checks and updates, and late, amid confirmations and templates.
-var killedAt = []int64{30, 75}
-
-// TestFleet has two workers execute 2,000 rows of every kind. It kills one of them in the
-// middle, twice, and restarts it. It compares the ledger with the requests that the tenant
-// received, row by row.
-func TestFleet(t *testing.T) {
-	t.Parallel()
-	const rows = 2000
-	f := assemble(t)
-	f.slow(20, 30)
-	one := f.work("one")
-	other := f.work("other")
-	handedIn := f.enqueueAll(rows)
-	all := int64(len(submissions) * rows)
-	for _, percent := range killedAt {
-		await(t, fmt.Sprintf("%d %% of the rows", percent), func() bool { return f.settled() > all*percent/100 })
-		one.signal(syscall.SIGKILL)
-		_ = one.wait(patience) // killed
-		if f.settled() == all {
-			t.Error("all was done before the worker was killed: the test shows nothing")
-		}
-		one = f.work("one")
-	}
-	handedIn()
-	f.awaitEnds()
-	for _, r := range []*running{one, other} {
-		r.signal(syscall.SIGTERM)
-		if err := r.wait(patience); err != nil {
-			t.Errorf("a worker without work ended with %v", err)
-		}
-	}
-	// The killed worker's rows in progress were repeated: at most as many as it runs at a
-	// time.
-	f.compare(rows, apiTasks*len(killedAt))
-	f.shared("one", "other")
 }
 
 // apiTasks is how many tasks that send requests a worker runs at a time if the rate is not
@@ -411,18 +362,6 @@ func (f *fleet) active() (n int) {
 	return n
 }
 
-// compare compares the ledger with the tenant and its request log. again is the number of
-// requests that may have been repeated.
-func (f *fleet) compare(rows, again int) {
-	f.t.Helper()
-	log, state := f.requests(), f.state()
-	f.compareDomains(rows, again, log, state)
-	f.compareUpdates(rows, again, log, state)
-	f.compareClients(rows, again, log, state)
-	f.compareTemplates(rows, "done", log, state)
-	f.settledOnce("one", "other")
-}
-
 func (f *fleet) requests() []sandbox.Request {
 	f.t.Helper()
 	_, body := fetch(f.t, http.MethodGet, f.authURL+"/_sandbox/requests", "")
@@ -449,213 +388,6 @@ func (f *fleet) state() sandbox.State {
 	return s
 }
 
-// outcomes returns the results of a run's rows, in order. Counts, rows and results must agree.
-func (f *fleet) outcomes(id string, rows int) []ledger.Result {
-	f.t.Helper()
-	fates := make([]ledger.Result, rows)
-	for i := range fates {
-		fates[i] = ledger.Result{Outcome: ledger.Done}
-	}
-	for row, err := range f.ledger.Each(f.t.Context(), f.run(id), ledger.WithResult, 0) {
-		if err != nil {
-			f.t.Fatal(err)
-		}
-		fates[row.Item] = row.Result
-	}
-	counts := ledger.Counts{}
-	for _, fate := range fates {
-		counts[fate.Outcome]++
-	}
-	r := f.run(id)
-	if diff := cmp.Diff(r.Counts, counts); diff != "" || r.Total() != int64(rows) || r.Settled() != r.Total() {
-		f.t.Errorf("run %s: %d rows, %d settled, want %d; (-counts +rows):\n%s", id, r.Total(), r.Settled(), rows, diff)
-	}
-	return fates
-}
-
-// rowsOf returns the file's rows below its header.
-func (f *fleet) rowsOf(file string) [][]string {
-	f.t.Helper()
-	text, err := os.ReadFile(filepath.Join(f.dir, file))
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	rows, err := csv.NewReader(strings.NewReader(string(text))).ReadAll()
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return rows[1:]
-}
-
-// asked returns the successful requests of an operation, by domain.
-func asked(log []sandbox.Request, operation string) map[string][]sandbox.Request {
-	by := map[string][]sandbox.Request{}
-	for _, r := range log {
-		if r.Operation == operation && r.Status == http.StatusOK {
-			by[r.Organization+" "+r.Domain] = append(by[r.Organization+" "+r.Domain], r)
-		}
-	}
-	return by
-}
-
-func domainsOf(s sandbox.State) map[string]sandbox.Domain {
-	by := map[string]sandbox.Domain{}
-	for organization, all := range s.Domains {
-		for _, d := range all {
-			by[organization+" "+d.ID] = d
-		}
-	}
-	return by
-}
-
-// compareDomains checks that each domain is verified, and was read before its PATCH.
-func (f *fleet) compareDomains(rows, again int, log []sandbox.Request, state sandbox.State) {
-	f.t.Helper()
-	reads, patches, domains := asked(log, sandbox.OpGetDiscoveryDomain),
-		asked(log, sandbox.OpUpdateDiscoveryDomain), domainsOf(state)
-	fates, extra := f.outcomes("domains", rows), 0
-	for i, row := range f.rowsOf("domains.csv") {
-		key := row[0] + " " + row[1]
-		d := domains[key]
-		if fates[i].Outcome != "done" || d.Status != "verified" || d.Use == nil || !*d.Use {
-			f.t.Errorf("row %d (%s) is %s (%s), the domain %s", i, key, fates[i].Outcome, fates[i].Detail, d.Status)
-		}
-		extra += len(patches[key]) - 1
-		var last int64
-		for _, p := range patches[key] {
-			if p.Body != `{"status":"verified","use_for_organization_discovery":true}` {
-				f.t.Errorf("row %d (%s): PATCHed with %s", i, key, p.Body)
-			}
-			read := slices.ContainsFunc(reads[key], func(r sandbox.Request) bool { return r.Seq > last && r.Seq < p.Seq })
-			if !read {
-				f.t.Errorf("row %d (%s): PATCHed by request %d without a GET since request %d", i, key, p.Seq, last)
-			}
-			last = p.Seq
-		}
-		if len(patches[key]) == 0 {
-			f.t.Errorf("row %d (%s) was never PATCHed", i, key)
-		}
-	}
-	f.few("domains", extra, again)
-}
-
-func (f *fleet) few(run string, extra, again int) {
-	f.t.Helper()
-	if extra < 0 || extra > again {
-		f.t.Errorf("run %s: %d requests more than rows, want at most %d", run, extra, again)
-	}
-	f.t.Logf("run %s: %d requests were made again", run, extra)
-}
-
-// compareUpdates checks that each domain is as its row requests. A row whose worker was killed
-// after the PATCH is unchanged.
-func (f *fleet) compareUpdates(rows, again int, log []sandbox.Request, state sandbox.State) {
-	f.t.Helper()
-	patches, domains := asked(log, sandbox.OpUpdateDiscoveryDomain), domainsOf(state)
-	fates, extra, unchanged := f.outcomes("updates", rows), 0, 0
-	for i, row := range f.rowsOf("updates.csv") {
-		key := row[0] + " " + row[1]
-		status, use := "verified", "true"
-		if row[2] != "" {
-			status = row[2]
-		}
-		if row[3] != "" {
-			use = row[3]
-		}
-		d := domains[key]
-		if d.Status != status || d.Use == nil || fmt.Sprint(*d.Use) != use {
-			f.t.Errorf("row %d (%s) asks for %q %q, the domain is %+v", i, key, row[2], row[3], d)
-		}
-		switch fates[i].Outcome {
-		case "done":
-		case "unchanged":
-			unchanged++
-		default:
-			f.t.Errorf("row %d (%s) is %s: %s", i, key, fates[i].Outcome, fates[i].Detail)
-		}
-		if len(patches[key]) == 0 {
-			f.t.Errorf("row %d (%s) was never PATCHed", i, key)
-		}
-		extra += len(patches[key]) - 1
-	}
-	f.few("updates", extra+unchanged, again)
-}
-
-// compareClients checks that each client is removed, by a DELETE that named it.
-func (f *fleet) compareClients(rows, again int, log []sandbox.Request, state sandbox.State) {
-	f.t.Helper()
-	removed := map[string]int{}
-	requests, twice := 0, 0
-	for _, r := range log {
-		if r.Operation != sandbox.OpRemoveOrganizationClients || r.Status != http.StatusNoContent {
-			continue
-		}
-		requests++
-		for _, client := range r.Clients {
-			removed[r.Organization+" "+client]++
-		}
-		if removed[r.Organization+" "+r.Clients[0]] > 1 {
-			twice++
-		}
-	}
-	// Rows that a worker gave back make batches with others than before.
-	if most := 2*rows/100 + again; requests > most {
-		f.t.Errorf("run clients: %d requests for %d rows, want at most %d", requests, rows, most)
-	}
-	fates := f.outcomes("clients", rows)
-	for i, row := range f.rowsOf("clients.csv") {
-		if fates[i].Outcome != "done" || removed[row[0]+" "+row[1]] == 0 || slices.Contains(state.Clients[row[0]], row[1]) {
-			f.t.Errorf("row %d (%s %s) is %s (%s), named by %d requests", i, row[0], row[1], fates[i].Outcome, fates[i].Detail,
-				removed[row[0]+" "+row[1]])
-		}
-	}
-	f.few("clients", twice, again)
-}
-
-// compareTemplates checks that each row has one template, which was created once, has the ID
-// in the ledger, and has one of outcomes.
-func (f *fleet) compareTemplates(rows int, outcomes string, log []sandbox.Request, state sandbox.State) {
-	f.t.Helper()
-	type named struct {
-		ID   string `json:"id"`
-		Name string `json:"name"`
-	}
-	there := map[string][]string{} // ids by name
-	for _, record := range state.Templates {
-		var n named
-		if err := json.Unmarshal(record, &n); err != nil {
-			f.t.Fatal(err)
-		}
-		there[n.Name] = append(there[n.Name], n.ID)
-	}
-	created := map[string]int{}
-	for _, r := range log {
-		if r.Operation == sandbox.OpCreateTemplate && r.Status == http.StatusCreated {
-			created[r.Template]++
-		}
-	}
-	text, err := os.ReadFile(filepath.Join(f.dir, "templates.jsonl"))
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	fates, i := f.outcomes("templates", rows), 0
-	for line := range strings.Lines(string(text)) {
-		var n named
-		if err := json.Unmarshal([]byte(line), &n); err != nil {
-			f.t.Fatal(err)
-		}
-		if diff := cmp.Diff([]string{fates[i].Detail}, there[n.Name]); diff != "" ||
-			!strings.Contains(outcomes, string(fates[i].Outcome)) || created[n.Name] != 1 {
-			f.t.Errorf("row %d (%s) is %s, created %d times (-ledger +tenant):\n%s", i, n.Name,
-				fates[i].Outcome, created[n.Name], diff)
-		}
-		i++
-	}
-	if len(there) != rows {
-		f.t.Errorf("%d templates are there, want %d", len(there), rows)
-	}
-}
-
 // settledOnce checks that no worker logged that it settled a row which another had settled.
 func (f *fleet) settledOnce(names ...string) {
 	f.t.Helper()
@@ -675,27 +407,4 @@ func (f *fleet) settledOnce(names ...string) {
 			f.t.Errorf("task %s was settled %d times", task, n)
 		}
 	}
-}
-
-// shared checks that each worker executed at least a quarter of the tasks.
-func (f *fleet) shared(names ...string) {
-	f.t.Helper()
-	did, all, again := map[string]int{}, 0, map[string]int{}
-	for _, name := range names {
-		for _, line := range f.log(name) {
-			if line["msg"] == "task" {
-				did[name]++
-				all++
-				if attempt, _ := line["attempt"].(float64); attempt > 0 {
-					again[fmt.Sprint(line["type"])]++
-				}
-			}
-		}
-	}
-	for _, name := range names {
-		if did[name]*10 < all { // the second one of a tenant begins a little later
-			f.t.Errorf("worker %s did %d of %d tasks, want a tenth", name, did[name], all)
-		}
-	}
-	f.t.Logf("tasks by worker: %v; taken over from the killed one: %v", did, again)
 }

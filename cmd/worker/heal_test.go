@@ -15,7 +15,6 @@ import (
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 // healed is a worker in the middle of two runs, on a Redis of its own, as a user whose rights
@@ -25,7 +24,7 @@ type healed struct {
 	box   *sandbox.Sandbox
 	admin *redis.Client
 	work  *process
-	rows  rowsOfKinds
+	rows  kindRows
 }
 
 // healRows is the number of rows of each run.
@@ -38,10 +37,9 @@ func startHealed(t *testing.T) *healed {
 	h := &healed{box: startBox(t, sandbox.Options{}), admin: server.Client()}
 	h.desk = desk{t, h.admin, ledger.New(h.admin)}
 	h.acl("+@all")
-	h.rows = rowsOfKinds{handlers.Update: jsonRows(t, h.box.SeedUpdates(healRows)),
-		handlers.Remove: jsonRows(t, h.box.SeedClients(healRows))}
+	h.rows = kindRows{tasks.TypeUpdate: h.box.SeedUpdates(healRows), tasks.TypeRemove: h.box.SeedClients(healRows)}
 	h.box.AddFault(sandbox.Fault{AnswerLatency: 100 * time.Millisecond})
-	h.submitAll(h.rows)
+	h.handInAll(h.rows)
 	url := strings.Replace(server.URL(), "redis://", "redis://worker:secret@", 1)
 	h.work = begin(t, pointedAt(h.box, url, map[string]string{"ORGOPS_RATE": "20/s", "ORGOPS_BURST": "5",
 		"ORGOPS_PROBE_ADDR": "127.0.0.1:0"}))
@@ -118,8 +116,7 @@ const withdrawnFor = 4 * time.Second
 func (h *healed) heals() {
 	h.t.Helper()
 	start := time.Now()
-	h.wantDone(h.rows)
-	h.rows.effects(h.t, h.box.Requests(), 2*healRows) // requests in progress may be sent again
+	h.wantDone(h.rows, h.box.Requests, 2*healRows) // requests in progress may be sent again
 	h.t.Logf("every row is done after %v", time.Since(start).Round(100*time.Millisecond))
 	await(h.t, "no active task", func() bool {
 		return h.admin.Exists(h.t.Context(), queueKey("active")).Val() == 0

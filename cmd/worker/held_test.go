@@ -9,7 +9,6 @@ import (
 
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
-	"orgops/internal/sandbox"
 )
 
 // ready returns the answer of /readyz of the worker of that name.
@@ -42,6 +41,10 @@ func TestBlockEnds(t *testing.T) {
 	if r := f.ended("wrong"); r.Counts["refused"] != rows {
 		t.Errorf("run wrong: %v, want %d refused", r.Counts, rows)
 	}
+	await(t, "a block and its end in the activity, once", func() bool {
+		all := f.typed("activity", "--json")
+		return strings.Count(all, `"action":"blocked"`) == 1 && strings.Count(all, `"action":"unblocked"`) == 1
+	})
 
 	f.fault(`{"operation":"update_discovery_domain",` + lacksScope)
 	_, updates := fetch(t, http.MethodGet, f.authURL+"/_sandbox/rows/updates.csv?n=20", "")
@@ -64,44 +67,4 @@ func wrongClients(n int) string {
 		fmt.Fprintf(&rows, "org_%016d,abc\n", i)
 	}
 	return rows.String()
-}
-
-// TestStopAtMaxmemory stops a tenant whose Redis has no memory left, in the middle of a run:
-// nothing is changed once the command has returned. With memory, and after the start, each
-// row is executed once.
-func TestStopAtMaxmemory(t *testing.T) {
-	inProcesses(t)
-	t.Parallel()
-	const rows = 100
-	server := redistest.Start(t)
-	f := assembleOn(desk{t, server.Client(), ledger.New(server.Client())}, server.URL())
-	f.env["ORGOPS_RATE"], f.env["ORGOPS_BURST"] = "4/s", "4"
-	f.work("one")
-	f.work("two")
-	_, updates := fetch(t, http.MethodGet, f.authURL+"/_sandbox/rows/updates.csv?n=100", "")
-	write(t, filepath.Join(f.dir, "updates.csv"), updates)
-	f.typed("domains", "update", "--run", "updates", filepath.Join(f.dir, "updates.csv"))
-	patches := func() int {
-		_, log := fetch(t, http.MethodGet, f.authURL+"/_sandbox/requests?operation="+sandbox.OpUpdateDiscoveryDomain, "")
-		return strings.Count(log, "\n")
-	}
-	await(t, "the run's beginning", func() bool { return patches() >= 10 })
-	setting("maxmemory", "1")(t, server)
-	f.typed("tenant", "stop", "--reason", "wrong file", "default")
-	before := patches()
-	await(t, "/readyz to say who stopped the tenant", func() bool {
-		_, body := f.ready("one")
-		return strings.Contains(body, "wrong file")
-	})
-	if after := patches(); after != before || after == rows {
-		t.Errorf("%d changes before the stop had returned, %d after", before, after)
-	}
-	setting("maxmemory", "0")(t, server)
-	f.typed("tenant", "start", "default")
-	if r := f.ended("updates"); r.Counts["done"]+r.Counts["unchanged"] != rows {
-		t.Errorf("run updates: %v, want %d done", r.Counts, rows)
-	}
-	if n := patches(); n != rows {
-		t.Errorf("%d changes for %d rows", n, rows)
-	}
 }

@@ -11,11 +11,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
-	"orgops/internal/sandbox"
 )
 
 // survivors is the number of rows of each kind in the runs whose Redis is killed.
@@ -110,61 +108,6 @@ func (f *fleet) typed(args ...string) string {
 		f.t.Fatalf("enqueue %q: %v; its log:\n%s", args, err, log)
 	}
 	return string(out)
-}
-
-// compareLoosely compares the ledger with the tenant when Redis has lost some results. Such
-// rows are repeated and found unchanged. No row is lost and none is counted twice. Each domain
-// was read before it was verified, and there is one template for each row.
-func (f *fleet) compareLoosely() {
-	f.t.Helper()
-	log, state := f.requests(), f.state()
-	reads, patches, domains := asked(log, sandbox.OpGetDiscoveryDomain),
-		asked(log, sandbox.OpUpdateDiscoveryDomain), domainsOf(state)
-	for i, fate := range f.well("domains") {
-		row := f.rowsOf("domains.csv")[i]
-		key := row[0] + " " + row[1]
-		if d := domains[key]; d.Status != "verified" || len(patches[key]) == 0 {
-			f.t.Errorf("row %d (%s) is %s, the domain %s after %d PATCHes", i, key, fate.Outcome, d.Status, len(patches[key]))
-		}
-		// If Redis has lost that a task is in progress, it is executed twice concurrently:
-		// each execution reads and sends a PATCH, in any order.
-		for n, p := range patches[key] {
-			before := 0
-			for _, r := range reads[key] {
-				if r.Seq < p.Seq {
-					before++
-				}
-			}
-			if want := n + 1; before < want { // one for each PATCH
-				f.t.Errorf("row %d (%s): PATCHed %d times by request %d after %d GETs, want %d", i, key, n+1, p.Seq, before, want)
-			}
-		}
-	}
-	f.well("updates")
-	f.compareUpdates(survivors, len(log), log, state)
-	for i := range f.well("clients") {
-		row := f.rowsOf("clients.csv")[i]
-		if slices.Contains(state.Clients[row[0]], row[1]) {
-			f.t.Errorf("row %d: client %s is still of %s", i, row[1], row[0])
-		}
-	}
-	f.well("templates")
-	f.compareTemplates(survivors, "done unchanged", log, state)
-}
-
-// well returns the results of a run's rows, all of which are done or unchanged.
-func (f *fleet) well(run string) []ledger.Result {
-	f.t.Helper()
-	fates := f.outcomes(run, survivors)
-	counts := map[string]int{}
-	for i, fate := range fates {
-		counts[string(fate.Outcome)]++
-		if !engine.Succeeded(fate.Outcome) {
-			f.t.Errorf("run %s: row %d is %s: %s", run, i, fate.Outcome, fate.Detail)
-		}
-	}
-	f.t.Logf("run %s: %v", run, counts)
-	return fates
 }
 
 // startWatched starts a master, its replica, and a Sentinel.

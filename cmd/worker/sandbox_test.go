@@ -264,8 +264,9 @@ func (d desk) well(id string, rows int64) {
 // TestRedisAwayAtStart starts a worker before its Redis.
 func TestRedisAwayAtStart(t *testing.T) {
 	t.Parallel()
-	box, d, way := startBox(t, sandbox.Options{}), newDesk(t), layCable(t, true)
-	p := begin(t, pointedAt(box, way.url, map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0"}))
+	box, d := startBox(t, sandbox.Options{}), newDesk(t)
+	way, url := cutOff(t)
+	p := begin(t, pointedAt(box, url, map[string]string{"ORGOPS_PROBE_ADDR": "127.0.0.1:0"}))
 	absent := "redis at " + way.addr + " does not answer"
 	p.says("waiting for Redis", map[string]string{"level": "ERROR", "error": absent})
 	await(t, "a check that names Redis", func() bool { // on a busy machine one may be late
@@ -280,7 +281,7 @@ func TestRedisAwayAtStart(t *testing.T) {
 	}
 
 	d.handIn(ledger.NewRun{ID: "clients"}, tasks.TypeRemove, box.SeedClients(10))
-	way.putBack()
+	way.set(intact)
 	d.well("clients", 10)
 	await(t, "readiness", func() bool { // a readiness result is cached for two seconds
 		status, _ := p.page("probe-addr", "/readyz")
@@ -294,8 +295,9 @@ func TestRedisAwayAtStart(t *testing.T) {
 // TestStoppedBeforeRedis stops a worker that still waits.
 func TestStoppedBeforeRedis(t *testing.T) {
 	t.Parallel()
-	box, way := startBox(t, sandbox.Options{}), layCable(t, true)
-	p := begin(t, pointedAt(box, way.url, nil))
+	box := startBox(t, sandbox.Options{})
+	_, url := cutOff(t)
+	p := begin(t, pointedAt(box, url, nil))
 	p.says("waiting for Redis", nil)
 	if status := p.stop(); status != 0 {
 		t.Errorf("status %d", status)

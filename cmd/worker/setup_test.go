@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -239,6 +237,12 @@ func (d desk) ended(id string) ledger.Run {
 	return d.run(id)
 }
 
+// finished waits until the run has ended and its end is processed.
+func (d desk) finished(id string) {
+	d.t.Helper()
+	await(d.t, "what follows the end of "+id, func() bool { return !d.run(id).FinishedAt.IsZero() })
+}
+
 // reasons returns why rows are open, by row.
 func (d desk) reasons(id string) map[int64]string {
 	d.t.Helper()
@@ -282,112 +286,6 @@ func attempts(lines []map[string]any) (most, seen int) {
 		most, seen = max(most, int(n)), seen+1
 	}
 	return most, seen
-}
-
-// cable is a link to the test's Redis that can be cut.
-type cable struct {
-	url      string
-	addr     string
-	listener net.Listener
-	target   string
-	carrying sync.WaitGroup
-
-	mu    sync.Mutex
-	out   bool
-	pairs map[*pair]bool
-}
-
-// pair is a connection with both its ends.
-type pair struct{ near, far *net.TCPConn }
-
-// layCable makes a cable to the test's Redis. If out is true, it starts disconnected.
-func layCable(t *testing.T, out bool) *cable {
-	t.Helper()
-	redistest.Single(t, "the cable leads to one")
-	options, err := redis.ParseURL(redistest.URL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := listener.Addr().String()
-	c := &cable{
-		url: strings.Replace(redistest.URL(t), options.Addr, addr, 1), addr: addr,
-		listener: listener, target: options.Addr, out: out, pairs: map[*pair]bool{},
-	}
-	c.carrying.Go(c.accept)
-	t.Cleanup(func() {
-		_ = listener.Close()
-		c.pull()
-		c.carrying.Wait()
-	})
-	return c
-}
-
-func (c *cable) accept() {
-	for {
-		near, err := c.listener.Accept()
-		if err != nil {
-			return
-		}
-		c.carrying.Go(func() { c.connect(near.(*net.TCPConn)) })
-	}
-}
-
-func (c *cable) connect(near *net.TCPConn) {
-	defer func() { _ = near.Close() }()
-	far, err := net.Dial("tcp", c.target)
-	if err != nil {
-		return
-	}
-	defer func() { _ = far.Close() }()
-	p := &pair{near, far.(*net.TCPConn)}
-	if !c.plug(p) {
-		_ = near.SetLinger(0) // refused, as far as TCP can say so now
-		return
-	}
-	var requests sync.WaitGroup
-	requests.Go(func() {
-		_, _ = io.Copy(p.far, p.near)
-		_ = p.far.CloseWrite()
-	})
-	_, _ = io.Copy(p.near, p.far)
-	_ = p.near.Close()
-	requests.Wait()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.pairs, p)
-}
-
-func (c *cable) plug(p *pair) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.out {
-		c.pairs[p] = true
-	}
-	return !c.out
-}
-
-// pull blocks further requests and connections until the cable is put back. Replies to earlier
-// requests still arrive: asynq does not know of a task that Redis gave it in a lost reply, and
-// finds it only two minutes later.
-func (c *cable) pull() {
-	const lastReplies = 200 * time.Millisecond
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.out = true
-	for p := range c.pairs {
-		_ = p.near.SetReadDeadline(time.Now())
-		_ = p.far.SetReadDeadline(time.Now().Add(lastReplies))
-	}
-}
-
-func (c *cable) putBack() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.out = false
 }
 
 // environ returns env in the form of [os.Environ].

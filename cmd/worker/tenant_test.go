@@ -12,26 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"orgops/dnscheck"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
 )
-
-// TestNameServersAreOneInMetrics checks that metrics have no label per name server: it would
-// be one per customer, and of the customer's choice.
-func TestNameServersAreOneInMetrics(t *testing.T) {
-	for want, o := range map[string]dnscheck.Observation{
-		"authority": {Resolver: "ns1.customer.example", Authority: true},
-		"1.1.1.1":   {Resolver: "1.1.1.1"},
-	} {
-		if got := resolverLabel(o); got != want {
-			t.Errorf("%+v is labelled %q, want %q", o, got, want)
-		}
-	}
-}
 
 // TestLongestWaitHasTwoPermits checks the longest wait of a request: one shorter than the
 // second permit takes would repeat the GET of a confirmation without end.

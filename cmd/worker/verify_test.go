@@ -141,7 +141,7 @@ func TestVerifyCore(t *testing.T) {
 		v.box.SetTXT(v.domains[name].Host, v.domains[name].TXT)
 	}
 	v.finished("job")
-	if c := v.counts("job"); c[ledger.Done] != 3 || c[engine.Expired] != 2 || c[engine.Unchanged] != 1 {
+	if c := v.run("job").Counts; c[ledger.Done] != 3 || c[engine.Expired] != 2 || c[engine.Unchanged] != 1 {
 		t.Errorf("counts %v", c)
 	}
 	v.wantProofs()

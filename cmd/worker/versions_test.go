@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +17,6 @@ import (
 
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
-	"orgops/internal/sandbox"
 	"orgops/tasks"
 )
 
@@ -69,10 +67,7 @@ func TestOlderWorkerBeside(t *testing.T) {
 	}
 
 	f.changedOnce(submitted, interrupted)
-	log, state := f.requests(), f.state()
-	f.compareDomains(rows, 2*apiTasks, log, state)
-	f.compareUpdates(rows, 2*apiTasks, log, state)
-	f.compareClients(rows, 2*apiTasks, log, state)
+	f.compare(rows, 2*apiTasks, submitted...)
 	f.settledOnce("older", "present")
 	f.executed("older", "present")
 	f.archivedNothing()
@@ -200,20 +195,10 @@ func (f *fleet) ageIntent(seg ledger.Segment, row ledger.Row) {
 // killed worker that had the row in progress.
 func (f *fleet) changedOnce(of []submission, interrupted map[string]int) {
 	f.t.Helper()
-	changes := map[string]int{}
-	for _, r := range f.requests() {
-		switch {
-		case r.Operation == sandbox.OpUpdateDiscoveryDomain && r.Status == http.StatusOK:
-			changes[r.Organization+" "+r.Domain]++
-		case r.Operation == sandbox.OpRemoveOrganizationClients && r.Status == http.StatusNoContent:
-			for _, client := range r.Clients {
-				changes[r.Organization+" "+client]++
-			}
-		}
-	}
+	changes, _ := byRecord(f.requests())
 	for _, s := range of {
-		for i, row := range f.rowsOf(s.file) {
-			n, most := changes[row[0]+" "+row[1]], 1+interrupted[fmt.Sprint(s.run, i)]
+		for i, row := range f.cells(s.file) {
+			n, most := len(changes[keyOf(row)]), 1+interrupted[fmt.Sprint(s.run, i)]
 			if n < 1 || n > most {
 				f.t.Errorf("run %s: row %d (%s %s) was changed %d times, want 1 to %d", s.run, i, row[0], row[1], n, most)
 			}

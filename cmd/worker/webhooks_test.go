@@ -7,14 +7,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
@@ -24,13 +27,15 @@ import (
 
 // listener is a receiver of events, which may be down.
 type listener struct {
-	t    *testing.T
-	file string // names it
+	t     *testing.T
+	file  string // names it
+	takes time.Duration
 
-	mu     sync.Mutex
-	up     bool
-	turned int                 // attempts while it was down
-	got    map[string][]string // webhook-id -> type and subject of each delivery
+	mu      sync.Mutex
+	up      bool
+	turned  int // attempts while it was down
+	holding int
+	got     map[string][]string // webhook-id -> type and subject of each delivery
 }
 
 func listen(t *testing.T, up bool) *listener {
@@ -42,7 +47,12 @@ func listen(t *testing.T, up bool) *listener {
 	return l
 }
 
+// ServeHTTP refuses attempts that are dated minutes before or after now, as receivers do.
 func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // cut off with its worker
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.up {
@@ -50,12 +60,12 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "down", http.StatusServiceUnavailable)
 		return
 	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return // cut off with its worker
-	}
 	if want := signatureOf(r.Header, body); r.Header.Get("webhook-signature") != want {
 		l.t.Errorf("signature %q, want %q", r.Header.Get("webhook-signature"), want)
+	}
+	seconds, err := strconv.ParseInt(r.Header.Get("webhook-timestamp"), 10, 64)
+	if age := time.Since(time.Unix(seconds, 0)); err != nil || age.Abs() > minutesApart/2 {
+		l.t.Errorf("an attempt is dated %v before now, %v", age, err)
 	}
 	var event struct {
 		Type string
@@ -69,6 +79,11 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	id := r.Header.Get("webhook-id")
 	l.got[id] = append(l.got[id], strings.TrimSpace(fmt.Sprint(event.Type, " ", event.Data.Run, " ", event.Data.DomainID)))
+	l.holding++
+	l.mu.Unlock()
+	time.Sleep(l.takes)
+	l.mu.Lock()
+	l.holding--
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -108,6 +123,32 @@ func (l *listener) turnedAway() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.turned
+}
+
+func (l *listener) held() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.holding
+}
+
+// want waits for that number of events of each type, and checks that each came once.
+func (l *listener) want(want map[string]int) {
+	l.t.Helper()
+	await(l.t, "the events", func() bool {
+		got := map[string]int{}
+		for _, event := range l.events() {
+			of, _, _ := strings.Cut(event, " ")
+			got[of]++
+		}
+		return l.held() == 0 && maps.Equal(got, want)
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, deliveries := range l.got {
+		if len(deliveries) > 1 {
+			l.t.Errorf("event %s was delivered as %q", id, deliveries)
+		}
+	}
 }
 
 // wantMetrics checks the metrics of a worker that has verified a domain, and that

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hibiken/asynq"
-
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
@@ -107,28 +105,6 @@ func TestRanks(t *testing.T) {
 	round(first, time.Minute, true) // it does not yield
 	round(third, 10*time.Second, false)
 	round(second, 10*time.Second, false)
-}
-
-// TestReleasedForOneMoreWorker: although fifty workers live, no more is released than one of
-// them has places for, until those tasks are in progress.
-func TestReleasedForOneMoreWorker(t *testing.T) {
-	s := newSite(t)
-	s.submit("big", handlers.Update, s.domains(10*places))
-	d := dispatch.New(dispatch.Config{
-		Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(),
-		Protocol: 1, Places: places,
-		Place: func() workers.Place { return workers.Place{Workers: 50} },
-		Kinds: map[ledger.Kind]dispatch.Kind{handlers.Update: {}},
-	})
-	asynqs := asynq.NewInspectorFromRedisClient(s.rdb)
-	for range 5 {
-		if _, err := d.Round(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if info, err := asynqs.GetQueueInfo(queue); err != nil || info.Pending != places {
-		t.Errorf("%+v, %v, want %d pending tasks", info, err, places)
-	}
 }
 
 // tardy is a ledger that takes a while to sweep, or to read the index.

@@ -2,8 +2,6 @@ package dispatch_test
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"os"
 	"reflect"
 	"slices"
 	"testing"
@@ -14,7 +12,6 @@ import (
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
-	"orgops/internal/redistest"
 )
 
 // TestBatchesHaveOneGroup has rows of several organizations in one run: each task has
@@ -65,67 +62,6 @@ func TestBatchesHaveOneGroup(t *testing.T) {
 		if len(of) != 2 || of[1] != 10 {
 			t.Errorf("group %s has tasks of %v rows, want 10 and the rest", group, of)
 		}
-	}
-}
-
-// TestTasksOfManyGroups has 8,192 rows of 300 organizations in random order: each
-// organization makes one task, and no round enqueues more tasks than there are places.
-func TestTasksOfManyGroups(t *testing.T) {
-	t.Parallel()
-	const kind ledger.Kind = "clients:remove"
-	const groups, batch = 300, 100
-	if os.Getenv(redistest.EnvURL) == "" {
-		redistest.Mini(t).SetTime(time.Now()) // and there it stays: no release lapses
-	}
-	s := newSite(t)
-	s.submitGroups(kind, groups, batch)
-	group := func(content []byte) string { return string(content[:3]) }
-	d := s.dispatcher(func(c *dispatch.Config) {
-		c.Kinds = map[ledger.Kind]dispatch.Kind{kind: {Batch: batch, Group: group}}
-	})
-	round(t, d)
-	if n := s.pending(); n != places {
-		t.Errorf("%d tasks, want %d", n, places)
-	}
-	d = s.dispatcher(func(c *dispatch.Config) {
-		c.Kinds = map[ledger.Kind]dispatch.Kind{kind: {Batch: batch, Group: group}}
-		c.Protocol, c.Places = 2, 2*groups
-	})
-	tasks := 0
-	s.await("all tasks, and no more", func() bool { // a slow round narrows the window
-		n, err := asynq.NewInspectorFromRedisClient(s.rdb).DeleteAllPendingTasks(queue)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tasks += n
-		round(t, d)
-		return tasks >= groups && n == 0 && s.pending() == 0
-	})
-	if tasks != groups {
-		t.Errorf("%d tasks, want %d", tasks, groups)
-	}
-}
-
-// submitGroups commits a full segment of rows that begin with their group, in random order.
-func (s *site) submitGroups(kind ledger.Kind, groups, most int) {
-	s.t.Helper()
-	run, _, err := s.Create(s.t.Context(), ledger.NewRun{ID: "a", Tenant: tenant, Kind: kind})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	stager, err := s.NewStager(s.t.Context(), run)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	stager.Group(most, func(row []byte) string { return string(row[:3]) })
-	random := rand.New(rand.NewPCG(1, 1))
-	for i := range ledger.SegmentRows {
-		if err := stager.Add(s.t.Context(), fmt.Appendf(nil, "%03d client %d", random.IntN(groups), i)); err != nil {
-			s.t.Fatal(err)
-		}
-	}
-	if _, err := stager.Commit(s.t.Context()); err != nil {
-		s.t.Fatal(err)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
+	"orgops/internal/workers"
 	"orgops/tasks/handlers"
 )
 
@@ -58,12 +59,14 @@ func round(t *testing.T, d *dispatch.Dispatcher) time.Duration {
 	return after
 }
 
-// TestRoundReleasesAWindow releases no more than the places of one worker, and nothing
-// while they are pending.
+// TestRoundReleasesAWindow has fifty workers live: no more is released than one of them has
+// places for, and nothing while that is pending.
 func TestRoundReleasesAWindow(t *testing.T) {
 	s := newSite(t)
-	s.submit("a", handlers.Update, s.domains(100))
-	d := s.dispatcher()
+	s.submit("a", handlers.Update, s.domains(10*places))
+	d := s.dispatcher(func(c *dispatch.Config) {
+		c.Place = func() workers.Place { return workers.Place{Workers: 50} }
+	})
 	for range 3 {
 		round(t, d)
 		if n := s.pending(); n != places {
@@ -137,18 +140,6 @@ func TestScanIsReleased(t *testing.T) {
 	}
 	if fourth := released(); fourth[scanned].Segment != ledger.ScanSegment {
 		t.Errorf("released %+v, want the scan's row", fourth)
-	}
-}
-
-// TestOneDispatcherIsActive has two dispatchers: the one of the newer protocol releases.
-func TestOneDispatcherIsActive(t *testing.T) {
-	s := newSite(t)
-	s.submit("a", handlers.Update, s.domains(100))
-	newer := s.dispatcher(func(c *dispatch.Config) { c.Protocol = 2 })
-	older := s.dispatcher()
-	round(t, newer)
-	if after := round(t, older); after != time.Second || s.pending() != places {
-		t.Errorf("%d tasks, the older one waits for %v", s.pending(), after)
 	}
 }
 
@@ -394,46 +385,6 @@ func TestTaskWithoutContent(t *testing.T) {
 	}
 	if left := s.rdb.ZRange(t.Context(), key+"archived", 0, -1).Val(); !slices.Equal(left, []string{"gone"}) {
 		t.Errorf("%d archived tasks, want the one that is not old", len(left))
-	}
-}
-
-// TestDeadWorker kills a worker with rows in progress: another one takes over its lease
-// and, once its session is dead, its rows.
-func TestDeadWorker(t *testing.T) {
-	t.Parallel()
-	redistest.NeedsLong(t, "waits for a session to die")
-	s := newSite(t)
-	entered, over := make(chan int, 10), make(chan struct{})
-	const stuck = ledger.Kind("stuck")
-	with := func(h engine.Handler) func(*options) {
-		return func(o *options) {
-			o.engine.Handlers[stuck] = h
-			o.dispatch.Kinds[stuck] = dispatch.Kind{}
-		}
-	}
-	dead := s.start(with(engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
-		entered <- -1
-		<-over
-		return ledger.Result{Outcome: engine.Unchanged}, nil
-	})))
-	t.Cleanup(func() { close(over) })
-	s.submit("a", stuck, [][]byte{[]byte(`{}`), []byte(`{}`)})
-	for range 2 {
-		<-entered
-	}
-	dead.server.Stop() // it takes no task any more
-	dead.end()         // and its session is not renewed
-	s.start(with(engine.One(func(_ context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
-		entered <- row.Died
-		return ledger.Result{}, nil
-	})))
-	if run := s.awaitEnd("a"); run.Counts[ledger.Done] != 2 {
-		t.Errorf("counts %v", run.Counts)
-	}
-	for range 2 {
-		if n := <-entered; n != 1 {
-			t.Errorf("%d deaths were counted, want 1", n)
-		}
 	}
 }
 

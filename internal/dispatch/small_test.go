@@ -138,22 +138,3 @@ func (s *site) remove(organization, client string, wait time.Duration) {
 		s.t.Fatal(err)
 	}
 }
-
-// TestSmallRunPassesBigOne submits ten rows behind a big run: they settle while most of
-// the big run is open.
-func TestSmallRunPassesBigOne(t *testing.T) {
-	onSite(t, func(t *testing.T, s *site) {
-		rows := redistest.Amount(600, 1500)
-		s.submit("big", handlers.Update, s.domains(rows))
-		w := s.start(func(o *options) { o.dispatch.Rate = func() float64 { return 200 } })
-		s.await("the big run begins", func() bool { return len(s.patches()) > 50 })
-		s.submit("small", handlers.Update, s.domains(10))
-		begun := time.Now()
-		s.awaitEnd("small")
-		took, open := time.Since(begun), int64(rows)-s.run("big").Counts.Settled()
-		if took > 3*time.Second || open < 300 {
-			t.Errorf("the small run took %v, and %d rows of the big one are open", took, open)
-		}
-		w.stop()
-	})
-}

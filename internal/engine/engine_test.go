@@ -398,22 +398,6 @@ func TestBeginAtMaxmemory(t *testing.T) {
 	})
 }
 
-// TestKeepSession renews a session at once.
-func TestKeepSession(t *testing.T) {
-	s := newSite(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	session := ledger.Session{ID: ledger.NewSessionID(), Protocol: engine.Protocol}
-	_, _ = s.worker(func(c *engine.Config) {
-		registered, ended := engine.KeepSession(ctx, s.Ledger, func() ledger.Session { return session }, c.Logger)
-		<-registered
-		t.Cleanup(func() { <-ended })
-	})
-	if all, err := s.Sessions(t.Context()); err != nil || len(all) != 1 || all[0].ID != session.ID {
-		t.Errorf("sessions %v, %v", all, err)
-	}
-}
-
 // TestEndEarly has a handler end a row of a batch and then panic: the other rows are
 // repeated, and that one is not.
 func TestEndEarly(t *testing.T) {

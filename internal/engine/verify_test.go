@@ -600,39 +600,3 @@ func TestVerifyMemo(t *testing.T) {
 		t.Errorf("note %+v of %d bytes", note, len(note.Memo))
 	}
 }
-
-// TestVerifyAnswersOfOthers has a proxy, a firewall or a portal answer one request of a
-// verification instead of the API. The row is not settled by it, and verified in the end.
-func TestVerifyAnswersOfOthers(t *testing.T) {
-	t.Parallel()
-	for name, f := range map[string]sandbox.Fault{
-		"403 page of a firewall": {Status: http.StatusForbidden, HTML: true, Body: "Access denied | error 1020"},
-		"404 page of a proxy":    {Status: http.StatusNotFound, HTML: true, Body: "no such host is configured"},
-		"404 JSON of a gateway":  {Status: http.StatusNotFound, Body: `{"message":"no Route matched with those values"}`},
-		"407 of a proxy":         {Status: http.StatusProxyAuthRequired, HTML: true},
-		"302 to a login page":    {Redirect: "https://portal.example/login"},
-		"451":                    {Status: http.StatusUnavailableForLegalReasons, HTML: true},
-		"421":                    {Status: http.StatusMisdirectedRequest, HTML: true},
-		"425":                    {Status: http.StatusTooEarly, HTML: true},
-		"400 of a load balancer": {Status: http.StatusBadRequest, HTML: true},
-		"405":                    {Status: http.StatusMethodNotAllowed, HTML: true},
-		"200 of a login page":    {Status: http.StatusOK, HTML: true},
-	} {
-		for _, operation := range []string{sandbox.OpGetDiscoveryDomain, sandbox.OpUpdateDiscoveryDomain} {
-			t.Run(name+", "+operation, func(t *testing.T) {
-				t.Parallel()
-				s := newVerifySite(t)
-				s.domain(sandbox.Domain{}, true)
-				s.fail(operation, f)
-				s.verify()
-				s.step()
-				if row := s.row(0); row.Phase == ledger.PhaseSettled {
-					t.Fatalf("settled by an answer that is not the API's: %s: %s", row.Result.Outcome, row.Result.Detail)
-				}
-				s.wantStatus("pending")
-				s.wantResult(ledger.Done, "")
-				s.wantStatus("verified")
-			})
-		}
-	}
-}

@@ -23,7 +23,7 @@ func TestDeleteLeavesNoKeys(t *testing.T) {
 		{"a staged run", func(w *worker) ledger.Run {
 			run := w.create("a")
 			for n := range 3 {
-				if _, err := w.Stage(w.t.Context(), run, n, content(0, 5)); err != nil {
+				if _, err := w.StageGrouped(w.t.Context(), run, n, content(0, 5), 5, groupOf, nil, nil); err != nil {
 					w.t.Fatal(err)
 				}
 			}
@@ -197,23 +197,6 @@ func TestForgottenDeletion(t *testing.T) {
 			t.Errorf("run %+v, want it ended", now)
 		}
 		w.gone(run)
-	}
-}
-
-func TestSweepDeletesEndedRunsAfterTheirRetention(t *testing.T) {
-	w := newWorker(t)
-	run := w.submit("a", 3)
-	w.settleAll(segment(run, 0))
-	w.retain("a")
-	if n := w.sweep(); n != 0 {
-		t.Errorf("%d runs deleted, want none", n)
-	}
-	w.age(ledger.ListKey(tenant, "ended"), ledger.Retention)
-	if n := w.sweep(); n != 1 {
-		t.Errorf("%d runs deleted, want 1", n)
-	}
-	if keys := keysOf(t, run); len(keys) > 0 {
-		t.Errorf("keys %q remain", keys)
 	}
 }
 

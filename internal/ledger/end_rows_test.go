@@ -39,75 +39,6 @@ func (w *worker) end(seg ledger.Segment, e execution, ends ...ledger.RowEnd) led
 	return r
 }
 
-func TestEndEachRowInItsOwnWay(t *testing.T) {
-	w := newWorker(t)
-	seg := segment(w.submit("a", 6), 0)
-	e := w.takeRows(seg, 5)
-	w.intend(seg, e, "PATCH", 1, 2, 3)
-	r := w.end(seg, e,
-		ledger.RowEnd{Row: 0, Ending: ledger.Result{Outcome: "refused", Detail: "why"}},
-		ledger.RowEnd{Row: 1, Ending: ledger.Waiting{Stage: ledger.StageReady, CountAttempt: true, Memo: []byte("memo")}},
-		ledger.RowEnd{Row: 2, Ending: ledger.Waiting{Stage: ledger.StageCheck}},
-		ledger.RowEnd{Row: 3, Ending: ledger.GiveBack{Note: "kind is unknown"}},
-		ledger.RowEnd{Row: 4, Ending: ledger.GiveBack{After: time.Hour}},
-		ledger.RowEnd{Row: 5, Ending: ledger.GiveBack{}}, // not in progress
-	)
-	want(t, r, ledger.RowWritten, ledger.RowWritten, ledger.RowWritten, ledger.RowWritten,
-		ledger.RowWritten, ledger.RowSuperseded)
-
-	rows := w.rows(seg)
-	if got := rows[0]; got.Result.Outcome != "refused" || got.Result.Detail != "why" {
-		t.Errorf("row 0: %+v", got)
-	}
-	for _, tt := range []struct {
-		row      ledger.Row
-		stage    ledger.Stage
-		attempts int
-		memo     string
-		note     string
-		intent   bool
-		later    bool
-	}{
-		{row: 1, stage: ledger.StageReady, attempts: 1, memo: "memo", intent: true},
-		{row: 2, stage: ledger.StageCheck, intent: true},
-		{row: 3, stage: ledger.StageCheck, note: "kind is unknown", intent: true},
-		{row: 4, stage: ledger.StageCheck, later: true},
-	} {
-		got := rows[tt.row]
-		c := got.Checkpoint
-		if got.Phase != ledger.PhaseWaiting || c.Stage != tt.stage || c.Attempts != tt.attempts ||
-			string(c.Memo) != tt.memo ||
-			c.Note != tt.note || c.FirstBegun.IsZero() || (got.Intent != nil) != tt.intent ||
-			got.Due.After(e.Now.Add(time.Minute)) != tt.later {
-			t.Errorf("row %d: %+v, want %+v", tt.row, got, tt)
-		}
-	}
-}
-
-func TestGiveBackKeepsTheCheckpoint(t *testing.T) {
-	w := newWorker(t)
-	seg := segment(w.submit("a", 1), 0)
-	e := w.takeRows(seg, 1)
-	w.end(seg, e, ledger.RowEnd{
-		Ending: ledger.Waiting{Stage: ledger.StageReady, CountAttempt: true, Memo: []byte("memo")},
-	})
-	first := w.rows(seg)[0].Checkpoint
-	released := w.release(seg, ledger.Quota{Ready: 1})
-	if len(released.Rows) != 1 {
-		t.Fatalf("released %+v, want a row at stage ready", released.Rows)
-	}
-	w.end(seg, w.begin(seg, released.Token, 0), ledger.RowEnd{Ending: ledger.GiveBack{Note: "stopping"}})
-	again := w.rows(seg)[0].Checkpoint
-	if again.Note != "stopping" || again.Attempts != 1 || string(again.Memo) != "memo" ||
-		!again.FirstBegun.Equal(first.FirstBegun) {
-		t.Errorf("checkpoint %+v, want the note and else %+v", again, first)
-	}
-	w.end(seg, w.begin(seg, w.release(seg, all).Token, 0), ledger.RowEnd{Ending: ledger.Waiting{Stage: ledger.StageCheck}})
-	if c := w.rows(seg)[0].Checkpoint; c.Note != "" || c.Memo != nil {
-		t.Errorf("checkpoint %+v, want no note any more", c)
-	}
-}
-
 // TestEndManyRows checks that endings of more than 250 rows, or of many bytes, are divided
 // among scripts.
 func TestEndManyRows(t *testing.T) {
@@ -164,120 +95,6 @@ func TestEndRefuses(t *testing.T) {
 	}
 }
 
-// TestRepeatedEnd loses the answer of a write, and repeats it.
-func TestRepeatedEnd(t *testing.T) {
-	w := newWorker(t)
-	seg := segment(w.submit("a", 4), 0)
-	e := w.takeRows(seg, 3)
-	ends := []ledger.RowEnd{
-		{Row: 0, Ending: ledger.Waiting{Stage: ledger.StageCheck}}, {Row: 1, Ending: ledger.GiveBack{}},
-		{Row: 2, Ending: ledger.Result{Outcome: ledger.Done}},
-	}
-	want(t, w.end(seg, e, ends...), ledger.RowWritten, ledger.RowWritten, ledger.RowWritten)
-	want(t, w.end(seg, e, ends...), ledger.RowEnded, ledger.RowEnded, ledger.RowEnded)
-	later := w.begin(seg, w.release(seg, ledger.Quota{Check: 9}).Token, 0, 1)
-	want(t, w.end(seg, e, ends...), ledger.RowEnded, ledger.RowEnded, ledger.RowEnded)
-	want(t, w.intend(seg, e, "PATCH", 0), ledger.RowSuperseded)
-	w.end(seg, later, ends...)
-	ends[2].Ending = ledger.Result{Outcome: ledger.Done, Detail: "another result"}
-	want(t, w.end(seg, e, ends...), ledger.RowSuperseded, ledger.RowSuperseded, ledger.RowSettled)
-}
-
-func TestRepeatedGiveBack(t *testing.T) {
-	w := newWorker(t)
-	seg := segment(w.submit("a", 1), 0)
-	r := w.release(seg, all)
-	for _, status := range []ledger.Status{ledger.RowWritten, ledger.RowEnded} {
-		receipt, err := w.GiveBack(t.Context(), seg, r.Token, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want(t, receipt, status)
-	}
-	again := w.release(seg, ledger.Quota{First: 1})
-	if len(again.Rows) != 1 {
-		t.Fatal("the row was never begun")
-	}
-	w.settle(seg, w.begin(seg, again.Token, 0), 0)
-}
-
-// TestReceiptsReportTheControl checks that after a cancel or a pause no further request of an
-// execution may begin, also for a row whose intent lets the first be finished.
-func TestReceiptsReportTheControl(t *testing.T) {
-	tests := []struct {
-		name               string
-		do                 func(*worker) error
-		stopped, cancelled bool
-	}{
-		{"open", func(*worker) error { return nil }, false, false},
-		{"paused", func(w *worker) error { return w.Pause(w.t.Context(), tenant, "a") }, true, false},
-		{"postponed", func(w *worker) error { w.notBefore("a", time.Hour); return nil }, true, false},
-		{"cancelled", func(w *worker) error { return w.Cancel(w.t.Context(), tenant, "a") }, false, true},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			w := newWorker(t)
-			seg := segment(w.submit("a", 3), 0)
-			e, row := w.take(seg)
-			w.intend(seg, e, "PATCH 1", row)
-			if err := tt.do(w); err != nil {
-				t.Fatal(err)
-			}
-			again := w.intend(seg, e, "PATCH 2", row)
-			want(t, again, ledger.RowWritten)
-			released := w.release(seg, ledger.Quota{})
-			ended := w.end(seg, e, ledger.RowEnd{Row: row, Ending: ledger.GiveBack{}})
-			begun := w.begin(seg, w.release(seg, ledger.Quota{Check: 1}).Token, row)
-			for name, r := range map[string]ledger.Receipt{
-				"intend": again, "release": released.Receipt, "end": ended, "begin": begun.Receipt,
-			} {
-				if r.Stopped != tt.stopped || r.Cancelled != tt.cancelled {
-					t.Errorf("%s: stopped %v, cancelled %v, want %v, %v", name, r.Stopped, r.Cancelled, tt.stopped, tt.cancelled)
-				}
-			}
-		})
-	}
-}
-
-func TestReceiptsCountOpenRows(t *testing.T) {
-	w := newWorker(t)
-	seg := segment(w.submit("a", 20), 0)
-	e := w.takeRows(seg, 8)
-	w.intend(seg, e, "PATCH", 2, 3)
-	wait := func(stage ledger.Stage, after time.Duration) ledger.Waiting {
-		return ledger.Waiting{Stage: stage, After: after}
-	}
-	w.end(seg, e,
-		ledger.RowEnd{Row: 0, Ending: wait(ledger.StageCheck, 0)},
-		ledger.RowEnd{Row: 1, Ending: wait(ledger.StageCheck, time.Hour)},
-		ledger.RowEnd{Row: 2, Ending: wait(ledger.StageReady, 0)},
-		ledger.RowEnd{Row: 3, Ending: wait(ledger.StageReady, time.Hour)},
-		ledger.RowEnd{Row: 4, Ending: wait(ledger.StageReady, 0)},
-		ledger.RowEnd{Row: 5, Ending: ledger.Result{Outcome: ledger.Done}})
-	back := w.release(seg, ledger.Quota{First: 3})
-	if _, err := w.GiveBack(t.Context(), seg, back.Token, back.Rows[0].Row); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Dismiss(t.Context(), seg, ledger.Result{Outcome: ledger.Done}, 15); err != nil {
-		t.Fatal(err)
-	}
-	// Running 6 and 7, released two rows, settled two.
-	counts := ledger.OpenRows{Queued: 9, Check: 2, CheckDue: 1, Ready: 3, ReadyDue: 2, Released: 2, Running: 2}
-	r := w.release(seg, ledger.Quota{})
-	if r.Open != counts {
-		t.Errorf("%+v, want %+v", r.Open, counts)
-	}
-	if s := w.segments("a")[0]; s.Open.Queued != 9 {
-		t.Errorf("segment %+v", s)
-	}
-
-	w.must(w.Pause, "a") // row 2 alone may be released
-	counts.CheckDue, counts.ReadyDue = 0, 1
-	if r = w.release(seg, ledger.Quota{}); r.Open != counts {
-		t.Errorf("paused: %+v, want %+v", r.Open, counts)
-	}
-}
-
 func TestIntendReturnsItsTime(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 1), 0)
@@ -311,4 +128,46 @@ func TestDueOfReceipt(t *testing.T) {
 			t.Errorf("%s: due in %v, want an hour", name, d)
 		}
 	}
+}
+
+func TestGiveBackKeepsTheCheckpoint(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 1), 0)
+	e := w.takeRows(seg, 1)
+	w.end(seg, e, ledger.RowEnd{
+		Ending: ledger.Waiting{Stage: ledger.StageReady, CountAttempt: true, Memo: []byte("memo")},
+	})
+	first := w.rows(seg)[0].Checkpoint
+	released := w.release(seg, ledger.Quota{Ready: 1})
+	if len(released.Rows) != 1 {
+		t.Fatalf("released %+v, want a row at stage ready", released.Rows)
+	}
+	w.end(seg, w.begin(seg, released.Token, 0), ledger.RowEnd{Ending: ledger.GiveBack{Note: "stopping"}})
+	again := w.rows(seg)[0].Checkpoint
+	if again.Note != "stopping" || again.Attempts != 1 || string(again.Memo) != "memo" ||
+		!again.FirstBegun.Equal(first.FirstBegun) {
+		t.Errorf("checkpoint %+v, want the note and else %+v", again, first)
+	}
+	w.end(seg, w.begin(seg, w.release(seg, all).Token, 0), ledger.RowEnd{Ending: ledger.Waiting{Stage: ledger.StageCheck}})
+	if c := w.rows(seg)[0].Checkpoint; c.Note != "" || c.Memo != nil {
+		t.Errorf("checkpoint %+v, want no note any more", c)
+	}
+}
+
+func TestRepeatedGiveBack(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 1), 0)
+	r := w.release(seg, all)
+	for _, status := range []ledger.Status{ledger.RowWritten, ledger.RowEnded} {
+		receipt, err := w.GiveBack(t.Context(), seg, r.Token, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, receipt, status)
+	}
+	again := w.release(seg, ledger.Quota{First: 1})
+	if len(again.Rows) != 1 {
+		t.Fatal("the row was never begun")
+	}
+	w.settle(seg, w.begin(seg, again.Token, 0), 0)
 }

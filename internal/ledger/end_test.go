@@ -10,23 +10,6 @@ import (
 	"orgops/internal/ledger"
 )
 
-func TestLastSettleEndsTheRun(t *testing.T) {
-	w := newWorker(t)
-	run := w.submit("a", 300, 5)
-	if r := w.settleAll(segment(run, 0)); r.Ended {
-		t.Error("ended with open rows")
-	}
-	if r := w.settleAll(segment(run, 1)); !r.Ended {
-		t.Error("the last settle did not end the run")
-	}
-	if run := w.get("a"); !run.Ended() {
-		t.Errorf("run %+v", run)
-	}
-	if counts := w.get("a").Counts; counts[ledger.Done] != 305 {
-		t.Errorf("counts %v", counts)
-	}
-}
-
 func TestRunEndsOnce(t *testing.T) {
 	w := newWorker(t)
 	run := w.submit("a", 1, 1, 1, 1)
@@ -87,17 +70,4 @@ func (w *worker) open() []ledger.RunID {
 		ids = append(ids, run.ID)
 	}
 	return ids
-}
-
-func TestTenants(t *testing.T) {
-	w := newWorker(t)
-	for _, n := range []ledger.NewRun{{ID: "a", Tenant: "one", Kind: kind}, {ID: "b", Tenant: "two", Kind: kind}} {
-		if _, _, err := w.Create(t.Context(), n); err != nil {
-			t.Fatal(err)
-		}
-	}
-	tenants, err := w.Tenants(t.Context())
-	if err != nil || !slices.Equal(tenants, []ledger.Tenant{"one", "two"}) {
-		t.Errorf("tenants %q, %v", tenants, err)
-	}
 }

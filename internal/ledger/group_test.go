@@ -83,19 +83,6 @@ func TestGroupedRelease(t *testing.T) {
 	}
 }
 
-// TestGroupedReleaseSkipsDismissedRows checks that a row settled before its release does not
-// count for the size of its piece.
-func TestGroupedReleaseSkipsDismissedRows(t *testing.T) {
-	w := newWorker(t)
-	seg := w.submitGrouped(25, 9, nil)
-	if _, err := w.Dismiss(t.Context(), seg, invalid, 0, 11); err != nil {
-		t.Fatal(err)
-	}
-	if rows := numbers(w.release(seg, ledger.Quota{First: 4})); !slices.Equal(rows, []ledger.Row{10, 20, 1, 21}) {
-		t.Errorf("released %v", rows)
-	}
-}
-
 func TestGroupedRowsThatAreGivenBack(t *testing.T) {
 	w := newWorker(t)
 	seg := w.submitGrouped(25, 9, nil)
@@ -113,44 +100,6 @@ func TestGroupedRowsThatAreGivenBack(t *testing.T) {
 	w.pass(seg, ledger.ReleaseTimeout)
 	if rows := numbers(w.release(seg, all)); len(rows) != 25 || w.hasOrder(seg) {
 		t.Errorf("released %v, has order %v: want all rows and no order any more", rows, w.hasOrder(seg))
-	}
-}
-
-func TestCancelOfGroupedRows(t *testing.T) {
-	w := newWorker(t)
-	seg := w.submitGrouped(25, 9, nil)
-	e := w.takeRows(seg, 3)
-	w.must(w.Cancel, "a")
-	if r := w.release(seg, all); len(r.Rows) > 0 || r.Open.Queued != 0 || w.hasOrder(seg) {
-		t.Errorf("released %v, open %+v, has order %v", numbers(r), r.Open, w.hasOrder(seg))
-	}
-	if r := w.settle(seg, e, 0, 10, 20); !r.Ended {
-		t.Errorf("receipt %+v, want the end", r)
-	}
-	if run := w.get("a"); run.Counts[ledger.Cancelled] != 22 || run.Counts[ledger.Done] != 3 {
-		t.Errorf("counts %v", run.Counts)
-	}
-}
-
-func TestDeleteOfGroupedRows(t *testing.T) {
-	w := newWorker(t)
-	run := w.create("a")
-	s, err := w.NewStager(t.Context(), run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Group(5, groupOf)
-	for _, row := range content(0, ledger.SegmentRows+1) { // the first segment is staged
-		if err := s.Add(t.Context(), row); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if !w.hasOrder(segment(run, 0)) {
-		t.Fatal("no order is staged")
-	}
-	w.must(w.Delete, "a")
-	if keys := keysOf(t, run); len(keys) > 0 {
-		t.Errorf("keys %q remain", keys)
 	}
 }
 
@@ -200,5 +149,18 @@ func TestGroupedReleaseOfASegment(t *testing.T) {
 				t.Errorf("%d rows in %d pieces, want %d in %d", len(seen), pieces, count, groups)
 			}
 		})
+	}
+}
+
+// TestGroupedReleaseSkipsDismissedRows checks that a row settled before its release does not
+// count for the size of its piece.
+func TestGroupedReleaseSkipsDismissedRows(t *testing.T) {
+	w := newWorker(t)
+	seg := w.submitGrouped(25, 9, nil)
+	if _, err := w.Dismiss(t.Context(), seg, invalid, 0, 11); err != nil {
+		t.Fatal(err)
+	}
+	if rows := numbers(w.release(seg, ledger.Quota{First: 4})); !slices.Equal(rows, []ledger.Row{10, 20, 1, 21}) {
+		t.Errorf("released %v", rows)
 	}
 }

@@ -208,20 +208,6 @@ func TestRowsBehindSettledOnes(t *testing.T) {
 	}
 }
 
-func TestScanThatFindsNothing(t *testing.T) {
-	w := newWorker(t)
-	run := w.scan("a")
-	s := w.takeScan(run)
-	w.step(run, &s, false)
-	w.step(run, &s, true)
-	if r := w.endScan(run, s, done); !r.Ended {
-		t.Errorf("receipt %+v, want the end", r)
-	}
-	if now := w.get("a"); !now.Ended() || now.Rows != 0 || now.Segments != 0 || now.Settled() != 0 {
-		t.Errorf("run %+v", now)
-	}
-}
-
 // TestScanThatFails: the run ends with the rows that were found, and the reason is stored.
 func TestScanThatFails(t *testing.T) {
 	w := newWorker(t)

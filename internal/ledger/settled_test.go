@@ -103,12 +103,3 @@ func TestRunOfSettledRowsEndsAtItsCommit(t *testing.T) {
 		t.Errorf("run %+v, want it ended", run)
 	}
 }
-
-func TestCancelKeepsResultsOfSettledRows(t *testing.T) {
-	w := newWorker(t)
-	w.commit(w.fillSettled(w.create("a"), 9, invalid))
-	w.must(w.Cancel, "a")
-	if run := w.get("a"); !run.Ended() || run.Counts["invalid"] != 3 || run.Counts[ledger.Cancelled] != 6 {
-		t.Errorf("run %+v", run)
-	}
-}

@@ -20,7 +20,7 @@ import (
 // writes. It prints its seed; ORGOPS_TEST_SEED
 // repeats one, ORGOPS_TEST_LEDGER_WORLDS makes more worlds than usual.
 func TestModel(t *testing.T) {
-	first, worlds := worldsOf(t, 10)
+	first, worlds := worldsOf(t, 40)
 	if os.Getenv(redistest.EnvURL) == "" {
 		redistest.Mini(t).SetTime(time.Now()) // time stays: no world is too slow
 	}

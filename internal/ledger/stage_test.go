@@ -30,20 +30,6 @@ func TestStagedRowsAreNotReleased(t *testing.T) {
 	}
 }
 
-func TestCommittedRowsAreReleased(t *testing.T) {
-	w := newWorker(t)
-	run := w.submit("a", 300)
-	r := w.release(segment(run, 0), ledger.Quota{First: 130})
-	for i, row := range r.Rows {
-		if want := fmt.Sprintf("row %d", i); row.Row != ledger.Row(i) || string(row.Content) != want {
-			t.Fatalf("row %d: %q, want %q", row.Row, row.Content, want)
-		}
-	}
-	if len(r.Rows) != 130 {
-		t.Errorf("%d rows, want 130", len(r.Rows))
-	}
-}
-
 // TestCommitOfLostSegments has Redis lose the last segment before the commit.
 func TestCommitOfLostSegments(t *testing.T) {
 	w := newWorker(t)
@@ -76,13 +62,6 @@ func TestCommitAgain(t *testing.T) {
 	var mismatch *ledger.MismatchError
 	if _, err := w.Commit(t.Context(), run, nil); !errors.As(err, &mismatch) {
 		t.Errorf("commit of other rows: %v, want a mismatch", err)
-	}
-}
-
-func TestRunWithoutRowsEndsAtItsCommit(t *testing.T) {
-	w := newWorker(t)
-	if run := w.submit("a"); !run.Ended() {
-		t.Errorf("run %+v, want it ended", run)
 	}
 }
 

@@ -80,20 +80,6 @@ func TestStagerRefusesRowsThatAreTooLarge(t *testing.T) {
 	}
 }
 
-// TestStagerAgain restarts a killed producer, which stages all rows again.
-func TestStagerAgain(t *testing.T) {
-	w := newWorker(t)
-	rows := content(0, ledger.SegmentRows+10)
-	w.fill(w.create("a"), rows) // killed: the first segment is staged
-	run, created, err := w.Create(t.Context(), ledger.NewRun{ID: "a", Tenant: tenant, Kind: kind})
-	if err != nil || created || run.Reserved != 1 {
-		t.Fatalf("run %+v, created %v, %v", run, created, err)
-	}
-	if run = w.commit(w.fill(run, rows)); run.Rows != int64(len(rows)) {
-		t.Errorf("%d rows, want %d", run.Rows, len(rows))
-	}
-}
-
 func TestStagerCannotStageARunThatRedisLost(t *testing.T) {
 	w := newWorker(t)
 	s := w.fill(w.create("a"), content(0, 3))

@@ -250,34 +250,6 @@ func TestSubmitRowThatIsStopped(t *testing.T) {
 	}
 }
 
-// TestSubmitRowCancelledMeanwhile cancels the staged run before each command. The row is
-// executed or not, but the submission does not fail for it, and a run that was cancelled
-// ends.
-func TestSubmitRowCancelledMeanwhile(t *testing.T) {
-	w := newWorker(t)
-	for n, done := 0, true; done; n++ {
-		id := ledger.RunID(fmt.Sprintf("a-%d", n))
-		cancelled := false
-		i := &interruption{after: n, do: func() {
-			if _, err := w.Get(t.Context(), "", id); err != nil {
-				return // not created yet
-			}
-			w.must(w.Cancel, id)
-			cancelled = true
-		}}
-		rdb := redistest.New(t)
-		rdb.AddHook(i.hook())
-		if _, _, err := ledger.New(rdb).SubmitRow(t.Context(), single(id), []byte("row 0")); err != nil {
-			t.Errorf("command %d: %v", n, err)
-		}
-		run := w.get(id)
-		if cancelled != run.Ended() {
-			t.Errorf("command %d: cancelled %v, ended %v", n, cancelled, run.Ended())
-		}
-		done = i.done()
-	}
-}
-
 // TestBatchWait submits rows that wait for others: the index has them all as due at the
 // next multiple of the wait. A row without a wait is due at once.
 func TestBatchWait(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"orgops/internal/pace"
-	"orgops/internal/redistest"
 )
 
 // TestNoPermitsWithoutRedis checks that no request is sent while Redis is away, that requests
@@ -161,20 +160,4 @@ func TestAPauseThatRedisWasNotToldOf(t *testing.T) {
 			t.Errorf("the next permit came after %v, want it at once", took)
 		}
 	})
-}
-
-// TestARealRedisGoesAndComesBack stops and restarts a real Redis.
-func TestARealRedisGoesAndComesBack(t *testing.T) {
-	server := redistest.Start(t)
-	l := pace.New(pace.Config{Redis: server.Client(), Tenant: "acme", Limit: perSecond(50, 10), MaxWait: time.Second / 2})
-	wait(t, l, op)
-	server.Kill()
-	if err := permit(t.Context(), l, op); err == nil {
-		t.Error("a permit without Redis")
-	}
-	server.Restart()
-	wait(t, l, op)
-	if s, err := l.State(t.Context()); err != nil || s.UsedLastMinute == 0 {
-		t.Errorf("permits are not counted in Redis again: %+v, %v", s, err)
-	}
 }

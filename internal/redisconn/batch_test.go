@@ -106,7 +106,7 @@ func TestBatch(t *testing.T) {
 				t.Fatal(err) // it connects, which takes round trips too
 			}
 			trips := new(roundTrips)
-			rdb.AddHook(inner{trips.see})
+			rdb.AddHook(inner(trips.see))
 			calls := make([]atomic.Int64, tt.n)
 			err := redisconn.Batch(t.Context(), rdb, tt.n, func(i int, rdb redis.UniversalClient) error {
 				calls[i].Add(1)
@@ -184,7 +184,7 @@ func TestBatchFails(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("after its context: %v", err)
 	}
-	rdb.AddHook(inner{func(context.Context, ...redis.Cmder) error { return errDone }})
+	rdb.AddHook(inner(func(context.Context, ...redis.Cmder) error { return errDone }))
 	err = redisconn.Batch(t.Context(), rdb, 3, func(_ int, rdb redis.UniversalClient) error {
 		return rdb.Get(t.Context(), "a").Err()
 	})

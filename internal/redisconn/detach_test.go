@@ -27,30 +27,14 @@ func forServer(t *testing.T) redis.UniversalClient {
 	return client
 }
 
-// inner is a hook next to the network: it sees what the client's own hook made
-// of the context, and may fail a command.
-type inner struct {
-	see func(ctx context.Context, cmds ...redis.Cmder) error
-}
-
-func (h inner) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h inner) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if err := h.see(ctx, cmd); err != nil {
-			cmd.SetErr(err)
+// inner returns a hook next to the network: see learns what the client's own hook made of the
+// context, and may fail a command.
+func inner(see func(ctx context.Context, cmds ...redis.Cmder) error) redistest.Around {
+	return func(ctx context.Context, run func() error, cmds ...redis.Cmder) error {
+		if err := see(ctx, cmds...); err != nil {
 			return err
 		}
-		return next(ctx, cmd)
-	}
-}
-
-func (h inner) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if err := h.see(ctx, cmds...); err != nil {
-			return err
-		}
-		return next(ctx, cmds)
+		return run()
 	}
 }
 
@@ -60,17 +44,14 @@ func TestCommandsOutliveTheirContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), name{}, "kept"))
 	cancel()
 	seen := 0
-	client.AddHook(inner{see: func(ctx context.Context, cmds ...redis.Cmder) error {
-		if slices.Contains([]string{"hello", "client", "select"}, cmds[0].Name()) {
-			return nil // go-redis's own, on a new connection
-		}
+	client.AddHook(inner(func(ctx context.Context, cmds ...redis.Cmder) error {
 		seen++
 		deadline, ok := ctx.Deadline()
 		if left := time.Until(deadline); ctx.Err() != nil || !ok || left > 10*time.Second || ctx.Value(name{}) != "kept" {
 			t.Errorf("context ends %v in %v, with %v: want 10s of its own, and its values", ctx.Err(), left, ctx.Value(name{}))
 		}
 		return nil
-	}})
+	}))
 	if err := client.Set(ctx, "k", "v", 0).Err(); err != nil {
 		t.Error(err)
 	}
@@ -97,13 +78,13 @@ func TestAnAcknowledgementIsTriedAgain(t *testing.T) {
 	client := forServer(t)
 	var handled, lost atomic.Int32
 	failed := make(chan struct{})
-	client.AddHook(inner{see: func(_ context.Context, cmds ...redis.Cmder) error {
+	client.AddHook(inner(func(_ context.Context, cmds ...redis.Cmder) error {
 		if handled.Load() == 0 || !acknowledges(cmds[0]) || !lost.CompareAndSwap(0, 1) {
 			return nil
 		}
 		close(failed)
 		return io.ErrUnexpectedEOF
-	}})
+	}))
 	srv := asynq.NewServerFromRedisClient(client, asynq.Config{
 		Concurrency: 1, TaskCheckInterval: 10 * time.Millisecond, Logger: silent{}, ShutdownTimeout: time.Minute,
 	})
@@ -143,12 +124,7 @@ func acknowledges(cmd redis.Cmder) bool {
 }
 
 func holds(keys []string, suffix string) bool {
-	for _, key := range keys {
-		if strings.HasSuffix(key, suffix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(keys, func(key string) bool { return strings.HasSuffix(key, suffix) })
 }
 
 // silent is asynq's log, which this test provokes.

@@ -26,7 +26,7 @@ func offline(t *testing.T, see func(ctx context.Context, cmds ...redis.Cmder) er
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	client.AddHook(inner{see: see})
+	client.AddHook(inner(see))
 	return client
 }
 

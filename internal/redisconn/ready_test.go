@@ -26,16 +26,6 @@ func open(t *testing.T, c redisconn.Config) redis.UniversalClient {
 	return client
 }
 
-func TestReady(t *testing.T) {
-	client := open(t, redisconn.Config{URL: redistest.URL(t), AllowURLPassword: true})
-	if err := redisconn.Ready(t.Context(), client); err != nil {
-		t.Error(err)
-	}
-	if err := redisconn.CheckVersion(t.Context(), client); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestReadySaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
@@ -244,20 +234,6 @@ func TestSentinelNamesTheMaster(t *testing.T) {
 	}
 	if got, err := m.DB(3).Get("k"); err != nil || got != "v" || asked != "main" {
 		t.Errorf("database 3 of the master holds %q, %v; asked for %q", got, err, asked)
-	}
-}
-
-func TestClusterAnswers(t *testing.T) {
-	m := miniredis.RunT(t)
-	client := open(t, redisconn.Config{URL: "redis-cluster://" + m.Addr()})
-	if err := redisconn.Ready(t.Context(), client); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.Set(t.Context(), "{a}k", "v", 0).Err(); err != nil {
-		t.Error(err)
-	}
-	if err := redisconn.CheckVersion(t.Context(), client); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -73,7 +73,7 @@ func TestRetry(t *testing.T) {
 							t.Errorf("%s: told %v", what, err)
 						}
 					})
-					client.AddHook(inner{see: a.see})
+					client.AddHook(inner(a.see))
 					ctx, start := t.Context(), time.Now()
 					if tt.away > 0 {
 						a.until = start.Add(tt.away)

@@ -107,16 +107,6 @@ func TestScan(t *testing.T) {
 	})
 }
 
-// TestScanTakesFewRequests: one for each page of organizations and of domains, and none for
-// the records of the rows.
-func TestScanTakesFewRequests(t *testing.T) {
-	w := finding().world(t)
-	w.scanned()
-	if n := w.requests(); n != 1+4 || n != w.requests(sandbox.OpListOrganizations, sandbox.OpListDiscoveryDomains) {
-		t.Errorf("%d requests, want one for the page of organizations and one for each of these", n)
-	}
-}
-
 // TestScanOfAThousand scans organizations whose numbers of domains are those at which pages
 // end, and as many organizations.
 func TestScanOfAThousand(t *testing.T) {
@@ -504,39 +494,6 @@ func TestListingIsStampedWhenItIsSent(t *testing.T) {
 	if at := r.Listed.At.Sub(start); at < 300*time.Millisecond {
 		t.Errorf("listed %v after the step began, want the time of the request", at)
 	}
-}
-
-// shifting is a list whose pages shift while they are read: each names organizations and
-// domains again that one before it has named.
-type shifting struct {
-	scan.API
-	before []apiclient.Listed[apiclient.Organization]
-}
-
-func (a *shifting) OrganizationsPage(ctx context.Context,
-	from string) ([]apiclient.Listed[apiclient.Organization], string, error) {
-	page, next, err := a.API.OrganizationsPage(ctx, from)
-	page, a.before = append(page, a.before...), page
-	return page, next, err
-}
-
-func (a *shifting) DiscoveryDomainsPage(ctx context.Context,
-	organization, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
-	page, next, err := a.API.DiscoveryDomainsPage(ctx, organization, from)
-	return append(page, page...), next, err
-}
-
-// TestListedTwice has the lists name organizations and domains again, on the same page and on
-// later ones. Each domain would be proven and PATCHed as often, and its event sent.
-func TestListedTwice(t *testing.T) {
-	w := newWorld(t)
-	for i := range 120 {
-		w.sandbox.AddDomain(fmt.Sprint("org_", i), sandbox.Domain{ID: fmt.Sprint("ord_", i)})
-	}
-	w.api = &shifting{API: w.api}
-	w.pending("")
-	w.scanned()
-	w.wantFound(pendingDomains(w.sandbox)...)
 }
 
 // TestClasses: requests have the class of their scan.

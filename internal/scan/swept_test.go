@@ -223,16 +223,6 @@ func TestLongestRows(t *testing.T) {
 	}
 }
 
-func TestSweepProgressRefuses(t *testing.T) {
-	for name, o := range map[string]sweep.Order{
-		"no tick": {}, "negative tick": {Tick: -1}, "spread backwards": {Tick: 10, SpreadUntil: 9},
-	} {
-		if _, err := scan.SweepProgress(o); err == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
-}
-
 // failing is states that cannot be read, for a while.
 type failing struct {
 	scan.States

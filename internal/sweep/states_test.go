@@ -345,7 +345,7 @@ func TestConclude(t *testing.T) {
 		}
 	}
 	conclude := func(ctx context.Context, w *world, sab *saboteur) error {
-		return w.states(sab).Conclude(ctx, "run1", sweep.Progress{Tick: day0.Unix(), Read: 7, Ended: true})
+		return w.states(sab).Conclude(ctx, "run1", sweep.Progress{Tick: day0.Unix(), Read: 7, Gone: 1, Ended: true})
 	}
 	eachCall(t, func(t *testing.T) *world {
 		w := newWorld(t)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 
 	"orgops/internal/redisconn"
@@ -38,31 +37,6 @@ func TestRememberReplacesOnlyWhatIsKnown(t *testing.T) {
 	}
 	if ids, err := s.WatchedDomains(t.Context()); err != nil || len(ids) > 0 {
 		t.Errorf("%q are attended (%v) and forgotten", ids, err)
-	}
-}
-
-func TestAttended(t *testing.T) {
-	rdb := redistest.New(t)
-	s, other := sweep.NewStore(rdb, "default"), sweep.NewStore(rdb, "other")
-	for _, d := range []struct {
-		id     string
-		attend bool
-	}{{"a", true}, {"b", false}, {"c", true}, {"d", true}} {
-		if ok, err := s.SetDomain(t.Context(), sweep.DomainWrite{ID: d.id, Value: []byte("1"), Watched: d.attend,
-			Tick: 1}); err != nil || !ok {
-			t.Fatal(ok, err)
-		}
-	}
-	if ok, err := s.SetDomain(t.Context(), sweep.DomainWrite{ID: "d", Former: []byte("1"), Value: []byte("2"),
-		Tick: 1}); err != nil || !ok {
-		t.Fatal(ok, err)
-	}
-	if ok, err := other.SetDomain(t.Context(), sweep.DomainWrite{ID: "e", Value: []byte("1"), Watched: true,
-		Tick: 1}); err != nil || !ok {
-		t.Fatal(ok, err)
-	}
-	if got, err := s.WatchedDomains(t.Context()); err != nil || !slices.Equal(got, []string{"a", "c"}) {
-		t.Errorf("attended %v, %v, want a and c", got, err)
 	}
 }
 
@@ -122,24 +96,5 @@ func TestReadsEnd(t *testing.T) {
 	}
 	if _, err := s.Domains(ctx, []string{"ord_1"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("states after the end of the context: %v", err)
-	}
-}
-
-func TestState(t *testing.T) {
-	s := sweep.NewStore(redistest.New(t), "default")
-	for _, step := range []struct {
-		former, value string
-		want          bool
-	}{{"x", "a", false}, {"", "a", true}, {"", "b", false}, {"a", "b", true}, {"b", "", true}, {"", "c", true}} {
-		if ok, err := s.SetState(t.Context(), "summary", []byte(step.former), []byte(step.value)); err != nil ||
-			ok != step.want {
-			t.Errorf("%q by %q: %v, %v", step.former, step.value, ok, err)
-		}
-	}
-	if value, err := s.State(t.Context(), "summary"); err != nil || string(value) != "c" {
-		t.Errorf("state %q, %v", value, err)
-	}
-	if value, err := s.State(t.Context(), "judged"); err != nil || value != nil {
-		t.Errorf("state %q, %v, want none", value, err)
 	}
 }

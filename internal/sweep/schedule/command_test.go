@@ -1,10 +1,14 @@
 package schedule_test
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
@@ -198,7 +202,13 @@ func TestNowClaimsOnce(t *testing.T) {
 	s := newSwept(t)
 	rival := newSwept(t)
 	rdb := redistest.New(t)
-	rdb.AddHook(&beforeScript{do: func() { rival.mustNow("rival", sweep.Order{}) }})
+	var once sync.Once
+	rdb.AddHook(redistest.Around(func(_ context.Context, run func() error, cmds ...redis.Cmder) error {
+		if strings.HasPrefix(cmds[0].Name(), "eval") {
+			once.Do(func() { rival.mustNow("rival", sweep.Order{}) })
+		}
+		return run()
+	}))
 	_, _, err := schedule.Now(t.Context(), s.taker, sweep.NewStore(rdb, "default"),
 		ledger.NewRun{ID: "slow", Tenant: "default"}, sweep.Order{})
 	if under, ok := errors.AsType[*schedule.InProgressError](err); !ok || under.Run != "rival" {

@@ -24,27 +24,6 @@ import (
 	"orgops/internal/sweep/schedule"
 )
 
-// beforeScript calls a function before a script runs for the first time.
-type beforeScript struct {
-	once sync.Once
-	do   func()
-}
-
-func (h *beforeScript) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h *beforeScript) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (h *beforeScript) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if strings.HasPrefix(cmd.Name(), "eval") {
-			h.once.Do(h.do)
-		}
-		return next(ctx, cmd)
-	}
-}
-
 // mortal is a connection of a worker that is killed before or after a command.
 type mortal struct {
 	left  int // commands until it dies; below 0: it does not die
@@ -54,32 +33,20 @@ type mortal struct {
 
 var errDead = errors.New("killed")
 
-func (h *mortal) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h *mortal) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		return h.see(func() error { return next(ctx, cmd) })
-	}
-}
-
-func (h *mortal) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		return h.see(func() error { return next(ctx, cmds) })
-	}
-}
-
-func (h *mortal) see(command func() error) error {
-	if h.dead {
+func (h *mortal) hook() redistest.Around {
+	return func(_ context.Context, run func() error, _ ...redis.Cmder) error {
+		if h.dead {
+			return errDead
+		}
+		if h.left--; h.left != 0 {
+			return run()
+		}
+		h.dead = true
+		if h.after {
+			return errors.Join(run(), errDead)
+		}
 		return errDead
 	}
-	if h.left--; h.left != 0 {
-		return command()
-	}
-	h.dead = true
-	if h.after {
-		return errors.Join(command(), errDead)
-	}
-	return errDead
 }
 
 // fleet has the schedules of a tenant's workers, each with a clock of its own, in virtual
@@ -286,7 +253,7 @@ func TestWorkerKilledAtEachStep(t *testing.T) {
 				other := f.worker("* * * * *", 0)
 				f.once(other)
 				death := &mortal{left: step, after: after}
-				victim := f.worker("* * * * *", 0, death)
+				victim := f.worker("* * * * *", 0, death.hook())
 				f.set(f.start.Add(time.Minute))
 				err := victim.Once(t.Context())
 				survived = !death.dead
@@ -500,7 +467,7 @@ func TestScheduleWithoutRedis(t *testing.T) {
 	f := newFleet(t)
 	f.once(f.worker("* * * * *", 0))
 	away := &mortal{left: 1}
-	worker := f.worker("* * * * *", 0, away)
+	worker := f.worker("* * * * *", 0, away.hook())
 	ctx, cancel := context.WithCancel(t.Context())
 	looked := 0
 	worker.Every = time.Nanosecond
