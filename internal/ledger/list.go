@@ -172,6 +172,8 @@ type Query struct {
 	Tenant func(Tenant) bool
 	// Open leaves finished runs out. The page is in the order of the sweeps' clock then.
 	Open bool
+	// Caller is the HTTP client whose runs belong to the page; "": those of all do. No others are read.
+	Caller string
 	// Since and Until are the bounds of the time of creation, Until excluded, unless Open is set.
 	Since, Until time.Time
 	// Match reports whether a run belongs to the page; nil: every run does.
@@ -199,6 +201,9 @@ func (l *Ledger) Page(ctx context.Context, q Query) (page []Run, next Place, err
 	if q.Open {
 		list, q.Since, q.Until = "open", time.Time{}, time.Time{}
 	}
+	if q.Caller != "" {
+		list = callerPart(callerSum(q.Caller))
+	}
 	if q.After != (Place{}) { // behind each run of that id
 		from = &entry{at: q.After.CreatedAt, name: string(q.After.ID) + "/"}
 	} else if !q.Until.IsZero() { // behind all of that time
@@ -216,7 +221,7 @@ func (l *Ledger) Page(ctx context.Context, q Query) (page []Run, next Place, err
 			continue
 		}
 		read++
-		match := q.Match == nil || q.Match(e.run)
+		match := (q.Match == nil || q.Match(e.run)) && (!q.Open || e.run.FinishedAt.IsZero())
 		if match && len(page) == q.Limit || q.MaxRead > 0 && read > q.MaxRead {
 			return page, after, nil
 		}
