@@ -163,8 +163,8 @@ func TestPageOfACaller(t *testing.T) {
 			}
 		}
 	}
-	if got := w.pages(ledger.Query{Caller: "crm", Limit: 7, Match: func(r ledger.Run) bool { return r.ID == "run-0005" }}); !slices.Equal(
-		got, []ledger.RunID{"run-0005"}) {
+	one := func(r ledger.Run) bool { return r.ID == "run-0005" }
+	if got := w.pages(ledger.Query{Caller: "crm", Limit: 7, Match: one}); !slices.Equal(got, []ledger.RunID{"run-0005"}) {
 		t.Errorf("runs %q of the caller that match, want one", got)
 	}
 	if got := w.pages(ledger.Query{Caller: "cr", Limit: 7}); len(got) > 0 {
