@@ -109,11 +109,8 @@ func (b *body) Read(p []byte) (n int, err error) {
 // when they have sent all of it.
 func (b *body) drain() { _, _ = io.Copy(io.Discard, b.raw) }
 
-// free ends the hold on the bytes of the rows: they are committed, or deleted.
-func (b *body) free() {
-	_ = b.server.bytes.Add(b.caller, -b.held)
-	b.held = 0
-}
+// free frees the bytes of the rows, which are committed, or deleted. It is called once.
+func (b *body) free() { _ = b.server.bytes.Add(b.caller, -b.held) }
 
 // leastRate is how many bytes of a body have to arrive in a second, after the first ones.
 const leastRate = 10 << 10

@@ -35,26 +35,6 @@ func (l *Ledger) Tenants(ctx context.Context) ([]Tenant, error) {
 	return tenants, nil
 }
 
-// OpenTenants returns the tenants that have a run or single row which is not finished, in order. It
-// reads no headers and takes two round trips.
-func (l *Ledger) OpenTenants(ctx context.Context) ([]Tenant, error) {
-	tenants, err := l.Tenants(ctx)
-	if err != nil {
-		return nil, err
-	}
-	open, singles := map[Tenant]*redis.IntCmd{}, map[Tenant]*redis.IntCmd{}
-	_, err = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, t := range tenants {
-			open[t], singles[t] = p.ZCard(ctx, tenantKey(t, "open")), p.ZCard(ctx, tenantKey(t, "singles"))
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list tenants with open runs: %w", err)
-	}
-	return slices.DeleteFunc(tenants, func(t Tenant) bool { return open[t].Val()+singles[t].Val() == 0 }), nil
-}
-
 // Runs returns the runs of these tenants, or of all if none is named, without single rows, the
 // newest first. If headers cannot be read it returns the other runs and an error.
 func (l *Ledger) Runs(ctx context.Context, tenants ...Tenant) ([]Run, error) {
