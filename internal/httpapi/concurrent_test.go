@@ -121,8 +121,8 @@ func TestOtherRowsAtOnce(t *testing.T) {
 	})
 }
 
-// TestOtherPropertiesAtOnce has two first requests with one key and another label, both of which find
-// no run before they read the rows.
+// TestOtherPropertiesAtOnce has two first requests with one key and another label, both of which
+// find no run before they read the rows.
 func TestOtherPropertiesAtOnce(t *testing.T) {
 	hook, begun := &commands{}, atomic.Int32{}
 	hook.set(func(_ int, name string) error {
@@ -142,8 +142,8 @@ func TestOtherPropertiesAtOnce(t *testing.T) {
 	second.answer().want(t, 422, "key-reused")
 }
 
-// TestHeldBytes checks that the rows of a caller's uploads in progress are bounded, and leave room for
-// those of others.
+// TestHeldBytes checks that the rows of a caller's uploads in progress are bounded, and leave room
+// for those of others.
 func TestHeldBytes(t *testing.T) {
 	w := newWorld(t, func(c *httpapi.Config) { c.Limits.MaxBytes = 1000 })
 	held := []*upload{w.upload("a").send(rows(20)), w.upload("b").send(rows(20))}

@@ -73,7 +73,7 @@ func (s *Server) takePlace(ctx context.Context) (*place, error) {
 	})}, nil
 }
 
-// intake returns an intake for a run that counts the caller's rows, and frees the place when the rows
+// intake returns an intake for a run that counts the caller's rows, and frees the place when they
 // are committed: to read them back takes two seconds, for which others need not wait.
 func (s *Server) intake(ctx context.Context, p *place, n ledger.NewRun) intake.Intake {
 	i, caller := s.cfg.Intake, callerOf(ctx)
@@ -135,8 +135,8 @@ func (s *Server) checkReuse(ctx context.Context, n ledger.NewRun) error {
 	return sameRequest(n, before)
 }
 
-// sameRequest returns a [ledger.MismatchError] if the run was submitted with other properties. give_up
-// is compared if it is given: its default is the tenant's, which may have changed.
+// sameRequest returns a [ledger.MismatchError] if the run was submitted with other properties.
+// give_up is compared if it is given: its default is the tenant's, which may have changed.
 func sameRequest(n ledger.NewRun, before ledger.Run) error {
 	for _, m := range []struct {
 		member  ledger.Member

@@ -58,8 +58,8 @@ func segmentKeys(s Segment) []string {
 // tenantKey returns the key of one of a tenant's lists.
 func tenantKey(t Tenant, part string) string { return tenantTag(t) + part }
 
-// callerPart is the last part of the key of a caller's runs. The name comes from outside, so a hash of
-// it is stored, in the header too: the script that deletes a run has to find the list.
+// callerPart is the last part of the key of a caller's runs. The name comes from outside, so a hash
+// of it is stored, in the header too: the script that deletes a run has to find the list.
 func callerPart(sum string) string { return "runs_of:" + sum }
 
 // callerSum returns the hash of a caller's name.

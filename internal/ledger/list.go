@@ -152,7 +152,7 @@ type Query struct {
 	Tenant func(Tenant) bool
 	// Open leaves finished runs out. The page is in the order of the sweeps' clock then.
 	Open bool
-	// Caller is the HTTP client whose runs belong to the page; "": those of all do. No others are read.
+	// Caller is the HTTP client whose runs belong to the page, and no others are read; "": all do.
 	Caller string
 	// Since and Until are the bounds of the time of creation, Until excluded, unless Open is set.
 	Since, Until time.Time

@@ -104,9 +104,9 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestPageOfACaller checks that pages of a caller have each of its runs, in order, that the header of
-// no other run is read, also where many tenants have a few of them and one has most, and that nothing
-// is left of the list when the last run is deleted.
+// TestPageOfACaller checks that pages of a caller have each of its runs, in order, that the header
+// of no other run is read, also where many tenants have a few of them and one has most, and that
+// nothing is left of the list when the last run is deleted.
 func TestPageOfACaller(t *testing.T) {
 	w := newWorker(t)
 	ctx := t.Context()
