@@ -145,11 +145,13 @@ func TestOtherPropertiesAtOnce(t *testing.T) {
 // TestHeldBytes checks that the rows of a caller's uploads in progress are bounded, and leave room
 // for those of others.
 func TestHeldBytes(t *testing.T) {
-	w := newWorld(t, func(c *httpapi.Config) { c.Limits.MaxBytes = 1000 })
-	held := []*upload{w.upload("a").send(rows(20)), w.upload("b").send(rows(20))}
+	// Two of the largest bodies are the limit. A small one leaves room for both while they arrive.
+	largest := rows(20)
+	w := newWorld(t, func(c *httpapi.Config) { c.Limits.MaxBytes = int64(len(largest)) })
+	held := []*upload{w.upload("a").send(largest), w.upload("b").send(largest)}
 	try := func(token, tenant string) response {
 		path := "/v1/runs/domain:verify?tenant=" + tenant
-		return w.do(call{method: "POST", path: path, token: token, key: "k", body: rows(20)})
+		return w.do(call{method: "POST", path: path, token: token, key: "k", body: rows(1)})
 	}
 	w.eventually(func() bool { return try(billing, "acme").StatusCode == 429 })
 	got := try(billing, "acme")
