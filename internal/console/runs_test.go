@@ -409,8 +409,8 @@ func TestRunsAreFilteredAndPaged(t *testing.T) {
 		"/runs?tenant=acme&state=ended": of(func(i int) bool { return i%12 == 0 }),
 		"/runs?label=NUMBER+7&state=open&since=1h": {"r-079", "r-078", "r-077", "r-075",
 			"r-074", "r-073", "r-071", "r-070", "r-007"},
-		"/runs?caller=illing&until=2000-01-01": nil,
-		"/runs?caller=illing":                  {"r-119", "r-008"},
+		"/runs?caller=Billing&until=2000-01-01": nil,
+		"/runs?caller=Billing":                  {"r-119", "r-008"},
 	}
 	for path, want := range tests {
 		var got []string

@@ -103,8 +103,8 @@ func (p *searchPage) find(ctx context.Context, s *site) (only string, err error)
 	return "", err
 }
 
-// findRuns adds those of the newest runs whose ids begin with the text, or with the text in their
-// label or caller.
+// findRuns adds those of the newest runs whose ids begin with the text, have the text in their
+// label, or are of the caller of that name.
 func (p *searchPage) findRuns(ctx context.Context, s *site) error {
 	f := status.RunFilter{May: web.Of(ctx).User.MayTenant}
 	label, caller := status.RunFilter{Label: p.Text}, status.RunFilter{Caller: p.Text}

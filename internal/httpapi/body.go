@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"orgops/internal/web"
 )
 
 // mediaTypes are the media types that rows may be sent as. The content decides on their
@@ -67,6 +69,8 @@ type body struct {
 	raw       *patientBody
 	announced bool      // the header says that it is gzipped
 	plain     io.Reader // nil before the first Read
+	caller    string
+	held      int // bytes of rows
 }
 
 // openBody returns the body, or a problem if its head says that it cannot be read.
@@ -78,7 +82,7 @@ func (s *Server) openBody(w http.ResponseWriter, r *http.Request) (*body, error)
 	if r.ContentLength > s.limits.MaxBytes {
 		return nil, s.tooLarge()
 	}
-	return &body{server: s, announced: announced, raw: &patientBody{
+	return &body{server: s, announced: announced, caller: web.Of(r.Context()).User.Name, raw: &patientBody{
 		body: http.MaxBytesReader(w, r.Body, s.limits.MaxBytes), rc: http.NewResponseController(w),
 		left: s.limits.Idle, idle: s.limits.Idle, until: time.Now().Add(s.limits.Upload),
 	}}, nil
@@ -90,6 +94,10 @@ func (b *body) Read(p []byte) (n int, err error) {
 	}
 	if err == nil {
 		n, err = b.plain.Read(p)
+		if refused := b.server.bytes.Add(b.caller, n); refused != nil {
+			return 0, refused
+		}
+		b.held += n
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = b.server.bodyProblem(err)
@@ -100,6 +108,9 @@ func (b *body) Read(p []byte) (n int, err error) {
 // drain reads the rest of a body whose rows are refused: many clients read the answer only
 // when they have sent all of it.
 func (b *body) drain() { _, _ = io.Copy(io.Discard, b.raw) }
+
+// free frees the bytes of the rows, which are committed, or deleted. It is called once.
+func (b *body) free() { _ = b.server.bytes.Add(b.caller, -b.held) }
 
 // leastRate is how many bytes of a body have to arrive in a second, after the first ones.
 const leastRate = 10 << 10

@@ -3,8 +3,10 @@ package httpapi_test
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	"orgops/internal/httpapi"
 	"orgops/internal/ledger"
 )
 
@@ -117,6 +119,51 @@ func TestOtherRowsAtOnce(t *testing.T) {
 		first.answer().want(t, 409, "state")
 		w.holdsOnce(id, 3*manyRows)
 	})
+}
+
+// TestOtherPropertiesAtOnce has two first requests with one key and another label, both of which
+// find no run before they read the rows.
+func TestOtherPropertiesAtOnce(t *testing.T) {
+	hook, begun := &commands{}, atomic.Int32{}
+	hook.set(func(_ int, name string) error {
+		if name == "smembers" {
+			begun.Add(1)
+		}
+		return nil
+	})
+	w := newWorld(t, hook.of(t))
+	w.kind = "domain:verify?label=one"
+	first := w.upload("k").send(rows(3))
+	w.eventually(func() bool { return begun.Load() == 1 })
+	w.kind = "domain:verify?label=two"
+	second := w.upload("k").send(rows(3))
+	w.eventually(func() bool { return begun.Load() == 2 })
+	first.answer().want(t, 202, "")
+	second.answer().want(t, 422, "key-reused")
+}
+
+// TestHeldBytes checks that the rows of a caller's uploads in progress are bounded, and leave room
+// for those of others.
+func TestHeldBytes(t *testing.T) {
+	// Two of the largest bodies are the limit. A small one leaves room for both while they arrive.
+	largest := rows(20)
+	w := newWorld(t, func(c *httpapi.Config) { c.Limits.MaxBytes = int64(len(largest)) })
+	held := []*upload{w.upload("a").send(largest), w.upload("b").send(largest)}
+	try := func(token, tenant string) response {
+		path := "/v1/runs/domain:verify?tenant=" + tenant
+		return w.do(call{method: "POST", path: path, token: token, key: "k", body: rows(1)})
+	}
+	w.eventually(func() bool { return try(billing, "acme").StatusCode == 429 })
+	got := try(billing, "acme")
+	got.want(t, 429, "busy")
+	if got.Header.Get("Retry-After") == "" || !strings.Contains(got.body, "bytes in progress") {
+		t.Errorf("the refusal lacks the time or the reason: %v %s", got.Header, got.body)
+	}
+	try(crm, "acme").want(t, 202, "")
+	for _, u := range held {
+		u.cut()
+	}
+	w.eventually(func() bool { return try(billing, "acme").StatusCode == 202 })
 }
 
 // TestTwoServers has two servers on one Redis.

@@ -106,9 +106,9 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	selected, caller := filter.Query(after, most), callerOf(ctx).Name
+	filter.Caller = callerOf(ctx).Name
+	selected := filter.Query(after, most)
 	selected.MaxRead = 0 // no page is short
-	selected.Match = func(r ledger.Run) bool { return r.Caller == caller && filter.Selects(r) }
 	page, next, err := s.cfg.Ledger.Page(ctx, selected)
 	if err != nil {
 		return err

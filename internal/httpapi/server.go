@@ -55,6 +55,10 @@ type Limits struct {
 	Heartbeat time.Duration // between comments in a silent event stream; 15 s
 }
 
+// heldBodies is how many bodies of the largest size all uploads in progress may hold in Redis: no
+// caller fills it with rows that are never committed, and half of them are two such bodies.
+const heldBodies = 4
+
 // Connections returns how many connections to Redis a server with these limits should have.
 // A submission stores its rows over one, and reads back eight segments at a time when it
 // commits them. The other requests share sixteen. A command waits for a connection if none
@@ -81,6 +85,7 @@ type Server struct {
 	log    *slog.Logger
 
 	uploads, streams *web.Places
+	bytes            *web.Places // of rows that are stored and not committed; an upper bound, as Redis has them compressed
 	metrics          metrics
 }
 
@@ -90,6 +95,7 @@ func New(cfg Config) http.Handler {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.bytes = web.NewPlaces("bytes", int(heldBodies*s.limits.MaxBytes))
 	s.uploads, s.streams = web.NewPlaces("uploads", s.limits.Uploads), web.NewPlaces("streams", s.limits.Streams)
 	front := web.Front{
 		Routes: s.routes(), Access: cfg.Access, Unsigned: web.Submitter,

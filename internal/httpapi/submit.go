@@ -40,6 +40,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	defer rows.free()
 	o.input.Rows, o.input.MaxRows = rows, s.limits.MaxRows
 	if o.dryRun {
 		err = s.answerPlan(ctx, w, o)
@@ -72,9 +73,9 @@ func (s *Server) takePlace(ctx context.Context) (*place, error) {
 	})}, nil
 }
 
-// intake returns an intake that counts the caller's rows, and frees the place when the rows are
-// committed: to read them back takes two seconds, for which others need not wait.
-func (s *Server) intake(ctx context.Context, p *place) intake.Intake {
+// intake returns an intake for a run that counts the caller's rows, and frees the place when they
+// are committed: to read them back takes two seconds, for which others need not wait.
+func (s *Server) intake(ctx context.Context, p *place, n ledger.NewRun) intake.Intake {
 	i, caller := s.cfg.Intake, callerOf(ctx)
 	i.By = activity.Author{Redis: s.cfg.Redis, Logger: s.log, Name: caller.Name}
 	if caller.RowsADay > 0 {
@@ -82,6 +83,7 @@ func (s *Server) intake(ctx context.Context, p *place) intake.Intake {
 			return s.countRows(ctx, caller, run, rows)
 		}
 	}
+	i.Same = func(before ledger.Run) error { return sameRequest(n, before) }
 	i.Committed = func() {
 		p.committed = true
 		p.free()
@@ -100,10 +102,11 @@ func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, p *p
 	if err := s.checkReuse(ctx, o.run); err != nil {
 		return err
 	}
+	i := s.intake(ctx, p, o.run)
 	if o.run.GiveUp == 0 {
 		o.run.GiveUp = settings.GiveUp
 	}
-	submitted, err := s.intake(ctx, p).Submit(ctx, o.input, o.run)
+	submitted, err := i.Submit(ctx, o.input, o.run)
 	if err != nil {
 		return err
 	}
@@ -121,14 +124,20 @@ func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, p *p
 	return nil
 }
 
-// checkReuse returns a [ledger.MismatchError] if the caller has used the key for a request with
-// other properties. give_up is compared if it is given: its default is the tenant's, which may have
-// changed.
+// checkReuse returns an error if the caller has used the key for a request with other properties,
+// before the rows are read. A run that another request creates meanwhile is compared when this one
+// finds it.
 func (s *Server) checkReuse(ctx context.Context, n ledger.NewRun) error {
 	before, err := s.own(ctx, string(n.ID))
 	if err != nil {
 		return nil // there is none, or it is found that Redis fails
 	}
+	return sameRequest(n, before)
+}
+
+// sameRequest returns a [ledger.MismatchError] if the run was submitted with other properties.
+// give_up is compared if it is given: its default is the tenant's, which may have changed.
+func sameRequest(n ledger.NewRun, before ledger.Run) error {
 	for _, m := range []struct {
 		member  ledger.Member
 		differs bool
@@ -205,9 +214,9 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent ledger.Run
 	if err != nil {
 		return err
 	}
-	err = s.checkReuse(ctx, ledger.NewRun{ID: options.ID, Tenant: parent.Tenant,
-		Description: ledger.Description{Label: options.Label}, Control: ledger.Control{NotBefore: options.NotBefore}})
-	if err != nil {
+	n := ledger.NewRun{ID: options.ID, Tenant: parent.Tenant, Description: ledger.Description{Label: options.Label},
+		Control: ledger.Control{NotBefore: options.NotBefore}}
+	if err := s.checkReuse(ctx, n); err != nil {
 		return err
 	}
 	p, err := s.takePlace(ctx)
@@ -217,7 +226,7 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent ledger.Run
 	defer p.free()
 	// The connection is read until the answer, to find out when the client closes it.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.limits.Upload))
-	sub, err := s.intake(ctx, p).Retry(s.traced(ctx, r), parent, options)
+	sub, err := s.intake(ctx, p, n).Retry(s.traced(ctx, r), parent, options)
 	switch {
 	case err == nil, errors.Is(err, intake.ErrCancelled): // by the caller, and returned as it is
 	case p.committed: // and not read back: the same request stores again the rows that Redis has lost

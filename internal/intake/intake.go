@@ -27,6 +27,9 @@ type Intake struct {
 	// Admit is called with the number of rows of a run before they are committed, and refuses them
 	// by an error. A run that was committed before is not asked for. nil: all are admitted.
 	Admit func(ctx context.Context, run ledger.RunID, rows int64) error
+	// Same returns an error for a run that exists under the id of a submission and has other
+	// properties; nil: those that the ledger compares suffice.
+	Same func(ledger.Run) error
 	// Committed is called when the rows of a run are committed, before they are
 	// read back, which takes seconds. nil: nothing is.
 	Committed func()
@@ -57,6 +60,9 @@ func (i Intake) create(ctx context.Context, n ledger.NewRun) (run ledger.Run, cr
 		n.Trace = i.Traceparent(ctx)
 	}
 	run, created, err = i.Ledger.Create(ctx, n)
+	if err == nil && !created && i.Same != nil {
+		err = i.Same(run)
+	}
 	if err != nil {
 		return ledger.Run{}, false, err
 	}

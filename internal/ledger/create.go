@@ -55,7 +55,8 @@ func (l *Ledger) create(ctx context.Context, n NewRun, script *redis.Script, inc
 	}
 	own := Run{ID: n.ID, Incarnation: inc, Tenant: n.Tenant}
 	row := own.segment(ScanSegment) // that of a scan
-	keys := append(runKeys(own), segmentKey(row, "head"), segmentKey(row, "chunks"))
+	keys := append(runKeys(own), tenantKey(n.Tenant, callerPart(callerSum(n.Caller))),
+		segmentKey(row, "head"), segmentKey(row, "chunks"))
 	for {
 		a, err := l.do(ctx, script, keys, append([]any{own.entry()}, args...))
 		if err != nil {
@@ -97,6 +98,9 @@ func (n *NewRun) fields() ([]any, error) {
 		"not_before", toMillis(n.NotBefore)}
 	if n.Parent != "" {
 		fields = append(fields, "parent", string(n.Parent))
+	}
+	if n.Caller != "" && !n.Single {
+		fields = append(fields, "by", callerSum(n.Caller))
 	}
 	return append(fields, pieces("about", about)...), nil
 }

@@ -43,7 +43,11 @@ func (l *Ledger) deleteIf(ctx context.Context, run Run, field, value string) (de
 // delete deletes a run; if a field is given, only a staged one whose header has that value in it. A
 // header that cannot be read whole does not prevent it.
 func (l *Ledger) delete(ctx context.Context, run Run, field, value string) error {
-	keys := slices.Concat(runKeys(run), segmentKeys(run.segment(0)))
+	by, err := l.rdb.HGet(ctx, headerKey(run.Tenant, run.ID, "header"), "by").Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return err
+	}
+	keys := slices.Concat(runKeys(run), []string{tenantKey(run.Tenant, callerPart(by))}, segmentKeys(run.segment(0)))
 	a, err := l.do(ctx, deleteScript, keys, []any{run.entry(), field, value})
 	if isNotFound(err) { // it is deleted: the client repeats a script whose answer was lost
 		return nil

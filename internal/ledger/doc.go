@@ -98,6 +98,7 @@
 //	                    :since         string: from when on the fleet has renewed without a gap, in ms
 //	orgops:v3:{tenant:<tenant>}:runs   sorted set: <run>/<incarnation> by creation in ms
 //	                           :singles the same, of single rows that are not finished; they are not in runs
+//	                           :runs_of:<hash> the same, of the runs of a caller, by the SHA-256 of its name
 //	                           :open   the same, of runs that are not finished, by the clock of the sweeps
 //	                           :staged the same, of those that are not committed
 //	                           :finishing sorted set: runs that have ended and are not finished, by their end in ms

@@ -1,6 +1,10 @@
 package ledger
 
-import "strconv"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+)
 
 // prefix begins every key of this package.
 const prefix = "orgops:v3:"
@@ -53,6 +57,16 @@ func segmentKeys(s Segment) []string {
 
 // tenantKey returns the key of one of a tenant's lists.
 func tenantKey(t Tenant, part string) string { return tenantTag(t) + part }
+
+// callerPart is the last part of the key of a caller's runs. The name comes from outside, so a hash
+// of it is stored, in the header too: the script that deletes a run has to find the list.
+func callerPart(sum string) string { return "runs_of:" + sum }
+
+// callerSum returns the hash of a caller's name.
+func callerSum(caller string) string {
+	sum := sha256.Sum256([]byte(caller))
+	return hex.EncodeToString(sum[:16])
+}
 
 // tenantKeys returns the keys of a tenant's lists.
 func tenantKeys(t Tenant) []string {

@@ -35,26 +35,6 @@ func (l *Ledger) Tenants(ctx context.Context) ([]Tenant, error) {
 	return tenants, nil
 }
 
-// OpenTenants returns the tenants that have a run or single row which is not finished, in order. It
-// reads no headers and takes two round trips.
-func (l *Ledger) OpenTenants(ctx context.Context) ([]Tenant, error) {
-	tenants, err := l.Tenants(ctx)
-	if err != nil {
-		return nil, err
-	}
-	open, singles := map[Tenant]*redis.IntCmd{}, map[Tenant]*redis.IntCmd{}
-	_, err = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, t := range tenants {
-			open[t], singles[t] = p.ZCard(ctx, tenantKey(t, "open")), p.ZCard(ctx, tenantKey(t, "singles"))
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list tenants with open runs: %w", err)
-	}
-	return slices.DeleteFunc(tenants, func(t Tenant) bool { return open[t].Val()+singles[t].Val() == 0 }), nil
-}
-
 // Runs returns the runs of these tenants, or of all if none is named, without single rows, the
 // newest first. If headers cannot be read it returns the other runs and an error.
 func (l *Ledger) Runs(ctx context.Context, tenants ...Tenant) ([]Run, error) {
@@ -172,6 +152,8 @@ type Query struct {
 	Tenant func(Tenant) bool
 	// Open leaves finished runs out. The page is in the order of the sweeps' clock then.
 	Open bool
+	// Caller is the HTTP client whose runs belong to the page, and no others are read; "": all do.
+	Caller string
 	// Since and Until are the bounds of the time of creation, Until excluded, unless Open is set.
 	Since, Until time.Time
 	// Match reports whether a run belongs to the page; nil: every run does.
@@ -199,6 +181,9 @@ func (l *Ledger) Page(ctx context.Context, q Query) (page []Run, next Place, err
 	if q.Open {
 		list, q.Since, q.Until = "open", time.Time{}, time.Time{}
 	}
+	if q.Caller != "" {
+		list = callerPart(callerSum(q.Caller))
+	}
 	if q.After != (Place{}) { // behind each run of that id
 		from = &entry{at: q.After.CreatedAt, name: string(q.After.ID) + "/"}
 	} else if !q.Until.IsZero() { // behind all of that time
@@ -216,7 +201,7 @@ func (l *Ledger) Page(ctx context.Context, q Query) (page []Run, next Place, err
 			continue
 		}
 		read++
-		match := q.Match == nil || q.Match(e.run)
+		match := (q.Match == nil || q.Match(e.run)) && (!q.Open || e.run.FinishedAt.IsZero())
 		if match && len(page) == q.Limit || q.MaxRead > 0 && read > q.MaxRead {
 			return page, after, nil
 		}

@@ -13,7 +13,6 @@ type Outcome string
 const (
 	Done      Outcome = "done"      // it is now as the row asked for
 	Cancelled Outcome = "cancelled" // an operator cancelled the run
-	Missing   Outcome = "missing"   // Redis has lost the row's segment
 )
 
 // Validate returns an error unless the outcome has the form of one.

@@ -1,6 +1,8 @@
 package ledger_test
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -102,34 +104,81 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestPageOfACaller: every run of a caller is on one page, and none of another, also where many
-// tenants have a few of them, and one has most.
+// TestPageOfACaller checks that pages of a caller have each of its runs, in order, that the header
+// of no other run is read, also where many tenants have a few of them and one has most, and that
+// nothing is left of the list when the last run is deleted.
 func TestPageOfACaller(t *testing.T) {
 	w := newWorker(t)
-	var want []ledger.RunID
-	create := func(t ledger.Tenant, id, caller string) {
+	ctx := t.Context()
+	runs := map[string][]ledger.Run{}
+	create := func(t ledger.Tenant, id, caller string, single bool) {
 		w.t.Helper()
-		n := ledger.NewRun{ID: ledger.RunID(id), Tenant: t, Kind: kind, Description: ledger.Description{Caller: caller}}
-		if _, _, err := w.Create(w.t.Context(), n); err != nil {
+		n := ledger.NewRun{ID: ledger.RunID(id), Tenant: t, Kind: kind,
+			Description: ledger.Description{Caller: caller, Single: single}}
+		run, _, err := w.Create(ctx, n)
+		if err != nil {
 			w.t.Fatal(err)
 		}
-		if caller == "billing" {
-			want = append(want, n.ID)
+		if !single {
+			runs[caller] = append(runs[caller], run)
 		}
 	}
 	for i := range 20 {
-		create(ledger.Tenant(fmt.Sprint("tenant-", i)), fmt.Sprintf("of-%02d", i), "billing")
+		create(ledger.Tenant(fmt.Sprint("tenant-", i)), fmt.Sprintf("of-%02d", i), "billing", false)
 	}
-	for i := range redistest.Amount(303, 603) {
-		create(tenant, fmt.Sprintf("run-%04d", i), []string{"billing", "crm", ""}[i%3])
+	callers := []string{"billing", "crm", "Zoë {x}", ""}
+	for i := range redistest.Amount(200, 600) {
+		create(tenant, fmt.Sprintf("run-%04d", i), callers[i%len(callers)], false)
 	}
-	match := func(r ledger.Run) bool { return r.Caller == "billing" }
-	for _, q := range []ledger.Query{{Match: match, Limit: 70}, {Match: match, Limit: 7, MaxRead: 11}} {
-		got := w.pages(q)
-		slices.Sort(got) // runs of one millisecond are ordered by their ids
-		if !slices.Equal(got, want) {
-			t.Errorf("runs %q, want %q", got, want)
+	create(tenant, "single", "crm", true)
+	if _, _, err := w.SubmitRow(ctx, ledger.NewRun{ID: "row", Tenant: tenant, Kind: kind,
+		Description: ledger.Description{Caller: "crm"}}, []byte("row")); err != nil {
+		t.Fatal(err)
+	}
+
+	reader, read := *w, map[string]bool{}
+	rdb := redistest.New(t)
+	rdb.AddHook(redistest.Around(func(_ context.Context, run func() error, cmds ...redis.Cmder) error {
+		for _, cmd := range cmds {
+			if cmd.Name() == "hgetall" {
+				read[cmd.Args()[1].(string)] = true
+			}
 		}
+		return run()
+	}))
+	reader.Ledger = ledger.New(rdb)
+	for _, caller := range callers[:3] {
+		of := runs[caller]
+		slices.SortFunc(of, func(a, b ledger.Run) int {
+			return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
+		})
+		for _, q := range []ledger.Query{{Limit: 100}, {Limit: 7, MaxRead: 11}, {Limit: 7, Open: true}} {
+			clear(read)
+			q.Caller = caller
+			if got := reader.pages(q); !slices.Equal(got, idsOf(of)) {
+				t.Errorf("%q: runs %q, want %q", caller, got, idsOf(of))
+			}
+			if len(read) != len(of) {
+				t.Errorf("%q: the headers of %d runs are read, want %d", caller, len(read), len(of))
+			}
+		}
+	}
+	one := func(r ledger.Run) bool { return r.ID == "run-0005" }
+	if got := w.pages(ledger.Query{Caller: "crm", Limit: 7, Match: one}); !slices.Equal(got, []ledger.RunID{"run-0005"}) {
+		t.Errorf("runs %q of the caller that match, want one", got)
+	}
+	if got := w.pages(ledger.Query{Caller: "cr", Limit: 7}); len(got) > 0 {
+		t.Errorf("runs %q of no caller", got)
+	}
+	for _, of := range runs {
+		for _, run := range of {
+			if err := w.Delete(ctx, run.Tenant, run.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if left := redistest.Keys(t, "*:runs_of:*"); len(left) > 0 {
+		t.Errorf("keys %q are left when all runs are deleted", left)
 	}
 	for _, text := range []string{"x", "1-", "-a", "0-a", "1-a/b", "1-" + strings.Repeat("a", 65)} {
 		if p, ok := ledger.ParsePlace(text); ok {

@@ -77,7 +77,7 @@ func (w *worker) complete(run ledger.Run) {
 	}
 	taken, _ := w.takeDue()
 	for _, s := range w.segments(run.ID) {
-		if s.Closed() {
+		if s.Settled == s.Rows {
 			continue
 		}
 		if !slices.Contains(taken, s.Segment) {

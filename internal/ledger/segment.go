@@ -21,9 +21,6 @@ type SegmentState struct {
 	Counts Counts
 }
 
-// Closed reports whether every row is settled.
-func (s SegmentState) Closed() bool { return s.Settled == s.Rows }
-
 // Segments returns the state of the committed segments of a run, by number.
 func (l *Ledger) Segments(ctx context.Context, run Run) ([]SegmentState, error) {
 	all := make([]SegmentState, run.Segments)

@@ -23,7 +23,7 @@ type RunFilter struct {
 	State  string `noenv:"true" placeholder:"STATE" help:"Only runs in this state: attention (paused, held, or with failed rows or a fault), open, paused, ended, done, failed or cancelled."`
 	Kind   string `noenv:"true" placeholder:"KIND" help:"Only runs of this kind, such as domain:verify."`
 	Label  string `noenv:"true" placeholder:"TEXT" help:"Only runs with this text in their label."`
-	Caller string `noenv:"true" placeholder:"TEXT" help:"Only runs of HTTP clients with this text in their name."`
+	Caller string `noenv:"true" placeholder:"NAME" help:"Only runs of the HTTP client of this name."`
 	Since  string `noenv:"true" placeholder:"TIME" help:"Only runs submitted since this time, such as 2026-12-01T02:00:00Z, 2026-12-01, or 8h for the last eight hours."`
 	Until  string `noenv:"true" placeholder:"TIME" help:"Only runs submitted before this time."`
 
@@ -90,7 +90,7 @@ func timeOf(name, text string, now time.Time) (at time.Time, err error) {
 func (f RunFilter) Selects(r ledger.Run) bool {
 	has := func(text, part string) bool { return strings.Contains(strings.ToLower(text), strings.ToLower(part)) }
 	return (RunStates[f.State](r) || f.State == "attention" && f.wrong(r)) && f.ofTenant(r.Tenant) &&
-		(f.Kind == "" || string(r.Kind) == f.Kind) && has(r.Label, f.Label) && has(r.Caller, f.Caller) &&
+		(f.Kind == "" || string(r.Kind) == f.Kind) && has(r.Label, f.Label) && (f.Caller == "" || r.Caller == f.Caller) &&
 		!r.CreatedAt.Before(f.since) && (f.until.IsZero() || r.CreatedAt.Before(f.until))
 }
 
@@ -106,7 +106,7 @@ func (f RunFilter) wrong(r ledger.Run) bool {
 // Query returns the query of a page of the selected runs, the newest first.
 func (f RunFilter) Query(after ledger.Place, limit int) ledger.Query {
 	return ledger.Query{Tenant: f.ofTenant, Match: f.Selects, Open: f.State == Open || f.State == Paused,
-		Since: f.since, Until: f.until, After: after, Limit: limit, MaxRead: 2500}
+		Caller: f.Caller, Since: f.since, Until: f.until, After: after, Limit: limit, MaxRead: 2500}
 }
 
 // List returns a page of the selected runs. The first page begins with open runs, those that need

@@ -63,7 +63,7 @@ func TestFilterOfRuns(t *testing.T) {
 		Description: ledger.Description{Label: "July Import", Caller: "billing"}}
 	for query, want := range map[string]bool{
 		"": true, "tenant=acme": true, "tenant=acm": false, "kind=domain:verify": true, "kind=domain": false,
-		"label=y+imp": true, "label=x": false, "caller=BILL": true, "caller=crm": false,
+		"label=y+imp": true, "label=x": false, "caller=billing": true, "caller=bill": false,
 		"since=2026-12-01T02:00:00Z": true, "since=2026-12-01T02:00:01Z": false, "since=2026-12-01": true,
 		"until=2026-12-01T02:00:00Z": false, "until=2026-12-01T03:30:00%2B01:00": true, "until=2026-12-01": false,
 		"label=import&caller=x": false, "state=open": true, "state=ended": false,

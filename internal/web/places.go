@@ -24,30 +24,29 @@ func NewPlaces(sort string, n int) *Places {
 
 // Take takes a place for the caller, and returns a function that frees it; or why there is none.
 func (p *Places) Take(caller string) (free func(), refused *Refusal) {
+	if refused := p.Add(caller, 1); refused != nil {
+		return nil, refused
+	}
+	return sync.OnceFunc(func() { _ = p.Add(caller, -1) }), nil
+}
+
+// Add takes n more places for the caller, or frees -n of them.
+func (p *Places) Add(caller string, n int) *Refusal {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	own := p.of[caller]
 	switch {
-	case p.free < 1:
-		return nil, p.full(http.StatusServiceUnavailable, "The server has reached its limit of "+p.sort+".")
-	case own >= p.free && caller != string(Anybody):
-		return nil, p.full(http.StatusTooManyRequests, fmt.Sprintf("You have %d %s in progress. The %d places that are left "+
-			"are for others.", own, p.sort, p.free))
+	case n > p.free:
+		return p.full(http.StatusServiceUnavailable, "The server has reached its limit of "+p.sort+".")
+	case n > 0 && own+n > p.free && caller != string(Anybody):
+		return p.full(http.StatusTooManyRequests, fmt.Sprintf("You have %d %s in progress. The %d that are left are for others.",
+			own, p.sort, p.free))
 	}
-	p.add(caller, 1)
-	return sync.OnceFunc(func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.add(caller, -1)
-	}), nil
-}
-
-// add adds n to the places of the caller. p.mu is held.
-func (p *Places) add(caller string, n int) {
 	p.free -= n
 	if p.of[caller] += n; p.of[caller] == 0 {
 		delete(p.of, caller)
 	}
+	return nil
 }
 
 func (p *Places) full(status int, text string) *Refusal {

@@ -1,7 +1,8 @@
--- KEYS: behind the others, head and chunks of the row of a scan. ARGV: entry, 1 if lists of runs leave
--- the run out, the progress of the scan that is to find the rows and its row, or '' and '', and the
--- fields of the header, alternating with their values. A run with a scan is committed without rows.
--- Answers {'ok', header}, which is that of an earlier run if there is one.
+-- KEYS: behind the others, the list of the caller's runs, and head and chunks of the row of a scan.
+-- ARGV: entry, 1 if lists of runs leave the run out, the progress of the scan that is to find the rows
+-- and its row, or '' and '', and the fields of the header, alternating with their values. A run with a
+-- scan is committed without rows. Answers {'ok', header}, which is that of an earlier run if there is
+-- one.
 if redis.call('EXISTS', header) == 1 then return read('ok') end
 local at = steady()
 redis.call('HSET', header, 'inc', incarnation, 'created_at', text(t), 'staged_at', text(t), 'staged', '0',
@@ -11,6 +12,7 @@ if ARGV[2] == '1' then
   redis.call('ZADD', singles, text(t), entry)
 else
   redis.call('ZADD', runs, text(t), entry)
+  if redis.call('HEXISTS', header, 'by') == 1 then redis.call('ZADD', KEYS[run_keys + 1], text(t), entry) end
   redis.call('ZADD', open, text(at), entry)
 end
 if ARGV[3] ~= '' then

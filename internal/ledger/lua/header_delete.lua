@@ -1,9 +1,9 @@
 -- ARGV: entry, '' or a field of the header, its value: then a staged run is deleted only while it has
--- that. KEYS have those of its first segment behind the others. Stores that the run is to be
+-- that. KEYS: behind the others, the list of its caller's runs, and those of its first segment. Stores that the run is to be
 -- deleted, and takes it out of all lists but that of ended runs, where it is until nothing of it is
 -- left. Answers {'ok', number of its segments, its parent}. A run of one segment is deleted at once,
 -- unless it has a parent or a scan: then the number is -1.
-local lists = {runs, singles, open, staged, finishing, ended}
+local lists = {runs, singles, open, staged, finishing, ended, KEYS[run_keys + 1]}
 local no = refused() -- a header that cannot be read can be deleted
 if no and no[1] == 'missing' then
   for _, list in ipairs(lists) do redis.call('ZREM', list, entry) end
@@ -18,7 +18,7 @@ for _, list in ipairs(lists) do redis.call('ZREM', list, entry) end
 for i = 1, n, 1000 do redis.call('ZREM', due, unpack(segments(i - 1, math.min(i + 999, n)))) end
 redis.call('ZREM', due, scanRow)
 if n <= 1 and not h[4] and not h[5] then
-  redis.call('UNLINK', header, sums, unpack(KEYS, run_keys + 1))
+  redis.call('UNLINK', header, sums, unpack(KEYS, run_keys + 2))
   return {'ok', -1}
 end
 redis.call('HSETNX', header, 'deleting_at', text(t))
