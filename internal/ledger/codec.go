@@ -127,7 +127,7 @@ var compressors = sync.Pool{New: func() any {
 }}
 
 // compression is the level with which rows of two random ids take the fewest bytes in
-// the least time: BenchmarkPack measures it.
+// the least time.
 const compression = flate.BestSpeed
 
 // packChunk returns the checksum of the rows, each after its length, and then the same
