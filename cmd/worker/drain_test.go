@@ -38,7 +38,7 @@ func TestDrain(t *testing.T) {
 	d.handIn(ledger.NewRun{ID: "elsewhere", Tenant: "elsewhere"}, tasks.TypeVerify, box.SeedDomains(1))
 	swept := ledger.NewRun{ID: "sweep", Tenant: tasks.DefaultTenant}
 	if _, _, err := schedule.Now(t.Context(), intake.New(d.redis, d.ledger), sweep.NewStore(d.redis, tasks.DefaultTenant),
-		swept, sweep.Order{}); err != nil {
+		swept, sweep.Progress{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := ledgertest.Control(t.Context(), d.ledger, (*ledger.Ledger).Pause, "sweep"); err != nil {

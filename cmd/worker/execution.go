@@ -98,7 +98,7 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 	verify := handlers.VerifyConfig{
 		API: api, List: api, Named: handlers.NamedIn(w.ledger, name), DNS: dns, Line: t.limiter,
 		RequestTimeout: timeout,
-		Places:         handlers.NewPlaces(dnsConcurrency, dnsConcurrency/2), Notify: handlers.NotifyStates(states),
+		Places:         handlers.NewPlaces(dnsConcurrency, dnsConcurrency/2), Notify: states.Notify,
 		Item: w.ledger.ItemOf, Logger: logger,
 	}
 	swept := verify
@@ -118,7 +118,8 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 		}),
 		handlers.Revoke: handlers.NewRevoke(handlers.RevokeConfig{
 			API: api, DNS: dns, States: states, Rules: t.Rules,
-			Places: handlers.NewPlaces(revokeConcurrency, 0), NoServers: t.OnLoopback() && t.Mode == dnscheck.ModeResolvers,
+			Places:         handlers.NewPlaces(revokeConcurrency, revokeConcurrency),
+			NoServers:      t.OnLoopback() && t.Mode == dnscheck.ModeResolvers,
 			RequestTimeout: timeout, Logger: logger, By: w.author("worker"),
 		}),
 	}

@@ -21,7 +21,7 @@ func TestDrainAwaitsTheSummary(t *testing.T) {
 	box.Seed()
 	store := sweep.NewStore(d.redis, tasks.DefaultTenant)
 	swept := ledger.NewRun{ID: "sweep", Tenant: tasks.DefaultTenant}
-	if _, _, err := schedule.Now(t.Context(), intake.New(d.redis, d.ledger), store, swept, sweep.Order{}); err != nil {
+	if _, _, err := schedule.Now(t.Context(), intake.New(d.redis, d.ledger), store, swept, sweep.Progress{}); err != nil {
 		t.Fatal(err)
 	}
 	if status := begin(t, pointedAt(box, redistest.URL(t), nil), "--drain").wait(); status != 0 {

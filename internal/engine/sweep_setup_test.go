@@ -103,7 +103,7 @@ func (s *sweepSite) Notify(_ context.Context, e events.Event) error {
 func (s *sweepSite) sweepHandlers(cfg handlers.VerifyConfig) map[ledger.Kind]engine.Handler {
 	states := &sweep.States{Tenant: string(tenant), Store: probedStore{s.states.Store, s.point}, Notifier: s,
 		Keep: s.keep}
-	cfg.Notify = handlers.NotifyStates(states)
+	cfg.Notify = states.Notify
 	dns := s.checked()
 	submit := func(_ context.Context, run handlers.OneRow) error {
 		s.point("before submit")

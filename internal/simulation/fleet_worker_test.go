@@ -264,7 +264,7 @@ func (p *fleetPart) handlers(states *sweep.States) map[ledger.Kind]engine.Handle
 	verify := handlers.VerifyConfig{
 		API: api, DNS: dns, Line: p.limiter, RequestTimeout: requestTimeout,
 		Places: handlers.NewPlaces(fleetPlaces, fleetPlaces/2),
-		Notify: handlers.NotifyStates(states),
+		Notify: states.Notify,
 	}
 	submit := func(ctx context.Context, r handlers.OneRow) error {
 		_, _, err := w.ledger.SubmitRow(ctx, ledger.NewRun{

@@ -7,21 +7,6 @@ import (
 	"orgops/internal/sweep"
 )
 
-func TestOrder(t *testing.T) {
-	for name, o := range map[string]sweep.Order{
-		"no tick": {}, "negative tick": {Tick: -1}, "spread backwards": {Tick: 10, SpreadUntil: 9},
-	} {
-		if _, err := o.Progress(); err == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
-	got, err := sweep.Order{Organization: "org_1", Tick: 10, SpreadUntil: 20, Pending: true}.Progress()
-	if want := (sweep.Progress{Organization: "org_1", Tick: 10, SpreadUntil: 20, Pending: true}); got != want ||
-		err != nil {
-		t.Errorf("%+v, %v, want %+v", got, err, want)
-	}
-}
-
 func TestComplete(t *testing.T) {
 	for _, test := range []struct {
 		p    sweep.Progress
@@ -64,8 +49,5 @@ func TestDue(t *testing.T) {
 		if got := p.Due("ord_1"); got != 0 {
 			t.Errorf("%+v: due %d, want at once", p, got)
 		}
-	}
-	if got := sweep.Spread("ord_1", 7, 7); got != 7 {
-		t.Errorf("spread over no time: %d", got)
 	}
 }

@@ -217,13 +217,15 @@ func (s *States) Watched(ctx context.Context) iter.Seq2[WatchedDomain, error] {
 const Unreadable = "run the newest orgops that has used this Redis; if the state is damaged, restore Redis from a backup, " +
 	"or delete the key orgops:v1:{watch:TENANT}:domain:ID: what was revoked of the domain is then not restored"
 
-// Verified notifies that a domain was verified by the proof at e.At, and stores the proof of the
-// token of that hash; "": it is not known. If a revocation had set the domain to pending, it stores
-// that the domain is restored, and notifies that instead. To repeat it is harmless.
-func (s *States) Verified(ctx context.Context, e events.Event, token string, proof []byte) error {
-	restored, err := s.restored(ctx, e, token, proof)
-	if err != nil || restored {
-		return err
+// Notify notifies an event of a row. If the domain was verified by the proof at e.At it stores the
+// proof of the token of that hash; "": it is not known. If a revocation had set that domain to
+// pending, it stores that the domain is restored, and notifies that instead. To repeat it is
+// harmless.
+func (s *States) Notify(ctx context.Context, e events.Event, token string, proof []byte) error {
+	if e.Type == events.DomainVerified {
+		if restored, err := s.restored(ctx, e, token, proof); err != nil || restored {
+			return err
+		}
 	}
 	return s.notify(ctx, e)
 }

@@ -203,7 +203,7 @@ func TestWithoutNotifier(t *testing.T) {
 	if stored, _ := w.get("ord_1"); err != nil || stored.Pending != nil || s.Absence == nil {
 		t.Errorf("%v, state %+v", err, stored)
 	}
-	if err := states.Verified(t.Context(), events.Event{Type: events.DomainVerified,
+	if err := states.Notify(t.Context(), events.Event{Type: events.DomainVerified,
 		Data: events.Data{DiscoveryDomainID: "ord_2"}}, "", nil); err != nil {
 		t.Error(err)
 	}
@@ -259,7 +259,7 @@ func TestVerified(t *testing.T) {
 			do := func(ctx context.Context, w *world, sab *saboteur) error {
 				states := w.states(sab)
 				states.Keep = test.keep
-				return states.Verified(ctx, e, test.token, []byte("a proof"))
+				return states.Notify(ctx, e, test.token, []byte("a proof"))
 			}
 			end := func(w *world) {
 				w.wantNotified(test.notified)
