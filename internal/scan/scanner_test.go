@@ -225,7 +225,8 @@ func TestScansAtOnce(t *testing.T) {
 	of := w.worker(nil)
 	var all sync.WaitGroup
 	for _, id := range []ledger.RunID{"a", "b", "c"} {
-		run, _, err := w.Create(t.Context(), ledger.NewRun{ID: id, Tenant: tenant, Kind: handlers.Verify, Scan: progress(t, sweep.Progress{})})
+		run, _, err := w.Create(t.Context(), ledger.NewRun{ID: id, Tenant: tenant, Kind: handlers.Verify,
+			Scan: progress(t, sweep.Progress{})})
 		if err != nil {
 			t.Fatal(err)
 		}
