@@ -50,7 +50,7 @@ var rooms = map[string]room{
 	"internal/health":     {1320, "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks"},
 	"internal/httpapi":    {1814, "activity cli customer intake ledger status tenant untrusted web tasks"},
 	"internal/intake": {
-		3754, "dnscheck activity engine ledger redisconn scan spelling sweep untrusted tasks tasks/handlers",
+		3754, "dnscheck activity engine ledger redisconn spelling sweep untrusted tasks tasks/handlers",
 	},
 	"internal/ledger":     {4866, "untrusted"},
 	"internal/ledgertest": {150, "ledger"},

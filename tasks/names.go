@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,15 +25,6 @@ const (
 	NormalPriority Priority = "normal"
 )
 
-// CheckPriority returns an error unless the priority is one of these.
-func CheckPriority(p Priority) error {
-	switch p {
-	case ByRows, HighPriority, NormalPriority:
-		return nil
-	}
-	return fmt.Errorf("priority: want high or normal, got %.40q", string(p))
-}
-
 // RunTime is the layout of the time with which the ids of [NewRunID] begin, in UTC.
 const RunTime = "20060102-150405-"
 
@@ -43,7 +35,11 @@ func NewRunID(now time.Time) string {
 
 // CheckRun returns an error unless tenant, id and priority of a run have their forms.
 func CheckRun(tenant, id string, p Priority) error {
-	return errors.Join(CheckTenant(tenant), CheckRunID(id), CheckPriority(p))
+	err := errors.Join(CheckTenant(tenant), CheckRunID(id))
+	if !slices.Contains([]Priority{ByRows, HighPriority, NormalPriority}, p) {
+		err = errors.Join(err, fmt.Errorf("priority: want high or normal, got %.40q", string(p)))
+	}
+	return err
 }
 
 var (

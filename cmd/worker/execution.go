@@ -116,7 +116,8 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 		}),
 		handlers.Revoke: handlers.NewRevoke(handlers.RevokeConfig{
 			API: api, DNS: dns, States: states, Rules: t.Rules,
-			Places: handlers.NewPlaces(revokeConcurrency, 0), NoServers: t.OnLoopback() && t.Mode == dnscheck.ModeResolvers,
+			Places:         handlers.NewPlaces(revokeConcurrency, revokeConcurrency),
+			NoServers:      t.OnLoopback() && t.Mode == dnscheck.ModeResolvers,
 			RequestTimeout: timeout, Logger: logger, By: w.author("worker"),
 		}),
 	}

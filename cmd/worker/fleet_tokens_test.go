@@ -26,7 +26,7 @@ func idleWorker(t *testing.T, box *sandbox.Sandbox, redis string, n int, secret 
 	}
 	t.Cleanup(w.close)
 	serveSandbox(t, w, box, secret, n)
-	w.order = workers.New(w.about, ledger.New(w.permits), w.logger)
+	w.order = workers.New(w.about, ledger.New(w.permits).Sessions, w.logger)
 	if end, err = w.beginSession(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func
 		all = append(all, one)
 	}
 	w.setTenants(all)
-	w.order = workers.New(w.about, ledger.New(w.permits), w.logger) // whose commands end with their contexts
+	w.order = workers.New(w.about, ledger.New(w.permits).Sessions, w.logger) // whose commands end with their contexts
 	w.metrics.WatchRedis(w.redis, w.ledger, w.announced, w.logger)
 	if err := w.listen(ctx); err != nil {
 		return err

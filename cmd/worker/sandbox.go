@@ -198,7 +198,7 @@ func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids [
 	sampleRun := ledger.NewRun{ID: sampleSweep, Tenant: tasks.DefaultTenant,
 		Description: ledger.Description{Label: "the sandbox's sample"}}
 	run, _, err := schedule.Now(ctx, in, sweep.NewStore(w.redis, tasks.DefaultTenant), sampleRun,
-		sweep.Order{Organization: sample.Swept[0].Organization})
+		sweep.Progress{Organization: sample.Swept[0].Organization})
 	return append(ids, string(run.ID)), err
 }
 

@@ -27,7 +27,7 @@ func TestSizesOfSweeps(t *testing.T) {
 	begin(t, pointedAt(box, redistest.URL(t), nil))
 	measured := func(run ledger.RunID, tick int64) (states, rows int64) {
 		if _, _, err := intake.New(d.redis, d.ledger).BeginSweep(t.Context(),
-			ledger.NewRun{ID: run, Tenant: tasks.DefaultTenant}, sweep.Order{Tick: tick}); err != nil {
+			ledger.NewRun{ID: run, Tenant: tasks.DefaultTenant}, sweep.Progress{Tick: tick}); err != nil {
 			t.Fatal(err)
 		}
 		d.ended(string(run))
@@ -46,8 +46,8 @@ func TestSizesOfSweeps(t *testing.T) {
 	_, first := measured("first", now-1)
 	state, both := measured("second", now)
 	for what, is := range map[string]struct{ got, documented int64 }{
-		"state of a domain":               {state, 950},
-		"row of the sweep that proves it": {first, 450},
+		"state of a domain":               {state, 800},
+		"row of the sweep that proves it": {first, 380},
 		"row of a sweep after that":       {both - first, 180},
 	} {
 		t.Logf("%s: %d bytes", what, is.got)

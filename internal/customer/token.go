@@ -1,7 +1,6 @@
 package customer
 
 import (
-	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -13,6 +12,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,34 +31,25 @@ type claim struct {
 	nonce   [nonceSize]byte
 }
 
-// The form of a token is the unpadded URL-safe base64 (RFC 4648, section 5) of the id of the key,
-// the time as seconds since 1970 in 64 bits, the nonce, and tenant, organization and domain, each
-// after its length in a byte; and of the HMAC-SHA-256 of purpose and these. There is no other form,
-// and no field that names one.
+// The form of a token is the unpadded URL-safe base64 (RFC 4648, section 5) of the time as
+// seconds since 1970 in 64 bits, the nonce, and tenant, organization and domain, each after its
+// length in a byte; and of the HMAC-SHA-256 of purpose and these. There is no other form, and no
+// field that names one.
 const (
 	purpose   = "orgops link of a customer, form 1\x00"
 	keySize   = 32
-	keyIDSize = 4
 	nonceSize = 16
-	headSize  = keyIDSize + 8 + nonceSize
+	headSize  = 8 + nonceSize
 )
 
 // longestToken is more than any token: names have at most 255 bytes.
-const longestToken = (headSize + 3*256 + sha256.Size) * 4 / 3
+const longestToken = (headSize+3*256+sha256.Size)*4/3 + 1
 
 // key signs tokens.
-type key struct {
-	id     [keyIDSize]byte // the beginning of a hash of the key
-	secret [keySize]byte
-}
-
-func newKey(secret [keySize]byte) key {
-	sum := sha256.Sum256(append([]byte("orgops id of a link key\x00"), secret[:]...))
-	return key{[keyIDSize]byte(sum[:keyIDSize]), secret}
-}
+type key [keySize]byte
 
 func (k key) mac(content []byte) []byte {
-	h := hmac.New(sha256.New, k.secret[:])
+	h := hmac.New(sha256.New, k[:])
 	h.Write([]byte(purpose))
 	h.Write(content)
 	return h.Sum(nil)
@@ -66,8 +57,7 @@ func (k key) mac(content []byte) []byte {
 
 // seal returns the token of a claim.
 func (k key) seal(c claim) (string, error) {
-	content := append([]byte{}, k.id[:]...)
-	content = binary.BigEndian.AppendUint64(content, uint64(c.expires.Unix())) //nolint:gosec // it is after 1970
+	content := binary.BigEndian.AppendUint64(nil, uint64(c.expires.Unix())) //nolint:gosec // it is after 1970
 	content = append(content, c.nonce[:]...)
 	for _, name := range []string{c.Tenant, c.Organization, c.ID} {
 		if len(name) > math.MaxUint8 {
@@ -88,15 +78,11 @@ func unseal(keys []key, token string, now time.Time) (claim, error) {
 		return claim{}, errInvalid
 	}
 	content, mac := all[:len(all)-sha256.Size], all[len(all)-sha256.Size:]
-	signed := false
-	for _, k := range keys {
-		signed = signed || bytes.Equal(k.id[:], content[:keyIDSize]) && hmac.Equal(mac, k.mac(content))
-	}
-	if !signed {
+	if !slices.ContainsFunc(keys, func(k key) bool { return hmac.Equal(mac, k.mac(content)) }) {
 		return claim{}, errInvalid
 	}
 	c := claim{
-		expires: time.Unix(int64(binary.BigEndian.Uint64(content[keyIDSize:])), 0), //nolint:gosec // it was signed
+		expires: time.Unix(int64(binary.BigEndian.Uint64(content)), 0), //nolint:gosec // it was signed
 		nonce:   [nonceSize]byte(content[headSize-nonceSize : headSize]),
 	}
 	rest := content[headSize:]
@@ -144,5 +130,5 @@ func readKey(file string) (key, error) {
 	if err != nil || len(secret) != keySize {
 		return key{}, fmt.Errorf("want %d hexadecimal digits, as openssl rand -hex %d prints them", 2*keySize, keySize)
 	}
-	return newKey([keySize]byte(secret)), nil
+	return key(secret), nil
 }

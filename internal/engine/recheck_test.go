@@ -280,6 +280,45 @@ func TestRecheckUnreadable(t *testing.T) {
 	}
 }
 
+// TestRecheckUnknown checks that sweeps without an answer neither count nor restart the grace
+// period.
+func TestRecheckUnknown(t *testing.T) {
+	s := newSweepSite(t, sweep.SetPending)
+	d := s.verified(new(true))
+	s.days(1)
+	s.sandbox.SetRCode(d.Host, 2, 1<<30)
+	s.days(9)
+	if m := s.domainState(); m.Absence == nil || m.Absence.Checks != 1 || m.State != "unknown" {
+		t.Fatalf("state %+v", m)
+	}
+	s.sandbox.SetRCode(d.Host, 2, 0)
+	s.wantRow(s.sweep(), engine.Unchanged, "absent")
+	s.clock.advance(24 * time.Hour)
+	s.wantRow(s.sweep(), engine.Lost)
+	s.sandbox.SetRCode(d.Host, 2, 1<<30)
+	s.clock.advance(24 * time.Hour)
+	s.wantRow(s.sweep(), engine.Unchanged, "unknown: ")
+}
+
+// TestRecheckOnce checks that a domain counts once in a sweep, however often it is checked.
+func TestRecheckOnce(t *testing.T) {
+	s := newSweepSite(t, sweep.SetPending)
+	s.verified(new(true))
+	row := s.scan()
+	s.finish()
+	for range 5 {
+		s.clock.advance(time.Hour)
+		s.open("", handlers.Recheck, row)
+		s.wantRow(s.finish(), engine.Unchanged, "absent: ")
+	}
+	if m := s.domainState(); m.Absence == nil || m.Absence.Checks != 1 || m.Sweeps != 1 {
+		t.Errorf("state %+v: want one check", m)
+	}
+	if tally, err := s.store.Counts(t.Context(), row.Tick); err != nil || tally["absent"] != 1 {
+		t.Errorf("tally %v, %v", tally, err)
+	}
+}
+
 // TestRecheckUnknownMember checks that a row of a newer version is left open for a newer
 // worker.
 func TestRecheckUnknownMember(t *testing.T) {

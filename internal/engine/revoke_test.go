@@ -661,7 +661,7 @@ func (d disproving) Disprove(ctx context.Context, host, txt string) (dnscheck.Ve
 // a request. The place is free once DNS has answered.
 func TestRevokePlaces(t *testing.T) {
 	s := newSweepSite(t, sweep.Unroute)
-	s.places = handlers.NewPlaces(1, 0)
+	s.places = handlers.NewPlaces(1, 1)
 	s.decided(new(true))
 	dns := s.checked()
 	asked, hold := make(chan struct{}), make(chan struct{})

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -376,11 +377,15 @@ func (s *sweepSite) verified(use *bool) sandbox.Domain {
 // proofOf returns stored evidence of a proof of the record, as package handlers packs it.
 func (s *sweepSite) proofOf(d sandbox.Domain) []byte {
 	s.t.Helper()
-	into := bytes.NewBuffer([]byte{1})
-	w, err := flate.NewWriter(into, flate.BestSpeed)
+	into := bytes.NewBuffer([]byte{2})
+	dictionary, err := os.ReadFile("../../tasks/handlers/evidence.dictionary")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	w, err := flate.NewWriterDict(into, flate.BestSpeed, dictionary)
 	if err == nil {
-		err = json.NewEncoder(w).Encode(map[string]any{"s": "present", "r": "found",
-			"c": []string{org, d.ID, d.Domain, d.Host, d.TXT}})
+		err = json.NewEncoder(w).Encode(map[string]any{"state": "present", "reason": "found",
+			"compared": handlers.Compared{OrganizationID: org, DiscoveryDomainID: d.ID, Domain: d.Domain, Host: d.Host, TXT: d.TXT}})
 	}
 	if err == nil {
 		err = w.Close()

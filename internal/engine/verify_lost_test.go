@@ -704,8 +704,8 @@ func TestVerifyNotified(t *testing.T) {
 			s := newVerifySite(t)
 			d := s.domain(sandbox.Domain{Use: new(false)}, true)
 			notify := s.config.Notify
-			s.config.Notify = func(ctx context.Context, e events.Event, evidence []byte) error {
-				_ = notify(ctx, e, evidence)
+			s.config.Notify = func(ctx context.Context, e events.Event, token string, evidence []byte) error {
+				_ = notify(ctx, e, token, evidence)
 				return asynq.ErrServerClosed
 			}
 			s.verify()

@@ -174,7 +174,7 @@ func newVerifySite(t *testing.T, change ...func(*sandbox.Options)) *verifySite {
 	s.timed = &timed{Ledger: s.Ledger, clock: c}
 	s.config = handlers.VerifyConfig{
 		API: client, List: client, DNS: s.checker(), Line: &s.line, RequestTimeout: 30 * time.Second,
-		Notify: func(_ context.Context, e events.Event, evidence []byte) error {
+		Notify: func(_ context.Context, e events.Event, _ string, evidence []byte) error {
 			s.events = append(s.events, notified{e, evidence})
 			return nil
 		},

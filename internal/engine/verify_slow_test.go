@@ -55,7 +55,7 @@ func TestVerifySlowPlaces(t *testing.T) {
 	var mu sync.Mutex
 	var asked []string
 	hold, holding := make(chan struct{}), false
-	s.config.Places = handlers.NewPlaces(0, 1)
+	s.config.Places = handlers.NewPlaces(100, 1)
 	s.config.DNS = looking{look: func(host string) dnscheck.Verdict {
 		mu.Lock()
 		asked = append(asked, host)
@@ -127,7 +127,7 @@ func TestVerifyPlaces(t *testing.T) {
 		rows[i] = fmt.Sprintf(`{"organization_id":%q,"discovery_domain_id":"ord_%d"}`, org, i)
 	}
 	asked, hold := make(chan string, len(rows)), make(chan struct{})
-	s.config.Places = handlers.NewPlaces(1, 0)
+	s.config.Places = handlers.NewPlaces(1, 1)
 	s.config.DNS = looking{look: func(host string) dnscheck.Verdict {
 		asked <- host
 		<-hold

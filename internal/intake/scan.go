@@ -3,12 +3,12 @@ package intake
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"time"
 
 	"orgops/internal/activity"
 	"orgops/internal/ledger"
-	"orgops/internal/scan"
 	"orgops/internal/sweep"
 	"orgops/tasks"
 )
@@ -18,13 +18,9 @@ import (
 // something else has the id, the error is a *ledger.MismatchError.
 func (i Intake) BeginPending(ctx context.Context, organization string,
 	n ledger.NewRun) (run ledger.Run, created bool, err error) {
-	progress, err := scan.PendingProgress(organization)
-	if err != nil {
-		return ledger.Run{}, false, err
-	}
 	n.Kind = tasks.TypeVerify
-	n.Format, n.Digest, n.Scan = FormatJSONL, digestOf("pending domains of %q", organization), progress
-	return i.createScan(ctx, n, activity.Submitted)
+	n.Format, n.Digest = FormatJSONL, digestOf("pending domains of %q", organization)
+	return i.createScan(ctx, n, sweep.Progress{Organization: organization}, activity.Submitted)
 }
 
 // sweepKeepFor is how long a sweep's run is kept after its end: one of 200,000 domains
@@ -36,26 +32,23 @@ const sweepKeepFor = 7 * 24 * time.Hour
 // has the id, the error is a *ledger.MismatchError. orgops/internal/sweep/schedule decides
 // whether a sweep may start.
 func (i Intake) BeginSweep(ctx context.Context, n ledger.NewRun,
-	o sweep.Order) (run ledger.Run, created bool, err error) {
-	if o.Organization != "" {
-		if err := tasks.CheckOrganization(o.Organization); err != nil {
+	p sweep.Progress) (run ledger.Run, created bool, err error) {
+	if p.Organization != "" {
+		if err := tasks.CheckOrganization(p.Organization); err != nil {
 			return ledger.Run{}, false, err
 		}
 	}
-	progress, err := scan.SweepProgress(o)
-	if err != nil {
-		return ledger.Run{}, false, fmt.Errorf("sweep %s: %w", n.ID, err)
-	}
 	n.Kind = tasks.TypeRecheck
-	n.Format, n.KeepFor, n.Scan = FormatJSONL, sweepKeepFor, progress
-	n.Digest = digestOf("sweep of %q, pending ones too: %t", o.Organization, o.Pending)
-	return i.createScan(ctx, n, activity.SweepStarted)
+	n.Format, n.KeepFor = FormatJSONL, sweepKeepFor
+	n.Digest = digestOf("sweep of %q, pending ones too: %t", p.Organization, p.Pending)
+	return i.createScan(ctx, n, p, activity.SweepStarted)
 }
 
 // createScan creates a run whose rows a scan finds, or returns the one that exists. If its
 // Redis may lose the writes of its last second it creates the run again two seconds later.
-func (i Intake) createScan(ctx context.Context, n ledger.NewRun,
+func (i Intake) createScan(ctx context.Context, n ledger.NewRun, p sweep.Progress,
 	action activity.Action) (run ledger.Run, created bool, err error) {
+	n.Scan, _ = json.Marshal(p) // texts and numbers always encode
 	if run, created, err = i.create(ctx, n); err != nil || !created {
 		return run, created, err
 	}

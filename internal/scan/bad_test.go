@@ -98,7 +98,7 @@ func TestScanOfAPageWithABadRecord(t *testing.T) {
 		begin        func(w *world)
 	}{
 		{"pending", "pending", func(w *world) { w.pending("org_1") }},
-		{"sweep", "verified", func(w *world) { w.sweep(sweep.Order{Organization: "org_1", Tick: start.Unix()}) }},
+		{"sweep", "verified", func(w *world) { w.sweep(sweep.Progress{Organization: "org_1", Tick: start.Unix()}) }},
 	} {
 		for _, bad := range badRecords() {
 			t.Run(of.name+"/"+bad.name, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestScanLeavesBadRecordsOut(t *testing.T) {
 				w := newWorld(t)
 				w.sandbox.AddDomain("org_1", sandbox.Domain{ID: "ord_1", Status: "verified"})
 				w.servePage(0, bad.record("pending"))
-				w.sweep(sweep.Order{Organization: "org_1", Tick: 1, Pending: proves})
+				w.sweep(sweep.Progress{Organization: "org_1", Tick: 1, Pending: proves})
 				w.scanned()
 				want := []string{"org_1/ord_1"}
 				if proves {
@@ -172,7 +172,7 @@ func badScans() (all []scenario) {
 		begin  func(w *world)
 	}{
 		{"pending", func(w *world) { w.pending("") }},
-		{"verified", func(w *world) { w.sweep(sweep.Order{Tick: start.Unix()}) }},
+		{"verified", func(w *world) { w.sweep(sweep.Progress{Tick: start.Unix()}) }},
 	} {
 		rows := []string{"org_1/ord_1", "org_1/ord_bad", "org_1/", "org_1/"}
 		all = append(all, scenario{

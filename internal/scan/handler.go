@@ -17,9 +17,9 @@ import (
 // Handlers returns the handlers of the scans' rows, by kind.
 func Handlers(api API, states States, logger *slog.Logger) map[ledger.Kind]engine.Handler {
 	requests := semaphore.NewWeighted(Parallel)
-	scan := func(r request) engine.Handler { return engine.One(scanner{api, r, requests, logger}.scan) }
 	return map[ledger.Kind]engine.Handler{
-		engine.ScanOf(handlers.Verify): scan(pending{}), engine.ScanOf(handlers.Recheck): scan(swept{states}),
+		engine.ScanOf(handlers.Verify):  engine.One(scanner{api, pending{}, false, requests, logger}.scan),
+		engine.ScanOf(handlers.Recheck): engine.One(scanner{api, swept{states}, true, requests, logger}.scan),
 	}
 }
 
@@ -34,7 +34,7 @@ func (s scanner) scan(ctx context.Context, x *engine.Execution, row *engine.Row)
 	if err != nil {
 		return ledger.Result{}, err
 	}
-	ctx = handlers.OfScan(ctx, s.request.ofSweep())
+	ctx = handlers.OfScan(ctx, s.ofSweep)
 	for begun := x.Now(); !at.Ended; {
 		switch {
 		case x.Stopping():

@@ -2,7 +2,6 @@ package scan
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"orgops/apiclient"
@@ -13,8 +12,6 @@ import (
 
 // pending searches for pending domains. Its rows are of kind [tasks.TypeVerify].
 type pending struct{}
-
-func (pending) ofSweep() bool { return false }
 
 // row returns the row of a pending domain. Its content has the record, so that a check
 // which begins within a minute needs no read of its own; but not one that its check would
@@ -35,10 +32,4 @@ func (pending) row(_ context.Context, p sweep.Progress, organization string, l l
 		row.Listed = &tasks.ListedDomain{DiscoveryDomain: d, At: at}
 	}
 	return found(organization, row, bad)
-}
-
-// PendingProgress returns the progress of a scan for pending domains that has not begun, of
-// one organization, or of all if that is empty, for [ledger.NewRun].
-func PendingProgress(organization string) ([]byte, error) {
-	return json.Marshal(sweep.Progress{Organization: organization})
 }

@@ -17,9 +17,6 @@ const (
 	// maxPages bounds the pages of one organization's domains: it has at most a hundred
 	// domains, which are one page.
 	maxPages = 100
-	// maxEmptyPages is how many pages of organizations in a row may be empty: see
-	// position.follow.
-	maxEmptyPages = 100
 )
 
 // position is where the next step begins, stored as JSON: the content of the scan's row. That of a
@@ -35,8 +32,7 @@ type position struct {
 	WhyGone string         `json:"why_gone,omitempty"` // why the first organization that is gone counts as gone
 
 	Pages int64  `json:"pages,omitempty"`
-	Empty int    `json:"empty,omitempty"` // the number of last pages without an organization
-	Mark  string `json:"mark,omitempty"`  // an earlier checkpoint
+	Mark  string `json:"mark,omitempty"` // an earlier checkpoint
 }
 
 // organization is one whose domains are to be read.
@@ -50,28 +46,19 @@ type organization struct {
 // the next checkpoint is compared with an earlier one, which is replaced each time the
 // number of pages has doubled. So a circle of any length is found, and one checkpoint is
 // kept (Brent 1980).
-func (p *position) follow(next string, organizations int) error {
+func (p *position) follow(next string) error {
 	p.From, p.Through = next, next == ""
 	p.Pages++
-	if p.Empty++; organizations > 0 {
-		p.Empty = 0
-	}
 	switch {
 	case p.Through:
 		return nil
 	case next == p.Mark:
-		return failed("the list of organizations never ends: a checkpoint was returned twice")
-	case p.Empty > maxEmptyPages:
-		return failed(fmt.Sprintf("the list of organizations does not end: %d empty pages in a row", p.Empty))
+		return engine.Settle(ledger.Result{Outcome: engine.Failed,
+			Detail: "the list of organizations never ends: a checkpoint was returned twice"})
 	case p.Pages&(p.Pages-1) == 0:
 		p.Mark = next
 	}
 	return nil
-}
-
-// failed ends the scan early.
-func failed(why string) error {
-	return engine.Settle(ledger.Result{Outcome: engine.Failed, Detail: why})
 }
 
 // readPosition reads the content of a scan's row.

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
 	"orgops/apiclient"
@@ -36,6 +35,7 @@ const Parallel = 50
 type scanner struct {
 	api      API
 	request  request
+	ofSweep  bool                // no caller waits for the scan
 	requests *semaphore.Weighted // of all scans of the tenant
 	logger   *slog.Logger
 }
@@ -95,7 +95,7 @@ func (r *reader) readOrganizations(ctx context.Context, o *outcome) error {
 		}
 		o.Left = append(o.Left, organization{ID: l.Record.ID}) // its name may be bad: nothing needs it
 	}
-	return o.follow(next, len(records))
+	return o.follow(next)
 }
 
 // page is the rows of a page of an organization's domains.
@@ -140,10 +140,9 @@ func (r *reader) readPage(ctx context.Context, p sweep.Progress, o organization)
 func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organization,
 	putOff bool) (left, late []organization, err error) {
 	pages, progress := make([]page, len(batch)), o.Progress
-	var all errgroup.Group
-	all.SetLimit(Parallel)
+	var all sync.WaitGroup
 	for i, org := range batch {
-		all.Go(func() error {
+		all.Go(func() {
 			err := engine.Protect(func() error {
 				pages[i] = r.readPage(ctx, progress, org)
 				return nil
@@ -152,10 +151,9 @@ func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organizati
 				r.logger.ErrorContext(ctx, "scan panicked", "run", r.x.Run, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
 				pages[i].err = err
 			}
-			return nil
 		})
 	}
-	_ = all.Wait()
+	all.Wait()
 	var held, trouble error
 	for i, p := range pages {
 		org := batch[i]

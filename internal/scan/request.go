@@ -20,8 +20,6 @@ type request interface {
 	// row returns the row of a record that was listed at a time, in Redis' time; nil: it is
 	// none.
 	row(ctx context.Context, p sweep.Progress, organization string, l listed, at time.Time) (*ledger.FoundRow, error)
-	// ofSweep reports whether the scan is one of a sweep, for which no caller waits.
-	ofSweep() bool
 }
 
 // listed is a record of an organization's list.

@@ -72,7 +72,7 @@ func sweeping() scenario {
 			} {
 				w.sandbox.AddDomain(org, d)
 			}
-			w.sweep(sweep.Order{Tick: tick})
+			w.sweep(sweep.Progress{Tick: tick})
 		},
 		end: func(w *world) {
 			w.wantFound("org_1/ord_1", "org_3/ord_3", "org_4/ord_4", "org_5/ord_5")
@@ -312,7 +312,6 @@ type circle struct {
 	scan.API
 	before, length int
 	pages          int
-	empty          bool
 }
 
 func (c *circle) OrganizationsPage(_ context.Context,
@@ -321,9 +320,6 @@ func (c *circle) OrganizationsPage(_ context.Context,
 	c.pages++
 	if at >= c.before {
 		at = c.before + (at-c.before)%c.length
-	}
-	if c.empty {
-		return nil, fmt.Sprint("checkpoint ", at), nil
 	}
 	return []apiclient.Listed[apiclient.Organization]{{Record: apiclient.Organization{ID: fmt.Sprint("org_", at)}}},
 		fmt.Sprint("checkpoint ", at), nil
@@ -348,19 +344,6 @@ func TestScanInACircle(t *testing.T) {
 				t.Errorf("%d pages were read, want at most %d", c.pages, most)
 			}
 		})
-	}
-}
-
-// TestScanOfEmptyPages: ever new checkpoints without an organization are not followed for
-// ever.
-func TestScanOfEmptyPages(t *testing.T) {
-	w := newWorld(t)
-	c := &circle{before: 1 << 30, length: 1, empty: true}
-	w.api = c
-	w.pending("")
-	w.scanned()
-	if p := w.progress(); !p.Ended || !strings.Contains(p.Early, "does not end: 101 empty pages") || c.pages != 101 {
-		t.Errorf("progress %+v, %d pages", p, c.pages)
 	}
 }
 

@@ -223,13 +223,10 @@ func TestScansAtOnce(t *testing.T) {
 	api := &crowded{API: w.api}
 	w.api = api
 	of := w.worker(nil)
-	progress, err := scan.PendingProgress("")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var all sync.WaitGroup
 	for _, id := range []ledger.RunID{"a", "b", "c"} {
-		run, _, err := w.Create(t.Context(), ledger.NewRun{ID: id, Tenant: tenant, Kind: handlers.Verify, Scan: progress})
+		run, _, err := w.Create(t.Context(), ledger.NewRun{ID: id, Tenant: tenant, Kind: handlers.Verify,
+			Scan: progress(t, sweep.Progress{})})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,7 +2,6 @@ package scan
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"orgops/apiclient"
@@ -19,8 +18,6 @@ type States interface {
 
 // swept searches for the domains that a sweep checks. Its rows are of kind domain:recheck.
 type swept struct{ states States }
-
-func (swept) ofSweep() bool { return true }
 
 // row returns the row of a verified domain, and of another one if the sweep is to prove
 // these or the domain has a state: a sweep may have set it to pending. A record outside
@@ -61,13 +58,4 @@ func (s swept) wantsPending(ctx context.Context, p sweep.Progress, domain string
 	}
 	state, err := s.states.Domain(ctx, domain)
 	return state != nil, err
-}
-
-// SweepProgress returns the progress of a sweep that has not begun, for [ledger.NewRun].
-func SweepProgress(o sweep.Order) ([]byte, error) {
-	p, err := o.Progress()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(p)
 }

@@ -177,7 +177,7 @@ func (f *fleet) sweep(all *sync.WaitGroup, tn *fleetTenant, domains int) {
 	all.Go(func() {
 		f.must(func(ctx context.Context) error {
 			_, _, err := f.intake().BeginSweep(ctx, ledger.NewRun{ID: r.id, Tenant: tn.name},
-				sweep.Order{Organization: org, Tick: f.start.Unix()})
+				sweep.Progress{Organization: org, Tick: f.start.Unix()})
 			return err
 		})
 		r.from = now()

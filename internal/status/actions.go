@@ -137,7 +137,7 @@ func SweepNow(ctx context.Context, rdb redis.UniversalClient, in intake.Intake, 
 		return ledger.Run{}, false, false, err
 	}
 	r.ID = cmp.Or(r.ID, ledger.RunID(tasks.NewRunID(time.Now())))
-	order := sweep.Order{Organization: organization, Pending: pending || settings.VerifyPending}
+	order := sweep.Progress{Organization: organization, Pending: pending || settings.VerifyPending}
 	run, created, err = schedule.Now(ctx, in, sweep.NewStore(rdb, name), r, order)
 	return run, created, announced, err
 }

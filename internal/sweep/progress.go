@@ -3,12 +3,11 @@ package sweep
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
 	"math/bits"
 )
 
 // Progress is the progress of the scan that finds the rows of a run, stored as JSON with the
-// run.
+// run. Of a scan that has not begun it says what it searches for.
 type Progress struct {
 	Organization string `json:"organization_id,omitempty"` // the only one that is scanned; "": all
 
@@ -32,40 +31,13 @@ type Progress struct {
 // Complete reports whether no organization was left out so far.
 func (p Progress) Complete() bool { return p.Missed == 0 && p.Early == "" }
 
-// Due returns when a domain found by the sweep is checked, a Unix second; 0: at once.
+// Due returns when a domain found by the sweep is checked, a Unix second; 0: at once. Domains are
+// spread evenly, and a domain has the same part of the time in each sweep.
 func (p Progress) Due(domainID string) int64 {
 	if p.SpreadUntil <= p.Tick {
 		return 0
 	}
-	return Spread(domainID, p.Tick, p.SpreadUntil)
-}
-
-// Spread returns the domain's own time in [from, until), Unix seconds. Domains are spread
-// evenly, and a domain has the same part of each such time.
-func Spread(domainID string, from, until int64) int64 {
-	if until <= from {
-		return from
-	}
 	hash := sha256.Sum256([]byte(domainID))
-	part, _ := bits.Mul64(binary.BigEndian.Uint64(hash[:]), uint64(until-from))
-	return from + int64(part) //nolint:gosec // it is less than until-from
-}
-
-// Order says what a sweep checks, and when. Times are Unix seconds.
-type Order struct {
-	Organization string // the only one; "": all
-	Tick         int64  // when the sweep was scheduled, or started by hand
-	SpreadUntil  int64  // until when its checks are spread, from the tick on; 0: they are due at once
-	Pending      bool   // check pending domains too, and prove those whose token is there
-}
-
-// Progress returns the progress of a sweep that has not started.
-func (o Order) Progress() (Progress, error) {
-	switch {
-	case o.Tick <= 0:
-		return Progress{}, fmt.Errorf("tick: want a Unix second, got %d", o.Tick)
-	case o.SpreadUntil != 0 && o.SpreadUntil < o.Tick:
-		return Progress{}, fmt.Errorf("checks spread until %d: want no time before the tick, %d", o.SpreadUntil, o.Tick)
-	}
-	return Progress{Organization: o.Organization, Tick: o.Tick, SpreadUntil: o.SpreadUntil, Pending: o.Pending}, nil
+	part, _ := bits.Mul64(binary.BigEndian.Uint64(hash[:]), uint64(p.SpreadUntil-p.Tick))
+	return p.Tick + int64(part) //nolint:gosec // it is less than SpreadUntil-Tick
 }

@@ -23,13 +23,11 @@ const (
 	// with a colon. Of an operator that is not counted only the absent domains are known: its
 	// name must be given to revoke them together.
 	maxCounts = 10_000
-	// watchedPage is how many watched domains are read at once.
-	watchedPage = 500
 	// BrakeTime is the time in which the revocations of a tenant are counted.
 	BrakeTime = 7 * 24 * time.Hour
-	// statesPage bounds the states that one command returns. A usual one has some 500 bytes,
+	// watchedPage is how many watched domains are read at once. A usual state has some 500 bytes,
 	// the largest some 30 KB.
-	statesPage = 250
+	watchedPage = 250
 )
 
 var (
@@ -70,24 +68,21 @@ func (s *Store) Domain(ctx context.Context, id string) ([]byte, error) {
 	return s.read(ctx, s.domainKey(id), "domain "+id)
 }
 
-// Domains returns the states of domains, by their ids; nil for a domain without one. It
-// stops at the end of ctx, also with a client whose commands ignore the end of theirs.
-func (s *Store) Domains(ctx context.Context, ids []string) (states [][]byte, err error) {
-	for page := range slices.Chunk(ids, statesPage) {
-		keys := make([]string, len(page))
-		for i, id := range page {
-			keys[i] = s.domainKey(id)
-		}
-		values, err := s.rdb.MGet(ctx, keys...).Result()
-		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return nil, fmt.Errorf("read the states of domains: %w", err)
-		}
-		for _, value := range values {
-			var state []byte
-			if text, ok := value.(string); ok {
-				state = []byte(text)
-			}
-			states = append(states, state)
+// Domains returns the states of one to a few hundred domains, by their ids; nil for a domain
+// without one. It stops at the end of ctx, also with a client whose commands ignore the end of theirs.
+func (s *Store) Domains(ctx context.Context, ids []string) ([][]byte, error) {
+	keys := make([]string, len(ids))
+	for i, id := range ids {
+		keys[i] = s.domainKey(id)
+	}
+	values, err := s.rdb.MGet(ctx, keys...).Result()
+	if err = cmp.Or(err, ctx.Err()); err != nil {
+		return nil, fmt.Errorf("read the states of domains: %w", err)
+	}
+	states := make([][]byte, len(values))
+	for i, value := range values {
+		if text, ok := value.(string); ok {
+			states[i] = []byte(text)
 		}
 	}
 	return states, nil

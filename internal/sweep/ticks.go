@@ -9,7 +9,6 @@ import (
 
 // Ticks has the last tick of a tenant's schedule and its last sweeps, stored as JSON.
 type Ticks struct {
-	V int `json:"v"`
 	// Tick is the last one that was decided on, a Unix second; 0: none. Its sweep is Sweep,
 	// or it was skipped, or it is the first one.
 	Tick int64 `json:"tick,omitempty"`
@@ -42,10 +41,7 @@ type TenantSweep struct {
 	Started bool `json:"begun,omitempty"` // its run is created; only of sweeps of the schedule
 }
 
-const (
-	ticksState   = "ticks"
-	ticksVersion = 1
-)
+const ticksState = "ticks"
 
 // Ticks returns the tenant's ticks; the zero value if none are stored.
 func (s *Store) Ticks(ctx context.Context) (Ticks, error) {
@@ -57,10 +53,6 @@ func (s *Store) Ticks(ctx context.Context) (Ticks, error) {
 	if err := json.Unmarshal(stored, &t); err != nil {
 		return t, fmt.Errorf("read the ticks of tenant %s: %w", s.tenant, err)
 	}
-	if t.V > ticksVersion {
-		return t, fmt.Errorf("the ticks of tenant %s are of version %d, this orgops knows versions up to %d: use a newer one",
-			s.tenant, t.V, ticksVersion)
-	}
 	t.stored = stored
 	return t, nil
 }
@@ -68,7 +60,6 @@ func (s *Store) Ticks(ctx context.Context) (Ticks, error) {
 // SetTicks stores ticks that were read and changed. If another process has stored others
 // meanwhile, ok is false and nothing is written.
 func (s *Store) SetTicks(ctx context.Context, t *Ticks) (ok bool, err error) {
-	t.V = ticksVersion
 	value, err := json.Marshal(t)
 	if err != nil {
 		return false, fmt.Errorf("store the ticks of tenant %s: %w", s.tenant, err)

@@ -1,7 +1,6 @@
 package sweep_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -39,15 +38,5 @@ func TestTicksAreReplacedOnce(t *testing.T) {
 	set(&one, true) // one equals the stored value
 	if diff := cmp.Diff(one, read(), cmpopts.IgnoreUnexported(sweep.Ticks{})); diff != "" {
 		t.Errorf("read (-want +got):\n%s", diff)
-	}
-}
-
-func TestTicksOfANewerVersion(t *testing.T) {
-	s := sweep.NewStore(redistest.New(t), "default")
-	if ok, err := s.SetState(t.Context(), "ticks", nil, []byte(`{"v":2}`)); err != nil || !ok {
-		t.Fatal(ok, err)
-	}
-	if _, err := s.Ticks(t.Context()); err == nil || !strings.Contains(err.Error(), "use a newer one") {
-		t.Errorf("%v, want a newer orgops asked for", err)
 	}
 }

@@ -47,6 +47,10 @@ type Front struct {
 	// the answer; 0: there was none. It may be nil.
 	Answered func(route string, status int)
 	Logger   *slog.Logger
+
+	mux    *http.ServeMux
+	routes map[string]Route // by pattern
+	places *Places
 }
 
 // Route is what a Front serves.
@@ -77,75 +81,64 @@ const StrictPolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; f
 
 // Handler returns the handler of all requests.
 func (f *Front) Handler() http.Handler {
-	g := &guard{
-		Front: f, mux: http.NewServeMux(), routes: map[string]Route{},
-		places: NewPlaces("requests", cmp.Or(f.Limit, 256)), patience: cmp.Or(f.Patience, 30*time.Second),
-	}
+	f.mux, f.routes = http.NewServeMux(), map[string]Route{}
+	f.places, f.Patience = NewPlaces("requests", cmp.Or(f.Limit, 256)), cmp.Or(f.Patience, 30*time.Second)
 	for _, route := range f.Routes {
-		g.mux.HandleFunc(route.Pattern, route.Serve)
-		g.routes[route.Pattern] = route
+		f.mux.HandleFunc(route.Pattern, route.Serve)
+		f.routes[route.Pattern] = route
 	}
-	return g
+	return http.HandlerFunc(f.guard)
 }
 
-// guard is the handler of a Front.
-type guard struct {
-	*Front
-	mux      *http.ServeMux
-	routes   map[string]Route // by pattern
-	places   *Places
-	patience time.Duration
-}
-
-// ServeHTTP serves or refuses a request, and logs it.
-func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// guard serves or refuses a request, and logs it.
+func (f *Front) guard(w http.ResponseWriter, r *http.Request) {
 	start, it := time.Now(), &Request{ID: r.Header.Get("X-Request-Id")}
 	if !idPattern.MatchString(it.ID) {
 		it.ID = strings.ToLower(rand.Text())
 	}
 	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, it))
-	out := &recorder{ResponseWriter: w, control: http.NewResponseController(w), patience: g.patience}
-	g.setHeaders(out.Header(), r, it.ID)
+	out := &recorder{ResponseWriter: w, control: http.NewResponseController(w), patience: f.Patience}
+	f.setHeaders(out.Header(), r, it.ID)
 	// Handlers of bodies and streams set another deadline for reading. One for writing is set
 	// before each write: over HTTP/2, the server's own would end a long upload that has no
 	// answer yet.
-	_ = out.control.SetReadDeadline(start.Add(g.patience))
+	_ = out.control.SetReadDeadline(start.Add(f.Patience))
 	_ = out.control.SetWriteDeadline(time.Time{})
 	defer func() {
 		broken := recover()
-		cut := broken != nil && g.panicked(out, r, broken)
-		g.log(r, it, out, start)
-		if g.Answered != nil {
-			g.Answered(r.Pattern, out.status)
+		cut := broken != nil && f.panicked(out, r, broken)
+		f.log(r, it, out, start)
+		if f.Answered != nil {
+			f.Answered(r.Pattern, out.status)
 		}
 		if cut {
 			panic(http.ErrAbortHandler) // only a broken connection shows that the rest is missing
 		}
 	}()
-	if refused := g.serve(out, r); refused != nil {
-		g.refuse(out, r, refused)
+	if refused := f.serve(out, r); refused != nil {
+		f.refuse(out, r, refused)
 	}
 }
 
 // serve finds out who sends the request, and serves it, or returns why not.
-func (g *guard) serve(w http.ResponseWriter, r *http.Request) *Refusal {
-	found, pattern := g.mux.Handler(r)
+func (f *Front) serve(w http.ResponseWriter, r *http.Request) *Refusal {
+	found, pattern := f.mux.Handler(r)
 	if asked := r.URL.EscapedPath(); path.Clean(asked) != strings.TrimSuffix(asked, "/") && asked != "/" {
 		found, pattern = http.NotFoundHandler(), "" // the mux would redirect //path
 	}
 	r.Pattern = pattern
-	if g.Pages || g.Access == nil {
-		if refused := g.foreign(r); refused != nil {
+	if f.Pages || f.Access == nil {
+		if refused := f.foreign(r); refused != nil {
 			return refused
 		}
 	}
-	if route := g.routes[pattern]; !slices.Contains(route.Roles, Anybody) {
-		user, refused := g.user(r)
+	if route := f.routes[pattern]; !slices.Contains(route.Roles, Anybody) {
+		user, refused := f.user(r)
 		if refused != nil {
 			return refused
 		}
 		Of(r.Context()).User = user
-		free, refused := g.places.Take(user.Name)
+		free, refused := f.places.Take(user.Name)
 		if refused != nil {
 			return refused
 		}
@@ -159,31 +152,31 @@ func (g *guard) serve(w http.ResponseWriter, r *http.Request) *Refusal {
 			return refused
 		}
 		Of(r.Context()).Admitted = func() bool {
-			now, refused := g.user(r)
+			now, refused := f.user(r)
 			return refused == nil && now.Name == user.Name && route.Admits(now) == nil
 		}
 	}
-	if g.MaxBody > 0 {
-		r.Body = http.MaxBytesReader(w, r.Body, g.MaxBody)
+	if f.MaxBody > 0 {
+		r.Body = http.MaxBytesReader(w, r.Body, f.MaxBody)
 	}
-	g.mux.ServeHTTP(w, r)
+	f.mux.ServeHTTP(w, r)
 	return nil
 }
 
 // panicked answers a request whose handler has panicked, and reports whether its answer is
 // incomplete, so that the connection has to be cut.
-func (g *guard) panicked(out *recorder, r *http.Request, broken any) (cut bool) {
+func (f *Front) panicked(out *recorder, r *http.Request, broken any) (cut bool) {
 	it := Of(r.Context())
 	if err, _ := broken.(error); errors.Is(err, http.ErrAbortHandler) {
 		return true
 	}
-	g.Logger.ErrorContext(r.Context(), "panic",
+	f.Logger.ErrorContext(r.Context(), "panic",
 		"request_id", it.ID, "panic", fmt.Sprint(broken), "stack", string(debug.Stack()))
 	it.Failed = true
 	if out.status != 0 {
 		return true
 	}
-	g.refuse(out, r, &Refusal{
+	f.refuse(out, r, &Refusal{
 		Status: http.StatusInternalServerError,
 		Text:   "internal error: the log has the details under request id " + it.ID,
 	})

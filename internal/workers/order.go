@@ -34,16 +34,11 @@ type Place struct {
 	Workers int // of the tenant, this one among them
 }
 
-// Sessions is the part of [ledger.Ledger] that is read.
-type Sessions interface {
-	Sessions(ctx context.Context) ([]ledger.Session, error)
-}
-
 // Order is the order of the living workers of each tenant, as one of them knows it. It is
 // safe for concurrent use.
 type Order struct {
 	own      func() ledger.Session
-	sessions Sessions
+	sessions func(context.Context) ([]ledger.Session, error)
 	logger   *slog.Logger
 
 	mu     sync.Mutex
@@ -51,9 +46,10 @@ type Order struct {
 }
 
 // New returns the order for a worker that knows of no other yet. own returns the worker's
-// session, whose tenants may change.
-func New(own func() ledger.Session, s Sessions, logger *slog.Logger) *Order {
-	return &Order{own: own, sessions: s, logger: logger}
+// session, whose tenants may change; sessions is [ledger.Ledger.Sessions].
+func New(own func() ledger.Session, sessions func(context.Context) ([]ledger.Session, error),
+	logger *slog.Logger) *Order {
+	return &Order{own: own, sessions: sessions, logger: logger}
 }
 
 // Place returns the worker's place for a tenant: until the sessions were read, that of the
@@ -88,7 +84,7 @@ func (o *Order) Run(ctx context.Context, read func()) {
 
 // Read reads the sessions once. If it fails, places stay as they were.
 func (o *Order) Read(ctx context.Context) error {
-	all, err := o.sessions.Sessions(ctx)
+	all, err := o.sessions(ctx)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func places(t *testing.T, all []ledger.Session, tenant ledger.Tenant) map[ledger
 	t.Helper()
 	of := map[ledger.SessionID]workers.Place{}
 	for _, s := range all {
-		f := workers.New(func() ledger.Session { return s }, &sessions{all: all}, slog.New(slog.DiscardHandler))
+		f := workers.New(func() ledger.Session { return s }, (&sessions{all: all}).Sessions, slog.New(slog.DiscardHandler))
 		if err := f.Read(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func TestNotRead(t *testing.T) {
 		slices.Reverse(all)
 	}
 	failing := &sessions{err: errors.New("down")}
-	f := workers.New(func() ledger.Session { return all[0] }, failing, slog.New(slog.DiscardHandler))
+	f := workers.New(func() ledger.Session { return all[0] }, failing.Sessions, slog.New(slog.DiscardHandler))
 	if err := f.Read(t.Context()); err == nil || f.Place(names[0]) != (workers.Place{Workers: 1}) {
 		t.Errorf("%v, %+v", err, f.Place(names[0]))
 	}

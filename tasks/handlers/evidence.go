@@ -3,6 +3,7 @@ package handlers
 import (
 	"bytes"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,7 +62,7 @@ type Compared struct {
 }
 
 const (
-	// maxEvidence bounds stored evidence, in bytes. Usual ones take some 350.
+	// maxEvidence bounds stored evidence, in bytes. Usual ones take some 220.
 	maxEvidence = 1 << 10
 	// maxPlainToken is the length of the longest token that is stored itself. Those of
 	// the service have 32 bytes.
@@ -79,10 +80,6 @@ func newCompared(organization string, d apiclient.DiscoveryDomain) *Compared {
 		c.TXT, c.TXTSHA256 = "", fmt.Sprintf("%x", sha256.Sum256([]byte(d.VerificationTXT)))
 	}
 	return c
-}
-
-func (c *Compared) members() []*string {
-	return []*string{&c.OrganizationID, &c.DiscoveryDomainID, &c.Domain, &c.Host, &c.TXT, &c.TXTSHA256}
 }
 
 // is reports whether the record has this domain, host and token.
@@ -131,54 +128,12 @@ func (e Evidence) seenBy(property func(dnscheck.ObservationRecord) string) []str
 	return slices.Compact(all)
 }
 
-// packed is the form in which evidence is stored: its types have the fields of those that it
-// converts, with shorter names in JSON, since a million rows may have one.
+// packed is the form in which evidence is stored, with the members that its JSON leaves out.
 type packed struct {
-	packedVerdict
+	Evidence
 
-	At       int64               `json:"t,omitempty"` // a Unix second
-	Said     []packedObservation `json:"o,omitempty"`
-	Compared []string            `json:"c,omitempty"` // the members of the record, in order
-	Record   []string            `json:"d,omitempty"` // likewise
-	Finding  []string            `json:"f,omitempty"` // mistake, host, found
-}
-
-type packedVerdict struct {
-	At          time.Time                    `json:"-"`
-	State       string                       `json:"s"`
-	Reason      string                       `json:"r"`
-	Sentence    string                       `json:"e,omitempty"`
-	Basis       string                       `json:"b,omitempty"`
-	Note        string                       `json:"n,omitempty"`
-	Quorum      int                          `json:"q,omitempty"`
-	Resolvers   int                          `json:"w,omitempty"`
-	NegativeTTL float64                      `json:"x,omitempty"`
-	Said        []dnscheck.ObservationRecord `json:"-"`
-}
-
-type packedObservation struct {
-	Asked         string   `json:"a,omitempty"`
-	Authority     bool     `json:"n,omitempty"`
-	Address       string   `json:"i,omitempty"`
-	Operator      string   `json:"o,omitempty"`
-	Perspective   string   `json:"p,omitempty"`
-	Transport     string   `json:"t,omitempty"`
-	State         string   `json:"s"`
-	Reason        string   `json:"r,omitempty"`
-	Values        []string `json:"v,omitempty"`
-	MoreValues    int      `json:"w,omitempty"`
-	Aliases       []string `json:"l,omitempty"`
-	RCode         string   `json:"c,omitempty"`
-	EDE           string   `json:"e,omitempty"`
-	Authenticated bool     `json:"d,omitempty"`
-	NegativeTTL   float64  `json:"x,omitempty"`
-	Milliseconds  float64  `json:"m,omitempty"`
-	Err           string   `json:"f,omitempty"`
-}
-
-// overHTTPS reports whether the name of the resolver says its transport, which is not stored.
-func (o packedObservation) overHTTPS() bool {
-	return !o.Authority && strings.HasPrefix(o.Asked, "https://")
+	Record  *VerifyRecord     `json:"record,omitempty"`
+	Finding *dnscheck.Finding `json:"finding,omitempty"`
 }
 
 // cuts are how evidence is shortened, one after the other, until it fits: the number of values
@@ -189,22 +144,9 @@ var cuts = []struct{ values, text int }{{3, 120}, {1, 120}, {1, 60}, {0, 60}, {0
 // packed returns the evidence without its sentence, shortened by the cut of that number.
 func (e Evidence) packed(cut int) *packed {
 	c := cuts[cut]
-	p := &packed{packedVerdict: packedVerdict(e.Evidence), At: e.At.Unix()}
-	if e.Compared != nil {
-		for _, member := range e.Compared.members() {
-			p.Compared = append(p.Compared, *member)
-		}
-	}
-	p.Record = e.Record.members()
-	if f := e.Finding; f != nil {
-		p.Finding = []string{string(f.Mistake), f.Host, f.Found}
-	}
-	p.Sentence, p.Note = "", untrusted.Cut(p.Note, c.text)
-	for _, record := range e.Said {
-		o := packedObservation(record)
-		if o.overHTTPS() {
-			o.Transport = ""
-		}
+	e.Sentence, e.Note, e.Said = "", untrusted.Cut(e.Note, c.text), slices.Clone(e.Said)
+	for i := range e.Said {
+		o := &e.Said[i]
 		if more := len(o.Values) - c.values; more > 0 {
 			o.Values, o.MoreValues = o.Values[:c.values], o.MoreValues+more
 		}
@@ -215,36 +157,17 @@ func (e Evidence) packed(cut int) *packed {
 			*text = untrusted.Cut(*text, c.text)
 		}
 		if c.text <= 2 { // the last cut: who is left out, and what was said stays
-			o = packedObservation{Asked: o.Asked, Authority: o.Authority, Operator: o.Operator, State: o.State, Reason: o.Reason,
-				Authenticated: o.Authenticated}
+			*o = dnscheck.ObservationRecord{Asked: o.Asked, Authority: o.Authority, Operator: o.Operator, State: o.State,
+				Reason: o.Reason, Authenticated: o.Authenticated}
 		}
-		p.Said = append(p.Said, o)
 	}
-	return p
+	return &packed{e, e.Record, e.Finding}
 }
 
 // unpacked is the inverse of [Evidence.packed].
 func (p packed) unpacked() Evidence {
-	e := Evidence{Evidence: dnscheck.Evidence(p.packedVerdict)}
-	e.At, e.Said = time.Unix(p.At, 0).UTC(), []dnscheck.ObservationRecord{}
-	if len(p.Compared) > 0 {
-		e.Compared = &Compared{}
-		members := e.Compared.members()
-		for i, text := range p.Compared[:min(len(p.Compared), len(members))] {
-			*members[i] = text
-		}
-	}
-	e.Record = recordOfMembers(p.Record)
-	if f := p.Finding; len(f) == 3 {
-		e.Finding = &dnscheck.Finding{Mistake: dnscheck.Mistake(f[0]), Host: f[1], Found: f[2]}
-	}
-	for _, o := range p.Said {
-		if o.overHTTPS() {
-			o.Transport = "https"
-		}
-		e.Said = append(e.Said, dnscheck.ObservationRecord(o))
-	}
-	return e
+	p.Evidence.Record, p.Evidence.Finding = p.Record, p.Finding
+	return p.Evidence
 }
 
 // pack compresses the evidence, without its sentence, to at most maxEvidence bytes.
@@ -270,7 +193,7 @@ func ReadEvidence(stored []byte) (Evidence, error) {
 // VerifyState is stored with a row of kind [Verify] between its executions.
 type VerifyState struct {
 	// Record is the discovery domain as it was read; nil: it is read by the next check.
-	Record *VerifyRecord `json:"-"`
+	Record *VerifyRecord `json:"record,omitempty"`
 	// Found distinguishes the answers of the zone; nil: it has not answered yet.
 	Found []byte `json:"w,omitempty"`
 	// Since is when the zone's answer changed, if checks have become frequent again by that.
@@ -292,28 +215,6 @@ type VerifyRecord struct {
 	ID string `json:"discovery_domain_id,omitempty"`
 }
 
-// members returns the record in the form in which it is stored; of nil: nil.
-func (r *VerifyRecord) members() []string {
-	switch {
-	case r == nil:
-		return nil
-	case r.ID == "":
-		return []string{r.Domain, r.Host, r.TXT}
-	}
-	return []string{r.Domain, r.Host, r.TXT, r.ID}
-}
-
-// recordOfMembers is the inverse of [VerifyRecord.members].
-func recordOfMembers(m []string) *VerifyRecord {
-	switch len(m) {
-	case 3:
-		return &VerifyRecord{m[0], m[1], m[2], ""}
-	case 4:
-		return &VerifyRecord{m[0], m[1], m[2], m[3]}
-	}
-	return nil
-}
-
 func recordOf(d apiclient.DiscoveryDomain) *VerifyRecord {
 	return &VerifyRecord{Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
 }
@@ -322,8 +223,7 @@ func recordOf(d apiclient.DiscoveryDomain) *VerifyRecord {
 type packedState struct {
 	VerifyState
 
-	Record   []string `json:"r,omitempty"` // domain, host and token
-	Evidence *packed  `json:"e,omitempty"`
+	Evidence *packed `json:"evidence,omitempty"`
 }
 
 // maxSentence bounds the sentence of the evidence, in code points.
@@ -336,7 +236,6 @@ func (s VerifyState) pack() ([]byte, error) {
 	}
 	memo, err := compress(engine.MaxMemo, func(cut int) any {
 		p := packedState{VerifyState: s}
-		p.Record = s.Record.members()
 		if s.Evidence != nil {
 			p.Evidence = s.Evidence.packed(cut)
 			if p.Evidence.Record = nil; !s.Evidence.hasAdvice() || s.Record == nil {
@@ -363,7 +262,6 @@ func ReadVerifyState(memo []byte) (s VerifyState, err error) {
 		return s, &engine.UnknownError{What: fmt.Sprintf("the row's memo (%v)", err)}
 	}
 	s = p.VerifyState
-	s.Record = recordOfMembers(p.Record)
 	if p.Evidence != nil {
 		e := p.Evidence.unpacked()
 		e.Record = s.Record
@@ -401,13 +299,18 @@ func ReadOpenVerify(memo, content []byte) (o OpenVerify, err error) {
 	return o, err
 }
 
-// form is the first byte of compressed JSON. Another form needs another byte.
-const form = 1
+// form is the first byte of compressed JSON. Another form, or dictionary, needs another byte.
+const form = 2
+
+// dictionary has the texts that most evidence contains. The compression refers to them.
+//
+//go:embed evidence.dictionary
+var dictionary []byte
 
 // writers has compressors, since a new one clears a megabyte. This library's are three times as
 // fast with texts of a kilobyte as those of package compress/flate.
 var writers = sync.Pool{New: func() any {
-	w, _ := flate.NewWriter(nil, 6) // the level is valid
+	w, _ := flate.NewWriterDict(nil, 6, dictionary) // the level is valid
 	return w
 }}
 
@@ -433,7 +336,7 @@ func decompress(stored []byte, v any) error {
 	if len(stored) == 0 || stored[0] != form {
 		return errors.New("read evidence: unknown version: use a newer orgops")
 	}
-	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(stored[1:])), maxUnpacked))
+	text, err := io.ReadAll(io.LimitReader(flate.NewReaderDict(bytes.NewReader(stored[1:]), dictionary), maxUnpacked))
 	if err == nil {
 		err = json.Unmarshal(text, v)
 	}

@@ -102,7 +102,7 @@ func mistaken(d apiclient.DiscoveryDomain, servers, row int) handlers.VerifyStat
 
 // TestMemoIsSmall packs the states of waiting rows and reads them back.
 func TestMemoIsSmall(t *testing.T) {
-	const mean = 400
+	const mean = 300
 	total, n := 0, 0
 	for name, c := range map[string]struct {
 		servers int
@@ -281,7 +281,7 @@ func proofs() map[string]dnscheck.Verdict {
 
 // TestProofsAreSmall checks the size of a proof, since every verified domain has one.
 func TestProofsAreSmall(t *testing.T) {
-	const mean = 400
+	const mean = 240
 	const rounds = 200 // of random addresses and ids: the mean of fewer differs by a byte
 	total, sizes := 0, map[string]int{}
 	for range rounds {
@@ -419,7 +419,7 @@ func TestSizesOfRows(t *testing.T) {
 		memo = append([]byte(engine.NotYetFound+"\x00\x00"), memo...)
 		execute(t, l, seg, token, row, ledger.Waiting{Stage: ledger.StageCheck, After: time.Millisecond, Memo: memo})
 	})
-	size("waiting", 570)
+	size("waiting", 500)
 	verdicts := slices.Collect(maps.Values(proofs()))
 	each(ledger.Quota{Check: 250}, func(token ledger.Token, row ledger.Row) {
 		packed, err := handlers.ProofEvidence(verdicts[int(row)%len(verdicts)],
@@ -429,7 +429,7 @@ func TestSizesOfRows(t *testing.T) {
 		}
 		execute(t, l, seg, token, row, ledger.Result{Outcome: ledger.Done, Evidence: packed})
 	})
-	size("verified", 540)
+	size("verified", 340)
 }
 
 // execute begins a released row and ends its execution so.

@@ -1,8 +1,6 @@
 package handlers
 
 import (
-	"cmp"
-	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -22,13 +20,9 @@ const placeAgain = 8 * time.Second
 type Places struct{ all, slow *semaphore.Weighted }
 
 // NewPlaces returns places for that many checks, of which slow may be of zones whose last
-// check had no answer; 0: no limit.
+// check had no answer.
 func NewPlaces(all, slow int) *Places {
-	return &Places{newPlaces(all), newPlaces(slow)}
-}
-
-func newPlaces(n int) *semaphore.Weighted {
-	return semaphore.NewWeighted(int64(cmp.Or(n, math.MaxInt)))
+	return &Places{semaphore.NewWeighted(int64(all)), semaphore.NewWeighted(int64(slow))}
 }
 
 // take takes a place for the check of a zone whose last check had that reason, "" if there

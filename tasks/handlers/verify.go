@@ -335,7 +335,7 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 		}
 		expired := events.Event{Type: events.DomainExpired, At: e.At,
 			Data: events.Data{Domain: s.Record.Domain, Reason: e.Advice()}}
-		if err := v.notify(ctx, expired, packed); err != nil {
+		if err := v.notify(ctx, expired, "", packed); err != nil {
 			return err
 		}
 		return engine.Expire(e.Advice(), packed)

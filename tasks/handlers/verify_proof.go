@@ -58,8 +58,8 @@ type VerifyConfig struct {
 	Places *Places
 	// Notify is called with each event and the evidence of the row's result before the row is
 	// settled, and again with the same ID if the execution is repeated. The event has no
-	// tenant. nil: no notifications.
-	Notify func(ctx context.Context, e events.Event, evidence []byte) error
+	// tenant. token is the hash of a verified domain's token. nil: no notifications.
+	Notify func(ctx context.Context, e events.Event, token string, evidence []byte) error
 	// Item returns the number of a row over all segments of its run, for the log line of a
 	// verified domain. nil: the number in its segment.
 	Item   func(context.Context, ledger.Segment, ledger.Row) (int64, error)
@@ -318,19 +318,23 @@ func (p *proof) settle(ctx context.Context, in *verifyIntent) (ledger.Result, er
 		Status: apiclient.StatusVerified, Read: p.x.Now(), State: dnscheck.Present.String(),
 	})
 	verified := events.Event{Type: events.DomainVerified, At: e.At, Data: events.Data{Domain: e.Compared.Domain}}
-	return ledger.Result{Outcome: ledger.Done, Evidence: in.Proof}, p.notify(ctx, verified, in.Proof)
+	token := "" // one that is too long for the evidence is proven by a sweep
+	if e.Compared.TXT != "" {
+		token = sweep.HashToken(e.Compared.Host, e.Compared.TXT)
+	}
+	return ledger.Result{Outcome: ledger.Done, Evidence: in.Proof}, p.notify(ctx, verified, token, in.Proof)
 }
 
 // notify notifies an event of the row. An execution that is repeated makes it with the same
 // id, and a later run of the same run id with another.
-func (p *proof) notify(ctx context.Context, e events.Event, evidence []byte) error {
+func (p *proof) notify(ctx context.Context, e events.Event, token string, evidence []byte) error {
 	if p.cfg.Notify == nil {
 		return nil
 	}
 	s := p.x.Segment
 	e.ID = fmt.Sprintf("%s-%s-%s-%d-%d", e.Type, s.Run, s.Incarnation, s.Number, p.row.Number)
 	e.Data.OrganizationID, e.Data.DiscoveryDomainID, e.Data.Run = p.organization, p.domain, string(s.Run)
-	if err := p.cfg.Notify(ctx, e, evidence); err != nil {
+	if err := p.cfg.Notify(ctx, e, token, evidence); err != nil {
 		return fmt.Errorf("notify %s: %w", e.Type, stateError(err))
 	}
 	return nil
@@ -338,15 +342,11 @@ func (p *proof) notify(ctx context.Context, e events.Event, evidence []byte) err
 
 // NotifyStates returns a function for [VerifyConfig].Notify. The event of a domain that a
 // revocation had set to pending says that it is restored, and by records it.
-func NotifyStates(s *sweep.States, by activity.Author) func(context.Context, events.Event, []byte) error {
-	return func(ctx context.Context, e events.Event, evidence []byte) error {
+func NotifyStates(s *sweep.States, by activity.Author) func(context.Context, events.Event, string, []byte) error {
+	return func(ctx context.Context, e events.Event, token string, evidence []byte) error {
 		e.Data.Tenant = s.Tenant
 		switch {
 		case e.Type == events.DomainVerified:
-			token := "" // one that is too long for the evidence is proven by a sweep
-			if proof, err := ReadEvidence(evidence); err == nil && proof.Compared != nil && proof.Compared.TXT != "" {
-				token = sweep.HashToken(proof.Compared.Host, proof.Compared.TXT)
-			}
 			restored, err := s.Verified(ctx, e, token, evidence)
 			if restored && err == nil {
 				by.Record(ctx, activity.Entry{Tenant: s.Tenant, Run: e.Data.Run, Domain: e.Data.DiscoveryDomainID,

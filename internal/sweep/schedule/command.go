@@ -17,7 +17,7 @@ import (
 // While a sweep of the whole tenant is in progress, by command or of the schedule, another one of
 // the whole tenant is refused with an *[InProgressError].
 func Now(ctx context.Context, in intake.Intake, store *sweep.Store, r ledger.NewRun,
-	o sweep.Order) (run ledger.Run, created bool, err error) {
+	o sweep.Progress) (run ledger.Run, created bool, err error) {
 	now, err := store.Clock(ctx)
 	if err != nil {
 		return ledger.Run{}, false, err

@@ -3,7 +3,6 @@ package schedule
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -201,28 +200,18 @@ func (s *Scheduler) skip(ctx context.Context, ticks sweep.Ticks, tick int64, oth
 	return nil
 }
 
-// start starts the sweep that was decided on, and stores that. If another run has the id of
-// the sweep's, the tick is skipped.
+// start starts the sweep that was decided on, and stores that.
 func (s *Scheduler) start(ctx context.Context, ticks sweep.Ticks) error {
 	decided, tick := ticks.Sweep, tickText(ticks.Sweep.Tick)
-	order := sweep.Order{Tick: decided.Tick, SpreadUntil: decided.SpreadUntil, Pending: decided.Pending}
+	order := sweep.Progress{Tick: decided.Tick, SpreadUntil: decided.SpreadUntil, Pending: decided.Pending}
 	_, _, err := s.Intake.BeginSweep(ctx, ledger.NewRun{ID: ledger.RunID(decided.Run), Tenant: ledger.Tenant(s.Tenant),
 		Description: ledger.Description{Label: "scheduled for " + tick}}, order)
-	idTaken := errors.Is(err, ledger.ErrMismatch)
-	if err != nil && !idTaken {
+	if err != nil {
 		return fmt.Errorf("start the sweep of %s: %w", tick, err)
 	}
 	ticks.Sweep.Started = true
-	if idTaken {
-		ticks.Sweep, ticks.Skipped = sweep.TenantSweep{}, sweep.SkippedTick{Tick: decided.Tick, Why: err.Error(), InRow: 1}
-	}
 	if won, err := s.Store.SetTicks(ctx, &ticks); !won || err != nil {
 		return err
-	}
-	if idTaken {
-		s.Logger.WarnContext(ctx, "sweep skipped", "tick", tick, "reason", ticks.Skipped.Why)
-		s.ticked(TickSkipped)
-		return nil
 	}
 	s.Logger.InfoContext(ctx, "sweep started", "run", decided.Run, "tick", tick, "next",
 		s.Cron.Next(time.Unix(decided.Tick, 0)))

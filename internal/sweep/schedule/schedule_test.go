@@ -356,7 +356,7 @@ func TestWithoutASchedule(t *testing.T) {
 	worker := f.worker("* * * * *", 0)
 	worker.Cron = sweep.Cron{}
 	f.once(worker)
-	f.mustNow("by-hand", sweep.Order{})
+	f.mustNow("by-hand", sweep.Progress{})
 	f.end("by-hand")
 	f.until(f.start.Add(5*time.Minute), 20*time.Second, nil, worker)
 	f.wantCount(0, 0)
@@ -371,15 +371,15 @@ func TestTickWhileSweptByHand(t *testing.T) {
 	f := newFleet(t)
 	worker := f.worker("* * * * *", 0)
 	f.once(worker)
-	f.mustNow("narrow", sweep.Order{Organization: "org_1"})
-	f.mustNow("by-hand", sweep.Order{})
+	f.mustNow("narrow", sweep.Progress{Organization: "org_1"})
+	f.mustNow("by-hand", sweep.Progress{})
 	f.until(f.start.Add(time.Minute), 20*time.Second, nil, worker)
 	f.wantCount(0, 1)
 	f.wantLog("sweep by-hand still runs")
 	f.end("by-hand")
 	f.until(f.start.Add(2*time.Minute), 20*time.Second, nil, worker)
 	f.wantCount(1, 1)
-	if _, _, err := f.now("again", sweep.Order{}); err == nil || !strings.Contains(err.Error(), f.id(2)) {
+	if _, _, err := f.now("again", sweep.Progress{}); err == nil || !strings.Contains(err.Error(), f.id(2)) {
 		t.Errorf("%v, want the schedule's sweep in its way", err)
 	}
 }
@@ -420,20 +420,6 @@ func TestCronTextChanged(t *testing.T) {
 	f.wantSweeps(three, five)
 	f.until(f.start.Add(27*time.Hour), 10*time.Minute, f.endAll, daily)
 	f.wantSweeps(three, five, day+three)
-}
-
-// TestRunOfThatIDIsTaken checks that a sweep whose run ID is taken is logged as skipped, and
-// that the next tick starts.
-func TestRunOfThatIDIsTaken(t *testing.T) {
-	f := newFleet(t)
-	worker := f.worker("* * * * *", 0)
-	f.once(worker)
-	ledgertest.Create(t, f.ledger, ledger.NewRun{ID: ledger.RunID(f.id(1))})
-	f.until(f.start.Add(time.Minute+30*time.Second), 10*time.Second, nil, worker)
-	f.wantCount(0, 1)
-	f.wantLog("exists with another kind")
-	f.until(f.start.Add(2*time.Minute), 10*time.Second, nil, worker)
-	f.wantCount(1, 1)
 }
 
 // TestSpread checks that the checks of a sweep are spread over four fifths of the time to the
