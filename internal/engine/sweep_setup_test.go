@@ -1,13 +1,10 @@
 package engine_test
 
 import (
-	"bytes"
-	"compress/flate"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -16,6 +13,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/dnscheck"
 	"orgops/internal/activity"
 	"orgops/internal/engine"
 	"orgops/internal/events"
@@ -374,26 +372,16 @@ func (s *sweepSite) verified(use *bool) sandbox.Domain {
 	return d
 }
 
-// proofOf returns stored evidence of a proof of the record, as package handlers packs it.
+// proofOf returns stored evidence of a proof of the record.
 func (s *sweepSite) proofOf(d sandbox.Domain) []byte {
 	s.t.Helper()
-	into := bytes.NewBuffer([]byte{2})
-	dictionary, err := os.ReadFile("../../tasks/handlers/evidence.dictionary")
+	proof := handlers.Evidence{Evidence: dnscheck.Evidence{State: "present", Reason: "found"}}
+	proof.Compared = &handlers.Compared{OrganizationID: org, DiscoveryDomainID: d.ID, Domain: d.Domain, Host: d.Host, TXT: d.TXT}
+	packed, err := proof.Pack()
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	w, err := flate.NewWriterDict(into, flate.BestSpeed, dictionary)
-	if err == nil {
-		err = json.NewEncoder(w).Encode(map[string]any{"state": "present", "reason": "found",
-			"compared": handlers.Compared{OrganizationID: org, DiscoveryDomainID: d.ID, Domain: d.Domain, Host: d.Host, TXT: d.TXT}})
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return into.Bytes()
+	return packed
 }
 
 // foreign makes a domain that another client has verified, and whose token is absent.

@@ -1,8 +1,6 @@
 package intake_test
 
 import (
-	"bytes"
-	"compress/flate"
 	"encoding/csv"
 	"fmt"
 	"runtime"
@@ -13,11 +11,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"orgops/dnscheck"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
 	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 func results(t *testing.T, run ledger.Run, format string, outcomes ...string) (text string, rows int64) {
@@ -30,21 +30,21 @@ func results(t *testing.T, run ledger.Run, format string, outcomes ...string) (t
 	return out.String(), rows
 }
 
-// evidence is stored evidence, as package handlers packs it.
-func evidence(t *testing.T, text string) []byte {
+// packed returns evidence, or a state with evidence, as it is stored.
+func packed(t *testing.T, p interface{ Pack() ([]byte, error) }) []byte {
 	t.Helper()
-	into := bytes.NewBuffer([]byte{1})
-	w, err := flate.NewWriter(into, flate.BestSpeed)
-	if err == nil {
-		_, err = w.Write([]byte(text))
-	}
-	if err == nil {
-		err = w.Close()
-	}
+	stored, err := p.Pack()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return into.Bytes()
+	return stored
+}
+
+// proofOfDomain is the proof of a domain of that organization.
+func proofOfDomain(organization string) handlers.Evidence {
+	return handlers.Evidence{Evidence: dnscheck.Evidence{At: time.Unix(1795768200, 0).UTC()},
+		Compared: &handlers.Compared{OrganizationID: organization, DiscoveryDomainID: "d0", Domain: "acme.example",
+			Host: "_t.acme.example", TXT: "v"}}
 }
 
 // end executes the next rows of a run's first segment, and ends each in its own way.
@@ -67,14 +67,21 @@ func TestResults(t *testing.T) {
 		header = "orgops_outcome,orgops_error,orgops_item,orgops_at,orgops_template"
 		letter = header + ",domain,host,value,found,advice\n"
 	)
-	proof := evidence(t, `{"t":1795768200,"c":["o0","d0","acme.example","_t.acme.example","v"]}`)
-	check := evidence(t, `{"t":1795768260,"s":"absent","d":["alpha.example","_t.alpha.example","=v"],
-		"f":["quoted","_t.alpha.example","\"\\\"=v\\\"\""]}`)
-	memo := append([]byte("not_yet\x00there is none\x00"), evidence(t, `{"r":["beta.example","_t.beta.example","v"],
-		"e":{"t":1795768320,"s":"absent","e":"Another.","o":[{"s":"absent"},{"s":"absent","v":["\"w\"…","\"x\""]}]}}`)...)
+	check := handlers.Evidence{
+		Evidence: dnscheck.Evidence{At: time.Unix(1795768260, 0).UTC(), State: "absent"},
+		Record:   &handlers.VerifyRecord{Domain: "alpha.example", Host: "_t.alpha.example", TXT: "=v"},
+		Finding:  &dnscheck.Finding{Mistake: dnscheck.MistakeQuoted, Host: "_t.alpha.example", Found: `"\"=v\""`},
+	}
+	state := handlers.VerifyState{
+		Record: &handlers.VerifyRecord{Domain: "beta.example", Host: "_t.beta.example", TXT: "v"},
+		Evidence: &handlers.Evidence{Evidence: dnscheck.Evidence{At: time.Unix(1795768320, 0).UTC(), State: "absent",
+			Sentence: "Another.", Said: []dnscheck.ObservationRecord{{State: "absent"},
+				{State: "absent", Values: []string{"\"w\"…", `"x"`}}}}},
+	}
+	memo := append([]byte("not_yet\x00there is none\x00"), packed(t, state)...)
 	verified := []ledger.Ending{
-		ledger.Result{Outcome: ledger.Done, Evidence: proof},
-		ledger.Result{Outcome: "expired", Detail: "=not there", Evidence: check},
+		ledger.Result{Outcome: ledger.Done, Evidence: packed(t, proofOfDomain("o0"))},
+		ledger.Result{Outcome: "expired", Detail: "=not there", Evidence: packed(t, check)},
 		ledger.Waiting{Stage: ledger.StageCheck, After: time.Minute, Memo: memo},
 		ledger.Result{Outcome: ledger.Done, Evidence: []byte("of a newer worker")},
 	}
@@ -206,7 +213,7 @@ func TestResultsCanBeSubmitted(t *testing.T) {
 	settleAs(t, removals, "cancelled", "", 1)
 	verified := handInAs(t, "b", tasks.TypeVerify, "organization_id,discovery_domain_id\no,d0\no,d1\n")
 	end(t, verified, ledger.Result{Outcome: ledger.Done,
-		Evidence: evidence(t, `{"t":1795768200,"c":["o","d0","acme.example","_t.acme.example","v"]}`)})
+		Evidence: packed(t, proofOfDomain("o"))})
 	for _, run := range []ledger.Run{removals, verified} {
 		for _, format := range []string{intake.FormatCSV, intake.FormatJSONL} {
 			out, _ := results(t, run, format)

@@ -170,14 +170,14 @@ func (p packed) unpacked() Evidence {
 	return p.Evidence
 }
 
-// pack compresses the evidence, without its sentence, to at most maxEvidence bytes.
+// Pack compresses the evidence, without its sentence, to at most maxEvidence bytes.
 // It leaves out the record of a check if that is too long.
-func (e Evidence) pack() ([]byte, error) {
+func (e Evidence) Pack() ([]byte, error) {
 	stored, err := compress(maxEvidence, func(cut int) any { return e.packed(cut) })
 	if err == nil && len(stored) > maxEvidence && e.Record != nil {
 		without := e
 		without.Record = nil
-		return without.pack()
+		return without.Pack()
 	}
 	return stored, err
 }
@@ -229,8 +229,8 @@ type packedState struct {
 // maxSentence bounds the sentence of the evidence, in code points.
 const maxSentence = 400
 
-// pack returns the memo of the row, if need be without the record, which is then read again.
-func (s VerifyState) pack() ([]byte, error) {
+// Pack returns the memo of the row, if need be without the record, which is then read again.
+func (s VerifyState) Pack() ([]byte, error) {
 	if s.Record == nil && s.Found == nil && s.Since.IsZero() && s.Evidence == nil {
 		return nil, nil
 	}
@@ -247,7 +247,7 @@ func (s VerifyState) pack() ([]byte, error) {
 	if err == nil && len(memo) > engine.MaxMemo && s.Record != nil {
 		without := s
 		without.Record = nil
-		return without.pack()
+		return without.Pack()
 	}
 	return memo, err
 }
@@ -294,7 +294,7 @@ func ReadOpenVerify(memo, content []byte) (o OpenVerify, err error) {
 	if e := state.Evidence; e != nil {
 		e.Record = o.Record
 		o.Sentence = e.Advice()
-		o.Evidence, err = e.pack()
+		o.Evidence, err = e.Pack()
 	}
 	return o, err
 }

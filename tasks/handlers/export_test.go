@@ -19,12 +19,6 @@ const (
 	MaxEvidence    = maxEvidence
 )
 
-// Pack returns the memo of the state.
-func (s VerifyState) Pack() ([]byte, error) { return s.pack() }
-
-// Pack returns the evidence as it is stored.
-func (e Evidence) Pack() ([]byte, error) { return e.pack() }
-
 // Waiting returns the state of a row after its first check.
 func Waiting(d apiclient.DiscoveryDomain, v dnscheck.Verdict, at time.Time) VerifyState {
 	e := checkEvidence(v, at)

@@ -262,7 +262,7 @@ func (r *recheck) check(ctx context.Context) (ledger.Result, error) {
 			return ledger.Result{}, fmt.Errorf("submit the restoration of the domain: %w", err)
 		}
 	case v.State == dnscheck.Absent && r.state.IsLost():
-		evidence, err := checkEvidence(v, r.x.Now()).pack()
+		evidence, err := checkEvidence(v, r.x.Now()).Pack()
 		a := r.state.Absence
 		why := fmt.Sprintf("gone since %s, by %d sweeps: %s", a.Since.Format("2006-01-02 15:04 MST"), a.Checks, v.Sentence())
 		return ledger.Result{Outcome: engine.Lost, Detail: why, Evidence: evidence}, err
@@ -271,7 +271,7 @@ func (r *recheck) check(ctx context.Context) (ledger.Result, error) {
 		if !r.cfg.Rules.Unproven(r.state) {
 			return unchanged(why), nil
 		}
-		evidence, err := checkEvidence(v, r.x.Now()).pack()
+		evidence, err := checkEvidence(v, r.x.Now()).Pack()
 		return ledger.Result{Outcome: engine.Unproven, Detail: why, Evidence: evidence}, err
 	case v.State == dnscheck.Present && r.state.Proven != nil && r.state.Proven.At.Equal(r.state.At): // by this sweep
 		return ledger.Result{Outcome: engine.Unchanged, Detail: "present, and proven", Evidence: r.state.Proven.Evidence}, nil
@@ -306,7 +306,7 @@ func (r *recheck) query(ctx context.Context) (v dnscheck.Verdict, err error) {
 		"organization_id", d.OrganizationID, "discovery_domain_id", d.DiscoveryDomainID, "domain", d.Domain,
 		"verification_host", d.VerificationHost, "proven_at", e.At, "basis", e.Basis, "quorum", e.Quorum,
 		"resolvers", e.Resolvers)
-	r.proven, err = e.pack()
+	r.proven, err = e.Pack()
 	return v, err
 }
 

@@ -291,7 +291,7 @@ func (r *revocation) write(ctx context.Context) (err error) {
 // PATCH undoes one.
 func (r *revocation) patch(ctx context.Context, d apiclient.DiscoveryDomain, verdict dnscheck.Verdict,
 	sent apiclient.DiscoveryDomainUpdate, request *sweep.Revocation) error {
-	packed, err := proofEvidence(verdict, newCompared(r.organization, d), r.x.Now()).pack()
+	packed, err := proofEvidence(verdict, newCompared(r.organization, d), r.x.Now()).Pack()
 	if err != nil {
 		return err
 	}

@@ -257,7 +257,7 @@ func (v *verification) keep(reason error) error {
 	if v.want.Listed != nil && *state.Record == *recordOf(v.want.Listed.DiscoveryDomain) {
 		state.Record = nil // the row's content has it
 	}
-	memo, err := state.pack()
+	memo, err := state.Pack()
 	if err != nil {
 		return err
 	}
@@ -329,7 +329,7 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 	}
 	learn(v.x, v.row, known)
 	if s.Evidence = &e; last {
-		packed, err := e.pack()
+		packed, err := e.Pack()
 		if err != nil {
 			return err
 		}

@@ -179,7 +179,7 @@ func (p *proof) prove(ctx context.Context) (result ledger.Result, unproven *dnsc
 		return result, nil, engine.ErrStopping
 	}
 	next := &verifyIntent{Flag: flag, evidence: proofEvidence(verdict, newCompared(p.organization, d), p.x.Now())}
-	if next.Proof, err = next.evidence.pack(); err != nil {
+	if next.Proof, err = next.evidence.Pack(); err != nil {
 		return result, nil, err
 	}
 	// The flag is sent as it was read, since the specification gives it a default of true (4.1):
