@@ -29,8 +29,8 @@ import (
 	"orgops/tasks/handlers"
 )
 
-// newExecution sets the engine and dispatcher of a tenant, not started, and returns the queue of its
-// tasks.
+// newExecution sets the engine and dispatcher of a tenant, not started, and returns the queue of
+// its tasks.
 func (w *worker) newExecution(t *served, notifier events.Notifier) queues.Queue {
 	name := ledger.Tenant(t.Name)
 	t.engine = engine.New(engine.Config{

@@ -376,7 +376,8 @@ func (s *sweepSite) verified(use *bool) sandbox.Domain {
 func (s *sweepSite) proofOf(d sandbox.Domain) []byte {
 	s.t.Helper()
 	proof := handlers.Evidence{Evidence: dnscheck.Evidence{State: "present", Reason: "found"}}
-	proof.Compared = &handlers.Compared{OrganizationID: org, DiscoveryDomainID: d.ID, Domain: d.Domain, Host: d.Host, TXT: d.TXT}
+	proof.Compared = &handlers.Compared{OrganizationID: org, DiscoveryDomainID: d.ID, Domain: d.Domain,
+		Host: d.Host, TXT: d.TXT}
 	packed, err := proof.Pack()
 	if err != nil {
 		s.t.Fatal(err)

@@ -69,7 +69,7 @@ func (s *Store) Domain(ctx context.Context, id string) ([]byte, error) {
 }
 
 // Domains returns the states of one to a few hundred domains, by their ids; nil for a domain
-// without one. It stops at the end of ctx, also with a client whose commands ignore the end of theirs.
+// without one. It stops at the end of ctx, also with a client whose commands ignore it.
 func (s *Store) Domains(ctx context.Context, ids []string) ([][]byte, error) {
 	keys := make([]string, len(ids))
 	for i, id := range ids {

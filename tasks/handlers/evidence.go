@@ -144,9 +144,10 @@ var cuts = []struct{ values, text int }{{3, 120}, {1, 120}, {1, 60}, {0, 60}, {0
 // packed returns the evidence without its sentence, shortened by the cut of that number.
 func (e Evidence) packed(cut int) *packed {
 	c := cuts[cut]
-	e.Sentence, e.Note, e.Said = "", untrusted.Cut(e.Note, c.text), slices.Clone(e.Said)
-	for i := range e.Said {
-		o := &e.Said[i]
+	p := &packed{e, e.Record, e.Finding}
+	p.Sentence, p.Note, p.Said = "", untrusted.Cut(e.Note, c.text), slices.Clone(e.Said)
+	for i := range p.Said {
+		o := &p.Said[i]
 		if more := len(o.Values) - c.values; more > 0 {
 			o.Values, o.MoreValues = o.Values[:c.values], o.MoreValues+more
 		}
@@ -161,7 +162,7 @@ func (e Evidence) packed(cut int) *packed {
 				Reason: o.Reason, Authenticated: o.Authenticated}
 		}
 	}
-	return &packed{e, e.Record, e.Finding}
+	return p
 }
 
 // unpacked is the inverse of [Evidence.packed].
