@@ -162,7 +162,8 @@ func (c *chaos) compareQuiet(row *chaosRow) {
 		if after < quietAfter || row.first.After(quiet.to) || c.lostNear(quiet.from) || c.heldUp(quiet.from, row.first) {
 			continue
 		}
-		c.addWrong("%v: its first request to change something came %v after the run was paused or cancelled", row, after)
+		c.addWrong("%v: its first request to change something came %v after the run was paused or cancelled at %s", row,
+			after, quiet.from.Format(clockTime))
 	}
 }
 

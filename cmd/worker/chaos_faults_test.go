@@ -20,6 +20,7 @@ type fault struct {
 	on         string // the part: no two faults of a time have the same
 	hold       time.Duration
 	begin, end func()
+	waits      bool // end waits for a worker, which may wait for what else is disturbed: it comes last
 }
 
 func (f fault) String() string { return fmt.Sprintf("%s (%s) for %v", f.kind, f.on, f.hold) }
@@ -128,7 +129,7 @@ func (c *chaos) terminated(draws *rand.Rand) fault {
 	w := c.drawWorker(draws)
 	var again func()
 	return fault{
-		kind: "worker stopped", on: w.name, hold: upTo(draws, 3*time.Second),
+		kind: "worker stopped", on: w.name, hold: upTo(draws, 3*time.Second), waits: true,
 		begin: func() { again = w.signal(syscall.SIGTERM) },
 		end: func() {
 			if err := w.stopped(); err != nil {

@@ -352,8 +352,12 @@ func (c *chaos) disturb(until time.Time) {
 			hold = max(hold, f.hold)
 		}
 		time.Sleep(hold)
-		for _, f := range slices.Backward(faults) {
-			f.end()
+		for _, waits := range []bool{false, true} {
+			for _, f := range slices.Backward(faults) {
+				if f.waits == waits {
+					f.end()
+				}
+			}
 		}
 		c.awaitRecovery(first)
 		time.Sleep(rest)
