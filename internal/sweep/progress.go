@@ -7,7 +7,7 @@ import (
 )
 
 // Progress is the progress of the scan that finds the rows of a run, stored as JSON with the
-// run. Of a scan that has not begun it says what it searches for.
+// run. That of a scan which has not begun has its settings alone.
 type Progress struct {
 	Organization string `json:"organization_id,omitempty"` // the only one that is scanned; "": all
 

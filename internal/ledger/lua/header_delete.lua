@@ -1,8 +1,8 @@
 -- ARGV: entry, '' or a field of the header, its value: then a staged run is deleted only while it has
--- that. KEYS: behind the others, the list of its caller's runs, and those of its first segment. Stores that the run is to be
--- deleted, and takes it out of all lists but that of ended runs, where it is until nothing of it is
--- left. Answers {'ok', number of its segments, its parent}. A run of one segment is deleted at once,
--- unless it has a parent or a scan: then the number is -1.
+-- that. KEYS: behind the others, the list of its caller's runs, and those of its first segment.
+-- Stores that the run is to be deleted, and takes it out of all lists but that of ended runs, where
+-- it is until nothing of it is left. Answers {'ok', number of its segments, its parent}. A run of
+-- one segment is deleted at once, unless it has a parent or a scan: then the number is -1.
 local lists = {runs, singles, open, staged, finishing, ended, KEYS[run_keys + 1]}
 local no = refused() -- a header that cannot be read can be deleted
 if no and no[1] == 'missing' then
