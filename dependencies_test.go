@@ -32,8 +32,8 @@ type room struct {
 // the specification: it shares no code about it.
 var rooms = map[string]room{
 	"apiclient":    {3476, "untrusted"},
-	"cmd/enqueue":  {3487, "*"},
-	"cmd/worker":   {2178, "*"},
+	"cmd/enqueue":  {3543, "*"},
+	"cmd/worker":   {2179, "*"},
 	"dnscheck":     {5428, "untrusted"},
 	"internal/cli": {980, "apiclient spelling"},
 	"internal/console": {
@@ -80,7 +80,7 @@ var rooms = map[string]room{
 	"internal/webhooks":       {733, "apiclient dnscheck cli events untrusted web"},
 	"internal/workers":        {200, "ledger"},
 	"producer":                {260, "activity engine intake ledger tasks tasks/handlers"},
-	"tasks":                   {735, "apiclient dnscheck"},
+	"tasks":                   {743, "apiclient dnscheck"},
 	"tasks/handlers":          {3321, "apiclient dnscheck activity dispatch engine events ledger sweep untrusted tasks"},
 }
 

@@ -8,6 +8,7 @@
 //	revoke.go    domain:revoke
 //	recheck.go   domain:recheck
 //	update.go    domain:update
+//	read.go      domain:read
 //	verify.go    domain:verify
 //	remove.go    clients:remove
 //	template.go  template:create
@@ -18,7 +19,7 @@ package tasks
 import "slices"
 
 // kinds are all kinds, in the order in which people read them.
-var kinds = []Kind{verify, update, recheck, revoke, remove, create}
+var kinds = []Kind{verify, read, update, recheck, revoke, remove, create}
 
 // All returns all kinds, in the order in which pages list them.
 func All() []Kind { return slices.Clone(kinds) }

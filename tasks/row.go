@@ -49,7 +49,7 @@ func Usage(columns []Column) string {
 // Kind describes the rows of a run: what people read of them, and how one is checked.
 type Kind struct {
 	Name    string   // such as [TypeVerify]
-	Command string   // of enqueue, such as "domains verify"
+	Command string   // of enqueue, such as "domains verify"; "": it is an option of another's
 	Label   string   // what the command does, in a line
 	Help    string   // of the command, apart from the columns
 	Columns []Column // the first is the organization; nil: WholeObject

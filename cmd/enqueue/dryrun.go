@@ -1,18 +1,24 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
+	"orgops/apiclient"
+	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/status"
 	"orgops/internal/tenant"
+	"orgops/tasks/handlers"
 )
 
 // assumed is the pace of a tenant whose workers have announced none: the worker's defaults.
@@ -51,6 +57,43 @@ func (t *tool) dryRun(ctx context.Context, in intake.Input, name string) error {
 	}
 	return &cli.StatusError{Status: cli.StatusRejected,
 		Err: fmt.Errorf("bad rows: %d of %d; nothing was submitted", plan.Invalid.Total, plan.Rows)}
+}
+
+// printRead prints how many rows of a run of kind [handlers.Read] have found each state.
+func (t *tool) printRead(ctx context.Context, r ledger.Run) error {
+	found := map[string]int64{}
+	for row, err := range t.ledger.Each(ctx, r, ledger.WithResult, 0) {
+		if err != nil {
+			return err
+		}
+		found[handlers.ReadState(row.Result)]++
+	}
+	return t.print(domainsFound{Run: string(r.ID), Tenant: string(r.Tenant), Domains: found})
+}
+
+// domainsFound is how many domains of a run are in each state of [handlers.ReadState].
+type domainsFound struct {
+	Run     string           `json:"run"`
+	Tenant  string           `json:"tenant"`
+	Domains map[string]int64 `json:"domains"`
+}
+
+// Write writes the numbers as text.
+func (d domainsFound) Write(out io.Writer) error {
+	w := status.NewTable(out)
+	fmt.Fprintln(w, "\nDOMAINS\tNUMBER")
+	for _, state := range slices.Sorted(maps.Keys(d.Domains)) {
+		fmt.Fprintf(w, "%s\t%d\n", cmp.Or(stateLabels[state], state), d.Domains[state])
+	}
+	return w.Flush()
+}
+
+// stateLabels are the states of [handlers.ReadState] that need more words.
+var stateLabels = map[string]string{
+	string(apiclient.StatusVerified): "verified already",
+	dnscheck.Present.String():        "pending, token present",
+	dnscheck.Absent.String():         "pending, token absent",
+	dnscheck.Unknown.String():        "pending, token unknown",
 }
 
 // submissionPlan is the estimate of a submission.

@@ -28,6 +28,7 @@ type verifyCommand struct {
 	submitFlags
 	oneDomain
 	Pending bool          `noenv:"true" help:"Verify all pending domains of the tenant, or of the organization given by --org, instead of a file. The workers find them."`
+	Read    bool          `noenv:"true" help:"With --dry-run: let the workers read each domain and check its token once, at the tenant's pace, and print how many are verified already, have their token in DNS or not, or are not found."`
 	GiveUp  time.Duration `placeholder:"DURATION" help:"How long to wait for the TXT record to appear (default: the worker's setting, else 72h)."`
 }
 
@@ -38,6 +39,12 @@ func (c *verifyCommand) Run(ctx context.Context, t *tool) error {
 		return cli.Usage(fmt.Errorf("give-up: want whole seconds, such as 72h, got %s", c.GiveUp))
 	}
 	o := order{submitFlags: c.submitFlags, kind: tasks.TypeVerify, giveUp: c.GiveUp}
+	switch {
+	case c.Read && !c.DryRun:
+		return cli.Usage(errors.New("--read requires --dry-run: a submission reads each domain anyway"))
+	case c.Read: // a run of its own, whose rows change nothing
+		o.kind, o.giveUp, o.DryRun, o.Follow = tasks.TypeRead, 0, false, true
+	}
 	if c.Pending {
 		if err := c.checkPending(); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/tasks"
+	"orgops/tasks/handlers"
 )
 
 type listCommand struct {
@@ -109,6 +110,11 @@ func (t *tool) printOutcomes(ctx context.Context, all []ledger.Run) error {
 		}
 	}
 	for _, r := range all {
+		if r.Kind == handlers.Read {
+			if err := t.printRead(ctx, r); err != nil {
+				return err
+			}
+		}
 		d, err := t.details(ctx, r, failedShown)
 		if err != nil {
 			return err

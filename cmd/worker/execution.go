@@ -103,6 +103,7 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 	swept.Places = handlers.NewPlaces(sweepConcurrency, sweepConcurrency/2)
 	all := map[ledger.Kind]engine.Handler{
 		handlers.Verify: handlers.NewVerify(verify),
+		handlers.Read:   handlers.NewRead(verify),
 		handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: api, RequestTimeout: timeout,
 			AllowUnproven: t.AllowUnproven}),
 		handlers.Remove: handlers.NewRemove(handlers.RemoveConfig{

@@ -204,6 +204,9 @@ type kind struct {
 func (n Needs) kinds() []kind {
 	var all []kind
 	for _, k := range tasks.Kinds() { // those with the same scopes are one
+		if k.Scopes == nil {
+			continue
+		}
 		i := slices.IndexFunc(all, func(other kind) bool { return slices.Equal(other.scopes, k.Scopes) })
 		if i < 0 {
 			all = append(all, kind{name: k.Command, scopes: k.Scopes})

@@ -98,7 +98,7 @@ func export(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, 
 	}
 	names := slices.Concat([]string{outcomeName, errorName}, more)
 	switch {
-	case r.Kind == handlers.Verify:
+	case r.Kind == handlers.Verify, r.Kind == handlers.Read:
 		names = append(names, adviceNames...)
 	case stored.kind.Proves:
 		names = append(names, domainName)

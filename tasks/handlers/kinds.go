@@ -5,6 +5,7 @@
 //	open.go          why a row is open, in words
 //	recheck.go       domain:recheck, the check of a sweep
 //	revoke.go        domain:revoke, of a domain whose token is gone, and its undoing
+//	read.go          domain:read, a record and one check of its token
 //	verify.go        domain:verify: the check, and when a row is checked again or expires
 //	verify_proof.go  the proof and PATCH of a row whose token is there, and of one whose answer was lost
 //	places.go        the places of DNS checks
@@ -27,8 +28,8 @@ import (
 // that many clients. Operations are those that every row of a kind needs.
 func Released(maxClients int) map[ledger.Kind]dispatch.Kind {
 	return map[ledger.Kind]dispatch.Kind{
-		Verify: releaseVerify, Update: releaseUpdate, Remove: releaseRemove(maxClients), Create: releaseCreate,
-		Recheck: releaseRecheck, Revoke: releaseRevoke,
+		Verify: releaseVerify, Read: releaseRead, Update: releaseUpdate, Remove: releaseRemove(maxClients),
+		Create: releaseCreate, Recheck: releaseRecheck, Revoke: releaseRevoke,
 		engine.ScanOf(Verify): releaseScan, engine.ScanOf(Recheck): releaseScan,
 	}
 }

@@ -24,6 +24,8 @@ func TestReleased(t *testing.T) {
 			ok = ok && writes && freeCheck && len(k.Operations.First) == 0 && k.Cost.First == 0
 		case tasks.TypeRevoke:
 			ok = ok && k.Cost.First > 0 && !slices.ContainsFunc(k.Operations.First, apiclient.Writes)
+		case tasks.TypeRead:
+			ok = ok && !writes && freeCheck && k.Cost.First > 0
 		case tasks.TypeVerify:
 			ok = ok && writes && freeCheck && k.Cost.First > 0
 		default:

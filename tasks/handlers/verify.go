@@ -63,28 +63,10 @@ func Sweeping(ctx context.Context) bool { return ctx.Value(classKey{}) == sweepi
 func NewVerify(cfg VerifyConfig) engine.Handler {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (result ledger.Result, err error) {
-		want, err := decode[tasks.VerifyRow](row)
+		v, err := newVerification(cfg, x, row)
 		if err != nil {
 			return result, err
 		}
-		v := &verification{want: want}
-		if v.state, err = ReadVerifyState(row.Note.Memo); err != nil {
-			return result, err
-		}
-		if v.state.Record == nil && want.Listed != nil {
-			v.state.Record = recordOf(want.Listed.DiscoveryDomain)
-		}
-		if v.proof, err = newProof(cfg, x, row, want.OrganizationID, want.DiscoveryDomainID); err != nil {
-			return result, err
-		}
-		switch {
-		case v.domain != "":
-		case v.former != nil:
-			v.domain = v.former.evidence.Compared.DiscoveryDomainID
-		case v.state.Record != nil:
-			v.domain = v.state.Record.ID
-		}
-		v.flag, v.bySweep = want.UseForOrganizationDiscovery, want.Restore
 		var unproven *dnscheck.Verdict
 		if v.former != nil {
 			result, unproven, err = v.resume(ctx)
@@ -105,6 +87,32 @@ type verification struct {
 
 	want  tasks.VerifyRow
 	state VerifyState
+}
+
+func newVerification(cfg VerifyConfig, x *engine.Execution, row *engine.Row) (*verification, error) {
+	want, err := decode[tasks.VerifyRow](row)
+	if err != nil {
+		return nil, err
+	}
+	v := &verification{want: want}
+	if v.state, err = ReadVerifyState(row.Note.Memo); err != nil {
+		return nil, err
+	}
+	if v.state.Record == nil && want.Listed != nil {
+		v.state.Record = recordOf(want.Listed.DiscoveryDomain)
+	}
+	if v.proof, err = newProof(cfg, x, row, want.OrganizationID, want.DiscoveryDomainID); err != nil {
+		return nil, err
+	}
+	switch {
+	case v.domain != "":
+	case v.former != nil:
+		v.domain = v.former.evidence.Compared.DiscoveryDomainID
+	case v.state.Record != nil:
+		v.domain = v.state.Record.ID
+	}
+	v.flag, v.bySweep = want.UseForOrganizationDiscovery, want.Restore
+	return v, nil
 }
 
 // check queries DNS for the token, and reads the record. It returns nil if the proof is next,
@@ -180,6 +188,9 @@ func (v *verification) recordRead() *VerifyRecord {
 	return r
 }
 
+// notFound begins the detail of a row whose domain does not exist.
+const notFound = "not found: "
+
 // mostPages bounds the list of an organization's domains, each of which has a hundred.
 const mostPages = 100
 
@@ -218,7 +229,7 @@ func (v *verification) find(ctx context.Context) (d apiclient.DiscoveryDomain, e
 			}
 		}
 		if from == "" {
-			return d, v.readTwice(engine.Refuse("organization %q has no domain %q: add it there, or correct the row",
+			return d, v.readTwice(engine.Refuse(notFound+"organization %q has no domain %q: add it there, or correct the row",
 				v.organization, name))
 		}
 	}
@@ -323,10 +334,7 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 			v.diagnose(ctx, verdict, &e)
 		}
 	}
-	known := Known{
-		OrganizationID: v.organization, ID: v.domain, Domain: s.Record.Domain, Host: s.Record.Host, TXT: s.Record.TXT,
-		Status: apiclient.StatusPending, Read: cmp.Or(v.readAt, v.row.FirstBegun, now), State: state.String(),
-	}
+	known := v.checked(state)
 	learn(v.x, v.row, known)
 	if s.Evidence = &e; last {
 		packed, err := e.Pack()
@@ -347,6 +355,15 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 	known.Next = now.Add(after)
 	learn(v.x, v.row, known)
 	return v.keep(engine.NotYet(e.Advice(), after))
+}
+
+// checked returns the entry of a pending domain whose token has that state.
+func (v *verification) checked(state dnscheck.State) Known {
+	r := v.state.Record
+	return Known{
+		OrganizationID: v.organization, ID: v.domain, Domain: r.Domain, Host: r.Host, TXT: r.TXT,
+		Status: apiclient.StatusPending, Read: cmp.Or(v.readAt, v.row.FirstBegun, v.x.Now()), State: state.String(),
+	}
 }
 
 // nextDiagnosis returns when an absence is diagnosed again: a record that is mislaid later

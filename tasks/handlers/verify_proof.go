@@ -131,10 +131,13 @@ func (p *proof) inLine(ctx context.Context) error {
 	return engine.Ready("the token is there; waiting for a permit to verify the domain")
 }
 
+// verifiedBefore is the detail of a row whose domain was verified already.
+const verifiedBefore = "was verified before"
+
 // provable settles the row of a record that is verified, and refuses one that cannot be proven.
 func provable(d apiclient.DiscoveryDomain) error {
 	if d.Status == apiclient.StatusVerified {
-		return engine.Settle(unchanged("was verified before"))
+		return engine.Settle(unchanged(verifiedBefore))
 	}
 	return below(d)
 }

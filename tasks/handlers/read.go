@@ -1,0 +1,67 @@
+package handlers
+
+// A read and a check change nothing, so that a second execution only repeats them.
+
+import (
+	"context"
+	"strings"
+
+	"orgops/apiclient"
+	"orgops/internal/dispatch"
+	"orgops/internal/engine"
+	"orgops/internal/ledger"
+	"orgops/tasks"
+)
+
+// Read is the kind of rows that read a discovery domain and check its token once.
+const Read ledger.Kind = tasks.TypeRead
+
+var releaseRead = dispatch.Kind{
+	Operations: dispatch.Operations{First: []string{apiclient.OpGetDiscoveryDomain}},
+	Cost:       dispatch.Cost{First: 1},
+}
+
+// NewRead returns the handler of [Read]. Its rows settle by the first answers of the API and of
+// DNS, behind the requests that finish rows of other kinds. See [ReadState].
+func NewRead(cfg VerifyConfig) engine.Handler {
+	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (result ledger.Result, err error) {
+		v, err := newVerification(cfg, x, row)
+		if err != nil {
+			return result, err
+		}
+		v.settled = 0 // no second read of a record that seems not to exist
+		if v.state.Record == nil {
+			err = v.fresh(leading.of(ctx))
+		}
+		if isNotFound(err) {
+			err = engine.Refuse(notFound+"%v", err)
+		}
+		if err != nil {
+			return result, v.withID(err)
+		}
+		verdict, err := v.query(ctx)
+		if err != nil {
+			return result, err
+		}
+		learn(x, row, v.checked(verdict.State))
+		e := checkEvidence(verdict, x.Now())
+		e.Record = v.state.Record
+		result = unchanged("pending: " + verdict.Sentence())
+		result.Evidence, err = e.Pack()
+		return result, err
+	})
+}
+
+// ReadState returns what a row of kind [Read] has found: that its domain is verified or not found,
+// or the state of its token, present, absent or unknown; the outcome of a row that found none.
+func ReadState(r ledger.Result) string {
+	switch e, err := ReadEvidence(r.Evidence); {
+	case r.Outcome == engine.Unchanged && strings.HasPrefix(r.Detail, verifiedBefore):
+		return string(apiclient.StatusVerified)
+	case r.Outcome == engine.Unchanged && len(r.Evidence) > 0 && err == nil:
+		return e.State
+	case r.Outcome == engine.Refused && strings.HasPrefix(r.Detail, notFound):
+		return "not found"
+	}
+	return string(r.Outcome)
+}
