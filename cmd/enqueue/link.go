@@ -25,7 +25,7 @@ type linkCommand struct {
 func (*linkCommand) Help() string {
 	return `Print a link to the page of "enqueue customer-page", for the owner of the domain. It shows the record to publish,
 the result of the last check and the time of the next, and requests a check by a button. The link needs no sign-in.
-Set --link-keys and --link-url as for that command.
+Set --link-keys and --link-url as for that command; --revoke needs neither.
 
 The domain is checked for as long as the link is valid: if no row of it is open, one is submitted. A row that is open
 already waits as long as it did. A verified domain is not checked.
@@ -53,16 +53,16 @@ func (c *linkCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	links, err := c.Open(t.redis, t.ledger, t.log)
-	if err != nil {
-		return cli.Usage(err)
-	}
 	if c.Revoke {
-		if err := links.Revoke(ctx, name); err != nil {
+		if err := customer.Revoke(ctx, t.redis, name); err != nil {
 			return err
 		}
 		t.log.InfoContext(ctx, "links revoked", "tenant", name.Tenant, "organization", name.Organization, "domain", name.ID)
 		return nil
+	}
+	links, err := c.Open(t.redis, t.ledger, t.log)
+	if err != nil {
+		return cli.Usage(err)
 	}
 	d, err := status.Report(ctx, t.redis, t.ledger, name.Tenant, name.ID)
 	if errors.Is(err, ledger.ErrNotFound) || err == nil && d.Organization != name.Organization {

@@ -48,7 +48,7 @@ func ParseLife(text string) (time.Duration, error) {
 	return life.Truncate(time.Second), nil
 }
 
-// Links makes, opens and revokes links.
+// Links makes and opens links.
 type Links struct {
 	base   *url.URL
 	keys   *web.Reloaded[[]key]
@@ -123,8 +123,8 @@ func (l *Links) Make(ctx context.Context, d status.DomainReport, life time.Durat
 }
 
 // Revoke makes all links to the domain void.
-func (l *Links) Revoke(ctx context.Context, d status.DomainName) error {
-	if err := l.redis.Del(ctx, nonceKey(d)).Err(); err != nil {
+func Revoke(ctx context.Context, rdb redis.UniversalClient, d status.DomainName) error {
+	if err := rdb.Del(ctx, nonceKey(d)).Err(); err != nil {
 		return fmt.Errorf("revoke the links of domain %s: %w", d.ID, err)
 	}
 	return nil

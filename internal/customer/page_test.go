@@ -136,7 +136,7 @@ func TestInvalidLinks(t *testing.T) {
 	same("POST a file", w.do("POST", "/page.css"))
 	w.do("GET", "/"+token).want(t, 200)
 
-	if err := w.links.Revoke(t.Context(), claimOf().DomainName); err != nil {
+	if err := Revoke(t.Context(), w.rdb, claimOf().DomainName); err != nil {
 		t.Fatal(err)
 	}
 	same("revoked", w.do("GET", "/"+token))
@@ -250,7 +250,19 @@ func TestRowForALink(t *testing.T) {
 	}
 	open, err := w.ledger.OpenSingles(t.Context(), "acme")
 	if err != nil || len(open) != 1 || open[0].GiveUp != 3*time.Hour || open[0].Caller != "ada" {
-		t.Errorf("open rows %+v, %v; want one for three hours", open, err)
+		t.Fatalf("open rows %+v, %v; want one for three hours", open, err)
+	}
+	cancelled := open[0].ID // a later link begins another one
+	if err := w.ledger.Cancel(t.Context(), "acme", cancelled); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		w.do("GET", "/"+w.link(3*time.Hour)).want(t, 200, "<strong>Next check</strong>: in a moment.")
+	}
+	open, err = w.ledger.OpenSingles(t.Context(), "acme")
+	open = slices.DeleteFunc(open, ledger.Run.Ended)
+	if err != nil || len(open) != 1 || open[0].ID == cancelled {
+		t.Errorf("after the row was cancelled, open rows %+v, %v; want another one", open, err)
 	}
 }
 

@@ -164,7 +164,7 @@ func (s *Server) revokeLinks(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	d, err := s.linked(ctx, r)
 	if err == nil {
-		err = s.cfg.Links.Revoke(ctx, d.DomainName)
+		err = customer.Revoke(ctx, s.cfg.Redis, d.DomainName)
 	}
 	if err != nil {
 		return err

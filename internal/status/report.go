@@ -100,12 +100,9 @@ func (r *DomainReport) readOpen(ctx context.Context, l *ledger.Ledger) error {
 	if r.Status == "verified" {
 		return nil
 	}
-	run, err := l.Get(ctx, ledger.Tenant(r.Tenant), checkRun(r.KnownDomain))
-	if errors.Is(err, ledger.ErrNotFound) {
-		return nil
-	}
-	if err == nil && !run.Ended() {
-		r.Checked, r.Held, r.Next = true, Stopped(run), time.Time{}
+	_, open, err := checkRun(ctx, l, r.KnownDomain)
+	if err == nil && open.ID != "" {
+		r.Checked, r.Held, r.Next = true, Stopped(open), time.Time{}
 	}
 	return err
 }
@@ -204,8 +201,12 @@ func submit(ctx context.Context, l *ledger.Ledger, d DomainReport, by Requester)
 	if err != nil {
 		return err
 	}
+	id, _, err := checkRun(ctx, l, d.KnownDomain)
+	if err != nil {
+		return err
+	}
 	_, _, err = l.SubmitRow(ctx, ledger.NewRun{
-		ID: checkRun(d.KnownDomain), Tenant: ledger.Tenant(d.Tenant), Kind: tasks.TypeVerify,
+		ID: id, Tenant: ledger.Tenant(d.Tenant), Kind: tasks.TypeVerify,
 		Description: ledger.Description{
 			Label: "check now", Caller: by.Caller, Format: intake.FormatJSONL, GiveUp: by.GiveUp,
 		},
@@ -213,11 +214,21 @@ func submit(ctx context.Context, l *ledger.Ledger, d DomainReport, by Requester)
 	return err
 }
 
-// checkRun returns the id of a submitted check. Until a worker has executed the row, another one
-// has the same id: rows do not add up while the tenant is stopped.
-func checkRun(d KnownDomain) ledger.RunID {
-	sum := sha256.Sum256([]byte(d.ID + " " + d.At.String()))
-	return ledger.RunID(fmt.Sprintf("check-%x", sum[:8]))
+// checkRun returns the id of a submitted check, and the run if it is open. Until a worker has
+// executed its row, another check has the same id, so that rows do not add up while the tenant is
+// stopped; unless the run has ended without that, since it was cancelled.
+func checkRun(ctx context.Context, l *ledger.Ledger, d KnownDomain) (id ledger.RunID, open ledger.Run, err error) {
+	for at := d.At; ; at = open.EndedAt {
+		sum := sha256.Sum256([]byte(d.ID + " " + at.String()))
+		id = ledger.RunID(fmt.Sprintf("check-%x", sum[:8]))
+		open, err = l.Get(ctx, ledger.Tenant(d.Tenant), id)
+		if errors.Is(err, ledger.ErrNotFound) {
+			return id, ledger.Run{}, nil
+		}
+		if err != nil || !open.Ended() {
+			return id, open, err
+		}
+	}
 }
 
 // checkScript counts a check of a domain in a minute, once, unless there would be too many, and
