@@ -66,8 +66,12 @@ var control = []string{"runs pause", "runs resume", "runs cancel", "runs delete"
 // refused adds to an answer by which Redis refuses this command how to fix it.
 func (t *tool) refused(command string, err error) error {
 	fix := redisconn.Remedy(err)
-	if _, fixed := errors.AsType[*cli.FixError](err); fixed || fix == "" {
+	fixed, ok := errors.AsType[*cli.FixError](err)
+	switch {
+	case fix == "" || ok && !redisconn.Denied(err):
 		return err
+	case ok: // repeating the command does not help
+		err = fixed.Err
 	}
 	if redisconn.Denied(err) {
 		command, _, _ = strings.Cut(command, " <")

@@ -161,9 +161,12 @@ func TestRedisUsers(t *testing.T) {
 func (g *guarded) refusesAll(f *fleet, commands [][]string) {
 	g.t.Helper()
 	for _, args := range commands {
-		err := f.command("refused", "enqueue", args...).Run()
-		if refused := g.refusals(); err == nil || len(refused) == 0 {
-			g.t.Errorf("`enqueue %s`: error %v, refused %q; want a refusal", strings.Join(args, " "), err, refused)
+		said, command := new(strings.Builder), f.command("refused", "enqueue", args...)
+		command.Stderr = said
+		err := command.Run()
+		refused := g.refusals()
+		if err == nil || len(refused) == 0 || !strings.Contains(said.String(), "its user may not run enqueue "+args[0]) {
+			g.t.Errorf("`enqueue %s`: error %v, refused %q, %q; want a refusal", strings.Join(args, " "), err, refused, said)
 		}
 	}
 }
