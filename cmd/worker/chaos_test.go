@@ -119,7 +119,10 @@ func TestChaos(t *testing.T) {
 	doing.Go(func() { c.stream(ctx) })
 	doing.Go(func() { c.typeCommands(ctx) })
 	watching.Go(func() { c.watch(ctx) })
-	await(t, "the first rows", func() bool { return !c.progressed().IsZero() })
+	await(t, "the first rows, and all workers", func() bool { // one that starts without Redis ends
+		sessions, err := c.ledger.Sessions(t.Context())
+		return err == nil && len(sessions) == len(c.workers) && !c.progressed().IsZero()
+	})
 	c.disturb(time.Now().Add(length))
 	t.Log("all faults are lifted")
 	stop()
