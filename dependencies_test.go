@@ -32,7 +32,7 @@ type room struct {
 // the specification: it shares no code about it.
 var rooms = map[string]room{
 	"apiclient":    {3476, "untrusted"},
-	"cmd/enqueue":  {3543, "*"},
+	"cmd/enqueue":  {3547, "*"},
 	"cmd/worker":   {2179, "*"},
 	"dnscheck":     {5428, "untrusted"},
 	"internal/cli": {980, "apiclient spelling"},
@@ -69,7 +69,7 @@ var rooms = map[string]room{
 	"internal/simulation": {50, ""},
 	"internal/spelling":   {100, ""},
 	"internal/status": {
-		3729,
+		3740,
 		"dnscheck activity cli deliveries dispatch engine intake ledger pace provider redisconn sweep sweep/schedule tenant untrusted tasks tasks/handlers",
 	},
 	"internal/sweep":          {1450, "dnscheck events untrusted"},

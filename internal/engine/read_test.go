@@ -70,8 +70,8 @@ func TestRead(t *testing.T) {
 			s.wantRequests(test.requests...)
 			s.wantStatus(d.Status)
 			s.wantEvents()
-			if k, ok := s.knownDomain(); ok && k.State != "" && k.State != test.state {
-				t.Errorf("the index of names has the state %s, want %s", k.State, test.state)
+			if k, ok := s.knownDomain(); ok {
+				t.Errorf("the index of names has %+v of a row that changes nothing", k)
 			}
 			if result.Evidence == nil {
 				return

@@ -29,7 +29,8 @@ func NewRead(cfg VerifyConfig) engine.Handler {
 		if err != nil {
 			return result, err
 		}
-		v.settled = 0 // no second read of a record that seems not to exist
+		v.settled = 0                        // no second read of a record that seems not to exist
+		defer func() { row.Subject = nil }() // the index of names keeps the open row of the domain, if any
 		if v.state.Record == nil {
 			err = v.fresh(leading.of(ctx))
 		}
@@ -43,7 +44,6 @@ func NewRead(cfg VerifyConfig) engine.Handler {
 		if err != nil {
 			return result, err
 		}
-		learn(x, row, v.checked(verdict.State))
 		e := checkEvidence(verdict, x.Now())
 		e.Record = v.state.Record
 		result = unchanged("pending: " + verdict.Sentence())

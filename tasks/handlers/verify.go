@@ -334,7 +334,10 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 			v.diagnose(ctx, verdict, &e)
 		}
 	}
-	known := v.checked(state)
+	known := Known{
+		OrganizationID: v.organization, ID: v.domain, Domain: s.Record.Domain, Host: s.Record.Host, TXT: s.Record.TXT,
+		Status: apiclient.StatusPending, Read: cmp.Or(v.readAt, v.row.FirstBegun, now), State: state.String(),
+	}
 	learn(v.x, v.row, known)
 	if s.Evidence = &e; last {
 		packed, err := e.Pack()
@@ -355,15 +358,6 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 	known.Next = now.Add(after)
 	learn(v.x, v.row, known)
 	return v.keep(engine.NotYet(e.Advice(), after))
-}
-
-// checked returns the entry of a pending domain whose token has that state.
-func (v *verification) checked(state dnscheck.State) Known {
-	r := v.state.Record
-	return Known{
-		OrganizationID: v.organization, ID: v.domain, Domain: r.Domain, Host: r.Host, TXT: r.TXT,
-		Status: apiclient.StatusPending, Read: cmp.Or(v.readAt, v.row.FirstBegun, v.x.Now()), State: state.String(),
-	}
 }
 
 // nextDiagnosis returns when an absence is diagnosed again: a record that is mislaid later
