@@ -40,6 +40,8 @@ type job struct {
 
 	// control is held by commands on the run, and locked by those that exclude all others.
 	control sync.RWMutex
+	// pausing is held while a command has paused the run: the resume of another would end that.
+	pausing sync.Mutex
 
 	mu        sync.Mutex
 	submitted bool
@@ -312,6 +314,10 @@ func (c *chaos) cancel(j *job) {
 func (c *chaos) pauseRun(j *job, length time.Duration) {
 	j.control.RLock()
 	defer j.control.RUnlock()
+	if !j.pausing.TryLock() {
+		return
+	}
+	defer j.pausing.Unlock()
 	if _, status := c.enter("runs", "pause", j.run); status != 0 {
 		return
 	}
