@@ -74,7 +74,6 @@ func TestScripts(t *testing.T) {
 			"redis-password":     redisPassword,
 			"redis-set":          redisSet,
 			"runs":               countRuns,
-			"pending":            countPending,
 			"open":               countOpen,
 			"stored":             storedRow,
 			"announce":           announce,
@@ -241,22 +240,6 @@ func countRuns(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	if fmt.Sprint(len(all)) != args[0] {
 		ts.Fatalf("%d runs, want %s", len(all), args[0])
-	}
-}
-
-func countPending(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "pending QUEUE NUMBER")
-	inspector := asynq.NewInspectorFromRedisClient(of(ts).client)
-	queues, err := inspector.Queues()
-	ts.Check(err)
-	n := 0
-	if slices.Contains(queues, args[0]) {
-		info, err := inspector.GetQueueInfo(args[0])
-		ts.Check(err)
-		n = info.Pending
-	}
-	if fmt.Sprint(n) != args[1] {
-		ts.Fatalf("%d tasks pending in %s, want %s", n, args[0], args[1])
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
@@ -40,6 +39,7 @@ func TestWireContract(t *testing.T) {
 		args   []string
 		stdin  string
 		typ    string
+		label  string
 		rows   []string      // as the ledger stores them
 		tenant string        // "": default
 		giveUp time.Duration // 0: 72 h
@@ -78,7 +78,7 @@ func TestWireContract(t *testing.T) {
 			},
 		},
 		{
-			name: "a client to remove", args: []string{"clients", "remove"},
+			name: "a client to remove", args: []string{"clients", "remove", "--label", "July\x1b[2J"}, label: `July\x1b[2J`,
 			stdin: "client_id,organization_id\nclient_1,org_1\n",
 			typ:   "clients:remove",
 			rows:  []string{`{"organization_id":"org_1","client_id":"client_1"}`},
@@ -105,8 +105,10 @@ func TestWireContract(t *testing.T) {
 			if tc.giveUp == 0 {
 				tc.giveUp = 72 * time.Hour
 			}
-			if string(r.Kind) != tc.typ || string(r.Tenant) != tc.tenant || !r.Sealed() || r.GiveUp != tc.giveUp {
-				t.Errorf("run is of kind %s, tenant %s, sealed %t, given up after %s", r.Kind, r.Tenant, r.Sealed(), r.GiveUp)
+			if string(r.Kind) != tc.typ || string(r.Tenant) != tc.tenant || !r.Sealed() || r.GiveUp != tc.giveUp ||
+				r.Label != tc.label {
+				t.Errorf("run is of kind %s, tenant %s, sealed %t, given up after %s, labelled %q", r.Kind, r.Tenant, r.Sealed(),
+					r.GiveUp, r.Label)
 			}
 			holdRows(t, r, tc.rows)
 		})
@@ -218,20 +220,7 @@ func TestInterruptedSubmissionIsCompleted(t *testing.T) {
 			if want := fmt.Sprintf(`{"run":"job","rows":%d,"tasks":%d}`+"\n", rows, rows); status != 0 || stdout != want {
 				t.Errorf("exit status %d, stdout %q, want 0 and %q; stderr: %s", status, stdout, want, stderr)
 			}
-			seen := map[string]bool{}
-			for first := int64(0); first < int64(rows); first += 1000 {
-				page, err := l.Contents(t.Context(), ledger.Run{Tenant: "default", ID: "job"}, first, 1000)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, row := range page {
-					seen[string(row)] = true
-				}
-			}
-			if r, err := l.Get(t.Context(), "", "job"); err != nil || !r.Sealed() || r.Total() != int64(rows) ||
-				len(seen) != rows {
-				t.Errorf("sealed %t with %d rows, %d of them different, %v: want %d", r.Sealed(), r.Total(), len(seen), err, rows)
-			}
+			wantRows(t, l, rows)
 		})
 	}
 }
@@ -291,7 +280,6 @@ func TestCancelledWhileSubmitted(t *testing.T) {
 	}
 }
 
-// TestLostRowsAreSubmittedAgain has Redis lose rows of a run. The same command restores them,
 // TestInterruptedBeforeTheFirstRow checks that an interrupted submission without rows leaves
 // no data.
 func TestInterruptedBeforeTheFirstRow(t *testing.T) {
@@ -340,36 +328,5 @@ func TestInterruptedWhileTyping(t *testing.T) {
 		blocked(done), &out, &errs, nil)
 	if status != 130 || out.String() != "" || errs.String() != "enqueue: interrupted: nothing was submitted\n" {
 		t.Errorf("exit status %d, stdout %q, stderr %q", status, out.String(), errs.String())
-	}
-}
-
-// TestStoredRows checks that the rows and their format are stored, so that they can be
-// exported.
-func TestStoredRows(t *testing.T) {
-	status, _, stderr := typed(t.Context(), t, clientRows(2500), "clients", "remove", "--run", "job",
-		"--label", "July\x1b[2J")
-	if status != 0 {
-		t.Fatalf("exit status %d: %s", status, stderr)
-	}
-	l := ledger.New(redistest.New(t))
-	r, err := l.Get(t.Context(), "", "job")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := ledger.Run{
-		ID: "job", Incarnation: r.Incarnation, Kind: "clients:remove", Tenant: "default",
-		Description: ledger.Description{
-			Label: `July\x1b[2J`, Format: "csv", Columns: []string{"organization_id", "client_id"}, Digest: r.Digest,
-			GiveUp: 72 * time.Hour, Trace: r.Trace,
-		},
-		Reserved: 1, Segments: 1, Rows: 2500, Counts: ledger.Counts{},
-		CreatedAt: r.CreatedAt, StagedAt: r.StagedAt, CommittedAt: r.CommittedAt,
-	}
-	if diff := cmp.Diff(want, r, cmpopts.IgnoreUnexported(ledger.Run{})); diff != "" || !r.Sealed() {
-		t.Errorf("run (-want +got):\n%s", diff)
-	}
-	rows, err := l.Contents(t.Context(), ledger.Run{Tenant: "default", ID: "job"}, 2499, 10)
-	if err != nil || len(rows) != 1 || string(rows[0]) != `{"organization_id":"org_2499","client_id":"client_1"}` {
-		t.Errorf("the last row is %q, %v", rows, err)
 	}
 }

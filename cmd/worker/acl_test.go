@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,8 +17,8 @@ import (
 	"orgops/internal/ledgertest"
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
 	"orgops/producer"
-	"orgops/tasks/handlers"
 )
 
 // guarded is a Redis server with the users of deploy/redis, and an administrator that reads
@@ -105,7 +104,8 @@ func TestRedisUsers(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t)
 	client := g.client("worker")
-	f := assembleOn(desk{t, client, ledger.New(client)}, "", "--organizations=40")
+	f := assembleOn(desk{t, client, ledger.New(client)}, "")
+	f.box.SeedBulk(sandbox.BulkOptions{Organizations: 40})
 	g.as("worker", f)
 	f.work("one")
 
@@ -119,15 +119,18 @@ func TestRedisUsers(t *testing.T) {
 	await(t, "the looks of the sweep", func() bool { return f.run("swept").Ended() })
 	remembered := f.swept(g.client("worker"))
 	f.control()
-	f.controlRuns(g.client("producer"))
 	f.looks(remembered)
+	if _, err := producer.New(g.client("producer")).Submit(t.Context(), producer.Row{ID: "single", Kind: producer.Remove,
+		Row: []byte(`{"organization_id":"org_none","client_id":"client_none"}`)}); err != nil {
+		t.Errorf("submit a single row: %v", err)
+	}
+	f.finished("single")
 	if refused := g.refusals(); len(refused) > 0 {
 		t.Errorf("refused of what producer and worker do: %q", refused)
 	}
 
 	g.as("reader", f)
 	f.looks(remembered)
-	f.readsRuns(g.client("reader"))
 	if refused := g.refusals(); len(refused) > 0 {
 		t.Errorf("refused of what a reader looks at: %q", refused)
 	}
@@ -188,59 +191,10 @@ func (f *fleet) control() {
 	f.typed("runs", "delete", "updates")
 }
 
-// noSuchClient is the row of each of the producer's runs.
-const noSuchClient = `{"organization_id":"org_none","client_id":"client_none"}`
-
-// controlRuns applies every command of a producer to runs, and has the workers
-// execute one.
-func (f *fleet) controlRuns(client redis.UniversalClient) {
-	f.t.Helper()
-	own := desk{f.t, client, ledger.New(client)}
-	core, ctx := own.ledger, f.t.Context()
-	for id, paused := range map[ledger.RunID]bool{"run-held": true, "run-dropped": true, "run-done": false} {
-		ledgertest.Submit(f.t, core, ledger.NewRun{ID: id, Kind: handlers.Remove, Control: ledger.Control{Paused: paused}},
-			noSuchClient)
-	}
-	if _, err := producer.New(client).Submit(ctx, producer.Row{ID: "run-single", Kind: producer.Remove,
-		Row: []byte(noSuchClient)}); err != nil {
-		f.t.Errorf("submit a single row: %v", err)
-	}
-	own.finished("run-done")
-	own.finished("run-single")
-	for what, err := range map[string]error{
-		"pause":  ledgertest.Control(ctx, core, (*ledger.Ledger).Pause, "run-held"),
-		"cancel": ledgertest.Control(ctx, core, (*ledger.Ledger).Cancel, "run-dropped"),
-		"delete": ledgertest.Control(ctx, core, (*ledger.Ledger).Delete, "run-done"),
-	} {
-		if err != nil {
-			f.t.Errorf("%s: %v", what, err)
-		}
-	}
-}
-
-// readsRuns reads runs in every way that the commands offer.
-func (f *fleet) readsRuns(client redis.UniversalClient) {
-	f.t.Helper()
-	own := desk{f.t, client, ledger.New(client)}
-	core, ctx := own.ledger, f.t.Context()
-	run := own.run("run-held")
-	if _, err := core.OpenRuns(ctx, run.Tenant); err != nil {
-		f.t.Error(err)
-	}
-	if _, err := core.Sessions(ctx); err != nil {
-		f.t.Error(err)
-	}
-	if _, err := core.Rows(ctx, ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation}, 0,
-		1); err != nil {
-		f.t.Error(err)
-	}
-}
-
 // waiting returns a file with a row that waits for hours: its TXT record is not published.
 func (f *fleet) waiting() string {
-	f.t.Helper()
-	_, file := fetch(f.t, http.MethodGet, f.authURL+"/_sandbox/rows/unpublished.csv?n=1", "")
-	return file
+	org := f.box.AddOrganization("", "")
+	return "organization_id,discovery_domain_id\n" + org + "," + f.box.AddDomain(org, sandbox.Domain{}).ID + "\n"
 }
 
 // swept returns the ID of a domain that the sweep has checked.

@@ -147,12 +147,9 @@ func (c *chaos) newJob(draws *rand.Rand) *job {
 		n = 1
 	}
 	s.run = fmt.Sprintf("%s-%d", s.run, c.ids.Add(1))
-	seed := map[string]func(int) []byte{
-		"domains.csv": c.box.SeedDomains, "updates.csv": c.box.SeedUpdates, "clients.csv": c.box.SeedClients,
-		"templates.jsonl": c.box.SeedTemplates,
-	}[s.file]
+	rows := string(seed(c.box, s.file, n))
 	s.file = s.run + filepath.Ext(s.file)
-	write(c.t, filepath.Join(c.dir, s.file), string(seed(n)))
+	write(c.t, filepath.Join(c.dir, s.file), rows)
 	j := &job{submission: s, rows: n, args: append(slices.Clone(s.command), "--run", s.run, filepath.Join(c.dir, s.file))}
 	if n == 1 && s.command[0] == "domains" {
 		j.args = c.single(j)

@@ -48,7 +48,6 @@ type chaos struct {
 	*fleet
 
 	seed     uint64
-	box      *sandbox.Sandbox
 	guarded  *guarded            // nil with Sentinel
 	servers  []*redistest.Server // with Sentinel the master and its replica, which change places
 	sentinel *redis.Client       // nil without
@@ -148,28 +147,27 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	t.Helper()
 	// A name may be taken twice, and is to be taken once all the same, unless Redis may forget
 	// the intent of a POST.
-	c := &chaos{seed: seed, box: startBox(t, sandbox.Options{Remember: 2_000_000, RepeatTemplateNames: seed%3 == 0}),
-		commands: map[string]int{}, messages: map[string]string{}, swept: map[string]*sweptDomain{},
+	box := startBox(t, sandbox.Options{Remember: 2_000_000, RepeatTemplateNames: seed%3 == 0})
+	c := &chaos{seed: seed, commands: map[string]int{}, messages: map[string]string{}, swept: map[string]*sweptDomain{},
 		lists: map[string][]sandbox.Request{}, done: map[string]int{}}
 	env := map[string]string{"ORGOPS_RATE": fmt.Sprintf("%d/s", chaosRate), "ORGOPS_BURST": fmt.Sprint(chaosBurst),
-		"ORGOPS_NO_WORKER_YET": "true"}
+		"ORGOPS_HTTP_ADDR": "off", "ORGOPS_PROBE_ADDR": "off"}
 	maps.Copy(env, sweepSettings())
 	if seed%3 == 2 {
-		c.startSentinel(t, env)
+		c.startSentinel(t, box, env)
 	} else {
 		c.forgets = seed%3 == 1
-		c.startSingle(t, env)
+		c.startSingle(t, box, env)
 	}
 	return c
 }
 
-func (c *chaos) startSentinel(t *testing.T, env map[string]string) {
+func (c *chaos) startSentinel(t *testing.T, box *sandbox.Sandbox, env map[string]string) {
 	t.Helper()
 	master, replica, sentinel := startWatched(t)
 	url := watchedBy(sentinel)
 	c.sentinel, c.servers = sentinel.Client(), []*redistest.Server{master, replica}
-	c.fleet = build(outlasting(t, url))
-	c.authURL, c.env = c.box.AuthURL(), pointedAt(c.box, url, env)
+	c.fleet = newFleet(outlasting(t, url), box, url, env)
 	c.producer = c.with(nil)
 	for i := range chaosWorkers {
 		c.startWorker(i, nil, nil)
@@ -177,14 +175,13 @@ func (c *chaos) startSentinel(t *testing.T, env map[string]string) {
 }
 
 // startSingle starts a Redis with users, which syncs each write to its file before it answers.
-func (c *chaos) startSingle(t *testing.T, env map[string]string) {
+func (c *chaos) startSingle(t *testing.T, box *sandbox.Sandbox, env map[string]string) {
 	t.Helper()
 	g := startGuarded(t, "--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0")
 	client := g.client("auditor")
 	redisconn.Retry(client, patience, func(error) {})
 	c.guarded, c.servers = g, []*redistest.Server{g.server}
-	c.fleet = build(desk{t, client, ledger.New(client)})
-	c.authURL, c.env = c.box.AuthURL(), pointedAt(c.box, "", env)
+	c.fleet = newFleet(desk{t, client, ledger.New(client)}, box, "", env)
 	as := func(user string, l *link) map[string]string {
 		return map[string]string{"ORGOPS_REDIS_URL": "redis://" + user + "@" + l.addr + "/0",
 			"ORGOPS_REDIS_PASSWORD": g.passwords[user]}

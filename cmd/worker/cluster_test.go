@@ -7,10 +7,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/redistest"
+	"orgops/internal/sandbox"
 	"orgops/tasks"
 )
 
@@ -24,7 +26,8 @@ func TestClusterFailover(t *testing.T) {
 	masters, replicas := cluster.Nodes[:3], cluster.Nodes[3:]
 	f := assembleOn(outlasting(t, cluster.URL()), cluster.URL())
 	f.forgets = true // a replica may lack the last writes of its master
-	f.slow(400, 400) // so that there is work left after each step
+	// So that there is work left after each step.
+	f.box.AddFault(sandbox.Fault{Latency: 400 * time.Millisecond, AnswerLatency: 400 * time.Millisecond})
 	one := f.work("one")
 	f.work("other")
 	submitted := f.enqueueAll(survivors)

@@ -127,7 +127,7 @@ func (f *fleet) compare(rows, again int, of ...submission) {
 	f.t.Helper()
 	state := f.state()
 	domains, templates := domainsOf(state), templatesOf(f.t, state)
-	changes, reads := byRecord(f.requests())
+	changes, reads := byRecord(f.box.Requests())
 	for _, s := range of {
 		requests, repeated, fates := map[int64]bool{}, map[int64]bool{}, f.outcomes(s.run, rows)
 		unchanged := 0

@@ -56,16 +56,6 @@ func TestDoctor(t *testing.T) {
 		{"a wrong secret", func(_ *testing.T, env map[string]string, _ *sandbox.Sandbox) {
 			env["ORGOPS_CLIENT_SECRET"] = "not-the-secret"
 		}, nil, 1, []string{"wrong    tenant default: no token: POST … -> check the client's id and secret"}},
-		{"a missing scope", func(_ *testing.T, _ map[string]string, box *sandbox.Sandbox) {
-			box.SetScopes(slices.DeleteFunc(sandbox.AllScopes(),
-				func(s string) bool { return s == "update:organization_discovery_domains" })...)
-		}, nil, 1, []string{
-			"wrong    tenant default: the token has no update:organization_discovery_domains: domains verify and domains update would be held back -> grant the client update:organization_discovery_domains",
-		}},
-		{"a resolver that lies", func(t *testing.T, env map[string]string, _ *sandbox.Sandbox) {
-			all := strings.Split(env["ORGOPS_RESOLVERS"], ",")
-			env["ORGOPS_RESOLVERS"] = strings.Join(append(all[:2:2], everything(t)), ",")
-		}, nil, 1, []string{"wrong    tenant default: resolver 127.0.0.1:"}},
 		{"another burst", func(_ *testing.T, env map[string]string, _ *sandbox.Sandbox) { env["ORGOPS_BURST"] = "10" },
 			nil, 0, nil},
 		{"a policy that evicts", nil, []string{"--maxmemory-policy", "volatile-lru"}, 1,

@@ -63,6 +63,7 @@ func TestGoesOn(t *testing.T) {
 		{open, true},
 		{ledger.Run{}, false},
 		{ledger.Run{CommittedAt: now, Growing: true}, false},
+		{ledger.Run{CommittedAt: now, Growing: true, Scan: &ledger.Scan{}}, true},
 		{ledger.Run{CommittedAt: now, EndedAt: now, Control: ledger.Control{Paused: true}}, true},
 		{with(ledger.Control{Paused: true}), false},
 		{with(ledger.Control{NotBefore: now.Add(time.Minute)}), false},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,12 +30,12 @@ import (
 // template whose request was lost after a minute at the earliest.
 const recovery = ledger.ExecutionLimit + 2*time.Minute
 
-// fleet is a tenant, a Redis and workers, each in a process of its own.
+// fleet is a tenant, a Redis, and the built commands with their settings.
 type fleet struct {
 	desk
+	box     *sandbox.Sandbox
 	dir     string
 	env     map[string]string
-	authURL string
 	forgets bool // Redis may lose writes: a producer may find its run missing, and end
 }
 
@@ -49,31 +48,30 @@ func inProcesses(t *testing.T) {
 	redistest.NeedsLong(t, "builds the commands, and waits for a killed worker's tasks")
 }
 
-// assemble builds the commands and starts the tenant, on the test's Redis.
+// assemble returns a fleet with a tenant without a rate limit, on the test's Redis.
 func assemble(t *testing.T) *fleet {
 	t.Helper()
 	inProcesses(t)
 	return assembleOn(newDesk(t), redistest.URL(t))
 }
 
-// assembleOn is like assemble, but uses the Redis at url and passes the additional arguments
-// to the tenant.
-func assembleOn(d desk, url string, tenant ...string) *fleet {
+// assembleOn is like assemble, with the Redis of a desk, which has that URL.
+func assembleOn(d desk, url string) *fleet {
 	d.t.Helper()
-	f := build(d)
-	f.startTenant(url, tenant...)
-	return f
+	return newFleet(d, startBox(d.t, sandbox.Options{}), url, nil)
 }
 
-// build makes a fleet of the built commands, for a tenant that is not started yet.
-func build(d desk) *fleet {
+// newFleet builds the commands, for a tenant and a Redis, with more settings.
+func newFleet(d desk, box *sandbox.Sandbox, url string, with map[string]string) *fleet {
 	t := d.t
 	t.Helper()
 	dir, err := commands()
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fleet{desk: d, dir: t.TempDir()}
+	f := &fleet{desk: d, box: box, dir: t.TempDir(), env: pointedAt(box, url, map[string]string{
+		"ORGOPS_NO_WORKER_YET": "true", "ORGOPS_HTTP_ADDR": "127.0.0.1:0", "ORGOPS_PROBE_ADDR": "127.0.0.1:0"})}
+	maps.Copy(f.env, with)
 	for _, name := range []string{"worker", "enqueue"} {
 		if err := os.Symlink(filepath.Join(dir, name), filepath.Join(f.dir, name)); err != nil {
 			t.Fatal(err)
@@ -98,37 +96,6 @@ var commands = sync.OnceValues(func() (dir string, err error) {
 
 // commandsDir is the directory of the built commands; nil: none were built.
 var commandsDir atomic.Pointer[string]
-
-// startTenant starts `worker sandbox` without a rate limit, and reads the
-// settings that it prints.
-func (f *fleet) startTenant(redisURL string, args ...string) {
-	f.t.Helper()
-	cmd := f.command("sandbox", "worker", append([]string{"sandbox", "--rate=0"}, args...)...)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		f.t.Fatal(err)
-	}
-	f.t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	var lines []string
-	for scan := bufio.NewScanner(out); len(lines) < 6 && scan.Scan(); {
-		lines = append(lines, scan.Text())
-	}
-	f.env = settingsOf(lines)
-	maps.Copy(f.env, map[string]string{
-		"ORGOPS_REDIS_URL": redisURL, "ORGOPS_NO_WORKER_YET": "true", "ORGOPS_RATE": "unlimited",
-		"ORGOPS_HTTP_ADDR": "127.0.0.1:0", "ORGOPS_PROBE_ADDR": "127.0.0.1:0",
-	})
-	f.authURL = f.env["ORGOPS_AUTH_URL"]
-	if f.authURL == "" {
-		f.t.Fatalf("the sandbox printed %q", lines)
-	}
-}
 
 // command returns one of the built commands. Its stderr is appended to the log of that name.
 func (f *fleet) command(name, program string, args ...string) *exec.Cmd {
@@ -251,15 +218,9 @@ func (f *fleet) enqueueAll(rows int) (wait func()) {
 // enqueue is like enqueueAll, for some submissions.
 func (f *fleet) enqueue(rows int, submissions ...submission) (wait func()) {
 	f.t.Helper()
-	for _, s := range submissions {
-		status, body := fetch(f.t, http.MethodGet, fmt.Sprintf("%s/_sandbox/rows/%s?n=%d", f.authURL, s.file, rows), "")
-		if status != http.StatusOK {
-			f.t.Fatalf("rows: %d %s", status, body)
-		}
-		write(f.t, filepath.Join(f.dir, s.file), body)
-	}
 	var all sync.WaitGroup
 	for _, s := range submissions {
+		write(f.t, filepath.Join(f.dir, s.file), string(seed(f.box, s.file, rows)))
 		cmd := f.command("enqueue", "enqueue", append(slices.Clone(s.command), "--run", s.run,
 			filepath.Join(f.dir, s.file))...)
 		all.Go(func() {
@@ -275,19 +236,10 @@ func (f *fleet) enqueue(rows int, submissions ...submission) (wait func()) {
 	return all.Wait
 }
 
-// slow delays each request of the tenant by that many milliseconds before and after its
-// execution, so that requests are always in progress and some of them are already executed.
-func (f *fleet) slow(before, after int) {
-	f.t.Helper()
-	f.fault(fmt.Sprintf(`{"latency_ms":%d,"answer_latency_ms":%d}`, before, after))
-}
-
-// fault adds a fault to the tenant, see [sandbox.FaultRequest].
-func (f *fleet) fault(body string) {
-	f.t.Helper()
-	if status, answer := fetch(f.t, http.MethodPost, f.authURL+"/_sandbox/faults", body); status != http.StatusCreated {
-		f.t.Fatalf("faults: %d %s", status, answer)
-	}
+// seed adds the objects of n rows of a file to the tenant, and returns the rows.
+func seed(box *sandbox.Sandbox, file string, n int) []byte {
+	return map[string]func(int) []byte{"domains.csv": box.SeedDomains, "updates.csv": box.SeedUpdates,
+		"clients.csv": box.SeedClients, "templates.jsonl": box.SeedTemplates}[file](n)
 }
 
 // settled counts the settled rows of all runs. A run that does not exist yet counts as zero.
@@ -324,7 +276,7 @@ func TestSecondSignal(t *testing.T) {
 	t.Parallel()
 	f := assemble(t)
 	f.enqueue(10, submissions[1])()
-	f.slow(600_000, 0)
+	f.box.AddFault(sandbox.Fault{Latency: 10 * time.Minute})
 	f.env["ORGOPS_SHUTDOWN_TIMEOUT"] = "10m"
 	one := f.work("one")
 	await(t, "tasks in progress", func() bool { return f.active() > 0 })
@@ -362,25 +314,9 @@ func (f *fleet) active() (n int) {
 	return n
 }
 
-func (f *fleet) requests() []sandbox.Request {
-	f.t.Helper()
-	_, body := fetch(f.t, http.MethodGet, f.authURL+"/_sandbox/requests", "")
-	var all []sandbox.Request
-	for line := range strings.Lines(body) {
-		var r sandbox.Request
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			f.t.Fatal(err)
-		}
-		if r.Handled { // false if the caller's death cancelled the request
-			all = append(all, r)
-		}
-	}
-	return all
-}
-
 func (f *fleet) state() sandbox.State {
 	f.t.Helper()
-	_, body := fetch(f.t, http.MethodGet, f.authURL+"/_sandbox/state", "")
+	_, body := fetch(f.t, http.MethodGet, f.box.AuthURL()+"/_sandbox/state", "")
 	var s sandbox.State
 	if err := json.Unmarshal([]byte(body), &s); err != nil {
 		f.t.Fatal(err)
@@ -393,9 +329,6 @@ func (f *fleet) settledOnce(names ...string) {
 	f.t.Helper()
 	times := map[string]int{}
 	for _, name := range names {
-		if _, err := os.Stat(f.logOf(name)); err != nil {
-			continue
-		}
 		for _, line := range f.log(name) {
 			if line["msg"] == "task" && (line["outcome"] == "done" || line["outcome"] == "unchanged") {
 				times[fmt.Sprint(line["task_id"])]++

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -58,45 +56,18 @@ func forget(t *testing.T, file string, size int64) {
 // all runs have ended.
 func (f *fleet) bringBack() {
 	f.t.Helper()
-	f.awaitSome(recovery, func() bool {
+	awaitFor(f.t, recovery, "the ends of all runs", func() bool {
+		ended := true
 		for _, s := range submissions {
-			if r, err := f.ledger.Get(f.t.Context(), "", ledger.RunID(s.run)); err != nil || !r.Sealed() {
+			r, err := f.ledger.Get(f.t.Context(), "", ledger.RunID(s.run))
+			if err != nil || !r.Sealed() {
 				f.t.Logf("run %s is not submitted whole (%v): once more", s.run, err)
 				f.typed(append(slices.Clone(s.command), "--run", s.run, f.dir+"/"+s.file)...)
 			}
+			ended = ended && err == nil && r.Ended()
 		}
-		return len(f.open()) == 0
+		return ended
 	})
-	if open := f.open(); len(open) > 0 {
-		f.t.Fatalf("open after %v: %v", recovery, open)
-	}
-}
-
-// open returns the runs that have not ended.
-func (f *fleet) open() (ids []string) {
-	f.t.Helper()
-	for _, s := range submissions {
-		if !f.run(s.run).Ended() {
-			ids = append(ids, s.run)
-		}
-	}
-	return ids
-}
-
-// awaitSome waits until ok says yes, or for so long.
-func (f *fleet) awaitSome(most time.Duration, ok func() bool) {
-	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), most)
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
 }
 
 // typed runs enqueue with these arguments, requires success and returns its output.

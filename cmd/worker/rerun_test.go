@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,6 +14,7 @@ import (
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/producer"
 	"orgops/tasks"
 )
 
@@ -92,5 +96,46 @@ func TestRerun(t *testing.T) {
 				t.Errorf("removed clients (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestSingleRow checks that a row which a service submits alone is executed once, however
+// often it is submitted, and that its end sends no notification. Another row under its ID is
+// refused.
+func TestSingleRow(t *testing.T) {
+	t.Parallel()
+	box, d, l := startBox(t, sandbox.Options{}), newDesk(t), listen(t, true)
+	one, other := halves(box, 1)
+	submit := func(file []byte) error {
+		organization, client, _ := strings.Cut(clientsOf(file)[0], ",")
+		_, err := producer.New(d.redis).Submit(t.Context(), producer.Row{ID: "signup-4711", Kind: producer.Remove,
+			Row: fmt.Appendf(nil, `{"organization_id":%q,"client_id":%q}`, organization, client)})
+		return err
+	}
+	begin(t, pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_WEBHOOKS": l.file, "HOOK": hookSecret}))
+	for range 3 {
+		if err := submit(one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := submit(other); !errors.Is(err, producer.ErrMismatch) {
+		t.Errorf("another row under its id: %v", err)
+	}
+	if r := d.ended("signup-4711"); r.Counts["done"] != 1 {
+		t.Errorf("counts %v, want one row done", r.Counts)
+	}
+	if err := submit(one); err != nil {
+		t.Errorf("submitted after its end: %v", err)
+	}
+	d.handIn(ledger.NewRun{ID: "nightly"}, tasks.TypeRemove, other)
+	d.finished("signup-4711")
+	d.finished("nightly")
+	await(t, "the event of the run", func() bool { return len(l.events()) > 0 })
+	if events := l.events(); !slices.Equal(events, []string{"run.finished nightly"}) {
+		t.Errorf("events %q, want that of the run alone", events)
+	}
+	want := slices.Sorted(slices.Values(append(clientsOf(one), clientsOf(other)...)))
+	if diff := cmp.Diff(want, removedFrom(box)); diff != "" {
+		t.Errorf("removed clients (-want +got):\n%s", diff)
 	}
 }

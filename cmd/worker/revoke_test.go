@@ -24,8 +24,8 @@ func TestRevoke(t *testing.T) {
 			`{"status":"verified","use_for_organization_discovery":true}`},
 	} {
 		t.Run(set, func(t *testing.T) {
-			s := &sweeps{fleet: build(newDesk(t)), box: startBox(t, sandbox.Options{FlagDefault: sandbox.FlagTrue}), name: set}
-			s.env = pointedAt(s.box, redistest.URL(t), map[string]string{"ORGOPS_NO_WORKER_YET": "true"})
+			box := startBox(t, sandbox.Options{FlagDefault: sandbox.FlagTrue})
+			s := &sweeps{fleet: newFleet(newDesk(t), box, redistest.URL(t), nil), name: set}
 			names := []string{"ord_omits", "ord_has", "ord_undone"}
 			for _, name := range names {
 				d := sandbox.Domain{ID: name, Status: "verified", Use: new(true)}
@@ -86,7 +86,6 @@ func TestRevoke(t *testing.T) {
 // sweeps are those of a tenant.
 type sweeps struct {
 	*fleet
-	box  *sandbox.Sandbox
 	name string
 	last int64 // when the last one began, a Unix second
 	logs int

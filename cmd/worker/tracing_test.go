@@ -26,12 +26,9 @@ func TestTraceOfARow(t *testing.T) {
 	f.env["OTEL_EXPORTER_OTLP_ENDPOINT"] = collector.URL
 	f.env["ORGOPS_LOG_LEVEL"] = "debug"
 	worker := f.work("w")
-	_, rows := fetch(t, "GET", f.authURL+"/_sandbox/rows/domains.csv?n=1", "")
 	file := filepath.Join(f.dir, "rows.csv")
-	write(t, file, rows)
-	if err := f.command("enqueue", "enqueue", "domains", "verify", "--run", "job", file).Run(); err != nil {
-		t.Fatalf("enqueue: %v", err)
-	}
+	write(t, file, string(f.box.SeedDomains(1)))
+	f.typed("domains", "verify", "--run", "job", file)
 	f.ended("job")
 	worker.signal(syscall.SIGTERM) // the worker exports its remaining spans
 	if err := worker.wait(patience); err != nil {

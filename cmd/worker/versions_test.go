@@ -17,6 +17,7 @@ import (
 
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/sandbox"
 	"orgops/tasks"
 )
 
@@ -47,7 +48,7 @@ func TestOlderWorkerBeside(t *testing.T) {
 	submitted := submissions[:3]   // no templates: a worker searches for one with a lost answer after a minute only
 	f := assembleVersions(t)
 	t.Parallel()
-	f.slow(200, 300)
+	f.box.AddFault(sandbox.Fault{Latency: 200 * time.Millisecond, AnswerLatency: 300 * time.Millisecond})
 	older := f.startSession("older", "older")
 	present := f.startSession("present", "worker")
 	committed := f.enqueue(rows, submitted...)
@@ -195,7 +196,7 @@ func (f *fleet) ageIntent(seg ledger.Segment, row ledger.Row) {
 // killed worker that had the row in progress.
 func (f *fleet) changedOnce(of []submission, interrupted map[string]int) {
 	f.t.Helper()
-	changes, _ := byRecord(f.requests())
+	changes, _ := byRecord(f.box.Requests())
 	for _, s := range of {
 		for i, row := range f.cells(s.file) {
 			n, most := len(changes[keyOf(row)]), 1+interrupted[fmt.Sprint(s.run, i)]

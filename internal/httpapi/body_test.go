@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -55,12 +56,9 @@ func TestRefusedAfterTheFirstRows(t *testing.T) {
 }
 
 // TestCutOff has the client go away in the middle of a body.
-func TestCutOff(t *testing.T) { eachKind(t, testCutOff) }
-
-func testCutOff(t *testing.T, kind string) {
+func TestCutOff(t *testing.T) {
 	w := newWorld(t)
-	w.kind = kind
-	u := w.upload("k").send(w.body(rows(manyRows)))
+	u := w.upload("k").send(rows(manyRows))
 	id := u.stored(1)
 	u.cut()
 	w.eventually(func() bool {
@@ -74,43 +72,36 @@ func testCutOff(t *testing.T, kind string) {
 	}
 }
 
-// TestSlowBody sends a part of a body, and no more: before rows are stored, and after.
-func TestSlowBody(t *testing.T) {
-	for _, n := range []int{2, manyRows} {
-		w := newWorld(t, func(c *httpapi.Config) { c.Limits.Idle = 100 * time.Millisecond })
-		if n == manyRows {
-			w.overTLS(newCertificate(t)) // HTTP/2: the answer reaches a client that is still sending
-		}
-		u := w.upload("k").send(rows(n))
-		<-u.ended
-		if u.err != nil {
-			t.Fatal(u.err)
-		}
-		u.got.want(t, 408, "body-timeout")
-		w.noRuns()
-	}
-}
-
-// TestSlowBodies has clients send a row at a time: an upload ends when all of it takes too long,
-// and below 10 KiB/s, although no pause is long.
+// TestSlowBodies checks that an upload ends when nothing more of it comes, before rows are stored
+// and after, when all of it takes too long, and below 10 KiB/s, although no pause is long.
 func TestSlowBodies(t *testing.T) {
+	const header = "organization_id,discovery_domain_id\n"
 	for name, c := range map[string]struct {
-		limit func(*httpapi.Limits)
-		first string
+		limits httpapi.Limits
+		first  string
+		more   string // is sent again and again
 	}{
-		"all of it": {func(l *httpapi.Limits) { l.Upload = 200 * time.Millisecond }, rows(manyRows)},
-		"its rate":  {func(l *httpapi.Limits) { l.Idle = 200 * time.Millisecond }, "organization_id,discovery_domain_id\n"},
+		"nothing more, no rows stored": {httpapi.Limits{Idle: 100 * time.Millisecond}, rows(2), ""},
+		"nothing more, rows stored":    {httpapi.Limits{Idle: 100 * time.Millisecond}, rows(manyRows), ""},
+		"all of it":                    {httpapi.Limits{Upload: 200 * time.Millisecond}, rows(manyRows), "org_1,ord_1\n"},
+		"its rate":                     {httpapi.Limits{Idle: 200 * time.Millisecond}, header, "org_1,ord_1\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, func(config *httpapi.Config) { c.limit(&config.Limits) })
-			w.overTLS(newCertificate(t)) // HTTP/2: the answer reaches a client that is still sending
+			w := newWorld(t, func(config *httpapi.Config) {
+				config.Limits.Idle, config.Limits.Upload = cmp.Or(c.limits.Idle, config.Limits.Idle), c.limits.Upload
+			})
+			if name != "nothing more, no rows stored" {
+				w.overTLS(newCertificate(t)) // HTTP/2: the answer reaches a client that is still sending
+			}
 			u := w.upload("k").send(c.first)
 			for answered := false; !answered; {
 				select {
 				case <-u.ended:
 					answered = true
 				case <-time.After(5 * time.Millisecond):
-					u.send("org_1,ord_1\n")
+					if c.more != "" {
+						u.send(c.more)
+					}
 				}
 			}
 			if u.err != nil {

@@ -12,11 +12,8 @@ import (
 
 // TestAtOnce has one submission sent by many at once: one run, each row once. The
 // requests that began before the last one may get a 409.
-func TestAtOnce(t *testing.T) { eachKind(t, testAtOnce) }
-
-func testAtOnce(t *testing.T, kind string) {
+func TestAtOnce(t *testing.T) {
 	w := newWorld(t)
-	w.kind = kind
 	for _, test := range []struct {
 		key           string
 		rows, senders int
@@ -24,7 +21,7 @@ func testAtOnce(t *testing.T, kind string) {
 		{"stored-at-the-end", 100, 8},
 		{"stored-as-they-arrive", manyRows, 3},
 	} {
-		body := w.body(rows(test.rows))
+		body := rows(test.rows)
 		var senders sync.WaitGroup
 		var mu sync.Mutex
 		ids := map[string]int{}
@@ -55,12 +52,9 @@ func testAtOnce(t *testing.T, kind string) {
 }
 
 // TestInterleaved has two requests with one key and the same rows: the second ends the first.
-func TestInterleaved(t *testing.T) { eachKind(t, testInterleaved) }
-
-func testInterleaved(t *testing.T, kind string) {
+func TestInterleaved(t *testing.T) {
 	w := newWorld(t)
-	w.kind = kind
-	all := w.body(rows(2 * manyRows))
+	all := rows(2 * manyRows)
 	first := w.upload("k").send(all[:len(all)*2/3])
 	first.stored(1)
 	second := w.upload("k").send(all).answer()
@@ -73,9 +67,7 @@ func testInterleaved(t *testing.T, kind string) {
 // carried out.
 func TestOtherRowsAtOnce(t *testing.T) {
 	start := func(t *testing.T, hook *commands) (w *world, some, other string) {
-		w = newWorld(t, hook.of(t))
-		w.kind = "clients:remove"
-		return w, w.body(rows(manyRows)), strings.ReplaceAll(w.body(rows(3*manyRows)), "org_", "org_other")
+		return newWorld(t, hook.of(t)), rows(manyRows), strings.ReplaceAll(rows(3*manyRows), "org_", "org_other")
 	}
 	t.Run("while the rows arrive", func(t *testing.T) {
 		w, some, other := start(t, &commands{})
@@ -166,25 +158,10 @@ func TestHeldBytes(t *testing.T) {
 	w.eventually(func() bool { return try(billing, "acme").StatusCode == 202 })
 }
 
-// TestTwoServers has two servers on one Redis.
-func TestTwoServers(t *testing.T) {
-	w := newWorld(t)
-	first, firstStop := w.submit("k", rows(3)), w.stop
-	w.start()
-	t.Cleanup(firstStop)
-	if second := w.submit("k", rows(3)); second.Run != first.Run || second.Submission.Rows != 3 {
-		t.Errorf("run %+v, want %s", second, first.Run)
-	}
-	w.do(call{path: "/v1/runs/" + first.Run, token: billing}).want(t, 200, "")
-}
-
 // TestCancelledOnTheWay has a run cancelled while its rows arrive.
-func TestCancelledOnTheWay(t *testing.T) { eachKind(t, testCancelledOnTheWay) }
-
-func testCancelledOnTheWay(t *testing.T, kind string) {
+func TestCancelledOnTheWay(t *testing.T) {
 	w := newWorld(t)
-	w.kind = kind
-	u := w.upload("k").send(w.body(rows(manyRows)))
+	u := w.upload("k").send(rows(manyRows))
 	id := u.stored(1)
 	got := w.do(call{method: "POST", path: "/v1/runs/" + id + "/cancel", token: billing})
 	got.want(t, 200, "")
@@ -196,7 +173,7 @@ func testCancelledOnTheWay(t *testing.T, kind string) {
 	if err != nil || r.Total() != 0 || r.CancelledAt.IsZero() {
 		t.Errorf("run %+v, %v; want it cancelled without rows", r, err)
 	}
-	w.do(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: "k", body: w.body(rows(3))}).want(t,
+	w.do(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: "k", body: rows(3)}).want(t,
 		409, "state")
 }
 

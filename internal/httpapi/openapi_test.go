@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/internal/httpapi"
@@ -13,55 +14,45 @@ import (
 	"orgops/tasks"
 )
 
-func TestDescriptionIsValid(t *testing.T) {
+// TestDescription holds code and description together, both ways.
+func TestDescription(t *testing.T) {
 	doc, _ := description()
 	if err := doc.Validate(t.Context()); err != nil {
 		t.Error(err)
 	}
-}
-
-// TestDescriptionHasTheRoutes holds code and description together, both ways.
-func TestDescriptionHasTheRoutes(t *testing.T) {
-	doc, _ := description()
-	var described []string
-	for path, item := range doc.Paths.Map() {
-		for method := range item.Operations() {
-			described = append(described, method+" "+path)
-		}
-	}
-	slices.Sort(described)
-	var routes []string
+	var routes, describedRoutes, kinds, describedParameters []string
 	for _, route := range httpapi.Routes() {
 		routes = append(routes, route.Pattern)
 	}
-	slices.Sort(routes)
-	if diff := cmp.Diff(routes, described); diff != "" {
-		t.Errorf("routes of the code (-) and of openapi.yaml (+):\n%s", diff)
-	}
-}
-
-func TestDescriptionHasTheProblems(t *testing.T) {
-	doc, _ := description()
-	var described []string
-	for _, one := range doc.Components.Schemas["problem"].Value.Properties["type"].Value.Enum {
-		described = append(described, strings.TrimPrefix(one.(string), "urn:orgops:problem:"))
-	}
-	if diff := cmp.Diff(httpapi.Problems(), described); diff != "" {
-		t.Errorf("problems of the code (-) and of openapi.yaml (+):\n%s", diff)
-	}
-}
-
-func TestDescriptionHasTheKinds(t *testing.T) {
-	doc, _ := description()
-	var described, want []string
-	for _, one := range doc.Components.Schemas["kind"].Value.Enum {
-		described = append(described, one.(string))
-	}
 	for _, kind := range tasks.Kinds() {
-		want = append(want, kind.Name)
+		kinds = append(kinds, kind.Name)
 	}
-	if diff := cmp.Diff(want, described); diff != "" {
-		t.Errorf("kinds of the code (-) and of openapi.yaml (+):\n%s", diff)
+	for path, item := range doc.Paths.Map() {
+		for method, operation := range item.Operations() {
+			describedRoutes = append(describedRoutes, method+" "+path)
+			for _, p := range operation.Parameters {
+				if p.Value.In == "query" {
+					describedParameters = append(describedParameters, p.Value.Name)
+				}
+			}
+		}
+	}
+	schemas := doc.Components.Schemas
+	values := func(s *openapi3.SchemaRef) (all []string) {
+		for _, one := range s.Value.Enum {
+			all = append(all, strings.TrimPrefix(one.(string), "urn:orgops:problem:"))
+		}
+		return all
+	}
+	sorted := func(all []string) []string { return slices.Compact(slices.Sorted(slices.Values(all))) }
+	for what, c := range map[string]struct{ code, described []string }{
+		"routes": {routes, describedRoutes}, "parameters": {httpapi.Parameters(), describedParameters},
+		"kinds":    {kinds, values(schemas["kind"])},
+		"problems": {httpapi.Problems(), values(schemas["problem"].Value.Properties["type"])},
+	} {
+		if diff := cmp.Diff(sorted(c.code), sorted(c.described)); diff != "" {
+			t.Errorf("%s of the code (-) and of openapi.yaml (+):\n%s", what, diff)
+		}
 	}
 }
 
@@ -74,29 +65,6 @@ func TestDescriptionHasTheOutcomes(t *testing.T) {
 		if text := p.Value.Description; p.Value.Name == "outcomes" && !strings.Contains(text, known) {
 			t.Errorf("described as %q, without %q", text, known)
 		}
-	}
-}
-
-// TestDescriptionHasTheParameters holds the parameters that the code reads
-// against those that are described.
-func TestDescriptionHasTheParameters(t *testing.T) {
-	doc, _ := description()
-	described := map[string]bool{}
-	for _, item := range doc.Paths.Map() {
-		for _, operation := range item.Operations() {
-			for _, p := range operation.Parameters {
-				if p.Value.In == "query" {
-					described[p.Value.Name] = true
-				}
-			}
-		}
-	}
-	read := map[string]bool{}
-	for _, name := range httpapi.Parameters() {
-		read[name] = true
-	}
-	if diff := cmp.Diff(read, described); diff != "" {
-		t.Errorf("parameters of the code (-) and of openapi.yaml (+):\n%s", diff)
 	}
 }
 

@@ -67,11 +67,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-func TestShow(t *testing.T) { eachKind(t, testShow) }
-
-func testShow(t *testing.T, kind string) {
+func TestShow(t *testing.T) {
 	w := newWorld(t)
-	w.kind = kind
 	id := w.submit("k", rows(2)).Run
 	w.sealed(id)
 	w.settle(id, "refused", "no such domain", 1)
@@ -93,11 +90,8 @@ func testShow(t *testing.T, kind string) {
 	w.do(call{path: "/v1/runs/" + id + "?x=1", token: billing}).want(t, 400, "bad-request")
 }
 
-func TestCancel(t *testing.T) { eachKind(t, testCancel) }
-
-func testCancel(t *testing.T, kind string) {
+func TestCancel(t *testing.T) {
 	w := newWorld(t)
-	w.kind = kind
 	id := w.submit("k", rows(3)).Run
 	w.sealed(id)
 	w.settle(id, "done", "", 0)
@@ -111,94 +105,33 @@ func testCancel(t *testing.T, kind string) {
 	}
 }
 
-func TestFailed(t *testing.T) { eachKind(t, testFailed) }
-
-func testFailed(t *testing.T, kind string) {
-	w := newWorld(t)
-	w.kind = kind
-	csv := w.submit("csv", rows(3)).Run
-	jsonl := w.submit("jsonl",
-		`{"organization_id":"org_0000000000000000","discovery_domain_id":"ord_0000000000000000000000"}`).Run
-	for _, id := range []string{csv, jsonl} {
-		w.sealed(id)
-		w.settle(id, "expired", `=cmd|' /C calc'!A0`, 0)
-	}
-	names, empty := "", ""
-	if kind == tasks.TypeVerify {
-		names, empty = ",domain,host,value,found,advice", ",,,,,"
-	}
-	csvRows := w.body("organization_id,discovery_domain_id,orgops_outcome,orgops_error" + names + "\n" +
-		"org_0000000000000000,ord_0000000000000000000000,expired,'=cmd|' /C calc'!A0" + empty + "\n")
-	jsonRows := w.body(`{"organization_id":"org_0000000000000000","discovery_domain_id":"ord_0000000000000000000000",` +
-		`"orgops_outcome":"expired","orgops_error":"=cmd|' /C calc'!A0"}` + "\n")
-	tests := []struct {
-		name, run, accept string
-		status            int
-		mediaType, body   string
-	}{
-		{"CSV as it came", csv, "", 200, "text/csv; charset=utf-8; header=present", csvRows},
-		{"CSV, anything accepted", csv, "*/*", 200, "text/csv; charset=utf-8; header=present", csvRows},
-		{"CSV, both accepted", csv, "application/jsonl, text/csv", 200, "text/csv; charset=utf-8; header=present", csvRows},
-		{"CSV as JSON", csv, "application/jsonl", 200, "application/jsonl", jsonRows},
-		{"CSV as older JSON", csv, "text/html, application/x-ndjson;q=0.5", 200, "application/x-ndjson", jsonRows},
-		{"CSV refused", csv, "text/csv;q=0, */*", 200, "text/csv; charset=utf-8; header=present", csvRows},
-		{"JSON as it came", jsonl, "", 200, "application/jsonl", jsonRows},
-		{"JSON as CSV", jsonl, "text/csv", 406, "application/problem+json", ""},
-		{"neither", csv, "image/png", 406, "application/problem+json", ""},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			header := http.Header{}
-			if test.accept != "" {
-				header.Set("Accept", test.accept)
-			}
-			got := w.do(call{path: "/v1/runs/" + test.run + "/failed", token: billing, header: header})
-			got.want(t, test.status, map[int]string{406: "not-acceptable"}[test.status])
-			if got.Header.Get("Content-Type") != test.mediaType || (test.body != "" && got.body != test.body) {
-				t.Errorf("%s %q\nwant %s %q", got.Header.Get("Content-Type"), got.body, test.mediaType, test.body)
-			}
-		})
-	}
-	t.Run("none", func(t *testing.T) {
-		id := w.submit("none",
-			`{"organization_id":"org_0000000000000001","discovery_domain_id":"ord_0000000000000000000000"}`).Run
-		w.sealed(id)
-		got := w.do(call{path: "/v1/runs/" + id + "/failed", token: billing})
-		got.want(t, 200, "")
-		if got.body != "" || got.Header.Get("Content-Type") != "application/jsonl" {
-			t.Errorf("%s %q, want no rows", got.Header.Get("Content-Type"), got.body)
-		}
-	})
-	t.Run("back in", func(t *testing.T) {
-		got := w.do(call{path: "/v1/runs/" + csv + "/failed", token: billing})
-		if r := w.submit("again", got.body); w.sealed(r.Run).Total() != 1 {
-			t.Errorf("run %+v, want a row", r)
-		}
-	})
-}
-
-// TestRows checks the forms, the outcomes, and that a caller has rows of its own runs alone.
+// TestRows checks the forms of all rows and of the failed ones, the outcomes, and that a caller has
+// rows of its own runs alone.
 func TestRows(t *testing.T) {
 	w := newWorld(t)
 	csv := w.submit("csv", rows(3)).Run
-	jsonl := w.submit("jsonl",
-		`{"organization_id":"org_0000000000000000","discovery_domain_id":"ord_0000000000000000000000"}`).Run
-	for _, id := range []string{csv, jsonl} {
-		w.sealed(id)
-		w.settle(id, "done", "", 0)
-	}
-	w.settle(csv, "refused", "=why", 2)
+	const row = `{"organization_id":"org_0000000000000000","discovery_domain_id":"ord_0000000000000000000000"`
+	jsonl := w.submit("jsonl", row+"}").Run
+	well := w.submit("well", `{"organization_id":"org_1","discovery_domain_id":"ord_1"}`).Run
+	w.settle(csv, "done", "", 0)
+	w.settle(csv, "refused", `=cmd|' /C calc'!A0`, 2)
+	w.settle(jsonl, "refused", `=cmd|' /C calc'!A0`, 0)
 	const (
 		header = "organization_id,discovery_domain_id,orgops_outcome,orgops_error,orgops_item,orgops_at,orgops_template," +
 			"domain,host,value,found,advice\n"
 		first  = "org_0000000000000000,ord_0000000000000000000000,done,,0,,,,,,,\n"
 		second = "org_0000000000000001,ord_0000000000000000000001,open,,1,,,,,,,\n"
-		third  = "org_0000000000000002,ord_0000000000000000000002,refused,'=why,2,,,,,,,\n"
-		object = `{"organization_id":"org_0000000000000000","discovery_domain_id":"ord_0000000000000000000000",` +
-			`"orgops_outcome":"done","orgops_item":0}` + "\n"
-		asCSV = "text/csv; charset=utf-8; header=present"
+		third  = "org_0000000000000002,ord_0000000000000000000002,refused,'=cmd|' /C calc'!A0,2,,,,,,,\n"
+		failed = "organization_id,discovery_domain_id,orgops_outcome,orgops_error,domain,host,value,found,advice\n" +
+			"org_0000000000000002,ord_0000000000000000000002,refused,'=cmd|' /C calc'!A0,,,,,\n"
+		failedJSON = `{"organization_id":"org_0000000000000002","discovery_domain_id":"ord_0000000000000000000002",` +
+			`"orgops_outcome":"refused","orgops_error":"=cmd|' /C calc'!A0"}` + "\n"
+		why     = `,"orgops_outcome":"refused","orgops_error":"=cmd|' /C calc'!A0"`
+		asCSV   = "text/csv; charset=utf-8; header=present"
+		asJSON  = "application/jsonl"
+		problem = "application/problem+json"
 	)
-	tests := []struct {
+	for _, test := range []struct {
 		name, path, accept string
 		status             int
 		mediaType, body    string
@@ -206,17 +139,27 @@ func TestRows(t *testing.T) {
 		{"as they came", csv + "/rows", "", 200, asCSV, header + first + second + third},
 		{"some outcomes", csv + "/rows?outcomes=done,open", "", 200, asCSV, header + first + second},
 		{"failed ones", csv + "/rows?outcomes=refused", "", 200, asCSV, header + third},
-		{"as JSON", csv + "/rows?outcomes=done", "application/jsonl", 200, "application/jsonl", object},
-		{"JSON as it came", jsonl + "/rows", "*/*", 200, "application/jsonl", object},
+		{"as JSON", csv + "/rows?outcomes=done", asJSON, 200, asJSON, row + `,"orgops_outcome":"done","orgops_item":0}` + "\n"},
+		{"JSON as it came", jsonl + "/rows", "*/*", 200, asJSON, row + why + `,"orgops_item":0}` + "\n"},
 		{"JSON as CSV", jsonl + "/rows", "text/csv", 200, asCSV,
 			"organization_id,discovery_domain_id,verification_host,verification_txt,use_for_organization_discovery," +
 				strings.TrimPrefix(header, "organization_id,discovery_domain_id,") +
-				"org_0000000000000000,ord_0000000000000000000000,,,,done,,0,,,,,,,\n"},
-		{"neither", csv + "/rows", "image/png", 406, "application/problem+json", ""},
-		{"unknown outcome", csv + "/rows?outcomes=done,finished", "", 400, "application/problem+json", ""},
-		{"unknown run", "none/rows", "", 404, "application/problem+json", ""},
-	}
-	for _, test := range tests {
+				"org_0000000000000000,ord_0000000000000000000000,,,,refused,'=cmd|' /C calc'!A0,0,,,,,,,\n"},
+		{"neither", csv + "/rows", "image/png", 406, problem, ""},
+		{"unknown outcome", csv + "/rows?outcomes=done,finished", "", 400, problem, ""},
+		{"unknown run", "none/rows", "", 404, problem, ""},
+		{"failed as they came", csv + "/failed", "", 200, asCSV, failed},
+		{"failed, anything accepted", csv + "/failed", "*/*", 200, asCSV, failed},
+		{"failed, both accepted", csv + "/failed", "application/jsonl, text/csv", 200, asCSV, failed},
+		{"failed as JSON", csv + "/failed", asJSON, 200, asJSON, failedJSON},
+		{"failed as older JSON", csv + "/failed", "text/html, application/x-ndjson;q=0.5", 200, "application/x-ndjson",
+			failedJSON},
+		{"failed, CSV refused", csv + "/failed", "text/csv;q=0, */*", 200, asCSV, failed},
+		{"failed JSON as it came", jsonl + "/failed", "", 200, asJSON, row + why + "}\n"},
+		{"failed JSON as CSV", jsonl + "/failed", "text/csv", 406, problem, ""},
+		{"failed, neither", csv + "/failed", "image/png", 406, problem, ""},
+		{"no failed ones", well + "/failed", "", 200, asJSON, ""},
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			header := http.Header{}
 			if test.accept != "" {
@@ -224,19 +167,19 @@ func TestRows(t *testing.T) {
 			}
 			got := w.do(call{path: "/v1/runs/" + test.path, token: billing, header: header})
 			got.want(t, test.status, map[int]string{400: "bad-request", 404: "not-found", 406: "not-acceptable"}[test.status])
-			if got.Header.Get("Content-Type") != test.mediaType || (test.body != "" && got.body != test.body) {
+			if got.Header.Get("Content-Type") != test.mediaType || (test.status == 200 && got.body != test.body) {
 				t.Errorf("%s %q\nwant %s %q", got.Header.Get("Content-Type"), got.body, test.mediaType, test.body)
 			}
 		})
 	}
 	w.do(call{path: "/v1/runs/" + csv + "/rows", token: crm}).want(t, 404, "not-found")
+	if r := w.submit("again", failed); w.sealed(r.Run).Total() != 1 {
+		t.Errorf("run %+v of the failed rows, want a row", r)
+	}
 }
 
-func TestRetry(t *testing.T) { eachKind(t, testRetry) }
-
-func testRetry(t *testing.T, kind string) {
+func TestRetry(t *testing.T) {
 	w := newWorld(t)
-	w.kind = kind
 	id := w.submit("k", rows(4)).Run
 	w.sealed(id)
 	retry := func(key, more string) response {
@@ -269,17 +212,17 @@ func testRetry(t *testing.T, kind string) {
 	retry("r2", "").want(t, 409, "state") // the child has not ended
 	w.settle(child.Run, "done", "", 0, 1)
 	retry("r1", "?outcomes=expired&label=again").want(t, 200, "")
-	retry("r1", "?outcomes=refused&label=again").want(t, 422, "key-reused")
+	for _, differs := range []string{"?outcomes=refused&label=again", "?outcomes=expired", "?outcomes=expired&label=other",
+		"?outcomes=expired&label=again&not_before=2026-01-02T03:04:05Z"} {
+		retry("r1", differs).want(t, 422, "key-reused")
+	}
 	got = retry("r2", "")
 	got.want(t, 202, "")
 	w.sealed(got.run(t).Run)
 }
 
-func TestEvents(t *testing.T) { eachKind(t, testEvents) }
-
-func testEvents(t *testing.T, kind string) {
+func TestEvents(t *testing.T) {
 	w := newWorld(t)
-	w.kind = kind
 	id := w.submit("k", rows(2)).Run
 	w.sealed(id)
 	r := w.request(call{path: "/v1/runs/" + id + "/events", token: billing})
@@ -379,20 +322,6 @@ func TestRunByKey(t *testing.T) {
 	w.eventually(func() bool { return strings.Count(w.log.String(), "msg=request ") == 5 })
 	if text := w.log.String(); strings.Contains(text, "nightly") {
 		t.Errorf("a key is in the log:\n%s", text)
-	}
-}
-
-// TestRetryWithAnotherLabel checks that the key of a retry names one request.
-func TestRetryWithAnotherLabel(t *testing.T) {
-	w := newWorld(t)
-	id := w.submit("k", rows(1)).Run
-	w.settle(id, "failed", "", 0)
-	c := call{method: "POST", path: "/v1/runs/" + id + "/retry?label=a", token: billing, key: "r"}
-	w.do(c).want(t, 202, "")
-	w.do(c).want(t, 202, "")
-	for _, differs := range []string{"", "?label=b", "?label=a&not_before=2026-01-02T03:04:05Z"} {
-		c.path = "/v1/runs/" + id + "/retry" + differs
-		w.do(c).want(t, 422, "key-reused")
 	}
 }
 

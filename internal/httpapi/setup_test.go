@@ -301,21 +301,6 @@ func (r response) runs(t testing.TB) []run {
 	return got.Runs
 }
 
-// eachKind runs a test with rows of two kinds.
-func eachKind(t *testing.T, test func(t *testing.T, kind string)) {
-	for _, kind := range []string{"domain:verify", "clients:remove"} {
-		t.Run(kind, func(t *testing.T) { test(t, kind) })
-	}
-}
-
-// body makes rows of domain:verify those of the kind.
-func (w *world) body(rows string) string {
-	if w.kind == "clients:remove" {
-		return strings.ReplaceAll(rows, "discovery_domain_id", "client_id")
-	}
-	return rows
-}
-
 // rows are n rows of domain:verify in CSV.
 func rows(n int) string {
 	var b strings.Builder
@@ -329,7 +314,7 @@ func rows(n int) string {
 // submit submits rows as billing, and returns the run.
 func (w *world) submit(key, body string) run {
 	w.t.Helper()
-	got := w.do(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: key, body: w.body(body)})
+	got := w.do(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: key, body: body})
 	got.want(w.t, http.StatusAccepted, "")
 	return got.run(w.t)
 }
@@ -444,10 +429,6 @@ func (u *upload) answer() response {
 	}
 	return u.got
 }
-
-// enqueued counts the rows of the run that are to be executed: they are as soon as they are
-// committed.
-func (w *world) enqueued(r ledger.Run, _ string) int { return int(r.Total()) }
 
 // events reads server-sent events.
 func events(body io.Reader) *bufio.Scanner {

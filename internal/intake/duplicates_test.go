@@ -186,7 +186,7 @@ func TestResumedWithBadRowsAndDuplicates(t *testing.T) {
 		return err
 	}
 	killed := 0
-	for _, scripts := range []int{1, 3, 5, 9, 14, 20, 30, 1000} {
+	for _, scripts := range []int64{1, 3, 5, 9, 14, 20, 30, 1000} {
 		if err := submit(dyingTaker(t, scripts)); err != nil {
 			if killed++; !errors.Is(err, errKilled) {
 				t.Fatal(err)

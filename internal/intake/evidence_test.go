@@ -12,34 +12,6 @@ import (
 	"orgops/internal/redistest"
 )
 
-// beforeCommand does something before a number of commands and pipelines was sent.
-type beforeCommand struct {
-	left int
-	do   func()
-}
-
-func (h *beforeCommand) see() {
-	if h.left--; h.left == -1 {
-		h.do()
-	}
-}
-
-func (h *beforeCommand) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h *beforeCommand) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		h.see()
-		return next(ctx, cmd)
-	}
-}
-
-func (h *beforeCommand) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		h.see()
-		return next(ctx, cmds)
-	}
-}
-
 // TestProofsOfDeletedRun: a run that is deleted while proofs are read, whenever that is, has
 // none, and those of the others are returned.
 func TestProofsOfDeletedRun(t *testing.T) {
@@ -47,17 +19,20 @@ func TestProofsOfDeletedRun(t *testing.T) {
 	for before := 0; ; before++ {
 		run := handInAs(t, "run", "domain:verify", "organization_id,discovery_domain_id\norg_1,ord_1\n")
 		settleAs(t, run, "expired", "", 0)
-		rdb := redistest.New(t)
-		h := &beforeCommand{left: before, do: func() {
-			if err := ledgertest.Control(t.Context(), store, (*ledger.Ledger).Delete, "run"); err != nil {
-				t.Error(err)
+		rdb, seen := redistest.New(t), 0
+		rdb.AddHook(redistest.Around(func(_ context.Context, run func() error, _ ...redis.Cmder) error {
+			if seen == before {
+				if err := ledgertest.Control(t.Context(), store, (*ledger.Ledger).Delete, "run"); err != nil {
+					t.Error(err)
+				}
 			}
-		}}
-		rdb.AddHook(h)
+			seen++
+			return run()
+		}))
 		for proof, err := range (intake.Proofs{}).All(t.Context(), ledger.New(rdb)) {
 			t.Fatalf("deleted before command %d: proof %+v, error %v; want none", before, proof, err)
 		}
-		if h.left >= 0 {
+		if seen <= before {
 			return // all commands were seen
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
 	"orgops/tasks"
 )
@@ -25,21 +26,14 @@ func handInAs(t *testing.T, id, kind, text string) ledger.Run {
 		ledger.NewRun{ID: ledger.RunID(id), Tenant: "default"}); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	run, err := store.Get(t.Context(), "", ledger.RunID(id))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return run
+	return ledgertest.Find(t, store, id)
 }
 
 // settleAs settles rows that no worker has begun.
 func settleAs(t *testing.T, run ledger.Run, outcome, detail string, items ...int64) {
 	t.Helper()
 	core := ledger.New(redistest.New(t))
-	header, err := core.Get(t.Context(), "", ledger.RunID(run.ID))
-	if err != nil {
-		t.Fatal(err)
-	}
+	header := ledgertest.Find(t, core, run.ID)
 	sums, err := core.Sums(t.Context(), header)
 	if err != nil {
 		t.Fatal(err)
@@ -209,20 +203,6 @@ func TestExportForms(t *testing.T) {
 				t.Errorf("submitted again: %d rows", again.Total())
 			}
 		})
-	}
-}
-
-// TestExportedTemplateIsSentAsItWas: what an export added to a whole object
-// reaches neither its check nor the API.
-func TestExportedTemplateIsSentAsItWas(t *testing.T) {
-	const template = `{"name":"n","type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{}}},"well_known_trusted_issuers":"aamva"}`
-	handInAs(t, "a", tasks.TypeCreate, strings.TrimSuffix(template, "}")+`,"orgops_outcome":"failed","orgops_error":"x"}`)
-	stored, err := ledger.New(redistest.New(t)).Contents(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(template, string(stored[0])); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 

@@ -237,8 +237,8 @@ func TestHeader(t *testing.T) {
 			`rows:1: missing columns "organization_id", "discovery_domain_id"; unknown columns "organisation_id" (did you mean organization_id?), "discoverydomainid" (did you mean discovery_domain_id?), "colour"; expected ` + domainsExpected},
 		{"double", required + ",organization_id,organization_id\n", domains,
 			`rows:1: double column "organization_id"; expected ` + domainsExpected},
-		{"all at once", "organization_id,organization_id,x\x1b\n", domains,
-			`rows:1: missing column "discovery_domain_id"; unknown column "x\x1b"; double column "organization_id"; expected ` +
+		{"all at once", "organization_id,organization_id,x\x1b\u202e\n", domains,
+			`rows:1: missing column "discovery_domain_id"; unknown column "x\x1b\u202e"; double column "organization_id"; expected ` +
 				domainsExpected},
 		{"many unknown", required + "," + strings.Join(manyColumns, ",") + "\n", domains,
 			`rows:1: unknown columns "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7" and 4 more; expected ` + domainsExpected},
@@ -593,13 +593,6 @@ func TestRecordIsTheCallersToKeep(t *testing.T) {
 		if now := intake.ObjectOf(domains, first); now != object {
 			t.Errorf("the first record was %s and is %s", object, now)
 		}
-	}
-}
-
-func TestErrorsNeverPassOnControlCharacters(t *testing.T) {
-	_, err := intake.Open("rows", strings.NewReader("a\x1b]0;x\x07,\u202e\n"), domains)
-	if err == nil || strings.ContainsAny(err.Error(), "\x1b\x07\u202e") {
-		t.Errorf("error %q, want one without control characters", err)
 	}
 }
 

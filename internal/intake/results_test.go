@@ -224,17 +224,6 @@ func TestResultsCanBeSubmitted(t *testing.T) {
 	}
 }
 
-// TestResultsOfAnUnknownOutcome checks that nothing is written.
-func TestResultsOfAnUnknownOutcome(t *testing.T) {
-	run := handInAs(t, "a", tasks.TypeRemove, "client_id,organization_id\nc0,o\n")
-	var out strings.Builder
-	_, err := intake.ExportResults(t.Context(), ledger.New(redistest.New(t)), run, "", []string{"done", "finished"}, &out)
-	want := `outcome "finished": want of done, unchanged, expired, refused, failed, invalid, lost, unproven, cancelled, open`
-	if err == nil || err.Error() != want || out.Len() > 0 {
-		t.Errorf("%v, want %s; written: %q", err, want, out.String())
-	}
-}
-
 // heaps writes nothing, and takes the size of the live heap a few times.
 type heaps struct {
 	written int

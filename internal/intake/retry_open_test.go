@@ -14,51 +14,15 @@ import (
 )
 
 // halfEnded submits five rows as run "a", and settles some with the outcome "refused".
-func halfEnded(t *testing.T, items ...ledger.Row) {
+func halfEnded(t *testing.T, items ...int64) ledger.Run {
 	t.Helper()
 	text := "organization_id,client_id\n"
 	for i := range 5 {
 		text += fmt.Sprintf("o%d,c%d\n", i, i)
 	}
-	handInAs(t, "a", tasks.TypeRemove, text)
-	refuse(t, items...)
-}
-
-// refuse settles rows of run "a" that are open.
-func refuse(t *testing.T, items ...ledger.Row) {
-	t.Helper()
-	l := taker(t).Ledger
-	run, err := l.Get(t.Context(), "", "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	seg := ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation}
-	released, err := l.Release(t.Context(), seg, ledger.Quota{First: 5, Check: 5, Ready: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
-	chosen := map[ledger.Row]bool{}
-	for _, item := range items {
-		chosen[item] = true
-	}
-	for _, row := range released.Rows {
-		if !chosen[row.Row] {
-			if _, err := l.GiveBack(t.Context(), seg, released.Token, row.Row); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	nonce := ledger.NewNonce()
-	x := ledger.Execution{Token: released.Token, Nonce: nonce, Session: ledger.NewSessionID()}
-	if _, err := l.Begin(t.Context(), seg, x, items...); err != nil {
-		t.Fatal(err)
-	}
-	for _, item := range items {
-		if _, err := l.End(t.Context(), seg, nonce, ledger.RowEnd{Row: item,
-			Ending: ledger.Result{Outcome: "refused", Detail: "no"}}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	run := handInAs(t, "a", tasks.TypeRemove, text)
+	settleAs(t, run, "refused", "no", items...)
+	return run
 }
 
 func row(n int) string { return fmt.Sprintf(`{"organization_id":"o%d","client_id":"c%d"}`, n, n) }
@@ -66,9 +30,8 @@ func row(n int) string { return fmt.Sprintf(`{"organization_id":"o%d","client_id
 // TestRetryWhileRowsAreOpen retries the failed rows of a run twice while others are open, and the
 // rest at its end: each row is submitted once.
 func TestRetryWhileRowsAreOpen(t *testing.T) {
-	halfEnded(t, 0, 1)
+	parent := halfEnded(t, 0, 1)
 	i := taker(t)
-	parent := ledger.Run{Tenant: "default", ID: "a"}
 	again := func(id ledger.RunID, want ...string) {
 		t.Helper()
 		if _, err := i.Retry(t.Context(), parent, intake.RetryOptions{ID: id}); err != nil {
@@ -83,10 +46,10 @@ func TestRetryWhileRowsAreOpen(t *testing.T) {
 	if retried, ok := errors.AsType[*intake.RetriedError](err); !ok || retried.Child != "b" || retried.Ended {
 		t.Errorf("the same rows once more: %v, want that run b has not ended", err)
 	}
-	refuse(t, 3)
+	settleAs(t, parent, "refused", "no", 3)
 	again("c", row(3))
 	again("b", row(0), row(1)) // is completed with its own rows
-	refuse(t, 2, 4)
+	settleAs(t, parent, "refused", "no", 2, 4)
 	again("d", row(2), row(4))
 	if all, err := i.Ledger.Runs(t.Context()); len(all) != 4 || err != nil {
 		t.Errorf("%d runs, %v, want a and three retries", len(all), err)
@@ -95,9 +58,8 @@ func TestRetryWhileRowsAreOpen(t *testing.T) {
 
 // TestRetryOfChosenRows retries rows by their numbers, of which only failed ones are taken.
 func TestRetryOfChosenRows(t *testing.T) {
-	halfEnded(t, 0, 1, 3)
+	parent := halfEnded(t, 0, 1, 3)
 	i := taker(t)
-	parent := ledger.Run{Tenant: "default", ID: "a"}
 	_, err := i.Retry(t.Context(), parent, intake.RetryOptions{ID: "b", Items: []int64{3, 2, 99}})
 	if err != nil {
 		t.Fatal(err)
@@ -116,25 +78,32 @@ func TestRetryOfChosenRows(t *testing.T) {
 	}
 }
 
-// TestRetriesOfChosenRowsAtOnce has several processes retry the same row: one submits it.
-func TestRetriesOfChosenRowsAtOnce(t *testing.T) {
-	halfEnded(t, 0, 1)
-	var group sync.WaitGroup
-	errs := make([]error, 8)
-	for n := range errs {
-		i := taker(t)
-		group.Go(func() {
-			_, errs[n] = i.Retry(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, intake.RetryOptions{Items: []int64{1}})
+// TestRetriesAtOnce has several processes retry the same rows: one submits them.
+func TestRetriesAtOnce(t *testing.T) {
+	for name, items := range map[string][]int64{"all failed rows": nil, "a chosen row": {1}} {
+		t.Run(name, func(t *testing.T) {
+			parent := halfEnded(t, 0, 1)
+			var group sync.WaitGroup
+			errs := make([]error, 8)
+			for n := range errs {
+				i := taker(t)
+				group.Go(func() {
+					_, errs[n] = i.Retry(t.Context(), parent, intake.RetryOptions{Items: items})
+				})
+			}
+			group.Wait()
+			made := 0
+			for _, err := range errs {
+				if _, refused := errors.AsType[*intake.RetriedError](err); err == nil {
+					made++
+				} else if !refused && items == nil {
+					t.Error(err)
+				}
+			}
+			all, err := taker(t).Ledger.Runs(t.Context())
+			if made != 1 || len(all) != 2 || err != nil {
+				t.Errorf("%d retries were made, %d runs are there, %v", made, len(all), err)
+			}
 		})
-	}
-	group.Wait()
-	made := 0
-	for _, err := range errs {
-		if err == nil {
-			made++
-		}
-	}
-	if made != 1 {
-		t.Errorf("%d retries were made, want 1: %v", made, errs)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -51,11 +50,8 @@ func taker(t *testing.T) intake.Intake {
 
 func storedOf(t *testing.T, l *ledger.Ledger, id string) []string {
 	t.Helper()
-	r, err := l.Get(t.Context(), "", ledger.RunID(id))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, err := l.Contents(t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)}, 0, int(r.Total()))
+	r := ledgertest.Find(t, l, id)
+	rows, err := l.Contents(t.Context(), r, 0, int(r.Total()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,36 +171,18 @@ func retry(t *testing.T, o intake.RetryOptions) {
 	}
 }
 
-// dying is a connection that is lost after a number of scripts.
-type dying struct{ left atomic.Int64 }
-
 var errKilled = errors.New("killed")
 
-func (d *dying) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (d *dying) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (d *dying) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if strings.HasPrefix(cmd.Name(), "eval") {
-			if d.left.Add(-1) < 0 {
-				cmd.SetErr(errKilled)
-				return errKilled
-			}
-		}
-		return next(ctx, cmd)
-	}
-}
-
 // dyingTaker is a taker that is killed after a number of scripts.
-func dyingTaker(t *testing.T, scripts int) intake.Intake {
+func dyingTaker(t *testing.T, scripts int64) intake.Intake {
 	t.Helper()
-	rdb := redistest.New(t)
-	d := &dying{}
-	d.left.Store(int64(scripts))
-	rdb.AddHook(d)
+	rdb, seen := redistest.New(t), atomic.Int64{}
+	rdb.AddHook(redistest.Around(func(_ context.Context, run func() error, cmds ...redis.Cmder) error {
+		if len(cmds) == 1 && strings.HasPrefix(cmds[0].Name(), "eval") && seen.Add(1) > scripts {
+			return errKilled
+		}
+		return run()
+	}))
 	return intake.New(rdb, ledger.New(rdb))
 }
 
@@ -215,7 +193,7 @@ func TestRetryIsCompleted(t *testing.T) {
 	all := done * 1005
 	ended(t, all, append(slices.Repeat([]string{"failed"}, 1004), "done")...)
 	killed := 0
-	for scripts := 1; ; scripts += 2 * redistest.Stride(13) {
+	for scripts := int64(1); ; scripts += 2 * int64(redistest.Stride(13)) {
 		_, err := dyingTaker(t, scripts).Retry(t.Context(), ledger.Run{Tenant: "default", ID: "a"},
 			intake.RetryOptions{ID: "b"})
 		if err == nil {
@@ -274,10 +252,7 @@ func TestRetryTakesEachRowOnce(t *testing.T) {
 	client := func(n int) string { return fmt.Sprintf(`{"organization_id":"o%d","client_id":"c%d"}`, n%7, n) }
 	settled := func(outcome string) func(*testing.T, intake.Intake) {
 		return func(t *testing.T, i intake.Intake) {
-			run, err := i.Ledger.Get(t.Context(), "", "b")
-			if err != nil {
-				t.Fatal(err)
-			}
+			run := ledgertest.Find(t, i.Ledger, "b")
 			settleAs(t, run, outcome, "", 0)
 			if run.Total() > 1 {
 				settleAs(t, run, "done", "", 1)
@@ -339,7 +314,7 @@ func isRetried(want intake.RetriedError) func(error) bool {
 func TestRetryAfterOneWithoutRows(t *testing.T) {
 	ended(t, 3, "failed")
 	i := taker(t)
-	for scripts := 1; ; scripts++ {
+	for scripts := int64(1); ; scripts++ {
 		if _, err := dyingTaker(t, scripts).Retry(t.Context(), ledger.Run{Tenant: "default", ID: "a"},
 			intake.RetryOptions{ID: "b"}); !errors.Is(err, errKilled) {
 			t.Fatalf("after %d scripts: %v", scripts, err)
@@ -357,32 +332,6 @@ func TestRetryAfterOneWithoutRows(t *testing.T) {
 	}
 }
 
-// TestRetriesAtOnce: of several at the same moment one is made.
-func TestRetriesAtOnce(t *testing.T) {
-	ended(t, 5, "failed")
-	var group sync.WaitGroup
-	errs := make([]error, 8)
-	for n := range errs {
-		i := taker(t)
-		group.Go(func() {
-			_, errs[n] = i.Retry(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, intake.RetryOptions{})
-		})
-	}
-	group.Wait()
-	made := 0
-	for _, err := range errs {
-		if _, refused := errors.AsType[*intake.RetriedError](err); err == nil {
-			made++
-		} else if !refused {
-			t.Error(err)
-		}
-	}
-	all, err := taker(t).Ledger.Runs(t.Context())
-	if made != 1 || len(all) != 2 || err != nil {
-		t.Errorf("%d retries were made, %d runs are there, %v", made, len(all), err)
-	}
-}
-
 // skipped hands text with bad rows in as run "a", and cancels the good ones.
 func skipped(t *testing.T, kind, text string) ledger.Run {
 	t.Helper()
@@ -392,11 +341,7 @@ func skipped(t *testing.T, kind, text string) ledger.Run {
 	if err := l.Cancel(t.Context(), "default", "a"); err != nil {
 		t.Fatal(err)
 	}
-	run, err := l.Get(t.Context(), "", "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return run
+	return ledgertest.Find(t, l, "a")
 }
 
 // TestBadRowsComeBack: every row of a run with bad rows is given back, in each
@@ -458,23 +403,6 @@ func TestBadRowsComeBack(t *testing.T) {
 				t.Errorf("retried (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// TestResumeOfARunWithBadRows: what was left out stays left out.
-func TestResumeOfARunWithBadRows(t *testing.T) {
-	in := input(t, tasks.TypeRemove, "organization_id,client_id\no0,c0\no1,\no2,c2,more\n", tasks.Defaults{})
-	in.SkipInvalid = true
-	l, _ := submitAll(t, in)
-	if err := ledgertest.Control(t.Context(), l, (*ledger.Ledger).Pause, "a"); err != nil {
-		t.Fatal(err)
-	}
-	if err := ledgertest.Control(t.Context(), l, (*ledger.Ledger).Resume, "a"); err != nil {
-		t.Fatal(err)
-	}
-	if resumed, err := l.Get(t.Context(), "", "a"); err != nil || resumed.Paused || resumed.Total() != 3 ||
-		resumed.Settled() != 2 {
-		t.Errorf("resumed %+v, %v, want 2 of 3 rows settled", resumed, err)
 	}
 }
 

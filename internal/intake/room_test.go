@@ -15,26 +15,20 @@ import (
 	"orgops/tasks"
 )
 
-// memory answers INFO with these amounts.
-type memory struct {
-	redis.Hook
-	used, most int64
-}
+// memory are amounts of a Redis.
+type memory struct{ used, most int64 }
 
-func (m *memory) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (m *memory) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (m *memory) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if info, ok := cmd.(*redis.StringCmd); ok && cmd.Name() == "info" {
+// limited submits to the test's Redis, whose INFO has the amounts.
+func (m memory) limited(t *testing.T) intake.Intake {
+	rdb := redistest.New(t)
+	rdb.AddHook(redistest.Around(func(_ context.Context, run func() error, cmds ...redis.Cmder) error {
+		if info, ok := cmds[0].(*redis.StringCmd); ok && info.Name() == "info" {
 			info.SetVal(fmt.Sprintf("# Memory\r\nused_memory:%d\r\nmaxmemory:%d\r\n", m.used, m.most))
 			return nil
 		}
-		return next(ctx, cmd)
-	}
+		return run()
+	}))
+	return intake.New(rdb, ledger.New(rdb))
 }
 
 // removals are rows of so many clients, from a number on.
@@ -78,10 +72,8 @@ func TestRoom(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			rdb := redistest.New(t)
-			rdb.AddHook(&tt.memory)
-			limited := intake.New(rdb, ledger.New(rdb))
-			_, err := limited.Submit(t.Context(), input(t, tasks.TypeRemove, removals(0, tt.rows), tasks.Defaults{}), runA)
+			in := input(t, tasks.TypeRemove, removals(0, tt.rows), tasks.Defaults{})
+			_, err := tt.memory.limited(t).Submit(t.Context(), in, runA)
 			run, failed := i.Ledger.Get(t.Context(), "", "a")
 			if tt.refuse == "" {
 				if err != nil || failed != nil || run.Total() != int64(tt.rows) {
@@ -107,9 +99,7 @@ func TestRoomOfACommittedRun(t *testing.T) {
 	if _, err := taker(t).Submit(t.Context(), input(t, tasks.TypeRemove, text, tasks.Defaults{}), runA); err != nil {
 		t.Fatal(err)
 	}
-	rdb := redistest.New(t)
-	rdb.AddHook(&memory{used: 10, most: 10})
-	sum, err := intake.New(rdb, ledger.New(rdb)).Submit(t.Context(),
+	sum, err := memory{used: 10, most: 10}.limited(t).Submit(t.Context(),
 		input(t, tasks.TypeRemove, text, tasks.Defaults{}), runA)
 	if err != nil || sum.Created || sum.Rows != 10_000 {
 		t.Errorf("%+v, %v", sum, err)

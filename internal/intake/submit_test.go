@@ -17,23 +17,6 @@ import (
 	"orgops/tasks"
 )
 
-// submitText submits text as run "a" and returns its stored rows and the run.
-func submitText(t *testing.T, kind, text string, d tasks.Defaults) (rows []string, run ledger.Run) {
-	t.Helper()
-	l, _ := submitAll(t, input(t, kind, text, d))
-	stored, err := l.Contents(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, 0, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, row := range stored {
-		rows = append(rows, string(row))
-	}
-	if run, err = l.Get(t.Context(), "", "a"); err != nil {
-		t.Fatal(err)
-	}
-	return rows, run
-}
-
 // submitAll submits the input as run "a", to a Redis of its own.
 func submitAll(t *testing.T, in intake.Input) (*ledger.Ledger, intake.Submitted) {
 	t.Helper()
@@ -86,11 +69,11 @@ func TestDefaultsAreStored(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			rows, run := submitText(t, tasks.TypeUpdate, tt.text, pending)
-			if diff := cmp.Diff(tt.want, rows); diff != "" {
+			l, _ := submitAll(t, input(t, tasks.TypeUpdate, tt.text, pending))
+			if diff := cmp.Diff(tt.want, storedOf(t, l, "a")); diff != "" {
 				t.Errorf("stored (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tt.columns, run.Columns); diff != "" {
+			if diff := cmp.Diff(tt.columns, ledgertest.Find(t, l, "a").Columns); diff != "" {
 				t.Errorf("columns (-want +got):\n%s", diff)
 			}
 		})
@@ -199,8 +182,8 @@ func TestSubmitAfterOtherRows(t *testing.T) {
 	tail.WriteString("o,head5\no,last\n")
 	in := input(t, tasks.TypeRemove, header+head.String()+tail.String(), tasks.Defaults{})
 	other := strings.Replace(header+head.String()+tail.String(), "o,head5\n", "o,else\n", 1)
-	scripts := 1
-	for ; ; scripts += redistest.Stride(3) {
+	scripts := int64(1)
+	for ; ; scripts += int64(redistest.Stride(3)) {
 		in.Rows = strings.NewReader(header + head.String() + tail.String())
 		_, err := dyingTaker(t, scripts).Submit(t.Context(), in, runA)
 		if err == nil {
@@ -266,21 +249,19 @@ func TestLongBadRows(t *testing.T) {
 		`{"organization_id":"o","client_id":"c"}` + "\n" +
 			strings.Repeat(`{"organization_id":"a/b","client_id":"`+long+`"}`+"\n", 20),
 	} {
-		t.Run(text[:1], func(t *testing.T) { testLongBadRows(t, text) })
-	}
-}
-
-func testLongBadRows(t *testing.T, text string) {
-	in := input(t, tasks.TypeRemove, text, tasks.Defaults{})
-	in.SkipInvalid = true
-	l, sub := submitAll(t, in)
-	rows, err := l.Contents(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, 0, 30)
-	if err != nil || len(rows) != 21 || sub.Invalid.Total != 20 {
-		t.Fatalf("%d rows, %v", len(rows), err)
-	}
-	for i, row := range rows {
-		if len(row) > 3<<10 {
-			t.Errorf("row %d has %d bytes in Redis", i, len(row))
-		}
+		t.Run(text[:1], func(t *testing.T) {
+			in := input(t, tasks.TypeRemove, text, tasks.Defaults{})
+			in.SkipInvalid = true
+			l, sub := submitAll(t, in)
+			rows := storedOf(t, l, "a")
+			if len(rows) != 21 || sub.Invalid.Total != 20 {
+				t.Fatalf("%d rows", len(rows))
+			}
+			for i, row := range rows {
+				if len(row) > 3<<10 {
+					t.Errorf("row %d has %d bytes in Redis", i, len(row))
+				}
+			}
+		})
 	}
 }
