@@ -103,6 +103,7 @@ func TestStopWaitsForRequests(t *testing.T) {
 	}
 	answer := make(chan string, 1)
 	go func() {
+		defer close(answer) // also if the request fails
 		_, body := request(t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 			strings.TrimPrefix(url, "http://"))
 		answer <- body
@@ -110,6 +111,12 @@ func TestStopWaitsForRequests(t *testing.T) {
 	<-entered
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop(t.Context()) }()
+	for err == nil { // until the stop has begun
+		var conn net.Conn
+		if conn, err = (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://")); err == nil {
+			_ = conn.Close()
+		}
+	}
 	close(release)
 	if body := <-answer; body != "finished" {
 		t.Errorf("answer %q, want the whole of it", body)
