@@ -62,7 +62,6 @@
 //	limiter.go  gives permits, and records answers, pauses and blocks
 //	answer.go   how long a 429 pauses
 //	seen.go     the API's bucket as responses show it, and whose limit a 429 is
-//	news.go     what a worker sends to Redis with the request for a permit
 //	line.go     the order of requests within a process
 //	stop.go     an operator's stop of a tenant
 //	errors.go   the result of a request for a permit, and its errors

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// seen is the state of the API's bucket that responses have shown since the last permit. The
-// next request for a permit stores it, so that it costs no command of its own.
+// seen is the state of the API's bucket that responses have shown. Requests for permits bring it to
+// Redis, so that it costs no command of its own.
 type seen struct {
 	// full is when the bucket will be full again without further requests.
 	full time.Time
