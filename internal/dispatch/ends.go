@@ -41,8 +41,10 @@ type ends struct {
 	known map[ledger.RunID]time.Time
 }
 
-func newEnds(finish func(context.Context, ledger.RunID) error, failed func(context.Context, ledger.RunID, error)) *ends {
-	return &ends{finish: finish, failed: failed, places: make(chan struct{}, endsAtOnce), known: map[ledger.RunID]time.Time{}}
+func newEnds(finish func(context.Context, ledger.RunID) error,
+	failed func(context.Context, ledger.RunID, error)) *ends {
+	return &ends{finish: finish, failed: failed, places: make(chan struct{}, endsAtOnce),
+		known: map[ledger.RunID]time.Time{}}
 }
 
 // resume starts finishing runs, unless it has started.

@@ -76,8 +76,8 @@ const (
 )
 
 // trimScript deletes archived tasks: those of more than ARGV[2] seconds ago by Redis' time, since a
-// worker whose clock is ahead would delete tasks that another one has just archived, or the oldest of
-// more than ARGV[3]. It reads asynq's set: the task's own time is that of its worker's clock.
+// worker whose clock is ahead would delete tasks that another one has just archived, or the oldest
+// of more than ARGV[3]. It reads asynq's set: the task's own time is that of its worker's clock.
 var trimScript = redis.NewScript(`
 local all = redis.call('ZCARD', KEYS[1])
 if all == 0 then return 0 end

@@ -322,8 +322,8 @@ type released struct {
 const enqueuers = 16
 
 // enqueue enqueues tasks of these parts, which cost so many permits each, and returns their number.
-// It gives back the rows of tasks that were not enqueued. A task that was enqueued all the same finds
-// its rows with another token.
+// It gives back the rows of tasks that were not enqueued. A task that was enqueued all the same
+// finds its rows with another token.
 func (d *Dispatcher) enqueue(ctx context.Context, cost float64, all ...[]released) (tasks int, err error) {
 	var mu sync.Mutex
 	var group errgroup.Group
