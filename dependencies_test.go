@@ -43,7 +43,7 @@ var rooms = map[string]room{
 	"internal/activity":   {250, "redisconn untrusted"},
 	"internal/customer":   {610, "dnscheck cli ledger status untrusted web"},
 	"internal/deliveries": {1022, "events untrusted webhooks"},
-	"internal/dispatch":   {1815, "engine ledger pace workers"},
+	"internal/dispatch":   {1820, "engine ledger pace workers"},
 	"internal/engine":     {1760, "apiclient dnscheck ledger"},
 	"internal/events":     {159, "untrusted"},
 	"internal/untrusted":  {100, ""},
