@@ -66,8 +66,8 @@ type Config struct {
 	Rate func() float64
 	// Ahead estimates how long a request of a row would wait for its permit; nil: not at all.
 	Ahead func() time.Duration
-	// Ended carries out the follow-ups of a run's end. It is repeated until it returns nil, at
-	// longer and longer intervals, and the run is then finished. It is called for several
+	// Ended carries out the follow-ups of a run's end. It is repeated once a minute until it returns
+	// nil, and the run is then finished. It is called for several
 	// runs at a time, and must return soon after the end of its context, which ends when the
 	// dispatcher is no longer the active one. Since another dispatcher may call it for
 	// the same run by then, it must be idempotent. nil: there are none.
@@ -145,7 +145,7 @@ type Dispatcher struct {
 	prober      *run           // of the present pass: see nextProber
 	proven      [Bulk + 1]bool // of the present pass: see provenEnough
 	turn        int
-	ends        ends
+	ends        *ends
 }
 
 // New returns a dispatcher that is not active.
@@ -169,7 +169,7 @@ func New(cfg Config) *Dispatcher {
 		cfg: cfg, lease: NewLease(cfg.Redis, cfg.Tenant, cfg.Session, cfg.Protocol), queue: NewQueue(cfg.Redis, cfg.Queue),
 		wake: make(chan struct{}, 1), taken: taken{},
 	}
-	d.ends.finish, d.ends.failed = d.end, d.endFailed
+	d.ends = newEnds(d.end, d.endFailed)
 	return d
 }
 
@@ -328,18 +328,28 @@ func (d *Dispatcher) elect(ctx context.Context, now time.Time) (held bool, err e
 	return held, err
 }
 
-// hold gets or renews the lease: see [Lease.Take].
+// hold gets or renews the lease for a round: see [Lease.Take].
 func (d *Dispatcher) hold(ctx context.Context, length, most time.Duration) (held bool, left time.Duration, err error) {
 	now := time.Now()
-	if held, left, err = d.lease.Take(ctx, length, most); err != nil {
-		return false, 0, err
+	if held, left, err = d.takeLease(ctx, length, most); err == nil {
+		d.leaseAt, d.asleep = now, 0
 	}
-	d.until.Store(nil)
-	if held {
+	return held, left, err
+}
+
+// takeLease gets or renews the lease, and stores until when it is held. It may be called from any
+// goroutine.
+func (d *Dispatcher) takeLease(ctx context.Context, length, most time.Duration) (held bool, left time.Duration,
+	err error) {
+	now := time.Now()
+	held, left, err = d.lease.Take(ctx, length, most)
+	switch {
+	case held:
 		d.until.Store(new(now.Add(length)))
+	case err == nil:
+		d.until.Store(nil)
 	}
-	d.leaseAt, d.asleep = now, 0
-	return held, left, nil
+	return held, left, err
 }
 
 // longestRound is how long a round may last: one that hangs loses the lease.
@@ -353,12 +363,8 @@ func (d *Dispatcher) renew(ctx context.Context) (stop func()) {
 	go func() {
 		defer close(done)
 		for engine.Sleep(ctx, leaseEvery) == nil {
-			now := time.Now()
-			if held, _, err := d.lease.Take(ctx, leaseFor, longestLease); held {
-				d.until.Store(new(now.Add(leaseFor)))
-			} else if err == nil {
-				d.until.Store(nil) // the next round finds another dispatcher active
-				return
+			if held, _, err := d.takeLease(ctx, leaseFor, longestLease); err == nil && !held {
+				return // the next round finds another dispatcher active
 			}
 		}
 	}()

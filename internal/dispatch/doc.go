@@ -24,10 +24,10 @@
 // Files, each uses those below it:
 //
 //	dispatcher.go           the loop: election, rounds
-//	upkeep.go, ends.go      once a minute; the follow-ups of a run's end
+//	ends.go                 the follow-ups of a run's end, and upkeep once a minute
 //	take.go                 due segments from the index
-//	release.go, together.go rows of a run, and of runs of one row, into tasks
+//	release.go              rows of a run, and of runs of one row, into tasks
 //	segments.go             the segments in memory, and the sorts of rows
-//	plan.go, gate.go, permits.go, window.go
+//	plan.go, limits.go     how many rows, of which runs
 //	queue.go, lease.go      asynq's queue; the lease in Redis
 package dispatch

@@ -16,8 +16,8 @@ const (
 	upkeepEvery = time.Minute
 	// endsAtOnce is how many runs are finished at a time.
 	endsAtOnce = 4
-	// longestEndAgain bounds the wait after an end that failed.
-	longestEndAgain = 5 * time.Minute
+	// endAgain is how long a run is left alone whose end has failed.
+	endAgain = time.Minute
 )
 
 // ends finishes runs in goroutines: the follow-ups of an end may take longer than the lease
@@ -28,25 +28,23 @@ const (
 // follow-ups must be idempotent: events have ids, and the summary of a sweep is replaced by
 // compare-and-set.
 type ends struct {
-	// finish finishes a run.
 	finish func(context.Context, ledger.RunID) error
-	// failed logs an error, and when the run is finished again at the earliest.
-	failed func(ctx context.Context, run ledger.RunID, err error, again time.Duration)
+	failed func(context.Context, ledger.RunID, error) // logs it
+	places chan struct{}                              // of those that are being finished
+	all    sync.WaitGroup
 
-	mu      sync.Mutex
-	ctx     context.Context // nil: the dispatcher is not the active one
-	cancel  context.CancelFunc
-	queue   []ledger.RunID
-	known   map[ledger.RunID]bool // in the queue or in progress
-	later   map[ledger.RunID]later
-	working int // goroutines
-	all     sync.WaitGroup
+	mu     sync.Mutex
+	ctx    context.Context // nil: the dispatcher is not the active one
+	cancel context.CancelFunc
+	// known has the runs that wait or are in progress, with the zero time, and those that have failed
+	// with the time from which they are tried again.
+	known map[ledger.RunID]time.Time
 }
 
-// later is when a run is finished again that was not.
-type later struct {
-	wait time.Duration
-	at   time.Time // not before
+func newEnds(finish func(context.Context, ledger.RunID) error,
+	failed func(context.Context, ledger.RunID, error)) *ends {
+	return &ends{finish: finish, failed: failed, places: make(chan struct{}, endsAtOnce),
+		known: map[ledger.RunID]time.Time{}}
 }
 
 // resume starts finishing runs, unless it has started.
@@ -67,10 +65,8 @@ func (e *ends) suspend() {
 		return
 	}
 	e.cancel()
-	for _, run := range e.queue {
-		delete(e.known, run)
-	}
-	e.ctx, e.cancel, e.queue, e.later = nil, nil, nil, nil
+	e.ctx = nil
+	maps.DeleteFunc(e.known, func(_ ledger.RunID, again time.Time) bool { return !again.IsZero() })
 }
 
 // background calls f in a goroutine. Its context ends when the dispatcher is not the active
@@ -89,72 +85,31 @@ func (e *ends) wait() { e.all.Wait() }
 func (e *ends) add(run ledger.RunID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.ctx == nil || e.known[run] || time.Now().Before(e.later[run].at) {
+	again, known := e.known[run]
+	if e.ctx == nil || known && (again.IsZero() || time.Now().Before(again)) {
 		return
 	}
-	if e.known == nil {
-		e.known = map[ledger.RunID]bool{}
-	}
-	e.known[run] = true
-	e.queue = append(e.queue, run)
-	if e.working < endsAtOnce {
-		e.working++
-		e.all.Go(e.work)
-	}
+	e.known[run] = time.Time{}
+	ctx := e.ctx
+	e.all.Go(func() { e.work(ctx, run) })
 }
 
-// work finishes runs until the queue is empty.
-func (e *ends) work() {
-	for {
-		ctx, run, ok := e.next()
-		if !ok {
-			return
-		}
-		e.done(ctx, run, engine.Protect(func() error { return e.finish(ctx, run) }))
+// work finishes a run when there is a place for it.
+func (e *ends) work(ctx context.Context, run ledger.RunID) {
+	var err error
+	select {
+	case <-ctx.Done():
+	case e.places <- struct{}{}:
+		err = engine.Protect(func() error { return e.finish(ctx, run) })
+		<-e.places
 	}
-}
-
-// next returns the next run; without one, the goroutine ends.
-func (e *ends) next() (ctx context.Context, run ledger.RunID, ok bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.queue) == 0 {
-		e.working--
-		return nil, "", false
-	}
-	run = e.queue[0]
-	e.queue = e.queue[1:]
-	return e.ctx, run, true
-}
-
-// done notes the result of a run. One that has failed is added again by an upkeep: at first
-// by the next one, later every 5 minutes.
-func (e *ends) done(ctx context.Context, run ledger.RunID, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.known, run)
-	if ctx.Err() != nil { // left to the active dispatcher
-		return
+	if err != nil && ctx.Err() == nil { // else it is left to the active dispatcher
+		e.known[run] = time.Now().Add(endAgain)
+		e.failed(ctx, run, err)
 	}
-	if err == nil {
-		delete(e.later, run)
-		return
-	}
-	if e.later == nil {
-		e.later = map[ledger.RunID]later{}
-	}
-	wait := min(max(2*e.later[run].wait, upkeepEvery), longestEndAgain)
-	e.later[run] = later{wait, time.Now().Add(wait - upkeepEvery/2)} // upkeeps are not exactly as far apart
-	e.failed(ctx, run, err, wait)
-}
-
-// prune forgets failures of runs that were not added again, since they are deleted.
-func (e *ends) prune() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	maps.DeleteFunc(e.later, func(run ledger.RunID, l later) bool {
-		return !e.known[run] && time.Since(l.at) > 2*upkeepEvery
-	})
 }
 
 // end carries out the follow-ups of a run's end, then finishes the run. The header is read
@@ -176,11 +131,33 @@ func (d *Dispatcher) end(ctx context.Context, run ledger.RunID) error {
 	return err
 }
 
-func (d *Dispatcher) endFailed(ctx context.Context, run ledger.RunID, err error, again time.Duration) {
+func (d *Dispatcher) endFailed(ctx context.Context, run ledger.RunID, err error) {
+	logger := d.cfg.Logger.With("tenant", d.cfg.Tenant, "run", run, "error", err, "again_in", endAgain)
 	if p, ok := errors.AsType[*engine.PanicError](err); ok {
-		d.cfg.Logger.ErrorContext(ctx, "run not finished", "tenant", d.cfg.Tenant, "run", run, "error", err, "again_in",
-			again, "stack", string(p.Stack))
+		logger.ErrorContext(ctx, "run not finished", "stack", string(p.Stack))
 		return
 	}
-	d.cfg.Logger.WarnContext(ctx, "run not finished", "tenant", d.cfg.Tenant, "run", run, "error", err, "again_in", again)
+	logger.WarnContext(ctx, "run not finished")
+}
+
+// tend begins the upkeep once a minute, in a goroutine: with many runs it takes longer than rows
+// may wait for their release.
+func (d *Dispatcher) tend(now time.Time) {
+	if now.Sub(d.upkeepAt) < upkeepEvery || !d.upkeeping.CompareAndSwap(false, true) {
+		return
+	}
+	d.upkeepAt = now
+	d.ends.background(func(ctx context.Context) {
+		defer d.upkeeping.Store(false)
+		d.upkeep(ctx)
+	})
+}
+
+// upkeep deletes runs after their retention and trims asynq's archive.
+func (d *Dispatcher) upkeep(ctx context.Context) {
+	_, err := d.cfg.Ledger.Sweep(ctx, d.cfg.Tenant)
+	_, failed := d.queue.TrimArchive(ctx)
+	if err := errors.Join(err, failed); err != nil && ctx.Err() == nil {
+		d.cfg.Logger.WarnContext(ctx, "upkeep is incomplete", "tenant", d.cfg.Tenant, "error", err)
+	}
 }

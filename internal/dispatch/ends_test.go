@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -216,47 +215,39 @@ func TestEndsAreInterrupted(t *testing.T) {
 	}
 }
 
-// TestEndsBackOff: a run that cannot be finished is tried again at longer intervals, also by
-// upkeeps that come a little early, and at once by a dispatcher that becomes active again.
-func TestEndsBackOff(t *testing.T) {
+// TestEndsAgain: a run that cannot be finished is tried again after a minute, and at once by a
+// dispatcher that becomes active again.
+func TestEndsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var tried []int // in upkeeps
-		var waits []time.Duration
-		start := time.Now()
-		fails := true
+		tried, fails := 0, true
 		e := dispatch.NewEnds(func(context.Context, ledger.RunID) error {
-			tried = append(tried, int((time.Since(start)+time.Second)/dispatch.UpkeepEvery))
-			if !fails {
-				return nil
+			tried++
+			if fails {
+				panic("broken")
 			}
-			panic("broken")
-		}, func(again time.Duration) { waits = append(waits, again) })
-		upkeeps := func(n int) {
-			for range n {
-				e.Add("a")
-				e.Add("a")
-				synctest.Wait()
-				time.Sleep(dispatch.UpkeepEvery - 10*time.Millisecond)
+			return nil
+		})
+		add := func(want int) {
+			t.Helper()
+			e.Add("a")
+			e.Add("a")
+			synctest.Wait()
+			if tried != want {
+				t.Errorf("tried %d times, want %d", tried, want)
 			}
 		}
-		e.Add("a") // not active yet
+		add(0) // not active yet
 		e.Resume(t.Context())
-		upkeeps(18)
-		if want := []int{0, 1, 3, 7, 12, 17}; !slices.Equal(tried, want) {
-			t.Errorf("tried in minutes %v, want %v", tried, want)
-		}
-		if want := []time.Duration{1, 2, 4, 5, 5, 5}; !slices.EqualFunc(waits, want,
-			func(a, b time.Duration) bool { return a == b*time.Minute }) {
-			t.Errorf("again in %v, want %v minutes", waits, want)
-		}
+		add(1)
+		time.Sleep(dispatch.EndAgain - time.Millisecond)
+		add(1)
+		time.Sleep(time.Millisecond)
+		add(2)
 		e.Suspend()
-		e.Resume(t.Context())
 		fails = false
-		upkeeps(1)
-		upkeeps(1) // it is not finished: Ended has nothing to do
-		if len(tried) != 8 {
-			t.Errorf("tried %d times, want 8", len(tried))
-		}
+		e.Resume(t.Context())
+		add(3)
+		add(4) // it is not finished: Ended has nothing to do
 		e.Suspend()
 	})
 }

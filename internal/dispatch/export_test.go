@@ -8,27 +8,20 @@ import (
 )
 
 // Ends is what a dispatcher finishes runs with.
-type Ends struct{ ends }
+type Ends struct{ *ends }
 
 // NewEnds returns one that finishes runs with the function.
-func NewEnds(finish func(context.Context, ledger.RunID) error, failed func(again time.Duration)) *Ends {
-	e := &Ends{}
-	e.finish = finish
-	e.failed = func(_ context.Context, _ ledger.RunID, _ error, again time.Duration) { failed(again) }
-	return e
+func NewEnds(finish func(context.Context, ledger.RunID) error) Ends {
+	return Ends{newEnds(finish, func(context.Context, ledger.RunID, error) {})}
 }
 
-// Resume, Suspend, Wait and Add are those of ends.
-func (e *Ends) Resume(ctx context.Context) { e.resume(ctx) }
+// Resume, Suspend and Add are those of ends; Suspend waits too.
+func (e Ends) Resume(ctx context.Context) { e.resume(ctx) }
+func (e Ends) Suspend()                   { e.suspend(); e.wait() }
+func (e Ends) Add(run ledger.RunID)       { e.add(run) }
 
-// Suspend suspends and waits.
-func (e *Ends) Suspend() { e.suspend(); e.wait() }
-
-// Add has a run finished.
-func (e *Ends) Add(run ledger.RunID) { e.prune(); e.add(run) }
-
-// UpkeepEvery is how often the active dispatcher finds runs that are not finished.
-const UpkeepEvery = upkeepEvery
+// EndAgain is how long a run is left alone whose end has failed.
+const EndAgain = endAgain
 
 // Earlier moves the dispatcher's recorded times back.
 func Earlier(d *Dispatcher, by time.Duration) {

@@ -71,56 +71,31 @@ const (
 	// archivedFor is how long a task that ended badly stays for people to see. The
 	// ledger keeps its result as long as the run.
 	archivedFor = 10 * time.Minute
-	// archivedMost is the largest number of them.
-	archivedMost = 1000
-	// trimPage and trimPages bound the deletions of one call.
-	trimPage, trimPages = 100, 30
+	// archivedMost is the largest number of them, and trimMost the most deletions of one call.
+	archivedMost, trimMost = 1000, 1000
 )
 
-// TrimArchive deletes tasks that were archived more than ten minutes before now, or are beyond
-// the last 1,000. It returns their number, at most 3,000 in one call. now is Redis' time: that
-// of a worker whose clock is ahead would delete tasks that another one has just archived.
-func (q *Queue) TrimArchive(ctx context.Context, now time.Time) (deleted int, err error) {
-	archived, err := q.redis.ZCard(ctx, q.key("archived")).Result()
-	if err != nil {
-		return 0, fmt.Errorf("count archived tasks of %s: %w", q.name, err)
-	}
-	if archived == 0 {
-		return 0, nil
-	}
-	excess := int(archived) - archivedMost
-	for range trimPages {
-		n, err := q.trimPage(ctx, now, excess-deleted)
-		deleted += n
-		if err != nil || n < trimPage {
-			return deleted, err
-		}
-	}
-	return deleted, nil
-}
-
-// trimScript removes tasks from the set of archived ones, and those that are still there.
+// trimScript deletes archived tasks: those of more than ARGV[2] seconds ago by Redis' time, since a
+// worker whose clock is ahead would delete tasks that another one has just archived, or the oldest
+// of more than ARGV[3]. It reads asynq's set: the task's own time is that of its worker's clock.
 var trimScript = redis.NewScript(`
-for i = 2, #ARGV do
-  if redis.call('HGET', ARGV[1] .. ARGV[i], 'state') == 'archived' then redis.call('DEL', ARGV[1] .. ARGV[i]) end
-  redis.call('ZREM', KEYS[1], ARGV[i])
+local all = redis.call('ZCARD', KEYS[1])
+if all == 0 then return 0 end
+local old = redis.call('ZCOUNT', KEYS[1], '-inf', redis.call('TIME')[1] - ARGV[2])
+local number = math.min(math.max(old, all - ARGV[3]), ARGV[4])
+if number <= 0 then return 0 end
+for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, number - 1)) do
+  if redis.call('HGET', ARGV[1] .. id, 'state') == 'archived' then redis.call('DEL', ARGV[1] .. id) end
+  redis.call('ZREM', KEYS[1], id)
 end
-return #ARGV - 1`)
+return number`)
 
-// trimPage deletes archived tasks of the oldest page, at least the excess. It reads asynq's set:
-// the task's own time is that of its worker's clock.
-func (q *Queue) trimPage(ctx context.Context, now time.Time, excess int) (deleted int, err error) {
-	oldest, err := q.redis.ZRangeWithScores(ctx, q.key("archived"), 0, trimPage-1).Result()
+// TrimArchive deletes tasks that were archived more than ten minutes ago, or are beyond the last
+// 1,000. It returns their number, at most 1,000 in one call.
+func (q *Queue) TrimArchive(ctx context.Context) (deleted int, err error) {
+	deleted, err = trimScript.Run(ctx, q.redis, []string{q.key("archived")}, q.key("t:"), int(archivedFor.Seconds()),
+		archivedMost, trimMost).Int()
 	if err != nil {
-		return 0, fmt.Errorf("list archived tasks of %s: %w", q.name, err)
-	}
-	args := []any{q.key("t:")}
-	for i, t := range oldest {
-		if i < excess || now.Sub(time.Unix(int64(t.Score), 0)) >= archivedFor {
-			args = append(args, t.Member)
-		}
-	}
-	if deleted, err = trimScript.Run(ctx, q.redis, []string{q.key("archived")}, args...).Int(); err != nil {
 		return 0, fmt.Errorf("delete archived tasks of %s: %w", q.name, err)
 	}
 	return deleted, nil

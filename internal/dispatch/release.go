@@ -47,6 +47,26 @@ func (d *Dispatcher) release(ctx context.Context, now time.Time) (tasks int, err
 	return tasks, nil
 }
 
+// stateEvery is how often the pace is read.
+const stateEvery = time.Second
+
+// refresh reads the state of the pace, once a second.
+func (d *Dispatcher) refresh(ctx context.Context, now time.Time) (err error) {
+	if d.cfg.Pace == nil || now.Sub(d.stateAt) < stateEvery {
+		return nil
+	}
+	if d.pace, err = d.cfg.Pace(ctx); err != nil {
+		return err
+	}
+	burst := d.pace.Available
+	if d.load.Pending+d.load.Active > 0 {
+		burst = 0 // the outstanding work takes it
+	}
+	d.permits.Burst(float64(burst))
+	d.stateAt = now
+	return nil
+}
+
 // places returns how many tasks the workers of the tenant may have: the number in progress and
 // the places of one more worker. The next worker begins to serve when it finds more tasks than
 // the former ones execute, and released rows must not lapse until then.
@@ -256,36 +276,31 @@ func (d *Dispatcher) releaseSort(ctx context.Context, r *run, s *segment, so sor
 	if len(release.Rows) == 0 { // also if the run is stopped
 		s.until[so] = now.Add(emptyFor(d.taken.segments()))
 	}
-	tasks, err = d.enqueue(ctx, r.Run, s.id, release)
-	d.permits.Spend(tasks, kind.Cost.of(so))
-	d.window.Released(tasks)
-	return tasks, err
+	var all [][]released
+	for _, rows := range kind.batches(release.Rows) {
+		all = append(all, []released{{r.Run, s.id, release.Token, rows}})
+	}
+	return d.enqueue(ctx, kind.Cost.of(so), all...)
 }
 
-// releaseFrom releases rows of a segment, and learns its due time and counts. It releases none
-// of one that does not exist any more, and of which nothing is due then, and none
+// releaseFrom releases rows of a segment that can be read, and learns its due time and counts. It
+// releases none of one that does not exist any more, and of which nothing is due then, and none
 // while a Cluster moves the segment's slot: until that is finished, which an interrupted
 // redis-cli leaves undone, each script fails.
 func (d *Dispatcher) releaseFrom(ctx context.Context, s *segment, q ledger.Quota,
 	now time.Time) (ledger.Release, error) {
 	release, err := d.cfg.Ledger.Release(ctx, s.id, q)
-	if isMoving(err) {
-		d.logMoving(ctx, s.id, err)
+	if redis.IsTryAgainError(err) {
+		d.cfg.Logger.WarnContext(ctx, "rows wait: a slot of the Cluster is being moved", "tenant", d.cfg.Tenant, "run",
+			s.id.Run, "segment", s.id.Number, "error", err)
 		release, err = ledger.Release{Receipt: ledger.Receipt{Due: ledger.DueNow}}, nil // put keeps it in memory
 	}
-	if err == nil || errors.Is(err, ledger.ErrNotFound) {
-		s.learn(release, now.Add(emptyFor(d.taken.segments())))
-		err = nil
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return release, err
 	}
+	s.learn(release, now.Add(emptyFor(d.taken.segments())))
+	release.Rows, err = d.readable(ctx, s.id, release.Rows)
 	return release, err
-}
-
-// isMoving reports whether a script failed since its slot is being moved in a Cluster.
-func isMoving(err error) bool { return redis.IsTryAgainError(err) }
-
-func (d *Dispatcher) logMoving(ctx context.Context, seg ledger.Segment, err error) {
-	d.cfg.Logger.WarnContext(ctx, "rows wait: a slot of the Cluster is being moved", "tenant", d.cfg.Tenant, "run",
-		seg.Run, "segment", seg.Number, "error", err)
 }
 
 // put drops a segment of which nothing is due now: the index has when something is.
@@ -295,34 +310,33 @@ func (d *Dispatcher) put(s *segment, now time.Time) {
 	}
 }
 
+// released are released rows of a segment.
+type released struct {
+	run   ledger.Run
+	seg   ledger.Segment
+	token ledger.Token
+	rows  []ledger.ReleasedRow
+}
+
 // enqueuers is how many tasks are enqueued at a time, to hide round trips.
 const enqueuers = 16
 
-// enqueue enqueues the rows of a release, and gives back those of tasks that were not
-// enqueued. A task that was enqueued all the same finds its rows with another token.
-func (d *Dispatcher) enqueue(ctx context.Context, r ledger.Run, seg ledger.Segment,
-	release ledger.Release) (tasks int, err error) {
-	rows, err := d.readable(ctx, seg, release.Rows)
-	if err != nil {
-		return 0, err
-	}
+// enqueue enqueues tasks of these parts, which cost so many permits each, and returns their number.
+// It gives back the rows of tasks that were not enqueued. A task that was enqueued all the same
+// finds its rows with another token.
+func (d *Dispatcher) enqueue(ctx context.Context, cost float64, all ...[]released) (tasks int, err error) {
 	var mu sync.Mutex
-	var back []ledger.Row
-	var failed error
 	var group errgroup.Group
 	group.SetLimit(enqueuers)
-	for _, batch := range d.cfg.Kinds[r.Kind].batches(rows) {
+	for _, parts := range all {
 		group.Go(func() error {
-			err := d.queue.Enqueue(ctx, engine.NewTask(r, seg, release.Token, batch...))
+			failed := d.enqueueOne(ctx, parts)
 			mu.Lock()
 			defer mu.Unlock()
-			if err == nil {
+			if failed == nil {
 				tasks++
-				return nil
-			}
-			failed = err
-			for _, row := range batch {
-				back = append(back, row.Row)
+			} else {
+				err = failed
 			}
 			return nil
 		})
@@ -331,17 +345,32 @@ func (d *Dispatcher) enqueue(ctx context.Context, r ledger.Run, seg ledger.Segme
 	if tasks > 0 {
 		d.cfg.Enqueued()
 	}
-	if len(back) > 0 {
-		failed = errors.Join(failed, d.giveBack(ctx, seg, release.Token, back...))
-	}
-	return tasks, failed
+	d.permits.Spend(tasks, cost)
+	d.window.Released(tasks)
+	return tasks, err
 }
 
-// giveBack gives back released rows of which no task was enqueued.
-func (d *Dispatcher) giveBack(ctx context.Context, seg ledger.Segment, token ledger.Token, rows ...ledger.Row) error {
+// enqueueOne enqueues a task, or gives its rows back.
+func (d *Dispatcher) enqueueOne(ctx context.Context, parts []released) error {
+	first := parts[0]
+	task := engine.NewTask(first.run, first.seg, first.token, first.rows...)
+	for _, p := range parts[1:] {
+		task.Add(engine.NewTask(p.run, p.seg, p.token, p.rows...))
+	}
+	err := d.queue.Enqueue(ctx, task)
+	if err == nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseFor)
 	defer cancel()
-	_, err := d.cfg.Ledger.GiveBack(ctx, seg, token, rows...)
+	for _, p := range parts {
+		var rows []ledger.Row
+		for _, row := range p.rows {
+			rows = append(rows, row.Row)
+		}
+		_, failed := d.cfg.Ledger.GiveBack(ctx, p.seg, p.token, rows...)
+		err = errors.Join(err, failed)
+	}
 	return err
 }
 
@@ -378,4 +407,76 @@ func (d *Dispatcher) readable(ctx context.Context, seg ledger.Segment,
 		}
 	}
 	return good, nil
+}
+
+// group identifies runs of one row whose rows share tasks.
+type group struct {
+	kind ledger.Kind
+	name string
+}
+
+// group returns the group of a run; ok is false if its row shares no task.
+func (d *Dispatcher) group(r *run) (g group, ok bool) {
+	g = group{r.Kind, r.Group}
+	return g, g.name != "" && r.Rows == 1 && d.cfg.Kinds[r.Kind].Batch > 1
+}
+
+// together returns the runs whose rows may be released in one task with that of r, the
+// oldest first; nil if r has no group. A probe of a blocked operation is of one run.
+func (d *Dispatcher) together(r *run, now time.Time) (all []*run) {
+	g, ok := d.group(r)
+	if !ok {
+		return nil
+	}
+	for _, other := range d.taken.ordered() {
+		if of, ok := d.group(other); ok && of == g {
+			if limit, _ := d.limit(other, now); limit != 0 {
+				all = append(all, other)
+			}
+		}
+	}
+	return all
+}
+
+// serveTogether releases rows of runs of one group in up to n tasks, and returns the number
+// of tasks.
+func (d *Dispatcher) serveTogether(ctx context.Context, all []*run, n int, now time.Time) (tasks int, err error) {
+	kind := d.cfg.Kinds[all[0].Kind]
+	for batch := range slices.Chunk(all, kind.Batch) {
+		if err != nil || tasks >= n || d.permits.Rows(1, kind.Cost.First) == 0 {
+			break
+		}
+		var parts []released
+		for _, r := range batch {
+			if parts, err = d.releaseOne(ctx, r, parts, now); err != nil {
+				break // rows that were released before are enqueued
+			}
+		}
+		if len(parts) > 0 {
+			some, failed := d.enqueue(ctx, kind.Cost.First, parts)
+			tasks += some
+			err = errors.Join(err, failed)
+		}
+		for _, r := range batch {
+			for _, s := range slices.Clone(r.segments) {
+				d.put(s, now)
+			}
+		}
+	}
+	return tasks, err
+}
+
+// releaseOne releases the row of a run, whatever its sort, and adds it to the parts of a task.
+func (d *Dispatcher) releaseOne(ctx context.Context, r *run, parts []released, now time.Time) ([]released, error) {
+	for _, s := range r.segments {
+		release, err := d.releaseFrom(ctx, s, ledger.Quota{First: 1, Check: 1, Ready: 1}, now)
+		if err != nil {
+			return parts, err
+		}
+		if len(release.Rows) > 0 {
+			r.servedAt = now
+			parts = append(parts, released{r.Run, s.id, release.Token, release.Rows})
+		}
+	}
+	return parts, nil
 }

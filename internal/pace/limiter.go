@@ -23,8 +23,6 @@ const (
 	// defaultMaxWait is well below the timeout of a task, which holds a place of the worker
 	// while it waits, and long enough that few tasks return without a permit.
 	defaultMaxWait = 20 * time.Second
-	// repeatsWithin is how long after a probe its repetition with a fresh token is let through.
-	repeatsWithin = 30 * time.Second
 	// redisTimeout bounds a round trip that must not end with the caller's context.
 	redisTimeout = 5 * time.Second
 	// unhinderedFor is how long a process with an unlimited rate sends requests without
@@ -51,8 +49,7 @@ type Config struct {
 	// while the tenant is stopped. nil: requests of all operations do.
 	Writes func(operation string) bool
 	// Repeats reports whether the request of a context had a permit before and repeats
-	// itself with a fresh token: it may take the place of a probe that this process has
-	// under way. nil: none does.
+	// itself with a fresh token: no block holds it up, since it may be the probe. nil: none does.
 	Repeats func(context.Context) bool
 	// Changed is called once in the fleet with "blocked", operation and reason, and when an answer
 	// has ended that block with "unblocked" and the operation. nil: not called.
@@ -78,7 +75,7 @@ type Limiter struct {
 	seen   seen
 	failed bool      // Redis gave no answer to the last request for a permit
 	paused time.Time // the end of the API's pause, as far as this process knows
-	owed   bool      // the pause is not stored in Redis
+	owed   time.Time // the same, if Redis may not have it: the next request for a permit stores it
 	// workers is how many share the pace, this one among them, as last counted; 0: unknown.
 	workers int64
 	// unanswered counts the requests that got a permit and have no answer yet.
@@ -90,13 +87,9 @@ type Limiter struct {
 	// blocked are the operations that this process knows to be blocked: the success of one
 	// clears its block, and other successes cost no round trip.
 	blocked map[string]bool
-	// probing are the operations that this process got a probe of, and when.
-	probing map[string]time.Time
 	// stopped is why the tenant is stopped, as far as this process knows; empty if it is
 	// not.
 	stopped string
-	// counted is when this process was last counted among the workers.
-	counted time.Time
 }
 
 // New returns a limiter. It sends no command.
@@ -124,7 +117,7 @@ func New(c Config) *Limiter {
 		cfg: c, key: key(c.Tenant, "pace"), members: key(c.Tenant, "workers"), id: cryptorand.Text(),
 		rate: rate, gcra: newGCRA("tat", rate, burst), sweep: newGCRA("sweep_tat", sweepRate, sweepBurst),
 		api:      newGCRA("api_tat", c.Limit.Rate, c.Limit.Burst-c.Limit.untouched()),
-		answered: make(chan struct{}, 1), blocked: map[string]bool{}, probing: map[string]time.Time{},
+		answered: make(chan struct{}, 1), blocked: map[string]bool{},
 		unhindered: map[string]time.Time{}, seen: seen{limits: map[string]int64{}},
 	}
 }
@@ -172,65 +165,41 @@ type wait struct {
 	place     *place
 }
 
-// permit waits for the turn and then for the budget, again if the turn is passed on meanwhile.
+// permit waits for the turn, and with it for the budget. After each wait the turn goes to the place
+// that should have it then, this one or another.
 func (w *wait) permit(ctx context.Context) error {
 	for {
-		if err := w.turn(ctx); err != nil {
-			return err
-		}
-		taken, err := w.spend(ctx)
-		if err != nil || taken {
-			return err
-		}
-		w.place.giveWay()
-	}
-}
-
-// turn waits for the turn.
-func (w *wait) turn(ctx context.Context) error {
-	select {
-	case <-w.place.turn:
-		return nil
-	case <-time.After(time.Until(w.until)):
-		ahead := w.place.ahead()
-		after := max(time.Duration(int64(ahead)*w.gcra.Interval)*time.Microsecond, shortestRetry)
-		return &NoPermitError{After: after, Why: fmt.Sprintf("%d requests of this process were before it", ahead)}
-	case <-w.cfg.Stopping:
-	case <-ctx.Done():
-	}
-	return w.interrupted(ctx, w.operation)
-}
-
-// spend waits for the budget while it has the turn. taken is false without an error if another
-// place should have the turn.
-func (w *wait) spend(ctx context.Context) (taken bool, err error) {
-	for {
-		if err := w.interrupted(ctx, w.operation); err != nil {
-			return false, err
-		}
-		answered := w.busy()
-		a := attempt{wait: shortestRetry, why: "the API has not answered the last requests yet"}
-		if answered == nil {
-			a, err = w.take(ctx, w.operation, w.place.class)
-		}
-		if err != nil || a.ok {
-			return a.ok, err
-		}
-		left := time.Until(w.until)
-		if a.wait > left {
-			return false, &NoPermitError{After: a.wait, Why: a.why}
-		}
-		if a.share && w.place.inVain(a.wait) {
-			return false, nil
-		}
 		select {
-		case <-time.After(min(a.wait+w.jitter(), left)):
-		case <-answered:
-		case <-w.place.yield:
-			return false, nil
+		case <-w.place.turn:
+		case <-time.After(time.Until(w.until)):
+			return &NoPermitError{After: max(w.Ahead(ctx), shortestRetry), Why: "other requests of this process were before it"}
 		case <-w.cfg.Stopping:
 		case <-ctx.Done():
 		}
+		if err := w.interrupted(ctx, w.operation); err != nil {
+			return err
+		}
+		a, answered := attempt{wait: shortestRetry, why: "the API has not answered the last requests yet"}, w.busy()
+		if answered == nil {
+			var err error
+			if a, err = w.take(ctx, w.operation, w.place.class); err != nil || a.ok {
+				return err
+			}
+		}
+		left := time.Until(w.until)
+		if a.wait > left {
+			return &NoPermitError{After: a.wait, Why: a.why}
+		}
+		if !a.share || !w.line.inVain(a.wait) {
+			select {
+			case <-time.After(min(a.wait+w.jitter(), left)):
+			case <-answered:
+			case <-w.place.yield:
+			case <-w.cfg.Stopping:
+			case <-ctx.Done():
+			}
+		}
+		w.place.giveWay()
 	}
 }
 
@@ -282,11 +251,10 @@ type request struct {
 	Buckets   []gcra `json:"buckets"` // the tenant's after the reserve, the API's, and for a sweep that of its share
 	Missing   int64  `json:"missing"` // how long the API's bucket needs to be full, as last seen
 	Empty     bool   `json:"empty"`   // the tenant's bucket is to be emptied first
-	Worker    string `json:"worker"`  // the worker to count; empty: none
-	WorkerFor int64  `json:"worker_for"`
+	Worker    string `json:"worker"`  // the worker to count
 	Paused    int64  `json:"paused"`  // a pause that could not be stored before
 	Writes    bool   `json:"writes"`  // it changes something
-	Repeats   bool   `json:"repeats"` // it repeats a probe, which no block holds up
+	Repeats   bool   `json:"repeats"` // no block holds it up
 	Pause     int64  `json:"pause"`   // that a 429 asks for
 	Alone     bool   `json:"alone"`   // the operation may be paused instead of the tenant
 	Holds     int    `json:"holds"`   // permits of the API's bucket
@@ -295,15 +263,22 @@ type request struct {
 // until returns the time until then, as the scripts take it.
 func until(then time.Time) int64 { return max(time.Until(then), 0).Microseconds() }
 
+// asks returns a request with the facts that Redis may not have, and the end of the pause among
+// them.
+func (l *Limiter) asks(operation string) (r request, owed time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return request{Operation: operation, Buckets: []gcra{l.gcra, l.api}, Missing: until(l.seen.full), Empty: l.failed,
+		Worker: l.id, Paused: until(l.owed)}, l.owed
+}
+
 // take requests a permit of Redis once. The script also completes if ctx ends, and the request then
 // has its permit.
 func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt, error) {
 	own, cancel := l.detached(ctx)
 	defer cancel()
-	news, repeats := l.news(), l.repeatsProbe(ctx, operation)
-	asks := request{Operation: operation, Buckets: []gcra{l.gcra, l.api}, Missing: until(news.full),
-		Empty: news.empty, Worker: news.id, WorkerFor: workersFor.Microseconds(), Paused: until(news.paused),
-		Writes: l.cfg.Writes(operation), Repeats: repeats}
+	asks, owed := l.asks(operation)
+	asks.Writes, asks.Repeats = l.cfg.Writes(operation), l.cfg.Repeats(ctx)
 	if c == Sweep {
 		asks.Buckets = append(asks.Buckets, l.sweep)
 	}
@@ -314,7 +289,7 @@ func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt,
 		if !l.failed { // the log has the first of several failures
 			l.cfg.Logger.ErrorContext(ctx, "Redis gives no permits: no request is sent", "error", err)
 		}
-		l.failed, l.counted = true, time.Time{} // the next request counts this worker
+		l.failed, l.owed = true, l.paused // it may have lost both the permits and the pause
 		l.mu.Unlock()
 		return attempt{wait: shortestRetry, why: fmt.Sprintf("ask redis for a permit to %s: %v", operation, err)}, nil
 	}
@@ -322,25 +297,31 @@ func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt,
 	us, _ := answer[1].(int64)
 	operations, why := answer[2].(string), answer[3].(string)
 	workers, _ := answer[4].(int64)
-	l.stored(news, status, workers)
 	wait := time.Duration(us) * time.Microsecond
 	if status == "stopped" {
 		err := l.stoppedError(why)
 		l.setStopped(err.Error())
 		return attempt{}, err
 	}
-	if l.cfg.Writes(operation) {
+	if asks.Writes {
 		l.setStopped("")
 	}
-	switch status {
-	case "taken":
-		probed := strings.Fields(operations)
-		l.remember(probed...)
-		l.taken(operation, len(probed) > 0, repeats)
-		return attempt{ok: true}, nil
-	case "blocked":
+	if status == "blocked" {
 		l.remember(operations)
 		return attempt{}, &BlockedError{Operation: operation, Reason: why, After: wait}
+	}
+	l.mu.Lock()
+	if l.owed.Equal(owed) { // else a longer pause has begun meanwhile
+		l.owed = time.Time{}
+	}
+	if status != "paused" { // before which nothing else is stored
+		l.failed, l.workers = false, workers
+	}
+	l.mu.Unlock()
+	switch status {
+	case "taken":
+		l.taken(operation, strings.Fields(operations))
+		return attempt{ok: true}, nil
 	case "paused":
 		if operations != "" { // at once: the requests behind it may be of another one
 			return attempt{}, &NoPermitError{After: wait, Why: "the API has asked to pause " + operation}
@@ -383,20 +364,26 @@ func (l *Limiter) pause(ctx context.Context, operation string, pause time.Durati
 	end := time.Now().Add(pause)
 	own, cancel := l.detached(ctx)
 	defer cancel()
-	about, _ := json.Marshal(request{Operation: operation, Buckets: []gcra{l.gcra, l.api}, Missing: until(l.news().full),
-		Pause: pause.Microseconds(), Alone: !ofTenant, Holds: l.cfg.Limit.Burst})
+	asks, _ := l.asks(operation)
+	asks.Pause, asks.Alone, asks.Holds = pause.Microseconds(), !ofTenant, l.cfg.Limit.Burst
+	about, _ := json.Marshal(asks)
 	answer, err := pauseScript.Run(own, l.cfg.Redis, []string{l.key}, about).Int64Slice()
+	alone := err == nil && answer[0] == 1
+	l.mu.Lock()
+	clear(l.unhindered) // the next request of each operation reads Redis again
+	if !alone {
+		l.paused = later(l.paused, end)
+	}
 	if err != nil {
-		l.setPaused(end, true)
+		l.owed = l.paused
+	}
+	l.mu.Unlock()
+	if err != nil {
 		l.cfg.Logger.ErrorContext(ctx, "storing a pause failed: retrying with the next permit", "operation",
 			operation, "error", err)
 		return
 	}
-	alone, fresh := answer[0] == 1, answer[1] == 1
-	if alone {
-		end = time.Time{}
-	}
-	l.setPaused(end, false)
+	fresh := answer[1] == 1
 	switch logger := l.cfg.Logger.With("operation", operation, "pause_seconds", pause.Seconds()); {
 	case fresh && alone:
 		logger.WarnContext(ctx, "operation paused")
@@ -440,29 +427,15 @@ func (l *Limiter) clear(ctx context.Context, operation string) {
 	}
 }
 
-// taken records that a request of the operation got a permit, and whether past a block: as a
-// probe, or as the repetition of one, which is not repeated again.
-func (l *Limiter) taken(operation string, past, repeats bool) {
+// taken records that a request of the operation got a permit, past the blocks of these.
+func (l *Limiter) taken(operation string, past []string) {
+	l.remember(past...)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.unanswered++
-	if past && !repeats {
-		l.probing[operation] = time.Now()
-		return
-	}
-	delete(l.probing, operation)
-	if !past {
+	if len(past) == 0 {
 		l.unhindered[operation] = time.Now().Add(unhinderedFor)
 	}
-}
-
-// setPaused records a pause of the tenant, if until is not zero, and whether storing it in Redis
-// failed. The next request of each operation reads Redis again.
-func (l *Limiter) setPaused(until time.Time, owed bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.paused, l.owed = later(l.paused, until), l.owed || owed
-	clear(l.unhindered)
 }
 
 // setStopped records why the tenant is stopped; empty: it is not. Each process logs a change
@@ -489,18 +462,6 @@ func (l *Limiter) remember(operations ...string) {
 		l.blocked[operation] = true
 		clear(l.unhindered)
 	}
-}
-
-// repeatsProbe reports whether the request of ctx repeats a probe. A probe whose token had
-// expired would otherwise be refused by the block that it probes.
-func (l *Limiter) repeatsProbe(ctx context.Context, operation string) bool {
-	if !l.cfg.Repeats(ctx) {
-		return false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	at, ok := l.probing[operation]
-	return ok && time.Since(at) < repeatsWithin
 }
 
 // recall returns those of the operations that are recorded as blocked, and clears them.

@@ -1,7 +1,7 @@
 package pace
 
 import (
-	"container/list"
+	"slices"
 	"sync"
 	"time"
 )
@@ -30,43 +30,39 @@ func ClassOf(looks, sweeps bool) Class {
 	return Finish
 }
 
-// patience is the number of permits of other classes after which a waiting class is served,
-// together with other classes that have waited as long.
-const patience = 8
+// turns is after how many permits each class has been the first one once, so that no class waits
+// forever.
+const turns = 9
 
 // line is the queue of one process: one place at a time has the turn, and requests a permit of
-// Redis. The next turn has the best class that waits, or one that was passed over patience
-// times; within a class the order is that of arrival. A better place takes the turn from one
-// that only waits with it. The zero line is ready.
+// Redis. The next turn has the best class that waits; within a class the order is that of
+// arrival. A better place takes the turn from one that only waits with it. The zero line is
+// ready.
 type line struct {
 	mu      sync.Mutex
 	holder  *place
-	waiting [classes]list.List // of *place
-	passed  [classes]int       // permits that others got while the class waited
-	// notBefore is until when a class gets no permit although others may.
-	notBefore [classes]time.Time
+	waiting [classes][]*place
+	served  int // permits
+	// sweepsFrom is until when sweeps get no permit although others may.
+	sweepsFrom time.Time
 }
 
 // place is the place of a request in the line.
 type place struct {
-	line    *line
-	class   Class
-	element *list.Element // nil while it has the turn
-	turn    chan struct{} // receives when the turn begins
-	yield   chan struct{} // receives when another place should have the turn
+	line  *line
+	class Class
+	turn  chan struct{} // receives when the turn begins
+	yield chan struct{} // receives when another place should have the turn
 }
 
 func (l *line) enter(c Class) *place {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := &place{line: l, class: c, turn: make(chan struct{}, 1), yield: make(chan struct{}, 1)}
-	if l.waiting[c].Len() == 0 {
-		l.passed[c] = 0 // of places that have left
-	}
-	p.element = l.waiting[c].PushBack(p)
+	l.waiting[c] = append(l.waiting[c], p)
 	if l.holder == nil {
 		l.next()
-	} else if l.best() == p && l.before(c, l.holder.class) {
+	} else if l.rank(c) < l.rank(l.holder.class) {
 		select {
 		case l.holder.yield <- struct{}{}:
 		default: // it was sent before
@@ -75,39 +71,29 @@ func (l *line) enter(c Class) *place {
 	return p
 }
 
-// before reports whether class a is to be served before class b.
-func (l *line) before(a, b Class) bool {
-	now := time.Now()
-	if vainA, vainB := now.Before(l.notBefore[a]), now.Before(l.notBefore[b]); vainA != vainB {
-		return vainB
+// rank orders the classes for the next permit: the smallest is served first.
+func (l *line) rank(c Class) int {
+	switch {
+	case c == Sweep && time.Now().Before(l.sweepsFrom):
+		return int(classes)
+	case l.served%turns == turns-int(classes-c): // its turn to be the first
+		return -1
 	}
-	if dueA, dueB := l.passed[a] >= patience, l.passed[b] >= patience; dueA != dueB {
-		return dueA
-	}
-	return a < b
+	return int(c)
 }
 
-// best returns the place whose turn is next; nil: none waits.
-func (l *line) best() *place {
+// next gives the turn to the best place that waits, if one does.
+func (l *line) next() {
+	l.holder = nil
 	best := classes
 	for c := range classes {
-		if l.waiting[c].Len() > 0 && (best == classes || l.before(c, best)) {
+		if len(l.waiting[c]) > 0 && (best == classes || l.rank(c) < l.rank(best)) {
 			best = c
 		}
 	}
-	if best == classes {
-		return nil
-	}
-	return l.waiting[best].Front().Value.(*place)
-}
-
-// next gives the turn to the best.
-func (l *line) next() {
-	l.holder = l.best()
-	if p := l.holder; p != nil {
-		l.waiting[p.class].Remove(p.element)
-		p.element = nil
-		p.turn <- struct{}{}
+	if best < classes {
+		l.holder, l.waiting[best] = l.waiting[best][0], l.waiting[best][1:]
+		l.holder.turn <- struct{}{}
 	}
 }
 
@@ -121,19 +107,17 @@ func (p *place) giveWay() {
 	case <-p.yield:
 	default:
 	}
-	p.element = l.waiting[p.class].PushFront(p)
+	l.waiting[p.class] = slices.Insert(l.waiting[p.class], 0, p)
 	l.next()
 }
 
-// inVain lets all other classes go before that of this place, which gets no permit for so long,
-// and reports whether one of them waits.
-func (p *place) inVain(wait time.Duration) bool {
-	l := p.line
+// inVain lets the other classes go before the sweeps, which get no permit for so long, and reports
+// whether one of them waits.
+func (l *line) inVain(wait time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.notBefore[p.class] = time.Now().Add(wait)
-	best := l.best()
-	return best != nil && l.before(best.class, p.class)
+	l.sweepsFrom = time.Now().Add(wait)
+	return len(l.waiting[Finish])+len(l.waiting[Look]) > 0
 }
 
 // leave gives the place up; the next turn begins if it had the turn. served reports whether it
@@ -143,18 +127,13 @@ func (p *place) leave(served bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if served {
-		for c := range classes {
-			if l.waiting[c].Len() > 0 && c != p.class {
-				l.passed[c]++
-			}
-		}
-		l.passed[p.class] = 0
+		l.served++
 	}
-	if p.element == nil {
+	if l.holder == p {
 		l.next()
 		return
 	}
-	l.waiting[p.class].Remove(p.element)
+	l.waiting[p.class] = slices.DeleteFunc(l.waiting[p.class], func(other *place) bool { return other == p })
 }
 
 // entering returns the number of places before a new one of that class.
@@ -165,25 +144,7 @@ func (l *line) entering(c Class) (n int) {
 		n = 1
 	}
 	for class := range c + 1 {
-		n += l.waiting[class].Len()
-	}
-	return n
-}
-
-// ahead returns the number of places whose turn comes before, including the present one.
-func (p *place) ahead() int {
-	l := p.line
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if p.element == nil {
-		return 0
-	}
-	n := 1
-	for c := range p.class {
-		n += l.waiting[c].Len()
-	}
-	for e := l.waiting[p.class].Front(); e != p.element; e = e.Next() {
-		n++
+		n += len(l.waiting[class])
 	}
 	return n
 }

@@ -35,12 +35,14 @@ if paused_until > at then return {'paused', paused_until - at, '', '', 0} end
 if operation_until > at then return {'paused', operation_until - at, ask.operation, '', 0} end
 
 for i, bucket in ipairs(ask.buckets) do read_bucket(bucket, at, r[6 + 2 * i], r[7 + 2 * i]) end
-if ask.worker ~= '' then
+-- A worker is counted for a minute after its last permit, longer than it waits for the API's
+-- answer. One that was counted while the clock was ahead is counted again.
+local counted = redis.call('ZSCORE', KEYS[2], ask.worker)
+if not counted or math.abs(at - counted) >= 5000000 then
   redis.call('ZADD', KEYS[2], text(at), ask.worker)
-  redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', text(at - ask.worker_for))
-  -- Those that were counted while the clock was ahead are counted again when they ask.
+  redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', text(at - 60000000))
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '(' .. text(at), '+inf')
-  redis.call('PEXPIRE', KEYS[2], math.ceil(ask.worker_for / 1000))
+  redis.call('PEXPIRE', KEYS[2], 60000)
 end
 local workers = redis.call('ZCARD', KEYS[2])
 lower(api, ask.missing, at)

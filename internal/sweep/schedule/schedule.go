@@ -15,8 +15,8 @@ import (
 // Scheduler starts the sweeps of a tenant's schedule. Any number of schedulers may run for
 // a tenant: the one that replaces the stored ticks decides on a tick. It stores everything
 // that the start of the sweep needs together with its decision, or skips the tick. A
-// scheduler that finds a sweep which was not started a while after the decision starts it:
-// the worker that decided was killed in between. To start a sweep twice changes nothing.
+// scheduler that finds a sweep which was not started starts it: the worker that decided may
+// have been killed in between. To start a sweep twice changes nothing.
 // The methods of a Scheduler are for one goroutine.
 type Scheduler struct {
 	Intake  intake.Intake // creates the runs
@@ -30,24 +30,17 @@ type Scheduler struct {
 	Ticked func(outcome string)
 	// Every is the time between two checks for a tick; 0: two seconds.
 	Every time.Duration
-	// Patience is how long a scheduler may take from its decision to the start of the sweep
-	// before others start it; 0: ten seconds.
-	Patience time.Duration
 
 	// quietTick is a tick for which nothing is left to do, as read at quietAt.
 	quietTick int64
 	quietAt   time.Time
-	failed    time.Time // when a failure was last logged
 }
 
 const (
-	scheduleEvery    = 2 * time.Second
-	schedulePatience = 10 * time.Second
+	scheduleEvery = 2 * time.Second
 	// quietFor is how long the ticks that were read count between two ticks: a worker may
 	// have hundreds of tenants.
 	quietFor = time.Minute
-	// warnEvery is how often a condition that persists is logged.
-	warnEvery = time.Hour
 	// maxAhead is how far a stored tick may be ahead of Redis' clock. Beyond that the clock was wrong
 	// when it was stored, and is not now.
 	maxAhead = time.Hour
@@ -65,16 +58,15 @@ const (
 func (s *Scheduler) Run(ctx context.Context) {
 	tick := time.NewTicker(cmp.Or(s.Every, scheduleEvery))
 	defer tick.Stop()
-	for {
+	for failed := false; ; {
 		err := s.Once(ctx)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return
-		case err == nil:
-			s.failed = time.Time{}
-		case s.again(&s.failed):
+		}
+		if err != nil && !failed { // the log has the first of several failures
 			s.Logger.WarnContext(ctx, "sweep scheduler failed", "error", err)
 		}
+		failed = err != nil
 		select {
 		case <-ctx.Done():
 			return
@@ -110,9 +102,6 @@ func (s *Scheduler) Once(ctx context.Context) error {
 	case tick > ticks.Tick:
 		return s.decide(ctx, ticks, tick, now)
 	case ticks.Sweep.Run != "" && !ticks.Sweep.Started:
-		if now.Sub(ticks.Sweep.At) < cmp.Or(s.Patience, schedulePatience) {
-			return nil
-		}
 		return s.start(ctx, ticks)
 	}
 	s.quietTick, s.quietAt = tick, own
@@ -155,16 +144,11 @@ func (s *Scheduler) decide(ctx context.Context, ticks sweep.Ticks, tick int64, n
 	if other != nil {
 		return s.skip(ctx, ticks, tick, other)
 	}
-	former := ticks.Sweep
 	ticks.Tick = tick
 	ticks.Sweep = sweep.TenantSweep{Run: sweepID(s.Tenant, tick), Tick: tick, At: now,
 		SpreadUntil: s.spreadUntil(tick), Pending: s.Pending}
 	if won, err := s.Store.SetTicks(ctx, &ticks); !won || err != nil {
 		return err
-	}
-	if former.Run != "" && !former.Started {
-		s.Logger.WarnContext(ctx, "sweep not started before the next one was due: its worker died", "run", former.Run,
-			"tick", tickText(former.Tick))
 	}
 	return s.start(ctx, ticks)
 }
@@ -223,16 +207,6 @@ func (s *Scheduler) ticked(outcome string) {
 	if s.Ticked != nil {
 		s.Ticked(outcome)
 	}
-}
-
-// again reports whether a condition that was last logged at last is to be logged again.
-func (s *Scheduler) again(last *time.Time) bool {
-	now := ownTime(s.Intake)
-	if !last.IsZero() && now.Sub(*last).Abs() < warnEvery {
-		return false
-	}
-	*last = now
-	return true
 }
 
 // tickText returns a tick as text, for people.

@@ -78,7 +78,7 @@ func (f *fleet) set(at time.Time) {
 	f.taker.Now = func() time.Time { return f.at }
 }
 
-// worker returns a scheduler whose clock is off by that much. It does not wait for others.
+// worker returns a scheduler whose clock is off by that much.
 func (f *fleet) worker(cron string, off time.Duration, hooks ...redis.Hook) *schedule.Scheduler {
 	f.t.Helper()
 	c, err := sweep.ParseCron(cron)
@@ -94,7 +94,6 @@ func (f *fleet) worker(cron string, off time.Duration, hooks ...redis.Hook) *sch
 	return &schedule.Scheduler{
 		Intake: i, Store: sweep.NewStore(rdb, "default"), Tenant: "default", Cron: c,
 		Logger: slog.New(slog.NewTextHandler(&f.log, nil)), Ticked: func(what string) { f.count[what]++ },
-		Patience: time.Nanosecond,
 	}
 }
 
@@ -220,7 +219,7 @@ func TestTickOfManyAtOnce(t *testing.T) {
 	var workers []*schedule.Scheduler
 	for range 8 {
 		w := f.worker("* * * * *", 0)
-		w.Patience, w.Ticked, w.Logger = 0, nil, slog.New(slog.DiscardHandler)
+		w.Ticked, w.Logger = nil, slog.New(slog.DiscardHandler)
 		workers = append(workers, w)
 	}
 	f.once(workers...)
