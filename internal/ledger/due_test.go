@@ -96,18 +96,6 @@ func TestIndex(t *testing.T) {
 	next("cancelled", -1)
 }
 
-func TestPostponedRunIsDueAtItsTime(t *testing.T) {
-	w := newWorker(t)
-	at := w.redisNow().Add(20 * time.Hour)
-	seg := segment(w.submitWith("a", ledger.Control{NotBefore: at}, 3), 0)
-	if due, next := w.takeDue(); len(due) > 0 || !next.Equal(at) {
-		t.Errorf("due %v, next %v, want %v", due, next, at)
-	}
-	if r := w.release(seg, all); len(r.Rows) > 0 || !r.Due.Equal(at) {
-		t.Errorf("released %v, due %v, want %v", numbers(r), r.Due, at)
-	}
-}
-
 // TestStoppedSegmentIsDueWithItsIntents checks that a stopped segment is due when one of its
 // rows with an intent is.
 func TestStoppedSegmentIsDueWithItsIntents(t *testing.T) {

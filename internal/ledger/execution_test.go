@@ -65,10 +65,7 @@ func TestTimesFarInTheFutureCountAsPast(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 3), 0)
 	e, waiting := w.take(seg)
-	if _, err := w.Wait(t.Context(), seg, e.nonce, ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour},
-		waiting); err != nil {
-		t.Fatal(err)
-	}
+	w.end(seg, e, ledger.RowEnd{Row: waiting, Ending: ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour}})
 	w.take(seg)
 	w.release(seg, ledger.Quota{First: 1})
 	w.pass(seg, -48*time.Hour)
@@ -132,19 +129,9 @@ func TestResults(t *testing.T) {
 	}
 	for i, result := range results {
 		e, row := w.take(seg)
-		r, err := w.Settle(t.Context(), seg, e.nonce, result, row)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want(t, r, ledger.RowWritten)
-		if r, err = w.Settle(t.Context(), seg, e.nonce, result, row); err != nil {
-			t.Fatal(err)
-		}
-		want(t, r, ledger.RowEnded)
-		if r, err = w.Settle(t.Context(), seg, e.nonce, ledger.Result{Outcome: "failed"}, row); err != nil {
-			t.Fatal(err)
-		}
-		want(t, r, ledger.RowSettled)
+		want(t, w.end(seg, e, ledger.RowEnd{Row: row, Ending: result}), ledger.RowWritten)
+		want(t, w.end(seg, e, ledger.RowEnd{Row: row, Ending: result}), ledger.RowEnded)
+		want(t, w.end(seg, e, ledger.RowEnd{Row: row, Ending: ledger.Result{Outcome: "failed"}}), ledger.RowSettled)
 		if got := w.rows(seg)[i].Result; got.Outcome != result.Outcome || got.Detail != result.Detail ||
 			string(got.Evidence) != string(result.Evidence) {
 			t.Errorf("row %d: %+v, want %+v", i, got, result)

@@ -180,12 +180,7 @@ func TestSubjectsAtMaxmemory(t *testing.T) {
 		ledger.Subject{ID: "ord_3", Name: "c.example", At: at, About: []byte("old")})
 	seg := segment(w.submit("a", 2), 0)
 	e, row := w.take(seg)
-	set := func(maxmemory string) {
-		if err := w.rdb.ConfigSet(t.Context(), "maxmemory", maxmemory).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	set("1")
+	setMemory(t, w.rdb, "1")
 	for i, s := range []ledger.Subject{
 		{ID: "ord_1", Name: "renamed.example", At: at.Add(time.Hour), About: []byte("new")},
 		{ID: "ord_2", Name: "b.example", At: at, About: []byte("new")},
@@ -198,7 +193,7 @@ func TestSubjectsAtMaxmemory(t *testing.T) {
 		want(t, r, []ledger.Status{ledger.RowWritten, ledger.RowEnded}[i])
 	}
 	l.learn(ledger.Subject{ID: "ord_3"}) // needs no memory
-	set("0")
+	setMemory(t, w.rdb, "0")
 	all := l.known("")
 	if len(all) != 1 || string(all[0].About) != "old" {
 		t.Errorf("subjects %+v, want the first as it was", all)

@@ -58,18 +58,21 @@ func TestTakeDueReturnsTheOthers(t *testing.T) {
 	}
 }
 
-func TestReclaimDeadOfManySegments(t *testing.T) {
+// TestReclaimDead has a worker die that executes a row in one of many segments: that row is due again,
+// and the rows of another worker are not touched.
+func TestReclaimDead(t *testing.T) {
 	w := newWorker(t)
 	other := on(t, w.rdb)
 	w.renew()
 	other.renew()
 	run := w.submit("a", 2, 2, 2, 2, 2, 2)
-	var segs []ledger.Segment
-	for n := range 6 {
-		segs = append(segs, segment(run, n))
-		other.take(segs[n])
+	seg := segment(run, 4)
+	var alive execution
+	var kept ledger.Row
+	for n := range 5 {
+		alive, kept = other.take(segment(run, n))
 	}
-	w.take(segs[4])
+	_, row := w.take(seg)
 	l, trips := counted(t)
 	if all, err := l.ReclaimDead(t.Context(), tenant); err != nil || len(all) > 0 {
 		t.Errorf("reclaimed %+v, %v, want none", all, err)
@@ -79,7 +82,11 @@ func TestReclaimDeadOfManySegments(t *testing.T) {
 	}
 	w.passSessions(ledger.DeadAfter+ledger.RenewEvery, other)
 	all, err := l.ReclaimDead(t.Context(), tenant)
-	if err != nil || len(all) != 1 || all[0].Segment != segs[4] || all[0].Rows != 1 {
-		t.Errorf("reclaimed %+v, %v, want a row of %s", all, err, segs[4])
+	if err != nil || len(all) != 1 || all[0].Segment != seg || all[0].Rows != 1 {
+		t.Errorf("reclaimed %+v, %v, want a row of %s", all, err, seg)
 	}
+	if rows := numbers(other.release(seg, ledger.Quota{Check: 9})); !slices.Equal(rows, []ledger.Row{row}) {
+		t.Errorf("released %v, want %d", rows, row)
+	}
+	want(t, other.settle(seg, alive, kept), ledger.RowWritten)
 }

@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -57,19 +56,6 @@ func numbersOf(e execution) (rows []ledger.Row) {
 		rows = append(rows, row.Row)
 	}
 	return rows
-}
-
-func TestRowsOfAStagedSegment(t *testing.T) {
-	w := newWorker(t)
-	run := w.create("a")
-	w.stage(run, 0)
-	rows := w.rows(segment(run, 0))
-	if len(rows) == 0 || rows[0].Phase != ledger.PhaseQueued || string(rows[0].Content) != "row 0" || rows[0].Err != nil {
-		t.Errorf("rows %+v", rows)
-	}
-	if _, err := w.Rows(t.Context(), segment(run, 1), 0, 1); !errors.Is(err, ledger.ErrNotFound) {
-		t.Errorf("rows of a segment that is not staged: %v", err)
-	}
 }
 
 // TestRowsAreReadAtOnce checks that one command reads a page. With several, rows that change

@@ -69,10 +69,7 @@ func TestAddSettled(t *testing.T) {
 			if counts, err := w.Counts(t.Context(), run); err != nil || !maps.Equal(counts, want) {
 				t.Errorf("counts %v, %v, want %v", counts, err, want)
 			}
-			w.must(w.Delete, "a")
-			if keys := keysOf(t, run); len(keys) > 0 {
-				t.Errorf("keys %q remain", keys)
-			}
+			w.remove(run)
 		})
 	}
 }

@@ -130,10 +130,8 @@ func TestVerifyAfterALoss(t *testing.T) {
 			for n, done := someOf(stride), false; !done; n += stride {
 				id := ledger.RunID(fmt.Sprint("run-", n))
 				var saved memory
-				i := &interruption{after: n, do: func() { saved = remember(t, w.rdb) }}
-				rdb := redistest.New(t)
-				rdb.AddHook(i.hook())
-				s, err := submit(ledger.New(rdb), id)
+				l, i := interrupted(t, n, func() { saved = remember(t, w.rdb) })
+				s, err := submit(l, id)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -179,15 +177,13 @@ func TestLastStagerCounts(t *testing.T) {
 		id := ledger.RunID(fmt.Sprint("run-", n))
 		run := w.create(id)
 		var other *ledger.Stager
-		i := &interruption{after: n, do: func() {
+		l, i := interrupted(t, n, func() {
 			if w.get(id).Staged() {
 				other = w.fill(run, second[:ledger.SegmentRows+1]) // its first segment is staged
 			}
-		}}
-		rdb := redistest.New(t)
-		rdb.AddHook(i.hook())
+		})
 		err := func() error {
-			s, err := ledger.New(rdb).NewStager(t.Context(), run)
+			s, err := l.NewStager(t.Context(), run)
 			if err != nil {
 				return err
 			}

@@ -86,11 +86,8 @@ func TestSubmitRow(t *testing.T) {
 	if _, created := w.submitRow(n); created || !w.get("a").Ended() {
 		t.Error("the row that was executed was submitted again")
 	}
-	w.must(w.Delete, "a")
+	w.remove(run)
 	w.wantListed([]ledger.RunID{"many"}, nil)
-	if keys := keysOf(t, run); len(keys) > 0 {
-		t.Errorf("keys %q remain", keys)
-	}
 }
 
 // TestSubmitRowMismatch submits another row under an id. Nothing changes.
@@ -164,9 +161,7 @@ func TestSubmitRowAtOnce(t *testing.T) {
 // executed once.
 func TestSubmitRowInterrupted(t *testing.T) {
 	w := newWorker(t)
-	rdb, f := redistest.New(t), &faults{}
-	rdb.AddHook(f.hook())
-	l := ledger.New(rdb)
+	l, f := faulty(t)
 	for n, lost := 0, true; lost; n++ {
 		for _, answer := range []bool{false, true} {
 			id := ledger.RunID(fmt.Sprintf("a-%d-%t", n, answer))
@@ -203,10 +198,8 @@ func TestSubmitRowAfterALoss(t *testing.T) {
 	for n, done := 0, false; !done; n++ {
 		w := newWorker(t)
 		var saved memory
-		i := &interruption{after: n, do: func() { saved = remember(t, w.rdb) }}
-		rdb := redistest.New(t)
-		rdb.AddHook(i.hook())
-		if _, _, err := ledger.New(rdb).SubmitRow(t.Context(), single("a"), []byte("row 0")); err != nil {
+		l, i := interrupted(t, n, func() { saved = remember(t, w.rdb) })
+		if _, _, err := l.SubmitRow(t.Context(), single("a"), []byte("row 0")); err != nil {
 			t.Fatal(err)
 		}
 		if done = !i.done(); !done {
