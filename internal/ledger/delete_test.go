@@ -298,12 +298,7 @@ func (w *worker) abandon(run ledger.Run) {
 	}
 }
 
-// sweepFor sweeps every minute until d has passed, and returns the number of deleted runs.
-func (w *worker) sweepFor(m *miniredis.Miniredis, now *time.Time, d time.Duration) (deleted int) {
-	w.t.Helper()
-	return w.sweepEvery(time.Minute, m, now, d)
-}
-
+// sweepEvery sweeps at this interval until d has passed, and returns the number of deleted runs.
 func (w *worker) sweepEvery(interval time.Duration, m *miniredis.Miniredis, now *time.Time,
 	d time.Duration) (deleted int) {
 	w.t.Helper()
@@ -325,19 +320,19 @@ func TestClockJumpDeletesNothing(t *testing.T) {
 			w.submit("retained", 3)
 			w.must(w.Cancel, "retained")
 			w.must(w.Finish, "retained")
-			w.sweepFor(m, &now, 5*time.Minute)
+			w.sweepEvery(time.Minute, m, &now, 5*time.Minute)
 			w.submit("finished", 3)
 			w.must(w.Cancel, "finished")
 			w.must(w.Finish, "finished")
 			w.stage(w.create("staged"), 0)
 			now = now.Add(jump)
-			deleted := w.sweepFor(m, &now, 30*time.Minute)
+			deleted := w.sweepEvery(time.Minute, m, &now, 30*time.Minute)
 			w.submit("meanwhile", 3)
 			w.must(w.Cancel, "meanwhile")
 			w.must(w.Finish, "meanwhile")
-			deleted += w.sweepFor(m, &now, 5*time.Minute)
+			deleted += w.sweepEvery(time.Minute, m, &now, 5*time.Minute)
 			now = now.Add(-jump)
-			deleted += w.sweepFor(m, &now, time.Hour)
+			deleted += w.sweepEvery(time.Minute, m, &now, time.Hour)
 			if deleted > 0 {
 				t.Errorf("%d runs deleted, want none", deleted)
 			}
@@ -365,7 +360,7 @@ func TestSweepAfterDowntime(t *testing.T) {
 	if n := w.sweepEvery(time.Duration(redistest.Stride(10))*time.Minute, m, &now, ledger.AbandonedAfter); n != 0 {
 		t.Errorf("%d runs deleted, want none", n)
 	}
-	if n := w.sweepFor(m, &now, 5*time.Minute); n != 1 {
+	if n := w.sweepEvery(time.Minute, m, &now, 5*time.Minute); n != 1 {
 		t.Errorf("%d runs deleted, want the abandoned one", n)
 	}
 }

@@ -3,38 +3,10 @@ package ledger_test
 import (
 	"errors"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"orgops/internal/ledger"
 )
-
-func TestRunEndsOnce(t *testing.T) {
-	w := newWorker(t)
-	run := w.submit("a", 1, 1, 1, 1)
-	var ended atomic.Int64
-	var wg sync.WaitGroup
-	for number := range run.Segments {
-		seg := segment(run, number)
-		e, row := w.take(seg)
-		for range 2 {
-			wg.Go(func() {
-				r, err := w.Settle(t.Context(), seg, e.nonce, ledger.Result{Outcome: ledger.Done}, row)
-				if err != nil {
-					t.Error(err)
-				}
-				if r.Ended {
-					ended.Add(1)
-				}
-			})
-		}
-	}
-	wg.Wait()
-	if ended.Load() != 1 {
-		t.Errorf("ended %d times, want once", ended.Load())
-	}
-}
 
 func TestFinish(t *testing.T) {
 	w := newWorker(t)

@@ -101,12 +101,3 @@ func TestOverdueBehindManyPausedSegments(t *testing.T) {
 		t.Errorf("overdue for %v, want an hour", got)
 	}
 }
-
-// TestOverdueRoundTrips has the tenant served.
-func TestOverdueRoundTrips(t *testing.T) {
-	w := newWorker(t)
-	w.submit("a", 1)
-	w.overdue() // stores the script
-	w.rdb.AddHook((&interruption{after: 1, do: func() { t.Error("more than one round trip") }}).hook())
-	w.overdue()
-}

@@ -20,17 +20,31 @@ func counted(t *testing.T) (*ledger.Ledger, *redistest.RoundTrips) {
 	return ledger.New(rdb), c
 }
 
-func TestTakeDueOfATenantWithoutRuns(t *testing.T) {
-	newWorker(t)
+// TestRoundTrips: each of these takes one round trip. Rows that change between several would be in no
+// phase, or settled without their result.
+func TestRoundTrips(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 5), 0)
 	l, trips := counted(t)
-	for i, most := range []int64{2, 1} { // the first time Redis may not have the script
-		trips.Store(0)
-		due, err := l.TakeDue(t.Context(), "none", 10)
-		if err != nil || len(due.Segments) > 0 || time.Since(due.Now).Abs() > time.Hour {
-			t.Errorf("call %d: %+v, %v, want no segments", i, due, err)
+	for name, call := range map[string]func() error{
+		"the due segments of a tenant without runs": func() error {
+			due, err := l.TakeDue(t.Context(), "none", 10)
+			if len(due.Segments) > 0 || time.Since(due.Now).Abs() > time.Hour {
+				t.Errorf("%+v, want no segments", due)
+			}
+			return err
+		},
+		"how long a tenant is overdue": func() error { _, err := l.Overdue(t.Context(), tenant); return err },
+		"a page of rows":               func() error { _, err := l.Rows(t.Context(), seg, 0, 5); return err },
+	} {
+		for range 2 { // the first time Redis may not have the script
+			trips.Store(0)
+			if err := call(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
-		if n := trips.Load(); n > most {
-			t.Errorf("%d round trips, want %d", n, most)
+		if n := trips.Load(); n != 1 {
+			t.Errorf("%s: %d round trips, want one", name, n)
 		}
 	}
 }

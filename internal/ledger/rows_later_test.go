@@ -23,20 +23,12 @@ func (w *worker) redisNow() time.Time {
 // much after at.
 func (w *worker) fillDue(run ledger.Run, n int, at time.Time, later func(i int) time.Duration) *ledger.Stager {
 	w.t.Helper()
-	s, err := w.NewStager(w.t.Context(), run)
-	for i, row := range content(0, n) {
-		var due time.Time
+	return w.fillWith(run, content(0, n), func(s *ledger.Stager, i int, row []byte) error {
 		if d := later(i); d != 0 {
-			due = at.Add(d)
+			return s.AddDue(w.t.Context(), row, at.Add(d))
 		}
-		if err == nil {
-			err = s.AddDue(w.t.Context(), row, due)
-		}
-	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return s
+		return s.AddDue(w.t.Context(), row, time.Time{})
+	})
 }
 
 // every returns a function that is d for numbers divisible by n, else 0.

@@ -58,21 +58,6 @@ func numbersOf(e execution) (rows []ledger.Row) {
 	return rows
 }
 
-// TestRowsAreReadAtOnce checks that one command reads a page. With several, rows that change
-// in between would be in no phase, or settled without their result.
-func TestRowsAreReadAtOnce(t *testing.T) {
-	w := newWorker(t)
-	seg := segment(w.submit("a", 5), 0)
-	w.rows(seg)
-	l, trips := counted(t)
-	if _, err := l.Rows(t.Context(), seg, 0, 5); err != nil {
-		t.Fatal(err)
-	}
-	if n := trips.Load(); n != 1 {
-		t.Errorf("%d commands, want one script", n)
-	}
-}
-
 // TestDamagedRow damages the stored value or intent of a row: that row is an error, and rows
 // stored elsewhere are valid.
 func TestDamagedRow(t *testing.T) {

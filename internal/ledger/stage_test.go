@@ -36,28 +36,19 @@ func TestStagedRows(t *testing.T) {
 	}
 }
 
-// TestCommitOfLostSegments has Redis lose the last segment before the commit.
-func TestCommitOfLostSegments(t *testing.T) {
-	w := newWorker(t)
-	run := w.create("a")
-	first, err := w.Stage(t.Context(), run, 0, content(0, 3))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Commit(t.Context(), run, []ledger.Sum{first, {Rows: 2}}); !errors.Is(err, ledger.ErrLost) {
-		t.Errorf("error %v, want %v", err, ledger.ErrLost)
-	}
-	if !w.get("a").Staged() {
-		t.Error("the run is committed")
-	}
-}
-
-func TestCommitAgain(t *testing.T) {
+// TestCommit commits while Redis has lost the last segment, then what is staged, twice, and other rows.
+func TestCommit(t *testing.T) {
 	w := newWorker(t)
 	run := w.create("a")
 	sum, err := w.Stage(t.Context(), run, 0, content(0, 3))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := w.Commit(t.Context(), run, []ledger.Sum{sum, {Rows: 2}}); !errors.Is(err, ledger.ErrLost) {
+		t.Errorf("error %v, want %v", err, ledger.ErrLost)
+	}
+	if !w.get("a").Staged() {
+		t.Error("the run is committed")
 	}
 	for range 2 {
 		committed, err := w.Commit(t.Context(), run, []ledger.Sum{sum})

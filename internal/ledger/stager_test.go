@@ -12,19 +12,26 @@ import (
 	"orgops/internal/redistest"
 )
 
-// fill adds rows to a new stager for the run.
-func (w *worker) fill(run ledger.Run, rows [][]byte) *ledger.Stager {
+// fillWith adds rows to a new stager for the run, each by a function.
+func (w *worker) fillWith(run ledger.Run, rows [][]byte,
+	add func(s *ledger.Stager, i int, row []byte) error) *ledger.Stager {
 	w.t.Helper()
 	s, err := w.NewStager(w.t.Context(), run)
+	for i, row := range rows {
+		if err == nil {
+			err = add(s, i, row)
+		}
+	}
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	for _, row := range rows {
-		if err := s.Add(w.t.Context(), row); err != nil {
-			w.t.Fatal(err)
-		}
-	}
 	return s
+}
+
+// fill adds rows to a new stager for the run.
+func (w *worker) fill(run ledger.Run, rows [][]byte) *ledger.Stager {
+	w.t.Helper()
+	return w.fillWith(run, rows, func(s *ledger.Stager, _ int, row []byte) error { return s.Add(w.t.Context(), row) })
 }
 
 func (w *worker) commit(s *ledger.Stager) ledger.Run {

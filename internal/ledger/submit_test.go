@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -115,43 +114,6 @@ func TestSubmitRowMismatch(t *testing.T) {
 			if !reflect.DeepEqual(before[key], after[key]) {
 				t.Errorf("another %s: %s has changed", name, key)
 			}
-		}
-	}
-}
-
-// TestSubmitRowAtOnce submits one of two rows from many goroutines under each id. One row
-// wins, and is released once.
-func TestSubmitRowAtOnce(t *testing.T) {
-	w := newWorker(t)
-	for n := range 5 {
-		id := ledger.RunID(fmt.Sprint("a", n))
-		var won, refused [2]int
-		var mu sync.Mutex
-		var submitters sync.WaitGroup
-		for i := range 8 {
-			submitters.Go(func() {
-				_, _, err := w.SubmitRow(t.Context(), single(id), fmt.Appendf(nil, "row %d", i%2))
-				_, mismatch := errors.AsType[*ledger.MismatchError](err)
-				mu.Lock()
-				defer mu.Unlock()
-				switch {
-				case err == nil:
-					won[i%2]++
-				case mismatch:
-					refused[i%2]++
-				default:
-					t.Error(err)
-				}
-			})
-		}
-		submitters.Wait()
-		if first, second := [2]int{4, 0}, [2]int{0, 4}; (won != first || refused != second) &&
-			(won != second || refused != first) {
-			t.Errorf("by row %v submissions succeeded, %v were refused; want all of one row and none of the other", won, refused)
-		}
-		seg := segment(w.get(id), 0)
-		if r := w.release(seg, all); len(r.Rows) != 1 {
-			t.Errorf("%d rows released, want 1", len(r.Rows))
 		}
 	}
 }
