@@ -68,6 +68,11 @@ func TestIndex(t *testing.T) {
 		}
 	}
 	next("committed", 0)
+	w.must(w.Pause, "a")
+	w.release(seg, all)
+	next("paused, and no row was released before", -1)
+	w.must(w.Resume, "a")
+	next("resumed", 0)
 	r := w.release(seg, ledger.Quota{First: 3})
 	next("released, and more are due", 10*time.Second)
 	e := w.begin(seg, r.Token, 0, 1, 2)
@@ -94,28 +99,4 @@ func TestIndex(t *testing.T) {
 	next("its worker died", 0)
 	w.must(w.Cancel, "a")
 	next("cancelled", -1)
-}
-
-// TestStoppedSegmentIsDueWithItsIntents checks that a stopped segment is due when one of its
-// rows with an intent is.
-func TestStoppedSegmentIsDueWithItsIntents(t *testing.T) {
-	w := newWorker(t)
-	seg := segment(w.submit("a", 3), 0)
-	e := w.takeRows(seg, 2)
-	w.intend(seg, e, "PATCH", 0)
-	waiting := func(after time.Duration) ledger.Waiting {
-		return ledger.Waiting{Stage: ledger.StageCheck, After: after}
-	}
-	w.end(seg, e, ledger.RowEnd{Row: 0, Ending: waiting(time.Hour)}, ledger.RowEnd{Row: 1, Ending: waiting(0)})
-	w.must(w.Pause, "a")
-	if r := w.release(seg, all); len(r.Rows) > 0 || r.Due.Sub(r.Now) < 50*time.Minute {
-		t.Errorf("released %v, due in %v, want in an hour", numbers(r), r.Due.Sub(r.Now))
-	}
-	w.pass(seg, time.Hour)
-	if r := w.release(seg, ledger.Quota{}); r.Due.After(r.Now) {
-		t.Errorf("due in %v, want now", r.Due.Sub(r.Now))
-	}
-	if r := w.release(seg, all); !slices.Equal(numbers(r), []ledger.Row{0}) {
-		t.Errorf("released %v, want row 0", numbers(r))
-	}
 }

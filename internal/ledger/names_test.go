@@ -94,6 +94,11 @@ func TestSubjectOfAnExecution(t *testing.T) {
 			t.Errorf("subject %+v is accepted", bad)
 		}
 	}
+	w.must(w.Cancel, "a")
+	w.remove(run)
+	if all := l.known(""); len(all) != 1 {
+		t.Errorf("subjects %+v after the deletion of the run, want one", all)
+	}
 }
 
 // TestSubjects stores subjects at random, and compares the index with a map.
@@ -199,19 +204,4 @@ func TestSubjectsAtMaxmemory(t *testing.T) {
 		t.Errorf("subjects %+v, want the first as it was", all)
 	}
 	l.consistent(all)
-}
-
-// TestDeleteKeepsSubjects: the deletion of a run removes nothing of its tenant.
-func TestDeleteKeepsSubjects(t *testing.T) {
-	w := newWorker(t)
-	l := newLearner(w)
-	s := ledger.Subject{Name: "acme.example", ID: "dom_1", At: time.Unix(1_800_000_000, 0).UTC(), About: []byte("x")}
-	l.learn(s)
-	ended := segment(w.submit("a", 2), 0)
-	w.settleAll(ended)
-	w.must(w.Delete, "a")
-	if all := l.known(""); len(all) != 1 {
-		t.Errorf("subjects %+v, want one", all)
-	}
-	l.consistent([]ledger.Subject{s})
 }
