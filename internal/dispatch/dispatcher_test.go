@@ -202,8 +202,8 @@ func TestPausedQueue(t *testing.T) {
 	}
 }
 
-// TestBlockedOperation releases one row of a sort while its operation is blocked, and the rows of other
-// sorts; and nothing while the tenant is paused.
+// TestBlockedOperation releases one row of a sort while its operation is blocked, and the rows of
+// other sorts; and nothing while the tenant is paused.
 func TestBlockedOperation(t *testing.T) {
 	blocked := pace.State{Blocks: []pace.Block{{Operation: apiclient.OpUpdateDiscoveryDomain}}}
 	for _, c := range []struct {

@@ -205,7 +205,7 @@ func TestSweepDeletesAllThatIsDue(t *testing.T) {
 		w.must(w.Finish, run.ID)
 	}
 	w.sweep()
-	w.age(ledger.ListKey(tenant, "ended"), ledger.Retention+time.Minute)
+	w.age("ended", ledger.Retention+time.Minute)
 	if err := w.rdb.Set(t.Context(), ledger.HeaderKey(tenant, "b"), "no hash", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -290,12 +290,9 @@ func TestSweepDeletesNoRunThatContinues(t *testing.T) {
 // abandon has the last segment of a staged run staged long ago.
 func (w *worker) abandon(run ledger.Run) {
 	w.t.Helper()
-	w.age(ledger.ListKey(tenant, "staged"), ledger.AbandonedAfter+time.Minute)
+	w.age("staged", ledger.AbandonedAfter+time.Minute)
 	yesterday := run.CreatedAt.Add(-ledger.AbandonedAfter - time.Minute).UnixMilli()
-	if err := w.rdb.HSet(w.t.Context(), ledger.HeaderKey(tenant, run.ID), "staged_at",
-		strconv.FormatInt(yesterday, 10)).Err(); err != nil {
-		w.t.Fatal(err)
-	}
+	w.store(ledger.HeaderKey(tenant, run.ID), "staged_at", strconv.FormatInt(yesterday, 10))
 }
 
 // sweepEvery sweeps at this interval until d has passed, and returns the number of deleted runs.
@@ -390,18 +387,11 @@ func (w *worker) sweep() int {
 	return n
 }
 
-// age makes the times of a list earlier.
-func (w *worker) age(key string, d time.Duration) {
+// age makes the times of one of the tenant's lists earlier.
+func (w *worker) age(list string, d time.Duration) {
 	w.t.Helper()
-	entries, err := w.rdb.ZRangeWithScores(w.t.Context(), key, 0, -1).Result()
-	if err != nil {
+	if err := ledger.AgeList(w.t.Context(), w.rdb, w.tenant, list, d); err != nil {
 		w.t.Fatal(err)
-	}
-	for _, e := range entries {
-		if err := w.rdb.ZAdd(w.t.Context(), key, redis.Z{Score: e.Score - float64(d.Milliseconds()),
-			Member: e.Member}).Err(); err != nil {
-			w.t.Fatal(err)
-		}
 	}
 }
 

@@ -23,7 +23,7 @@ func (w *worker) takeDue() ([]ledger.Segment, time.Time) {
 func (w *worker) due(seg ledger.Segment, at time.Time) {
 	w.t.Helper()
 	entry := redis.Z{Score: float64(at.UnixMilli()), Member: seg.String()}
-	if err := w.rdb.ZAdd(w.t.Context(), ledger.DueKey(w.tenant), entry).Err(); err != nil {
+	if err := w.rdb.ZAdd(w.t.Context(), ledger.ListKey(w.tenant, "due"), entry).Err(); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -55,7 +55,7 @@ func TestIndex(t *testing.T) {
 	seg := segment(w.submit("a", 4), 0)
 	next := func(what string, want time.Duration) {
 		t.Helper()
-		scores, err := w.rdb.ZRangeWithScores(t.Context(), ledger.DueKey(tenant), 0, -1).Result()
+		scores, err := w.rdb.ZRangeWithScores(t.Context(), ledger.ListKey(tenant, "due"), 0, -1).Result()
 		if err != nil || len(scores) > 1 || (len(scores) == 0) != (want < 0) {
 			t.Fatalf("%s: index %v, %v", what, scores, err)
 		}

@@ -8,6 +8,24 @@ import (
 	"orgops/internal/ledger"
 )
 
+// TestRunEndsOnce settles the row of each segment twice: the run ends with the last one, once.
+func TestRunEndsOnce(t *testing.T) {
+	w := newWorker(t)
+	run := w.submit("a", 1, 1, 1)
+	var ended []int
+	for number := range run.Segments {
+		e, row := w.take(segment(run, number))
+		for range 2 {
+			if w.settle(segment(run, number), e, row).Ended {
+				ended = append(ended, number)
+			}
+		}
+	}
+	if !slices.Equal(ended, []int{2}) {
+		t.Errorf("the run ended in segments %v, want the last one", ended)
+	}
+}
+
 func TestFinish(t *testing.T) {
 	w := newWorker(t)
 	run := w.submit("a", 3)

@@ -161,9 +161,7 @@ func TestResults(t *testing.T) {
 func TestDamagedRowsAreReleasedWithAnError(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 1), 0)
-	if err := w.rdb.HSet(t.Context(), ledger.SegmentKey(seg, "chunks"), "0", "damaged").Err(); err != nil {
-		t.Fatal(err)
-	}
+	w.store(ledger.SegmentKey(seg, "chunks"), "0", "damaged")
 	r, err := w.Release(t.Context(), seg, all)
 	if err != nil || len(r.Rows) != 1 || r.Rows[0].Err == nil {
 		t.Errorf("released %+v, %v, want an error with the row", r.Rows, err)

@@ -21,6 +21,12 @@ func TestAtMaxmemory(t *testing.T) {
 		e        execution // has rows 0 to 2
 		released ledger.Token
 	}
+	gone := func(id ledger.RunID) func(*state) bool {
+		return func(s *state) bool {
+			_, err := s.Get(s.t.Context(), "", id)
+			return errors.Is(err, ledger.ErrNotFound)
+		}
+	}
 	tests := []struct {
 		name string
 		do   func(s *state) error
@@ -77,15 +83,9 @@ func TestAtMaxmemory(t *testing.T) {
 		{"finish", func(s *state) error { return s.Finish(s.t.Context(), tenant, "ended") },
 			func(s *state) bool { return !s.get("ended").FinishedAt.IsZero() }},
 		{"delete", func(s *state) error { return s.Delete(s.t.Context(), tenant, "ended") },
-			func(s *state) bool {
-				_, err := s.Get(s.t.Context(), "", "ended")
-				return errors.Is(err, ledger.ErrNotFound)
-			}},
+			gone("ended")},
 		{"delete a staged run", func(s *state) error { return s.Delete(s.t.Context(), tenant, "staged") },
-			func(s *state) bool {
-				_, err := s.Get(s.t.Context(), "", "staged")
-				return errors.Is(err, ledger.ErrNotFound)
-			}},
+			gone("staged")},
 		{"take due segments", func(s *state) error {
 			due, _, err := s.TakeDue(s.t.Context(), tenant, 10)
 			if len(due) == 0 {
@@ -121,9 +121,7 @@ func TestAtMaxmemory(t *testing.T) {
 			w.must(w.Pause, "paused")
 			w.submit("last", 1)
 			w.submit("half", 5)
-			if err := w.rdb.HSet(t.Context(), ledger.HeaderKey(tenant, "half"), "flags", "c").Err(); err != nil {
-				t.Fatal(err)
-			}
+			w.store(ledger.HeaderKey(tenant, "half"), "flags", "c")
 			w.stage(w.create("staged"), 0)
 			scan := w.scan("scan")
 			scanner := w.takeScan(scan)

@@ -54,7 +54,7 @@ func (l *learner) consistent(all []ledger.Subject) {
 			l.t.Fatalf("by id %q: %+v, %v, want %+v", s.ID, found, err, s)
 		}
 	}
-	fields, err := l.rdb.HVals(l.t.Context(), strings.Replace(ledger.DueKey(tenant), ":due", ":ids", 1)).Result()
+	fields, err := l.rdb.HVals(l.t.Context(), strings.Replace(ledger.ListKey(tenant, "due"), ":due", ":ids", 1)).Result()
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -20,8 +20,8 @@ func counted(t *testing.T) (*ledger.Ledger, *redistest.RoundTrips) {
 	return ledger.New(rdb), c
 }
 
-// TestRoundTrips: each of these takes one round trip. Rows that change between several would be in no
-// phase, or settled without their result.
+// TestRoundTrips: each of these takes one round trip. Rows that change between several would be in
+// no phase, or settled without their result.
 func TestRoundTrips(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 5), 0)
@@ -54,10 +54,10 @@ func TestRoundTrips(t *testing.T) {
 func TestTakeDueReturnsTheOthers(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 3), 0)
-	if err := w.rdb.Set(t.Context(), ledger.DueKey("broken"), "not a sorted set", 0).Err(); err != nil {
+	if err := w.rdb.Set(t.Context(), ledger.ListKey("broken", "due"), "not a sorted set", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.rdb.ZAdd(t.Context(), ledger.DueKey(tenant), redis.Z{Score: 1, Member: "no segment"}).Err(); err != nil {
+	if err := w.rdb.ZAdd(t.Context(), ledger.ListKey(tenant, "due"), redis.Z{Score: 1, Member: "no segment"}).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Ledger.TakeDue(t.Context(), "broken", 10); err == nil || !strings.Contains(err.Error(), "broken") {
@@ -72,8 +72,8 @@ func TestTakeDueReturnsTheOthers(t *testing.T) {
 	}
 }
 
-// TestReclaimDead has a worker die that executes a row in one of many segments: that row is due again,
-// and the rows of another worker are not touched.
+// TestReclaimDead has a worker die that executes a row in one of many segments: that row is due
+// again, and the rows of another worker are not touched.
 func TestReclaimDead(t *testing.T) {
 	w := newWorker(t)
 	other := on(t, w.rdb)

@@ -272,6 +272,14 @@ func (w *worker) remove(run ledger.Run) {
 	}
 }
 
+// store stores a field of a hash, as no script does.
+func (w *worker) store(key, field, value string) {
+	w.t.Helper()
+	if err := w.rdb.HSet(w.t.Context(), key, field, value).Err(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // setMemory sets Redis' maxmemory: "1" refuses writes, "0" allows them again.
 func setMemory(t testing.TB, rdb redis.UniversalClient, limit string) {
 	t.Helper()

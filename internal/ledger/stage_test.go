@@ -36,7 +36,8 @@ func TestStagedRows(t *testing.T) {
 	}
 }
 
-// TestCommit commits while Redis has lost the last segment, then what is staged, twice, and other rows.
+// TestCommit commits while Redis has lost the last segment, then the staged one, twice, and other
+// rows.
 func TestCommit(t *testing.T) {
 	w := newWorker(t)
 	run := w.create("a")

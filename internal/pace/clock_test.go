@@ -22,7 +22,8 @@ const (
 // behind, or the correction of a wrong clock.
 var steps = []time.Duration{100 * time.Millisecond, 10 * time.Minute, 26 * time.Hour, year}
 
-// clocked is a fleet on a Redis whose clock the test sets: it is decades ahead of that of the processes. Its processes do not wait.
+// clocked is a fleet on a Redis whose clock the test sets: it is decades ahead of that of the
+// processes, which do not wait.
 type clocked struct {
 	*fleet
 	now  time.Time

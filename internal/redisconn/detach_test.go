@@ -33,8 +33,8 @@ func inner(see func(ctx context.Context, cmds ...redis.Cmder) error) redistest.A
 	}
 }
 
-// TestCommandsOutliveTheirContext sends commands with a context that has ended, as asynq does when it
-// repeats the acknowledgement of a task: else the task would be executed a second time.
+// TestCommandsOutliveTheirContext sends commands with a context that has ended, as asynq does when
+// it repeats the acknowledgement of a task: else the task would be executed a second time.
 func TestCommandsOutliveTheirContext(t *testing.T) {
 	client := forServer(t)
 	type name struct{}
