@@ -45,9 +45,10 @@ func TestReclaimAgain(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 1), 0)
 	e, row := w.take(seg)
-	began := e.Now
+	began := e.Now.Add(-time.Minute)
 	die := func(died, attempts int, least, most time.Duration) {
 		t.Helper()
+		w.pass(seg, time.Duration(died)*time.Minute) // each execution has begun at another time
 		_, r, err := w.Reclaim(t.Context(), seg, w.session)
 		if err != nil {
 			t.Fatal(err)

@@ -57,7 +57,8 @@ func TestTakeDueReturnsTheOthers(t *testing.T) {
 	if err := w.rdb.Set(t.Context(), ledger.ListKey("broken", "due"), "not a sorted set", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.rdb.ZAdd(t.Context(), ledger.ListKey(tenant, "due"), redis.Z{Score: 1, Member: "no segment"}).Err(); err != nil {
+	entry := redis.Z{Score: 1, Member: "no segment"}
+	if err := w.rdb.ZAdd(t.Context(), ledger.ListKey(tenant, "due"), entry).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Ledger.TakeDue(t.Context(), "broken", 10); err == nil || !strings.Contains(err.Error(), "broken") {

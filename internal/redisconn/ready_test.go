@@ -102,7 +102,8 @@ func TestRemedies(t *testing.T) {
 	site := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(site.Close)
 	demanding := miniredis.NewMiniRedis()
-	if err := demanding.StartTLS(&tls.Config{Certificates: secure.TLS.Certificates, ClientAuth: tls.RequireAnyClientCert}); err != nil {
+	demand := &tls.Config{Certificates: secure.TLS.Certificates, ClientAuth: tls.RequireAnyClientCert}
+	if err := demanding.StartTLS(demand); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(demanding.Close)
