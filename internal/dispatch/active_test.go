@@ -10,7 +10,6 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
-	"orgops/internal/workers"
 	"orgops/tasks/handlers"
 )
 
@@ -19,27 +18,17 @@ import (
 func TestActive(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {
-		dispatcher := func(protocol int) *dispatch.Dispatcher {
-			return dispatch.New(dispatch.Config{Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue,
-				Session: ledger.NewSessionID(), Protocol: protocol, Places: places})
-		}
 		want := func(d *dispatch.Dispatcher, want bool) {
 			t.Helper()
 			if d.Active() != want {
 				t.Errorf("active is %t", !want)
 			}
 		}
-		d, newer := dispatcher(1), dispatcher(2)
+		d, newer := s.dispatcher(), s.dispatcher(func(c *dispatch.Config) { c.Protocol = 2 })
 		want(d, false)
-		run := func(d *dispatch.Dispatcher) (stop func()) {
-			ctx, cancel := context.WithCancel(t.Context())
-			var running sync.WaitGroup
-			running.Go(func() { d.Run(ctx) })
-			return func() { cancel(); running.Wait() }
-		}
-		stop := run(d)
+		stop := s.dispatch(d)
 		s.await("the dispatcher is active", d.Active)
-		stopNewer := run(newer)
+		stopNewer := s.dispatch(newer)
 		s.await("the newer one is active", newer.Active)
 		s.await("the first one is not", func() bool { return !d.Active() })
 		stop()
@@ -55,8 +44,7 @@ func TestActiveWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {
 		mini := redistest.Mini(t)
-		d := dispatch.New(dispatch.Config{Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue,
-			Session: ledger.NewSessionID(), Protocol: 1, Places: places})
+		d := s.dispatcher()
 		if _, err := d.Round(t.Context()); err != nil || !d.Active() {
 			t.Fatalf("active %t, %v", d.Active(), err)
 		}
@@ -74,13 +62,6 @@ func TestActiveWhileRedisIsAway(t *testing.T) {
 // it later. The third tries seldom.
 func TestRanks(t *testing.T) {
 	s := newSite(t)
-	dispatcher := func(rank int) *dispatch.Dispatcher {
-		return dispatch.New(dispatch.Config{
-			Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(),
-			Protocol: 1, Places: places,
-			Place: func() workers.Place { return workers.Place{Rank: rank, Workers: 3} },
-		})
-	}
 	// round has a dispatcher, whose last round was so long ago, make a round.
 	round := func(d *dispatch.Dispatcher, ago time.Duration, active bool) {
 		t.Helper()
@@ -92,7 +73,7 @@ func TestRanks(t *testing.T) {
 			t.Errorf("active is %t", !active)
 		}
 	}
-	first, second, third := dispatcher(0), dispatcher(1), dispatcher(2)
+	first, second, third := s.ranked(0), s.ranked(1), s.ranked(2)
 	round(second, 0, true)
 	round(third, 0, false)
 	round(first, 0, false)

@@ -38,9 +38,6 @@ func TestBlockedChanges(t *testing.T) {
 					At: at, Blocks: []pace.Block{{Operation: apiclient.OpUpdateDiscoveryDomain, NextProbe: at.Add(time.Minute)}},
 				}, nil
 			}
-			done := engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
-				return ledger.Result{Outcome: ledger.Done}, nil
-			})
 			o.engine.Handlers = map[ledger.Kind]engine.Handler{
 				handlers.Verify: engine.One(func(_ context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
 					changes.Add(1)
@@ -138,10 +135,7 @@ func TestStoppedTenant(t *testing.T) {
 				row.Stage = ledger.StageReady
 				return ledger.Result{}, limiter.Wait(ctx, apiclient.OpUpdateDiscoveryDomain)
 			})
-			o.engine.Handlers[handlers.Recheck] = engine.One(func(context.Context, *engine.Execution,
-				*engine.Row) (ledger.Result, error) {
-				return ledger.Result{Outcome: ledger.Done}, nil
-			})
+			o.engine.Handlers[handlers.Recheck] = done
 		})
 		const rows = 40 // more than there are places
 		s.submit("updates", handlers.Update, s.domains(rows))

@@ -50,6 +50,31 @@ func (s *site) pending() int {
 	return l.Pending
 }
 
+// tasks returns the pending tasks.
+func (s *site) tasks() (all []engine.Task) {
+	s.t.Helper()
+	infos, err := asynq.NewInspectorFromRedisClient(s.rdb).ListPendingTasks(queue, asynq.PageSize(1000))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, info := range infos {
+		task, err := engine.ParseTask(tenant, info.Payload)
+		if err != nil || string(task.Kind) != info.Type {
+			s.t.Fatalf("task %s of type %s: %v", info.Payload, info.Type, err)
+		}
+		all = append(all, task)
+	}
+	return all
+}
+
+// deletePending deletes the pending tasks.
+func (s *site) deletePending() {
+	s.t.Helper()
+	if _, err := asynq.NewInspectorFromRedisClient(s.rdb).DeleteAllPendingTasks(queue); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 func round(t *testing.T, d *dispatch.Dispatcher) time.Duration {
 	t.Helper()
 	after, err := d.Round(t.Context())
@@ -91,21 +116,10 @@ func TestScanIsReleased(t *testing.T) {
 	released := func() (kinds map[ledger.Kind]engine.Task) {
 		round(t, d)
 		kinds = map[ledger.Kind]engine.Task{}
-		inspector := asynq.NewInspectorFromRedisClient(s.rdb)
-		tasks, err := inspector.ListPendingTasks(queue)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, info := range tasks {
-			task, err := engine.ParseTask(tenant, info.Payload)
-			if err != nil || string(task.Kind) != info.Type {
-				t.Errorf("task %s of type %s: %v", info.Payload, info.Type, err)
-			}
+		for _, task := range s.tasks() {
 			kinds[task.Kind] = task
 		}
-		if _, err := inspector.DeleteAllPendingTasks(queue); err != nil {
-			t.Fatal(err)
-		}
+		s.deletePending()
 		return kinds
 	}
 	first := released()
@@ -157,9 +171,7 @@ func TestRecallSegments(t *testing.T) {
 		}
 		time.Sleep(1100 * time.Millisecond) // until the older one renews its lease
 		round(t, older)
-		if _, err := asynq.NewInspectorFromRedisClient(s.rdb).DeleteAllPendingTasks(queue); err != nil {
-			t.Fatal(err)
-		}
+		s.deletePending()
 		round(t, s.dispatcher(func(c *dispatch.Config) { c.Protocol = 3 }))
 		if n := s.pending(); n != places {
 			t.Errorf("%d tasks, want %d of the next dispatcher", n, places)
@@ -177,9 +189,7 @@ func TestPausedQueue(t *testing.T) {
 	if err := inspector.PauseQueue(queue); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := inspector.DeleteAllPendingTasks(queue); err != nil {
-		t.Fatal(err)
-	}
+	s.deletePending()
 	if after := round(t, d); s.pending() != 0 || after < time.Second {
 		t.Errorf("%d tasks, the next round in %v", s.pending(), after)
 	}
@@ -192,22 +202,26 @@ func TestPausedQueue(t *testing.T) {
 	}
 }
 
-// TestBlockedOperation releases one row while its operation is blocked, and nothing while
-// the tenant is paused.
+// TestBlockedOperation releases one row of a sort while its operation is blocked, and the rows of
+// other sorts; and nothing while the tenant is paused.
 func TestBlockedOperation(t *testing.T) {
+	blocked := pace.State{Blocks: []pace.Block{{Operation: apiclient.OpUpdateDiscoveryDomain}}}
 	for _, c := range []struct {
-		name  string
-		state pace.State
-		want  int
+		name       string
+		state      pace.State
+		operations dispatch.Operations
+		want       int
 	}{
-		{"blocked", pace.State{Blocks: []pace.Block{{Operation: apiclient.OpUpdateDiscoveryDomain}}}, 1},
-		{"paused", pace.State{PausedUntil: time.Now().Add(time.Hour)}, 0},
+		{"blocked", blocked, dispatch.Always(apiclient.OpUpdateDiscoveryDomain), 1},
+		{"proven rows are blocked", blocked, dispatch.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}}, 1 + 3},
+		{"paused", pace.State{PausedUntil: time.Now().Add(time.Hour)}, dispatch.Always(apiclient.OpUpdateDiscoveryDomain), 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t)
-			s.submit("a", handlers.Update, s.domains(100))
-			s.submit("b", handlers.Update, s.domains(100))
+			s.proven("proven", 4)
+			s.submit("new", handlers.Update, s.domains(3))
 			d := s.dispatcher(func(config *dispatch.Config) {
+				config.Kinds = map[ledger.Kind]dispatch.Kind{handlers.Update: {Operations: c.operations}}
 				config.Pace = func(context.Context) (pace.State, error) {
 					c.state.At = time.Now()
 					return c.state, nil
@@ -245,28 +259,6 @@ func TestBurstIsReleased(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// TestBlockedSort releases one row of the sort whose operation is blocked, and the rows of
-// other sorts.
-func TestBlockedSort(t *testing.T) {
-	s := newSite(t)
-	s.proven("proven", 4)
-	s.submit("new", handlers.Update, s.domains(3))
-	d := s.dispatcher(func(c *dispatch.Config) {
-		c.Kinds = map[ledger.Kind]dispatch.Kind{
-			handlers.Update: {Operations: dispatch.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}}},
-		}
-		c.Pace = func(context.Context) (pace.State, error) {
-			return pace.State{At: time.Now(), Blocks: []pace.Block{{Operation: apiclient.OpUpdateDiscoveryDomain}}}, nil
-		}
-	})
-	for range 3 {
-		round(t, d)
-	}
-	if n := s.pending(); n != 1+3 {
-		t.Errorf("%d tasks, want a probe and 3 first reads", n)
 	}
 }
 
@@ -419,16 +411,8 @@ func (s *site) proven(id ledger.RunID, n int, change ...func(*ledger.NewRun)) {
 // pendingOf returns the number of pending tasks of each run.
 func (s *site) pendingOf() map[ledger.RunID]int {
 	s.t.Helper()
-	tasks, err := asynq.NewInspectorFromRedisClient(s.rdb).ListPendingTasks(queue)
-	if err != nil {
-		s.t.Fatal(err)
-	}
 	n := map[ledger.RunID]int{}
-	for _, info := range tasks {
-		task, err := engine.ParseTask(tenant, info.Payload)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+	for _, task := range s.tasks() {
 		n[task.Run]++
 	}
 	return n

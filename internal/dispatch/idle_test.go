@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hibiken/asynq"
-
 	"orgops/internal/dispatch"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
@@ -88,9 +86,7 @@ func TestSleepingDispatcher(t *testing.T) {
 			if err := s.Cancel(t.Context(), tenant, id); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := asynq.NewInspectorFromRedisClient(s.rdb).DeleteAllPendingTasks(queue); err != nil {
-				t.Fatal(err)
-			}
+			s.deletePending()
 		}
 		for begun := time.Now(); time.Since(begun) < awaitSleep; time.Sleep(100 * time.Millisecond) {
 			if !d.Active() || other.Active() {

@@ -1,10 +1,8 @@
 package dispatch_test
 
 import (
-	"context"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -32,9 +30,7 @@ func TestAtMaxmemory(t *testing.T) {
 	if err := rdb.Del(t.Context(), "asynq:{"+queue+"}:pending").Err(); err != nil { // as if all had started
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { d.Run(ctx) })
+	stop := s.dispatch(d)
 	begun, before := time.Now(), commands(t, rdb.Info(t.Context(), "stats").Val())
 	time.Sleep(3 * time.Second)
 	n := commands(t, rdb.Info(t.Context(), "stats").Val()) - before
@@ -46,8 +42,7 @@ func TestAtMaxmemory(t *testing.T) {
 	}
 	limit("0")
 	s.await("rows are released", func() bool { return s.pending() > 0 }) // fewer than places after a slow round
-	cancel()
-	running.Wait()
+	stop()
 }
 
 // commands returns the number of commands that Redis has processed.

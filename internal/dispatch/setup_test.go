@@ -222,7 +222,7 @@ func (s *site) start(change ...func(*options)) *worker {
 	w.engine = engine.New(o.engine)
 	w.server = asynq.NewServerFromRedisClient(rdb, asynq.Config{
 		Concurrency: o.places, Queues: map[string]int{queue: 1}, TaskCheckInterval: 10 * time.Millisecond,
-		ShutdownTimeout: time.Second, Logger: silent{}, LogLevel: asynq.FatalLevel,
+		ShutdownTimeout: time.Second, LogLevel: asynq.FatalLevel,
 	})
 	ctx, cancel := context.WithCancel(s.t.Context())
 	w.end = cancel
@@ -237,13 +237,10 @@ func (s *site) start(change ...func(*options)) *worker {
 	return w
 }
 
-type silent struct{}
-
-func (silent) Debug(...any) {}
-func (silent) Info(...any)  {}
-func (silent) Warn(...any)  {}
-func (silent) Error(...any) {}
-func (silent) Fatal(...any) {}
+// done is the handler of rows that are done at once.
+var done = engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+	return ledger.Result{}, nil
+})
 
 // stop stops a worker as SIGTERM does.
 func (w *worker) stop() { w.stopped.Do(w.terminate) }

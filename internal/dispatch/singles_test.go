@@ -1,7 +1,6 @@
 package dispatch_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"orgops/internal/dispatch"
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/workers"
@@ -27,9 +25,6 @@ func TestBesideOpenSingles(t *testing.T) {
 	rows := max(900, singles*3/5)
 	s := newSite(t)
 	const quick, waiting ledger.Kind = "quick", "waiting"
-	done := engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
-		return ledger.Result{}, nil
-	})
 	start := func(rank int) {
 		s.start(func(o *options) {
 			o.engine.Handlers[quick], o.engine.Handlers[waiting] = done, done

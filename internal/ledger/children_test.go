@@ -102,7 +102,7 @@ func TestChildThatIsCreatedAgain(t *testing.T) {
 	w.ended("a", "")
 	w.adopt("a", "b")
 	w.ended("b", "a")
-	w.rdb.HSet(t.Context(), ledger.HeaderKey(tenant, "b"), "deleting_at", "1")
+	w.store(ledger.HeaderKey(tenant, "b"), "deleting_at", "1")
 	w.adopt("a", "b")
 	w.ended("b", "a")
 	if children := w.get("a").Children; !slices.Equal(children, []ledger.RunID{"b"}) {

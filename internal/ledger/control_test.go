@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,36 +10,45 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/internal/ledger"
-	"orgops/internal/redistest"
 )
 
-// TestResumeEndsAPauseOnly resumes a run that may not begin yet.
-func TestResumeEndsAPauseOnly(t *testing.T) {
+// TestPostponedRun: a run that may not begin yet is due at its time. The end of a pause leaves that
+// time, and a cancelled run is no longer paused or postponed.
+func TestPostponedRun(t *testing.T) {
 	w := newWorker(t)
-	run := w.submitWith("a", ledger.Control{NotBefore: w.redisNow().Add(time.Hour)}, 3)
-	before := w.get("a").Control
-	w.must(w.Pause, "a")
-	w.must(w.Resume, "a")
-	if rows := numbers(w.release(segment(run, 0), all)); len(rows) != 0 {
-		t.Errorf("released %v", rows)
+	at := w.redisNow().Add(20 * time.Hour)
+	seg := segment(w.submitWith("a", ledger.Control{NotBefore: at}, 3), 0)
+	if due, next := w.takeDue(); len(due) > 0 || !next.Equal(at) {
+		t.Errorf("due %v, next %v, want %v", due, next, at)
 	}
-	if c := w.get("a").Control; c != before || c == (ledger.Control{}) {
-		t.Errorf("control %+v, before the pause %+v", c, before)
+	w.must(w.Pause, "a")
+	if c := w.get("a").Control; !c.Paused || c.NotBefore.IsZero() {
+		t.Errorf("paused and postponed: %+v", c)
+	}
+	w.must(w.Resume, "a")
+	if r := w.release(seg, all); len(r.Rows) > 0 || !r.Due.Equal(at) {
+		t.Errorf("released %v, due %v, want %v", numbers(r), r.Due, at)
+	}
+	if c := w.get("a").Control; c.Paused || !c.NotBefore.Equal(at) {
+		t.Errorf("resumed: %+v", c)
+	}
+	w.must(w.Pause, "a")
+	w.must(w.Cancel, "a")
+	if c := w.get("a").Control; c != (ledger.Control{Cancelled: true}) {
+		t.Errorf("cancelled: %+v", c)
 	}
 }
 
 // TestInterruptedCancel has a cancel killed after each of its commands: once the header is changed
 // no row begins any more, and a dispatcher settles the rows.
 func TestInterruptedCancel(t *testing.T) {
-	f := &faults{}
-	lossy := redistest.New(t)
-	lossy.AddHook(f.hook())
+	lossy, f := faulty(t)
 	for n, cancelled := 0, false; n == 0 || f.disarm(); n++ {
 		w, id := newWorker(t), ledger.RunID(fmt.Sprintf("run-%d", n))
 		run := w.submit(id, 3, 3, 3)
 		released := w.release(segment(run, 1), ledger.Quota{First: 1})
 		f.arm(n, true)
-		_ = ledger.New(lossy).Cancel(t.Context(), tenant, id) // fails
+		_ = lossy.Cancel(t.Context(), tenant, id) // fails
 		if !w.get(id).Cancelled {
 			if cancelled {
 				t.Fatalf("killed after %d commands: not cancelled any more", n)
@@ -61,16 +69,10 @@ func TestCancel(t *testing.T) {
 	seg := segment(w.submit("a", 20), 0)
 	begun, inProgress := w.take(seg)
 	intended, withIntent := w.take(seg)
-	if _, err := w.Intend(t.Context(), seg, intended.nonce, []byte("PATCH"), withIntent); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.GiveUp(t.Context(), seg, intended.nonce, 0, withIntent); err != nil {
-		t.Fatal(err)
-	}
+	w.intend(seg, intended, "PATCH", withIntent)
+	w.end(seg, intended, ledger.RowEnd{Row: withIntent, Ending: ledger.GiveBack{}})
 	waited, waiting := w.take(seg)
-	if _, err := w.Wait(t.Context(), seg, waited.nonce, ledger.Waiting{Stage: ledger.StageCheck}, waiting); err != nil {
-		t.Fatal(err)
-	}
+	w.end(seg, waited, ledger.RowEnd{Row: waiting, Ending: ledger.Waiting{Stage: ledger.StageCheck}})
 	done, settled := w.take(seg)
 	w.settle(seg, done, settled)
 	released := w.release(seg, ledger.Quota{First: 1})
@@ -88,15 +90,9 @@ func TestCancel(t *testing.T) {
 	}
 
 	// The row in progress begins no request any more, and its wait settles it.
-	r, err := w.Intend(t.Context(), seg, begun.nonce, []byte("PATCH"), inProgress)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want(t, r, ledger.RowCancelled)
-	if r, err = w.Wait(t.Context(), seg, begun.nonce, ledger.Waiting{Stage: ledger.StageReady}, inProgress); err != nil {
-		t.Fatal(err)
-	}
-	want(t, r, ledger.RowCancelled)
+	want(t, w.intend(seg, begun, "PATCH", inProgress), ledger.RowCancelled)
+	want(t, w.end(seg, begun, ledger.RowEnd{Row: inProgress, Ending: ledger.Waiting{Stage: ledger.StageReady}}),
+		ledger.RowCancelled)
 
 	// The request that may be under way is finished, in a second attempt.
 	finish := func() execution {
@@ -110,38 +106,18 @@ func TestCancel(t *testing.T) {
 		}
 		return e
 	}
-	if r, err = w.GiveUp(t.Context(), seg, finish().nonce, 0, withIntent); err != nil {
-		t.Fatal(err)
-	}
-	want(t, r, ledger.RowWritten)
-	e := finish()
-	if r := w.settle(seg, e, withIntent); !r.Ended {
+	want(t, w.end(seg, finish(), ledger.RowEnd{Row: withIntent, Ending: ledger.GiveBack{}}), ledger.RowWritten)
+	if r := w.settle(seg, finish(), withIntent); !r.Ended {
 		t.Error("the run has not ended")
 	}
 	if counts := w.get("a").Counts; counts[ledger.Done] != 2 || counts[ledger.Cancelled] != 18 {
 		t.Errorf("counts %v", counts)
 	}
-}
-
-func TestControlRefuses(t *testing.T) {
-	w := newWorker(t)
-	w.submit("ended")
-	tests := []struct {
-		name string
-		do   func(context.Context, ledger.Tenant, ledger.RunID) error
-		id   ledger.RunID
-		want error
-	}{
-		{"cancel an ended run", w.Cancel, "ended", ledger.ErrEnded},
-		{"pause an ended run", w.Pause, "ended", ledger.ErrEnded},
-		{"pause no run", w.Pause, "none", ledger.ErrNotFound},
+	if err := w.Pause(t.Context(), tenant, "a"); !errors.Is(err, ledger.ErrEnded) {
+		t.Errorf("pause an ended run: %v, want %v", err, ledger.ErrEnded)
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if err := tt.do(context.WithoutCancel(t.Context()), tenant, tt.id); !errors.Is(err, tt.want) {
-				t.Errorf("error %v, want %v", err, tt.want)
-			}
-		})
+	if err := w.Pause(t.Context(), tenant, "none"); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("pause no run: %v, want %v", err, ledger.ErrNotFound)
 	}
 }
 

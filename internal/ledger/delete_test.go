@@ -51,10 +51,7 @@ func TestDeleteLeavesNoKeys(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorker(t)
 			run := tt.make(w)
-			w.must(w.Delete, "a")
-			if keys := keysOf(t, run); len(keys) > 0 {
-				t.Errorf("keys %q remain", keys)
-			}
+			w.remove(run)
 			if runs, err := w.Runs(t.Context(), tenant); err != nil || len(runs) > 0 {
 				t.Errorf("runs %+v, %v", runs, err)
 			}
@@ -65,72 +62,51 @@ func TestDeleteLeavesNoKeys(t *testing.T) {
 	}
 }
 
-// TestDeleteWaitsForRowsInProgress deletes a cancelled run of which a row is in progress.
-func TestDeleteWaitsForRowsInProgress(t *testing.T) {
+// TestDeleteRefusesOpenRuns deletes an open run, and a cancelled one of which a row is in progress.
+func TestDeleteRefusesOpenRuns(t *testing.T) {
 	w := newWorker(t)
 	run := w.submit("a", 3, 4)
 	e, row := w.take(segment(run, 0))
-	w.must(w.Cancel, "a")
-	if err := w.Delete(t.Context(), tenant, "a"); !errors.Is(err, ledger.ErrOpen) {
-		t.Fatalf("delete: %v, want %v", err, ledger.ErrOpen)
+	for range 2 {
+		if err := w.Delete(t.Context(), tenant, "a"); !errors.Is(err, ledger.ErrOpen) {
+			t.Fatalf("delete: %v, want %v", err, ledger.ErrOpen)
+		}
+		w.must(w.Cancel, "a")
 	}
 	want(t, w.settle(segment(run, 0), e, row), ledger.RowWritten)
-	w.must(w.Delete, "a")
-	if keys := keysOf(t, run); len(keys) > 0 {
-		t.Errorf("keys %q remain", keys)
-	}
-}
-
-func TestDeleteRefusesOpenRuns(t *testing.T) {
-	w := newWorker(t)
-	w.submit("a", 3)
-	if err := w.Delete(t.Context(), tenant, "a"); !errors.Is(err, ledger.ErrOpen) {
-		t.Errorf("delete: %v, want %v", err, ledger.ErrOpen)
-	}
+	w.remove(run)
 }
 
 // TestRunOfAnEarlierIncarnationIsFencedOut deletes a cancelled run of the wrong clients, and
-// submits the right ones under the same ID. A task of the former run is still in the queue.
+// submits the right ones under the same ID. A task of the former run is still in the queue. The
+// segment of a single row is in the header: only the incarnation tells the two apart.
 func TestRunOfAnEarlierIncarnationIsFencedOut(t *testing.T) {
-	w := newWorker(t)
-	wrong := w.submit("nightly", 3)
-	r := w.release(segment(wrong, 0), ledger.Quota{First: 1})
-	e, row := w.take(segment(wrong, 0))
-	w.must(w.Cancel, "nightly")
-	w.settle(segment(wrong, 0), e, row)
-	w.must(w.Delete, "nightly")
-	right := w.submit("nightly", 3)
+	for name, submit := range map[string]func(*worker) ledger.Run{
+		"rows":         func(w *worker) ledger.Run { return w.submit("nightly", 3) },
+		"a single row": func(w *worker) ledger.Run { run, _ := w.submitRow(single("nightly")); return run },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorker(t)
+			wrong := segment(submit(w), 0)
+			r := w.release(wrong, ledger.Quota{First: 1})
+			w.must(w.Cancel, "nightly")
+			w.must(w.Delete, "nightly")
+			right := segment(submit(w), 0)
 
-	begin := ledger.Execution{Token: r.Token, Nonce: ledger.NewNonce(), Session: w.session}
-	if _, err := w.Begin(t.Context(), segment(wrong, 0), begin, 0); !errors.Is(err, ledger.ErrNotFound) {
-		t.Errorf("begin of the former run: %v, want %v", err, ledger.ErrNotFound)
-	}
-	if _, err := w.Settle(t.Context(), segment(wrong, 0), e.nonce, ledger.Result{Outcome: ledger.Done},
-		row); !errors.Is(err, ledger.ErrNotFound) {
-		t.Errorf("settle of the former run: %v, want %v", err, ledger.ErrNotFound)
-	}
-	want(t, w.begin(segment(right, 0), r.Token, 0).Receipt, ledger.RowSuperseded)
-	if s := w.segments("nightly")[0]; s.Settled != 0 {
-		t.Errorf("segment %+v: want no row settled", s)
-	}
-}
-
-// TestSingleRowOfAnEarlierIncarnation is that for a single row, whose segment is in the header:
-// only the incarnation that is stored there tells the two apart.
-func TestSingleRowOfAnEarlierIncarnation(t *testing.T) {
-	w := newWorker(t)
-	wrong, _ := w.submitRow(single("a"))
-	seg := segment(wrong, 0)
-	r := w.release(seg, all)
-	w.must(w.Cancel, "a")
-	w.must(w.Delete, "a")
-	w.submitRow(single("a"))
-	begin := ledger.Execution{Token: r.Token, Nonce: ledger.NewNonce(), Session: w.session}
-	if _, err := w.Begin(t.Context(), seg, begin, 0); !errors.Is(err, ledger.ErrNotFound) {
-		t.Errorf("begin of the former row: %v, want %v", err, ledger.ErrNotFound)
-	}
-	if again, err := w.Release(t.Context(), seg, all); !errors.Is(err, ledger.ErrNotFound) {
-		t.Errorf("release of the former row: %v, %v; want %v", numbers(again), err, ledger.ErrNotFound)
+			begin := ledger.Execution{Token: r.Token, Nonce: ledger.NewNonce(), Session: w.session}
+			_, begun := w.Begin(t.Context(), wrong, begin, 0)
+			_, settled := w.Settle(t.Context(), wrong, begin.Nonce, ledger.Result{Outcome: ledger.Done}, 0)
+			_, released := w.Release(t.Context(), wrong, all)
+			for what, err := range map[string]error{"begin": begun, "settle": settled, "release": released} {
+				if !errors.Is(err, ledger.ErrNotFound) {
+					t.Errorf("%s of the former run: %v, want %v", what, err, ledger.ErrNotFound)
+				}
+			}
+			want(t, w.begin(right, r.Token, 0).Receipt, ledger.RowSuperseded)
+			if s := w.segments("nightly")[0]; s.Settled != 0 {
+				t.Errorf("segment %+v: want no row settled", s)
+			}
+		})
 	}
 }
 
@@ -156,14 +132,12 @@ func TestInterruptedDeletionIsCompleted(t *testing.T) {
 	for name, complete := range complete {
 		t.Run(name, func(t *testing.T) {
 			w := newWorker(t)
-			lossy := redistest.New(t)
-			f := &faults{}
-			lossy.AddHook(f.hook())
+			lossy, f := faulty(t)
 			for n, lost := 0, true; lost; n++ {
 				run := w.submit("a", 3, 3)
 				w.must(w.Cancel, "a")
 				f.arm(n, n%2 == 0)
-				err := ledger.New(lossy).Delete(t.Context(), tenant, "a")
+				err := lossy.Delete(t.Context(), tenant, "a")
 				if lost = f.disarm(); lost == (err == nil) {
 					t.Fatalf("delete: %v, connection lost: %v", err, lost)
 				}
@@ -201,28 +175,22 @@ func TestForgottenDeletion(t *testing.T) {
 }
 
 func TestSweepDeletesAbandonedStagedRuns(t *testing.T) {
-	tests := []struct {
-		name     string
-		segments int
-	}{{"no segment", 0}, {"two segments", 2}}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			w := newWorker(t)
-			run := w.create("a")
-			for number := range tt.segments {
-				w.stage(run, number)
-			}
-			if n := w.sweep(); n != 0 {
-				t.Fatalf("%d runs deleted before they were abandoned", n)
-			}
-			w.abandon(run)
-			if n := w.sweep(); n != 1 {
-				t.Errorf("%d runs deleted, want it", n)
-			}
-			if keys := keysOf(t, run); len(keys) > 0 {
-				t.Errorf("keys %q remain", keys)
-			}
-		})
+	for segments := range 3 {
+		w := newWorker(t)
+		run := w.create("a")
+		for number := range segments {
+			w.stage(run, number)
+		}
+		if n := w.sweep(); n != 0 {
+			t.Fatalf("%d runs deleted before they were abandoned", n)
+		}
+		w.abandon(run)
+		if n := w.sweep(); n != 1 {
+			t.Errorf("%d runs of %d segments deleted, want it", n, segments)
+		}
+		if keys := keysOf(t, run); len(keys) > 0 {
+			t.Errorf("keys %q remain", keys)
+		}
 	}
 }
 
@@ -237,7 +205,7 @@ func TestSweepDeletesAllThatIsDue(t *testing.T) {
 		w.must(w.Finish, run.ID)
 	}
 	w.sweep()
-	w.age(ledger.ListKey(tenant, "ended"), ledger.Retention+time.Minute)
+	w.age("ended", ledger.Retention+time.Minute)
 	if err := w.rdb.Set(t.Context(), ledger.HeaderKey(tenant, "b"), "no hash", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -303,12 +271,10 @@ func TestSweepDeletesNoRunThatContinues(t *testing.T) {
 		run := w.create(ledger.RunID("run-" + strconv.Itoa(n)))
 		w.abandon(run)
 		var staged error
-		i := &interruption{after: n, do: func() {
+		l, i := interrupted(t, n, func() {
 			_, staged = w.Stage(t.Context(), run, 0, content(0, 3))
-		}}
-		interrupted := redistest.New(t)
-		interrupted.AddHook(i.hook())
-		if _, err := ledger.New(interrupted).Sweep(t.Context(), tenant); err != nil {
+		})
+		if _, err := l.Sweep(t.Context(), tenant); err != nil {
 			t.Fatal(err)
 		}
 		done = i.done()
@@ -324,20 +290,12 @@ func TestSweepDeletesNoRunThatContinues(t *testing.T) {
 // abandon has the last segment of a staged run staged long ago.
 func (w *worker) abandon(run ledger.Run) {
 	w.t.Helper()
-	w.age(ledger.ListKey(tenant, "staged"), ledger.AbandonedAfter+time.Minute)
+	w.age("staged", ledger.AbandonedAfter+time.Minute)
 	yesterday := run.CreatedAt.Add(-ledger.AbandonedAfter - time.Minute).UnixMilli()
-	if err := w.rdb.HSet(w.t.Context(), ledger.HeaderKey(tenant, run.ID), "staged_at",
-		strconv.FormatInt(yesterday, 10)).Err(); err != nil {
-		w.t.Fatal(err)
-	}
+	w.store(ledger.HeaderKey(tenant, run.ID), "staged_at", strconv.FormatInt(yesterday, 10))
 }
 
-// sweepFor sweeps every minute until d has passed, and returns the number of deleted runs.
-func (w *worker) sweepFor(m *miniredis.Miniredis, now *time.Time, d time.Duration) (deleted int) {
-	w.t.Helper()
-	return w.sweepEvery(time.Minute, m, now, d)
-}
-
+// sweepEvery sweeps at this interval until d has passed, and returns the number of deleted runs.
 func (w *worker) sweepEvery(interval time.Duration, m *miniredis.Miniredis, now *time.Time,
 	d time.Duration) (deleted int) {
 	w.t.Helper()
@@ -359,19 +317,19 @@ func TestClockJumpDeletesNothing(t *testing.T) {
 			w.submit("retained", 3)
 			w.must(w.Cancel, "retained")
 			w.must(w.Finish, "retained")
-			w.sweepFor(m, &now, 5*time.Minute)
+			w.sweepEvery(time.Minute, m, &now, 5*time.Minute)
 			w.submit("finished", 3)
 			w.must(w.Cancel, "finished")
 			w.must(w.Finish, "finished")
 			w.stage(w.create("staged"), 0)
 			now = now.Add(jump)
-			deleted := w.sweepFor(m, &now, 30*time.Minute)
+			deleted := w.sweepEvery(time.Minute, m, &now, 30*time.Minute)
 			w.submit("meanwhile", 3)
 			w.must(w.Cancel, "meanwhile")
 			w.must(w.Finish, "meanwhile")
-			deleted += w.sweepFor(m, &now, 5*time.Minute)
+			deleted += w.sweepEvery(time.Minute, m, &now, 5*time.Minute)
 			now = now.Add(-jump)
-			deleted += w.sweepFor(m, &now, time.Hour)
+			deleted += w.sweepEvery(time.Minute, m, &now, time.Hour)
 			if deleted > 0 {
 				t.Errorf("%d runs deleted, want none", deleted)
 			}
@@ -399,7 +357,7 @@ func TestSweepAfterDowntime(t *testing.T) {
 	if n := w.sweepEvery(time.Duration(redistest.Stride(10))*time.Minute, m, &now, ledger.AbandonedAfter); n != 0 {
 		t.Errorf("%d runs deleted, want none", n)
 	}
-	if n := w.sweepFor(m, &now, 5*time.Minute); n != 1 {
+	if n := w.sweepEvery(time.Minute, m, &now, 5*time.Minute); n != 1 {
 		t.Errorf("%d runs deleted, want the abandoned one", n)
 	}
 }
@@ -429,18 +387,11 @@ func (w *worker) sweep() int {
 	return n
 }
 
-// age makes the times of a list earlier.
-func (w *worker) age(key string, d time.Duration) {
+// age makes the times of one of the tenant's lists earlier.
+func (w *worker) age(list string, d time.Duration) {
 	w.t.Helper()
-	entries, err := w.rdb.ZRangeWithScores(w.t.Context(), key, 0, -1).Result()
-	if err != nil {
+	if err := ledger.AgeList(w.t.Context(), w.rdb, w.tenant, list, d); err != nil {
 		w.t.Fatal(err)
-	}
-	for _, e := range entries {
-		if err := w.rdb.ZAdd(w.t.Context(), key, redis.Z{Score: e.Score - float64(d.Milliseconds()),
-			Member: e.Member}).Err(); err != nil {
-			w.t.Fatal(err)
-		}
 	}
 }
 

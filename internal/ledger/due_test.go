@@ -23,7 +23,7 @@ func (w *worker) takeDue() ([]ledger.Segment, time.Time) {
 func (w *worker) due(seg ledger.Segment, at time.Time) {
 	w.t.Helper()
 	entry := redis.Z{Score: float64(at.UnixMilli()), Member: seg.String()}
-	if err := w.rdb.ZAdd(w.t.Context(), ledger.DueKey(w.tenant), entry).Err(); err != nil {
+	if err := w.rdb.ZAdd(w.t.Context(), ledger.ListKey(w.tenant, "due"), entry).Err(); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -55,7 +55,7 @@ func TestIndex(t *testing.T) {
 	seg := segment(w.submit("a", 4), 0)
 	next := func(what string, want time.Duration) {
 		t.Helper()
-		scores, err := w.rdb.ZRangeWithScores(t.Context(), ledger.DueKey(tenant), 0, -1).Result()
+		scores, err := w.rdb.ZRangeWithScores(t.Context(), ledger.ListKey(tenant, "due"), 0, -1).Result()
 		if err != nil || len(scores) > 1 || (len(scores) == 0) != (want < 0) {
 			t.Fatalf("%s: index %v, %v", what, scores, err)
 		}
@@ -68,6 +68,11 @@ func TestIndex(t *testing.T) {
 		}
 	}
 	next("committed", 0)
+	w.must(w.Pause, "a")
+	w.release(seg, all)
+	next("paused, and no row was released before", -1)
+	w.must(w.Resume, "a")
+	next("resumed", 0)
 	r := w.release(seg, ledger.Quota{First: 3})
 	next("released, and more are due", 10*time.Second)
 	e := w.begin(seg, r.Token, 0, 1, 2)
@@ -94,40 +99,4 @@ func TestIndex(t *testing.T) {
 	next("its worker died", 0)
 	w.must(w.Cancel, "a")
 	next("cancelled", -1)
-}
-
-func TestPostponedRunIsDueAtItsTime(t *testing.T) {
-	w := newWorker(t)
-	at := w.redisNow().Add(20 * time.Hour)
-	seg := segment(w.submitWith("a", ledger.Control{NotBefore: at}, 3), 0)
-	if due, next := w.takeDue(); len(due) > 0 || !next.Equal(at) {
-		t.Errorf("due %v, next %v, want %v", due, next, at)
-	}
-	if r := w.release(seg, all); len(r.Rows) > 0 || !r.Due.Equal(at) {
-		t.Errorf("released %v, due %v, want %v", numbers(r), r.Due, at)
-	}
-}
-
-// TestStoppedSegmentIsDueWithItsIntents checks that a stopped segment is due when one of its
-// rows with an intent is.
-func TestStoppedSegmentIsDueWithItsIntents(t *testing.T) {
-	w := newWorker(t)
-	seg := segment(w.submit("a", 3), 0)
-	e := w.takeRows(seg, 2)
-	w.intend(seg, e, "PATCH", 0)
-	waiting := func(after time.Duration) ledger.Waiting {
-		return ledger.Waiting{Stage: ledger.StageCheck, After: after}
-	}
-	w.end(seg, e, ledger.RowEnd{Row: 0, Ending: waiting(time.Hour)}, ledger.RowEnd{Row: 1, Ending: waiting(0)})
-	w.must(w.Pause, "a")
-	if r := w.release(seg, all); len(r.Rows) > 0 || r.Due.Sub(r.Now) < 50*time.Minute {
-		t.Errorf("released %v, due in %v, want in an hour", numbers(r), r.Due.Sub(r.Now))
-	}
-	w.pass(seg, time.Hour)
-	if r := w.release(seg, ledger.Quota{}); r.Due.After(r.Now) {
-		t.Errorf("due in %v, want now", r.Due.Sub(r.Now))
-	}
-	if r := w.release(seg, all); !slices.Equal(numbers(r), []ledger.Row{0}) {
-		t.Errorf("released %v, want row 0", numbers(r))
-	}
 }

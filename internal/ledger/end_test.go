@@ -3,36 +3,26 @@ package ledger_test
 import (
 	"errors"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"orgops/internal/ledger"
 )
 
+// TestRunEndsOnce settles the row of each segment twice: the run ends with the last one, once.
 func TestRunEndsOnce(t *testing.T) {
 	w := newWorker(t)
-	run := w.submit("a", 1, 1, 1, 1)
-	var ended atomic.Int64
-	var wg sync.WaitGroup
+	run := w.submit("a", 1, 1, 1)
+	var ended []int
 	for number := range run.Segments {
-		seg := segment(run, number)
-		e, row := w.take(seg)
+		e, row := w.take(segment(run, number))
 		for range 2 {
-			wg.Go(func() {
-				r, err := w.Settle(t.Context(), seg, e.nonce, ledger.Result{Outcome: ledger.Done}, row)
-				if err != nil {
-					t.Error(err)
-				}
-				if r.Ended {
-					ended.Add(1)
-				}
-			})
+			if w.settle(segment(run, number), e, row).Ended {
+				ended = append(ended, number)
+			}
 		}
 	}
-	wg.Wait()
-	if ended.Load() != 1 {
-		t.Errorf("ended %d times, want once", ended.Load())
+	if !slices.Equal(ended, []int{2}) {
+		t.Errorf("the run ended in segments %v, want the last one", ended)
 	}
 }
 

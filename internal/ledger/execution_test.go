@@ -9,12 +9,23 @@ import (
 	"orgops/internal/ledger"
 )
 
+// TestBeginAdmitsOneExecution gives a release back, begins the next one, and repeats both as if the
+// answers had been lost.
 func TestBeginAdmitsOneExecution(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 3), 0)
+	former := w.release(seg, ledger.Quota{First: 1})
+	for _, status := range []ledger.Status{ledger.RowWritten, ledger.RowEnded} {
+		receipt, err := w.GiveBack(t.Context(), seg, former.Token, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, receipt, status)
+	}
 	r := w.release(seg, ledger.Quota{First: 1})
+	want(t, w.begin(seg, former.Token, 0).Receipt, ledger.RowSuperseded)
 	e := ledger.Execution{Token: r.Token, Nonce: ledger.NewNonce(), Session: w.session}
-	for range 2 { // the answer of the first may have been lost
+	for range 2 {
 		b, err := w.Begin(t.Context(), seg, e, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -28,13 +39,16 @@ func TestBeginAdmitsOneExecution(t *testing.T) {
 
 // TestReclaimAgain has a row's worker die again and again: the row is due at once the first
 // time, and later and later from the second on. It loses attempts from the third on, when it is
-// known to have been executed alone. Giving it back changes nothing, an end resets the count.
+// known to have been executed alone. Giving it back changes nothing but the note, an end resets the
+// count and the note. The first begin stays the same.
 func TestReclaimAgain(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 1), 0)
 	e, row := w.take(seg)
+	began := e.Now.Add(-time.Minute)
 	die := func(died, attempts int, least, most time.Duration) {
 		t.Helper()
+		w.pass(seg, time.Duration(died)*time.Minute) // each execution has begun at another time
 		_, r, err := w.Reclaim(t.Context(), seg, w.session)
 		if err != nil {
 			t.Fatal(err)
@@ -44,8 +58,8 @@ func TestReclaimAgain(t *testing.T) {
 		}
 		w.pass(seg, most)
 		e = w.begin(seg, w.release(seg, ledger.Quota{Check: 1}).Token, row)
-		if c := e.Rows[0].Checkpoint; c.Died != died || c.Attempts != attempts {
-			t.Errorf("%d deaths and %d attempts, want %d and %d", c.Died, c.Attempts, died, attempts)
+		if c := e.Rows[0].Checkpoint; c.Died != died || c.Attempts != attempts || !c.FirstBegun.Equal(began) {
+			t.Errorf("%+v, want %d deaths, %d attempts, begun first at %v", c, died, attempts, began)
 		}
 	}
 	die(1, 0, 0, 0)
@@ -53,6 +67,9 @@ func TestReclaimAgain(t *testing.T) {
 	die(3, 1, 1400*time.Millisecond, 2300*time.Millisecond)
 	w.end(seg, e, ledger.RowEnd{Row: row, Ending: ledger.GiveBack{Note: "stopping"}})
 	e = w.begin(seg, w.release(seg, ledger.Quota{Check: 1}).Token, row)
+	if note := e.Rows[0].Checkpoint.Note; note != "stopping" {
+		t.Errorf("note %q", note)
+	}
 	die(4, 2, 2800*time.Millisecond, 4500*time.Millisecond)
 	w.end(seg, e, ledger.RowEnd{Row: row, Ending: ledger.Waiting{Stage: ledger.StageCheck, CountAttempt: true}})
 	e = w.begin(seg, w.release(seg, ledger.Quota{Check: 1}).Token, row)
@@ -65,10 +82,7 @@ func TestTimesFarInTheFutureCountAsPast(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 3), 0)
 	e, waiting := w.take(seg)
-	if _, err := w.Wait(t.Context(), seg, e.nonce, ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour},
-		waiting); err != nil {
-		t.Fatal(err)
-	}
+	w.end(seg, e, ledger.RowEnd{Row: waiting, Ending: ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour}})
 	w.take(seg)
 	w.release(seg, ledger.Quota{First: 1})
 	w.pass(seg, -48*time.Hour)
@@ -132,19 +146,9 @@ func TestResults(t *testing.T) {
 	}
 	for i, result := range results {
 		e, row := w.take(seg)
-		r, err := w.Settle(t.Context(), seg, e.nonce, result, row)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want(t, r, ledger.RowWritten)
-		if r, err = w.Settle(t.Context(), seg, e.nonce, result, row); err != nil {
-			t.Fatal(err)
-		}
-		want(t, r, ledger.RowEnded)
-		if r, err = w.Settle(t.Context(), seg, e.nonce, ledger.Result{Outcome: "failed"}, row); err != nil {
-			t.Fatal(err)
-		}
-		want(t, r, ledger.RowSettled)
+		want(t, w.end(seg, e, ledger.RowEnd{Row: row, Ending: result}), ledger.RowWritten)
+		want(t, w.end(seg, e, ledger.RowEnd{Row: row, Ending: result}), ledger.RowEnded)
+		want(t, w.end(seg, e, ledger.RowEnd{Row: row, Ending: ledger.Result{Outcome: "failed"}}), ledger.RowSettled)
 		if got := w.rows(seg)[i].Result; got.Outcome != result.Outcome || got.Detail != result.Detail ||
 			string(got.Evidence) != string(result.Evidence) {
 			t.Errorf("row %d: %+v, want %+v", i, got, result)
@@ -158,46 +162,9 @@ func TestResults(t *testing.T) {
 func TestDamagedRowsAreReleasedWithAnError(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 1), 0)
-	if err := w.rdb.HSet(t.Context(), ledger.SegmentKey(seg, "chunks"), "0", "damaged").Err(); err != nil {
-		t.Fatal(err)
-	}
+	w.store(ledger.SegmentKey(seg, "chunks"), "0", "damaged")
 	r, err := w.Release(t.Context(), seg, all)
 	if err != nil || len(r.Rows) != 1 || r.Rows[0].Err == nil {
 		t.Errorf("released %+v, %v, want an error with the row", r.Rows, err)
-	}
-}
-
-// TestIntendFollowsTheControl intends for a row without an intent, which is taken away
-// again, and for one that has one.
-func TestIntendFollowsTheControl(t *testing.T) {
-	w := newWorker(t)
-	seg := segment(w.submit("a", 3), 0)
-	plain, row := w.take(seg)
-	intended, other := w.take(seg)
-	w.intend(seg, intended, "PATCH", other)
-	for _, tt := range []struct {
-		name            string
-		do              func()
-		plain, intended ledger.Status
-	}{
-		{"in progress", func() {}, ledger.RowWritten, ledger.RowWritten},
-		{"paused", func() { w.must(w.Pause, "a") }, ledger.RowStopped, ledger.RowWritten},
-		{"resumed", func() { w.must(w.Resume, "a") }, ledger.RowWritten, ledger.RowWritten},
-		{"cancelled", func() { w.must(w.Cancel, "a") }, ledger.RowCancelled, ledger.RowWritten},
-		{"settled", func() {
-			w.settle(seg, plain, row)
-			w.settle(seg, intended, other)
-		}, ledger.RowSettled, ledger.RowSettled},
-	} {
-		tt.do()
-		if got := w.intend(seg, plain, "PATCH", row).Statuses[0]; got != tt.plain {
-			t.Errorf("%s: a row without intent: %s, want %s", tt.name, got, tt.plain)
-		}
-		if got := w.intend(seg, intended, "PATCH", other).Statuses[0]; got != tt.intended {
-			t.Errorf("%s: a row with an intent: %s, want %s", tt.name, got, tt.intended)
-		}
-		if _, err := w.Withdraw(t.Context(), seg, plain.nonce, row); err != nil {
-			t.Fatal(err)
-		}
 	}
 }

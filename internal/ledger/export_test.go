@@ -28,7 +28,7 @@ func SetNotBefore(ctx context.Context, rdb redis.UniversalClient, run Run, at ti
 	}
 	for number := range run.Segments {
 		due := redis.Z{Score: -1, Member: run.segment(number).String()}
-		if err := rdb.ZAdd(ctx, DueKey(run.Tenant), due).Err(); err != nil {
+		if err := rdb.ZAdd(ctx, ListKey(run.Tenant, "due"), due).Err(); err != nil {
 			return err
 		}
 	}
@@ -118,9 +118,9 @@ func HeaderKey(t Tenant, run RunID) string { return headerKey(t, run, "header") 
 // ListKey returns the key of one of a tenant's lists, such as "open".
 func ListKey(t Tenant, list string) string { return tenantKey(t, list) }
 
-// AgeIndex moves the due times of a tenant's index back by d.
-func AgeIndex(ctx context.Context, rdb redis.UniversalClient, t Tenant, d time.Duration) error {
-	return ageScores(ctx, rdb, tenantKey(t, "due"), d)
+// AgeList moves the times of one of a tenant's lists back by d.
+func AgeList(ctx context.Context, rdb redis.UniversalClient, t Tenant, list string, d time.Duration) error {
+	return ageScores(ctx, rdb, tenantKey(t, list), d)
 }
 
 // LoseSessions has Redis forget all sessions.
@@ -149,9 +149,6 @@ func ageScores(ctx context.Context, rdb redis.UniversalClient, key string, d tim
 	}
 	return nil
 }
-
-// DueKey returns the key of a tenant's index.
-func DueKey(t Tenant) string { return tenantKey(t, "due") }
 
 // Settle, Wait and GiveUp call [Ledger.End] with the same ending for all rows.
 func (l *Ledger) Settle(ctx context.Context, seg Segment, n Nonce, r Result, rows ...Row) (Receipt, error) {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"testing"
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 )
 
@@ -56,6 +58,14 @@ func (f *faults) strike() (send, arrive bool) {
 	return false, false
 }
 
+// faulty returns a ledger on the test's Redis whose connection the faults lose.
+func faulty(t testing.TB) (*ledger.Ledger, *faults) {
+	t.Helper()
+	rdb, f := redistest.New(t), &faults{}
+	rdb.AddHook(f.hook())
+	return ledger.New(rdb), f
+}
+
 // hook is that of a client whose connection is lost.
 func (f *faults) hook() redistest.Around {
 	return func(_ context.Context, run func() error, cmds ...redis.Cmder) (err error) {
@@ -78,6 +88,14 @@ type interruption struct {
 	mu    sync.Mutex
 	after int
 	do    func()
+}
+
+// interrupted returns a ledger on the test's Redis that calls do before its nth command.
+func interrupted(t testing.TB, n int, do func()) (*ledger.Ledger, *interruption) {
+	t.Helper()
+	rdb, i := redistest.New(t), &interruption{after: n, do: do}
+	rdb.AddHook(i.hook())
+	return ledger.New(rdb), i
 }
 
 func (i *interruption) hook() redistest.Around {

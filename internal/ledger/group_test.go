@@ -3,7 +3,6 @@ package ledger_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -19,22 +18,13 @@ func groupOf(row []byte) string { return string(row[len(row)-1:]) }
 func (w *worker) submitGrouped(n, most int, settled func(int) bool) ledger.Segment {
 	w.t.Helper()
 	run := w.create("a")
-	s, err := w.NewStager(w.t.Context(), run)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	s.Group(most, groupOf)
-	for i, row := range content(0, n) {
+	w.commit(w.fillWith(run, content(0, n), func(s *ledger.Stager, i int, row []byte) error {
+		s.Group(most, groupOf)
 		if settled != nil && settled(i) {
-			err = s.AddSettled(w.t.Context(), row, invalid)
-		} else {
-			err = s.Add(w.t.Context(), row)
+			return s.AddSettled(w.t.Context(), row, invalid)
 		}
-		if err != nil {
-			w.t.Fatal(err)
-		}
-	}
-	w.commit(s)
+		return s.Add(w.t.Context(), row)
+	}))
 	return segment(run, 0)
 }
 
@@ -79,27 +69,10 @@ func TestGroupedRelease(t *testing.T) {
 			if got := strings.Join(have, " "); got != tt.want {
 				t.Errorf("released %s, want %s", got, tt.want)
 			}
+			if w.release(seg, all); w.hasOrder(seg) {
+				t.Error("the order is left when all rows are released")
+			}
 		})
-	}
-}
-
-func TestGroupedRowsThatAreGivenBack(t *testing.T) {
-	w := newWorker(t)
-	seg := w.submitGrouped(25, 9, nil)
-	r := w.release(seg, ledger.Quota{First: 6})
-	if _, err := w.GiveBack(t.Context(), seg, r.Token, 10, 21); err != nil {
-		t.Fatal(err)
-	}
-	r = w.release(seg, ledger.Quota{First: 5})
-	if rows := numbers(r); !slices.Equal(rows, []ledger.Row{10, 21, 2, 12, 22}) {
-		t.Errorf("released %v, want the rows that were given back, and the next piece", rows)
-	}
-	if r.Open.Queued != 25-9 || r.Open.Released != 9 {
-		t.Errorf("open rows %+v", r.Open)
-	}
-	w.pass(seg, ledger.ReleaseTimeout)
-	if rows := numbers(w.release(seg, all)); len(rows) != 25 || w.hasOrder(seg) {
-		t.Errorf("released %v, has order %v: want all rows and no order any more", rows, w.hasOrder(seg))
 	}
 }
 
@@ -149,18 +122,5 @@ func TestGroupedReleaseOfASegment(t *testing.T) {
 				t.Errorf("%d rows in %d pieces, want %d in %d", len(seen), pieces, count, groups)
 			}
 		})
-	}
-}
-
-// TestGroupedReleaseSkipsDismissedRows checks that a row settled before its release does not
-// count for the size of its piece.
-func TestGroupedReleaseSkipsDismissedRows(t *testing.T) {
-	w := newWorker(t)
-	seg := w.submitGrouped(25, 9, nil)
-	if _, err := w.Dismiss(t.Context(), seg, invalid, 0, 11); err != nil {
-		t.Fatal(err)
-	}
-	if rows := numbers(w.release(seg, ledger.Quota{First: 4})); !slices.Equal(rows, []ledger.Row{10, 20, 1, 21}) {
-		t.Errorf("released %v", rows)
 	}
 }

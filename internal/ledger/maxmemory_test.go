@@ -21,6 +21,12 @@ func TestAtMaxmemory(t *testing.T) {
 		e        execution // has rows 0 to 2
 		released ledger.Token
 	}
+	gone := func(id ledger.RunID) func(*state) bool {
+		return func(s *state) bool {
+			_, err := s.Get(s.t.Context(), "", id)
+			return errors.Is(err, ledger.ErrNotFound)
+		}
+	}
 	tests := []struct {
 		name string
 		do   func(s *state) error
@@ -77,15 +83,9 @@ func TestAtMaxmemory(t *testing.T) {
 		{"finish", func(s *state) error { return s.Finish(s.t.Context(), tenant, "ended") },
 			func(s *state) bool { return !s.get("ended").FinishedAt.IsZero() }},
 		{"delete", func(s *state) error { return s.Delete(s.t.Context(), tenant, "ended") },
-			func(s *state) bool {
-				_, err := s.Get(s.t.Context(), "", "ended")
-				return errors.Is(err, ledger.ErrNotFound)
-			}},
+			gone("ended")},
 		{"delete a staged run", func(s *state) error { return s.Delete(s.t.Context(), tenant, "staged") },
-			func(s *state) bool {
-				_, err := s.Get(s.t.Context(), "", "staged")
-				return errors.Is(err, ledger.ErrNotFound)
-			}},
+			gone("staged")},
 		{"take due segments", func(s *state) error {
 			due, _, err := s.TakeDue(s.t.Context(), tenant, 10)
 			if len(due) == 0 {
@@ -99,6 +99,10 @@ func TestAtMaxmemory(t *testing.T) {
 		}, func(*state) bool { return true }},
 		{"cancel during a scan", func(s *state) error { return s.Cancel(s.t.Context(), tenant, "scan") },
 			func(s *state) bool { return s.get("scan").Ended() }},
+		{"renew a session", func(s *state) error {
+			_, err := s.Renew(s.t.Context(), ledger.Session{ID: s.session})
+			return err
+		}, func(*state) bool { return true }},
 		{"sweep", func(s *state) error {
 			_, err := s.Sweep(s.t.Context(), tenant)
 			return err
@@ -108,19 +112,16 @@ func TestAtMaxmemory(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := on(t, rdb)
-			for _, err := range []error{rdb.ConfigSet(t.Context(), "maxmemory", "0").Err(), rdb.FlushAll(t.Context()).Err()} {
-				if err != nil {
-					t.Fatal(err)
-				}
+			setMemory(t, rdb, "0")
+			if err := rdb.FlushAll(t.Context()).Err(); err != nil {
+				t.Fatal(err)
 			}
 			w.submit("ended")
 			w.submit("paused", 5)
 			w.must(w.Pause, "paused")
 			w.submit("last", 1)
 			w.submit("half", 5)
-			if err := w.rdb.HSet(t.Context(), ledger.HeaderKey(tenant, "half"), "flags", "c").Err(); err != nil {
-				t.Fatal(err)
-			}
+			w.store(ledger.HeaderKey(tenant, "half"), "flags", "c")
 			w.stage(w.create("staged"), 0)
 			scan := w.scan("scan")
 			scanner := w.takeScan(scan)
@@ -130,14 +131,10 @@ func TestAtMaxmemory(t *testing.T) {
 			s.seg = segment(s.run, 0)
 			r := w.release(s.seg, ledger.Quota{First: 3})
 			s.e = w.begin(s.seg, r.Token, numbers(r)...)
-			if _, err := w.Intend(t.Context(), s.seg, s.e.nonce, []byte("PATCH"), 2); err != nil {
-				t.Fatal(err)
-			}
+			w.intend(s.seg, s.e, "PATCH", 2)
 			s.released = w.release(s.seg, ledger.Quota{First: 1}).Token
 
-			if err := w.rdb.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
-				t.Fatal(err)
-			}
+			setMemory(t, rdb, "1")
 			if _, err := w.Release(t.Context(), s.seg, all); !errors.Is(err, ledger.ErrNoMemory) {
 				t.Fatalf("a release at maxmemory: %v, want it refused: the test shows nothing", err)
 			}
@@ -157,16 +154,11 @@ func TestScanAtMaxmemory(t *testing.T) {
 	server := redistest.Start(t)
 	w := on(t, server.Client())
 	other := server.Client()
-	limit := func(memory string) {
-		if err := other.ConfigSet(t.Context(), "maxmemory", memory).Err(); err != nil {
-			t.Error(err)
-		}
-	}
 	refused := 0
 	for n, done := 0, true; done; n += 3 {
 		run := w.scan(ledger.RunID(fmt.Sprintf("run-%d", n)))
 		rdb := server.Client()
-		i := &interruption{after: n, do: func() { limit("1") }}
+		i := &interruption{after: n, do: func() { setMemory(t, other, "1") }}
 		rdb.AddHook(i.hook())
 		err := scanAll(t.Context(), ledger.New(rdb), run)
 		done = i.done()
@@ -174,7 +166,7 @@ func TestScanAtMaxmemory(t *testing.T) {
 			t.Errorf("at command %d: %v", n, err)
 		}
 		refused += flag(err != nil)
-		limit("0")
+		setMemory(t, other, "0")
 		w.complete(run)
 		if t.Failed() {
 			t.Fatalf("at command %d", n)
@@ -192,18 +184,12 @@ func TestResultsAtMaxmemory(t *testing.T) {
 	rdb, other := server.Client(), server.Client()
 	w := on(t, rdb)
 	s := w.fillSettled(w.create("a"), 9, invalid)
-	limit := func(memory string) {
-		t.Helper()
-		if err := other.ConfigSet(t.Context(), "maxmemory", memory).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	i := &interruption{after: 2, do: func() { limit("1") }} // after the rows
+	i := &interruption{after: 2, do: func() { setMemory(t, other, "1") }} // after the rows
 	rdb.AddHook(i.hook())
 	if _, err := s.Commit(t.Context()); !i.done() || !errors.Is(err, ledger.ErrNoMemory) {
 		t.Fatalf("commit: %v, want it refused", err)
 	}
-	limit("0")
+	setMemory(t, other, "0")
 	if run := w.commit(w.fillSettled(w.get("a"), 9, invalid)); run.Counts["invalid"] != 3 {
 		t.Errorf("run %+v", run)
 	}
@@ -238,15 +224,9 @@ func TestReleaseAtMaxmemoryChangesNothing(t *testing.T) {
 		}},
 	}
 	rdb := redistest.Start(t).Client()
-	setMemory := func(limit string) {
-		t.Helper()
-		if err := rdb.ConfigSet(t.Context(), "maxmemory", limit).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			setMemory("0")
+			setMemory(t, rdb, "0")
 			w := on(t, rdb)
 			if err := rdb.FlushAll(t.Context()).Err(); err != nil {
 				t.Fatal(err)
@@ -254,7 +234,7 @@ func TestReleaseAtMaxmemoryChangesNothing(t *testing.T) {
 			seg := w.submitGrouped(4, 2, nil)
 			tt.prepare(w, seg)
 			before := remember(t, rdb)
-			setMemory("1")
+			setMemory(t, rdb, "1")
 			if r, err := w.Release(t.Context(), seg, all); !errors.Is(err, ledger.ErrNoMemory) {
 				t.Errorf("released %v, %v, want it refused", numbers(r), err)
 			}

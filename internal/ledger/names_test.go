@@ -54,7 +54,7 @@ func (l *learner) consistent(all []ledger.Subject) {
 			l.t.Fatalf("by id %q: %+v, %v, want %+v", s.ID, found, err, s)
 		}
 	}
-	fields, err := l.rdb.HVals(l.t.Context(), strings.Replace(ledger.DueKey(tenant), ":due", ":ids", 1)).Result()
+	fields, err := l.rdb.HVals(l.t.Context(), strings.Replace(ledger.ListKey(tenant, "due"), ":due", ":ids", 1)).Result()
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -93,6 +93,11 @@ func TestSubjectOfAnExecution(t *testing.T) {
 			Subject: &bad}); err == nil {
 			t.Errorf("subject %+v is accepted", bad)
 		}
+	}
+	w.must(w.Cancel, "a")
+	w.remove(run)
+	if all := l.known(""); len(all) != 1 {
+		t.Errorf("subjects %+v after the deletion of the run, want one", all)
 	}
 }
 
@@ -180,12 +185,7 @@ func TestSubjectsAtMaxmemory(t *testing.T) {
 		ledger.Subject{ID: "ord_3", Name: "c.example", At: at, About: []byte("old")})
 	seg := segment(w.submit("a", 2), 0)
 	e, row := w.take(seg)
-	set := func(maxmemory string) {
-		if err := w.rdb.ConfigSet(t.Context(), "maxmemory", maxmemory).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	set("1")
+	setMemory(t, w.rdb, "1")
 	for i, s := range []ledger.Subject{
 		{ID: "ord_1", Name: "renamed.example", At: at.Add(time.Hour), About: []byte("new")},
 		{ID: "ord_2", Name: "b.example", At: at, About: []byte("new")},
@@ -198,25 +198,10 @@ func TestSubjectsAtMaxmemory(t *testing.T) {
 		want(t, r, []ledger.Status{ledger.RowWritten, ledger.RowEnded}[i])
 	}
 	l.learn(ledger.Subject{ID: "ord_3"}) // needs no memory
-	set("0")
+	setMemory(t, w.rdb, "0")
 	all := l.known("")
 	if len(all) != 1 || string(all[0].About) != "old" {
 		t.Errorf("subjects %+v, want the first as it was", all)
 	}
 	l.consistent(all)
-}
-
-// TestDeleteKeepsSubjects: the deletion of a run removes nothing of its tenant.
-func TestDeleteKeepsSubjects(t *testing.T) {
-	w := newWorker(t)
-	l := newLearner(w)
-	s := ledger.Subject{Name: "acme.example", ID: "dom_1", At: time.Unix(1_800_000_000, 0).UTC(), About: []byte("x")}
-	l.learn(s)
-	ended := segment(w.submit("a", 2), 0)
-	w.settleAll(ended)
-	w.must(w.Delete, "a")
-	if all := l.known(""); len(all) != 1 {
-		t.Errorf("subjects %+v, want one", all)
-	}
-	l.consistent([]ledger.Subject{s})
 }

@@ -21,12 +21,7 @@ func (w *worker) overdue() time.Duration {
 }
 
 // ageIndex has the time pass for the tenant's index.
-func (w *worker) ageIndex(d time.Duration) {
-	w.t.Helper()
-	if err := ledger.AgeIndex(w.t.Context(), w.rdb, w.tenant, d); err != nil {
-		w.t.Fatal(err)
-	}
-}
+func (w *worker) ageIndex(d time.Duration) { w.age("due", d) }
 
 func TestOverdue(t *testing.T) {
 	const hour = time.Hour
@@ -63,7 +58,7 @@ func TestOverdue(t *testing.T) {
 		}, 0},
 		{"an entry that is no segment", func(w *worker, _ ledger.Segment) {
 			w.takeDue()
-			w.rdb.ZAdd(w.t.Context(), ledger.DueKey(tenant), redis.Z{Score: 1, Member: "no segment"})
+			w.rdb.ZAdd(w.t.Context(), ledger.ListKey(tenant, "due"), redis.Z{Score: 1, Member: "no segment"})
 		}, 0},
 		{"another run is paused", func(w *worker, _ ledger.Segment) {
 			w.ageIndex(2 * hour)
@@ -94,19 +89,10 @@ func TestOverdueBehindManyPausedSegments(t *testing.T) {
 	w.due(seg, time.Now().Add(time.Minute))
 	w.ageIndex(time.Hour + time.Minute + time.Second)
 	for n := range 2500 {
-		w.rdb.ZAdd(t.Context(), ledger.DueKey(tenant),
+		w.rdb.ZAdd(t.Context(), ledger.ListKey(tenant, "due"),
 			redis.Z{Score: 1, Member: fmt.Sprintf("a/%s/%d", paused.Incarnation, n)})
 	}
 	if got := w.overdue(); got != time.Hour {
 		t.Errorf("overdue for %v, want an hour", got)
 	}
-}
-
-// TestOverdueRoundTrips has the tenant served.
-func TestOverdueRoundTrips(t *testing.T) {
-	w := newWorker(t)
-	w.submit("a", 1)
-	w.overdue() // stores the script
-	w.rdb.AddHook((&interruption{after: 1, do: func() { t.Error("more than one round trip") }}).hook())
-	w.overdue()
 }

@@ -258,20 +258,6 @@ func TestListsOfTenants(t *testing.T) {
 	}
 }
 
-// TestCancelledRunIsNotStopped: a cancelled run is no longer paused or postponed.
-func TestCancelledRunIsNotStopped(t *testing.T) {
-	w := newWorker(t)
-	w.submitWith("a", ledger.Control{NotBefore: w.redisNow().Add(time.Hour)}, 1)
-	w.must(w.Pause, "a")
-	if c := w.get("a").Control; !c.Paused || c.NotBefore.IsZero() {
-		t.Errorf("paused and postponed: %+v", c)
-	}
-	w.must(w.Cancel, "a")
-	if c := w.get("a").Control; c != (ledger.Control{Cancelled: true}) {
-		t.Errorf("cancelled: %+v", c)
-	}
-}
-
 // TestPagesByLists: pages by tenant, time and whether runs are finished are those of a filter over
 // all runs, whatever their size.
 func TestPagesByLists(t *testing.T) {

@@ -15,15 +15,13 @@ import (
 func TestProducerThatIsKilled(t *testing.T) {
 	w := newWorker(t)
 	rows := content(0, ledger.SegmentRows+10)
-	lossy := redistest.New(t)
-	f := &faults{}
-	lossy.AddHook(f.hook())
+	lossy, f := faulty(t)
 	for _, answer := range []bool{false, true} {
 		stride := redistest.Stride(4)
 		for n, lost := someOf(stride), true; lost; n += stride {
 			id := ledger.RunID(fmt.Sprintf("run-%v-%d", answer, n))
 			f.arm(n, answer)
-			_, err := submit(t, ledger.New(lossy), id, rows)
+			_, err := submit(t, lossy, id, rows)
 			if lost = f.disarm(); lost == (err == nil) {
 				t.Fatalf("command %d: %v, connection lost: %v", n, err, lost)
 			}
@@ -41,10 +39,7 @@ func TestProducerThatIsKilled(t *testing.T) {
 				t.Fatalf("command %d: due %v, want both segments", n, due)
 			}
 			w.must(w.Cancel, id)
-			w.must(w.Delete, id)
-			if keys := keysOf(t, run); len(keys) > 0 {
-				t.Fatalf("command %d: keys %q remain", n, keys)
-			}
+			w.remove(run)
 			w.takeDue()
 		}
 	}

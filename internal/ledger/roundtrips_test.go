@@ -20,17 +20,31 @@ func counted(t *testing.T) (*ledger.Ledger, *redistest.RoundTrips) {
 	return ledger.New(rdb), c
 }
 
-func TestTakeDueOfATenantWithoutRuns(t *testing.T) {
-	newWorker(t)
+// TestRoundTrips: each of these takes one round trip. Rows that change between several would be in
+// no phase, or settled without their result.
+func TestRoundTrips(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 5), 0)
 	l, trips := counted(t)
-	for i, most := range []int64{2, 1} { // the first time Redis may not have the script
-		trips.Store(0)
-		due, err := l.TakeDue(t.Context(), "none", 10)
-		if err != nil || len(due.Segments) > 0 || time.Since(due.Now).Abs() > time.Hour {
-			t.Errorf("call %d: %+v, %v, want no segments", i, due, err)
+	for name, call := range map[string]func() error{
+		"the due segments of a tenant without runs": func() error {
+			due, err := l.TakeDue(t.Context(), "none", 10)
+			if len(due.Segments) > 0 || time.Since(due.Now).Abs() > time.Hour {
+				t.Errorf("%+v, want no segments", due)
+			}
+			return err
+		},
+		"how long a tenant is overdue": func() error { _, err := l.Overdue(t.Context(), tenant); return err },
+		"a page of rows":               func() error { _, err := l.Rows(t.Context(), seg, 0, 5); return err },
+	} {
+		for range 2 { // the first time Redis may not have the script
+			trips.Store(0)
+			if err := call(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
-		if n := trips.Load(); n > most {
-			t.Errorf("%d round trips, want %d", n, most)
+		if n := trips.Load(); n != 1 {
+			t.Errorf("%s: %d round trips, want one", name, n)
 		}
 	}
 }
@@ -40,10 +54,11 @@ func TestTakeDueOfATenantWithoutRuns(t *testing.T) {
 func TestTakeDueReturnsTheOthers(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 3), 0)
-	if err := w.rdb.Set(t.Context(), ledger.DueKey("broken"), "not a sorted set", 0).Err(); err != nil {
+	if err := w.rdb.Set(t.Context(), ledger.ListKey("broken", "due"), "not a sorted set", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.rdb.ZAdd(t.Context(), ledger.DueKey(tenant), redis.Z{Score: 1, Member: "no segment"}).Err(); err != nil {
+	entry := redis.Z{Score: 1, Member: "no segment"}
+	if err := w.rdb.ZAdd(t.Context(), ledger.ListKey(tenant, "due"), entry).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Ledger.TakeDue(t.Context(), "broken", 10); err == nil || !strings.Contains(err.Error(), "broken") {
@@ -58,18 +73,21 @@ func TestTakeDueReturnsTheOthers(t *testing.T) {
 	}
 }
 
-func TestReclaimDeadOfManySegments(t *testing.T) {
+// TestReclaimDead has a worker die that executes a row in one of many segments: that row is due
+// again, and the rows of another worker are not touched.
+func TestReclaimDead(t *testing.T) {
 	w := newWorker(t)
 	other := on(t, w.rdb)
 	w.renew()
 	other.renew()
 	run := w.submit("a", 2, 2, 2, 2, 2, 2)
-	var segs []ledger.Segment
-	for n := range 6 {
-		segs = append(segs, segment(run, n))
-		other.take(segs[n])
+	seg := segment(run, 4)
+	var alive execution
+	var kept ledger.Row
+	for n := range 5 {
+		alive, kept = other.take(segment(run, n))
 	}
-	w.take(segs[4])
+	_, row := w.take(seg)
 	l, trips := counted(t)
 	if all, err := l.ReclaimDead(t.Context(), tenant); err != nil || len(all) > 0 {
 		t.Errorf("reclaimed %+v, %v, want none", all, err)
@@ -79,7 +97,11 @@ func TestReclaimDeadOfManySegments(t *testing.T) {
 	}
 	w.passSessions(ledger.DeadAfter+ledger.RenewEvery, other)
 	all, err := l.ReclaimDead(t.Context(), tenant)
-	if err != nil || len(all) != 1 || all[0].Segment != segs[4] || all[0].Rows != 1 {
-		t.Errorf("reclaimed %+v, %v, want a row of %s", all, err, segs[4])
+	if err != nil || len(all) != 1 || all[0].Segment != seg || all[0].Rows != 1 {
+		t.Errorf("reclaimed %+v, %v, want a row of %s", all, err, seg)
 	}
+	if rows := numbers(other.release(seg, ledger.Quota{Check: 9})); !slices.Equal(rows, []ledger.Row{row}) {
+		t.Errorf("released %v, want %d", rows, row)
+	}
+	want(t, other.settle(seg, alive, kept), ledger.RowWritten)
 }

@@ -23,20 +23,12 @@ func (w *worker) redisNow() time.Time {
 // much after at.
 func (w *worker) fillDue(run ledger.Run, n int, at time.Time, later func(i int) time.Duration) *ledger.Stager {
 	w.t.Helper()
-	s, err := w.NewStager(w.t.Context(), run)
-	for i, row := range content(0, n) {
-		var due time.Time
+	return w.fillWith(run, content(0, n), func(s *ledger.Stager, i int, row []byte) error {
 		if d := later(i); d != 0 {
-			due = at.Add(d)
+			return s.AddDue(w.t.Context(), row, at.Add(d))
 		}
-		if err == nil {
-			err = s.AddDue(w.t.Context(), row, due)
-		}
-	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return s
+		return s.AddDue(w.t.Context(), row, time.Time{})
+	})
 }
 
 // every returns a function that is d for numbers divisible by n, else 0.
@@ -72,11 +64,17 @@ func TestAddDue(t *testing.T) {
 			run := w.commit(w.fillDue(w.create("a"), 6, now, tt.later))
 			seg := segment(run, 0)
 			var later int
+			earliest := ledger.MaxDue
 			for i := range 6 {
 				later += flag(tt.later(i) > 0 && tt.later(i) <= ledger.MaxDue)
+				earliest = min(earliest, tt.later(i))
 			}
-			if o := w.segments("a")[0].Open; o.Later != later || o.Queued != 6-later {
-				t.Errorf("open rows %+v, want %d later", o, later)
+			s := w.segments("a")[0]
+			if s.Open.Later != later || s.Open.Queued != 6-later {
+				t.Errorf("open rows %+v, want %d later", s.Open, later)
+			}
+			if tt.at == "[]" && !s.Due.Equal(now.Add(earliest)) {
+				t.Errorf("the segment is due at %v, want %v after %v", s.Due, earliest, now)
 			}
 			first := numbers(w.release(seg, all))
 			if fmt.Sprint(first) != tt.at {
@@ -98,33 +96,5 @@ func TestAddDue(t *testing.T) {
 				t.Errorf("released %v an hour later, want %s", second, tt.hour)
 			}
 		})
-	}
-}
-
-// TestSegmentIsDueWithItsNextRow checks that the index has the segment at the time of its next
-// row, also after a pause.
-func TestSegmentIsDueWithItsNextRow(t *testing.T) {
-	w := newWorker(t)
-	due := w.redisNow().Add(time.Hour)
-	run := w.commit(w.fillDue(w.create("a"), 3, due, func(i int) time.Duration { return time.Duration(i) * time.Minute }))
-	seg := segment(run, 0)
-	w.settleAll(seg) // row 0, which has no due time
-	if at := w.segments("a")[0].Due; !at.Equal(due.Add(time.Minute)) {
-		t.Errorf("due at %v, want %v", at, due.Add(time.Minute))
-	}
-	if segments, next := w.takeDue(); len(segments) > 1 || len(segments) == 0 && !next.Equal(due.Add(time.Minute)) {
-		t.Errorf("due segments %v, next %v", segments, next)
-	}
-	w.must(w.Pause, "a")
-	w.pass(seg, 2*time.Hour)
-	if rows := numbers(w.release(seg, all)); len(rows) > 0 {
-		t.Errorf("released %v of a paused run", rows)
-	}
-	w.must(w.Resume, "a")
-	if segments, _ := w.takeDue(); !slices.Contains(segments, seg) {
-		t.Errorf("due segments %v after the run was resumed", segments)
-	}
-	if last := w.settleAll(seg); !last.Ended {
-		t.Errorf("receipt %+v, want the end", last)
 	}
 }

@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -59,52 +58,12 @@ func numbersOf(e execution) (rows []ledger.Row) {
 	return rows
 }
 
-func TestRowsOfAStagedSegment(t *testing.T) {
-	w := newWorker(t)
-	run := w.create("a")
-	w.stage(run, 0)
-	rows := w.rows(segment(run, 0))
-	if len(rows) == 0 || rows[0].Phase != ledger.PhaseQueued || string(rows[0].Content) != "row 0" || rows[0].Err != nil {
-		t.Errorf("rows %+v", rows)
-	}
-	if _, err := w.Rows(t.Context(), segment(run, 1), 0, 1); !errors.Is(err, ledger.ErrNotFound) {
-		t.Errorf("rows of a segment that is not staged: %v", err)
-	}
-}
-
-// TestRowsAreReadAtOnce checks that one command reads a page. With several, rows that change
-// in between would be in no phase, or settled without their result.
-func TestRowsAreReadAtOnce(t *testing.T) {
-	w := newWorker(t)
-	seg := segment(w.submit("a", 5), 0)
-	w.rows(seg)
-	l, trips := counted(t)
-	if _, err := l.Rows(t.Context(), seg, 0, 5); err != nil {
-		t.Fatal(err)
-	}
-	if n := trips.Load(); n != 1 {
-		t.Errorf("%d commands, want one script", n)
-	}
-}
-
 // TestDamagedRow damages the stored value or intent of a row: that row is an error, and rows
 // stored elsewhere are valid.
 func TestDamagedRow(t *testing.T) {
-	tests := []struct {
-		name   string
-		damage func(*worker, ledger.Segment) error
-	}{
-		{"value", func(w *worker, seg ledger.Segment) error {
-			return w.rdb.HSet(w.t.Context(), ledger.SegmentKey(seg, "values"), "1", "damaged").Err()
-		}},
-		{"checkpoint", func(w *worker, seg ledger.Segment) error {
-			return w.rdb.HSet(w.t.Context(), ledger.SegmentKey(seg, "values"), "1", "x;y").Err()
-		}},
-		{"intent", func(w *worker, seg ledger.Segment) error {
-			return w.rdb.HSet(w.t.Context(), ledger.SegmentKey(seg, "intents"), "1", "damaged").Err()
-		}},
-	}
-	for _, tt := range tests {
+	for _, tt := range []struct{ name, part, stored string }{
+		{"value", "values", "damaged"}, {"checkpoint", "values", "x;y"}, {"intent", "intents", "damaged"},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorker(t)
 			seg := segment(w.submit("a", 5), 0)
@@ -112,9 +71,7 @@ func TestDamagedRow(t *testing.T) {
 			w.intend(seg, e, "PATCH", 1)
 			waiting := ledger.Waiting{Stage: ledger.StageCheck, Memo: []byte("memo")}
 			w.end(seg, e, ledger.Ends(waiting, 0, 1, 2, 3, 4)...)
-			if err := tt.damage(w, seg); err != nil {
-				t.Fatal(err)
-			}
+			w.store(ledger.SegmentKey(seg, tt.part), "1", tt.stored)
 			named := func(err error) bool { return err != nil && strings.Contains(err.Error(), "row 1:") }
 			if rows := w.rows(seg); !named(rows[1].Err) || rows[4].Err != nil {
 				t.Errorf("rows %+v", rows)
@@ -152,9 +109,7 @@ func TestWaitingReplacesADamagedCheckpoint(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 1), 0)
 	e := w.takeRows(seg, 1)
-	if err := w.rdb.HSet(t.Context(), ledger.SegmentKey(seg, "values"), "0", "damaged").Err(); err != nil {
-		t.Fatal(err)
-	}
+	w.store(ledger.SegmentKey(seg, "values"), "0", "damaged")
 	w.end(seg, e, ledger.RowEnd{Ending: ledger.Waiting{Stage: ledger.StageReady, After: time.Hour, Memo: []byte("memo")}})
 	if row := w.rows(seg)[0]; row.Err != nil || string(row.Checkpoint.Memo) != "memo" {
 		t.Errorf("row %+v", row)

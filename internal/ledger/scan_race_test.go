@@ -127,12 +127,11 @@ func TestScannerIsKilled(t *testing.T) {
 	for _, answer := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after the command %v", answer), func(t *testing.T) {
 			w := newWorker(t)
-			rdb, f := redistest.New(t), &faults{}
-			rdb.AddHook(f.hook())
+			lossy, f := faulty(t)
 			for n, struck := someOf(stride), true; struck; n += stride {
 				run := w.scan(ledger.RunID(fmt.Sprintf("run-%d", n)))
 				f.arm(n, answer)
-				err := scanAll(t.Context(), ledger.New(rdb), run)
+				err := scanAll(t.Context(), lossy, run)
 				struck = f.disarm()
 				if err != nil && !errors.Is(err, errFault) {
 					t.Fatalf("killed at command %d: %v", n, err)

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/internal/ledger"
-	"orgops/internal/redistest"
 )
 
 func (w *worker) renew() {
@@ -60,13 +59,17 @@ func TestSessionDiesWithoutRenewal(t *testing.T) {
 	}
 }
 
-// TestSessionOfTheOnlyWorkerDies checks that the session of a killed worker without others
-// counts as dead once its successor has given it the time to renew.
-func TestSessionOfTheOnlyWorkerDies(t *testing.T) {
+// TestNoSessionDiesWithoutRenewals: while nobody renews its session, as while Redis is away, none
+// is dead. That of a killed worker counts as dead once the next renewals have given it the time to
+// renew.
+func TestNoSessionDiesWithoutRenewals(t *testing.T) {
 	w := newWorker(t)
 	w.renew()
 	w.passSessions(time.Hour)
 	next := on(t, w.rdb)
+	if dead := next.dead(w.session, next.session); len(dead) > 0 {
+		t.Errorf("dead: %v, want none", dead)
+	}
 	next.renew()
 	if dead := next.dead(w.session); len(dead) > 0 {
 		t.Errorf("dead: %v: want it to have the time to renew its session", dead)
@@ -74,21 +77,6 @@ func TestSessionOfTheOnlyWorkerDies(t *testing.T) {
 	w.passSessions(ledger.DeadAfter+ledger.RenewEvery, next)
 	if dead := next.dead(w.session); len(dead) != 1 {
 		t.Errorf("dead: %v, want the former session", dead)
-	}
-}
-
-func TestNoSessionDiesWhileRedisIsAway(t *testing.T) {
-	w := newWorker(t)
-	other := on(t, w.rdb)
-	w.renew()
-	other.renew()
-	w.passSessions(time.Minute)
-	if dead := w.dead(w.session, other.session); len(dead) > 0 {
-		t.Errorf("dead: %v, want none", dead)
-	}
-	w.renew()
-	if dead := w.dead(w.session, other.session); len(dead) > 0 {
-		t.Errorf("dead: %v: want the other to have the time to renew its session", dead)
 	}
 }
 
@@ -161,31 +149,4 @@ func (w *worker) inProgress() map[string]string {
 		w.t.Fatal(err)
 	}
 	return all
-}
-
-func TestReclaimDead(t *testing.T) {
-	w := newWorker(t)
-	other := on(t, w.rdb)
-	w.renew()
-	other.renew()
-	seg := segment(w.submit("a", 3), 0)
-	_, row := w.take(seg)
-	alive, kept := other.take(seg)
-	w.passSessions(ledger.DeadAfter+ledger.RenewEvery, other)
-	reclaimed, err := other.ReclaimDead(t.Context(), tenant)
-	if err != nil || len(reclaimed) != 1 || reclaimed[0].Segment != seg || reclaimed[0].Rows != 1 {
-		t.Fatalf("reclaimed %+v, %v", reclaimed, err)
-	}
-	if rows := numbers(other.release(seg, ledger.Quota{Check: 9})); !slices.Equal(rows, []ledger.Row{row}) {
-		t.Errorf("released %v, want %d", rows, row)
-	}
-	want(t, other.settle(seg, alive, kept), ledger.RowWritten)
-}
-
-func TestRenewAtMaxmemory(t *testing.T) {
-	w := on(t, redistest.Start(t).Client())
-	if err := w.rdb.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
-	w.renew()
 }

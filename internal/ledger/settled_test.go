@@ -18,18 +18,12 @@ func settledRow(i int) bool { return i%3 == 1 }
 // fillSettled adds n rows to a new stager, a third of them with their result.
 func (w *worker) fillSettled(run ledger.Run, n int, r ledger.Result) *ledger.Stager {
 	w.t.Helper()
-	s, err := w.NewStager(w.t.Context(), run)
-	for i, row := range content(0, n) {
-		if err == nil && settledRow(i) {
-			err = s.AddSettled(w.t.Context(), row, r)
-		} else if err == nil {
-			err = s.Add(w.t.Context(), row)
+	return w.fillWith(run, content(0, n), func(s *ledger.Stager, i int, row []byte) error {
+		if settledRow(i) {
+			return s.AddSettled(w.t.Context(), row, r)
 		}
-	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return s
+		return s.Add(w.t.Context(), row)
+	})
 }
 
 func TestAddSettled(t *testing.T) {
@@ -69,10 +63,7 @@ func TestAddSettled(t *testing.T) {
 			if counts, err := w.Counts(t.Context(), run); err != nil || !maps.Equal(counts, want) {
 				t.Errorf("counts %v, %v, want %v", counts, err, want)
 			}
-			w.must(w.Delete, "a")
-			if keys := keysOf(t, run); len(keys) > 0 {
-				t.Errorf("keys %q remain", keys)
-			}
+			w.remove(run)
 		})
 	}
 }

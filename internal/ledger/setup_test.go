@@ -263,6 +263,31 @@ func keysOf(t testing.TB, run ledger.Run) []string {
 	return append(redistest.Keys(t, "*:run:"+string(run.ID)+":*"), redistest.Keys(t, "*:"+string(run.Incarnation)+".*")...)
 }
 
+// remove deletes the run, and checks that nothing is left of it.
+func (w *worker) remove(run ledger.Run) {
+	w.t.Helper()
+	w.must(w.Delete, run.ID)
+	if keys := keysOf(w.t, run); len(keys) > 0 {
+		w.t.Errorf("keys %q remain", keys)
+	}
+}
+
+// store stores a field of a hash, as no script does.
+func (w *worker) store(key, field, value string) {
+	w.t.Helper()
+	if err := w.rdb.HSet(w.t.Context(), key, field, value).Err(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// setMemory sets Redis' maxmemory: "1" refuses writes, "0" allows them again.
+func setMemory(t testing.TB, rdb redis.UniversalClient, limit string) {
+	t.Helper()
+	if err := rdb.ConfigSet(t.Context(), "maxmemory", limit).Err(); err != nil {
+		t.Error(err)
+	}
+}
+
 // pass lets time pass, by moving all stored times of a segment back: only the clock of
 // miniredis can be set.
 func (w *worker) pass(seg ledger.Segment, d time.Duration) {

@@ -16,11 +16,17 @@ import (
 	"orgops/internal/redistest"
 )
 
-func TestStagedRowsAreNotReleased(t *testing.T) {
+// TestStagedRows: they can be read, and are not released.
+func TestStagedRows(t *testing.T) {
 	w := newWorker(t)
 	run := w.create("a")
-	if _, err := w.Stage(t.Context(), run, 0, content(0, 3)); err != nil {
-		t.Fatal(err)
+	w.stage(run, 0)
+	rows := w.rows(segment(run, 0))
+	if len(rows) == 0 || rows[0].Phase != ledger.PhaseQueued || string(rows[0].Content) != "row 0" || rows[0].Err != nil {
+		t.Errorf("rows %+v", rows)
+	}
+	if _, err := w.Rows(t.Context(), segment(run, 1), 0, 1); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("rows of a segment that is not staged: %v", err)
 	}
 	if _, err := w.Release(t.Context(), segment(run, 0), all); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("release of a staged segment: %v, want %v", err, ledger.ErrNotFound)
@@ -30,28 +36,20 @@ func TestStagedRowsAreNotReleased(t *testing.T) {
 	}
 }
 
-// TestCommitOfLostSegments has Redis lose the last segment before the commit.
-func TestCommitOfLostSegments(t *testing.T) {
-	w := newWorker(t)
-	run := w.create("a")
-	first, err := w.Stage(t.Context(), run, 0, content(0, 3))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Commit(t.Context(), run, []ledger.Sum{first, {Rows: 2}}); !errors.Is(err, ledger.ErrLost) {
-		t.Errorf("error %v, want %v", err, ledger.ErrLost)
-	}
-	if !w.get("a").Staged() {
-		t.Error("the run is committed")
-	}
-}
-
-func TestCommitAgain(t *testing.T) {
+// TestCommit commits while Redis has lost the last segment, then the staged one, twice, and other
+// rows.
+func TestCommit(t *testing.T) {
 	w := newWorker(t)
 	run := w.create("a")
 	sum, err := w.Stage(t.Context(), run, 0, content(0, 3))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := w.Commit(t.Context(), run, []ledger.Sum{sum, {Rows: 2}}); !errors.Is(err, ledger.ErrLost) {
+		t.Errorf("error %v, want %v", err, ledger.ErrLost)
+	}
+	if !w.get("a").Staged() {
+		t.Error("the run is committed")
 	}
 	for range 2 {
 		committed, err := w.Commit(t.Context(), run, []ledger.Sum{sum})
@@ -115,10 +113,7 @@ func TestRepeatedScripts(t *testing.T) {
 	w.must(w.Resume, "a")
 	w.must(w.Cancel, "a")
 	w.must(w.Finish, "a")
-	w.must(w.Delete, "a")
-	if keys := keysOf(t, run); len(keys) > 0 {
-		t.Errorf("keys %q remain", keys)
-	}
+	w.remove(run)
 }
 
 // TestCreateAndFinishAtTheSameTime finishes a run before each command of a producer that
@@ -129,13 +124,11 @@ func TestCreateAndFinishAtTheSameTime(t *testing.T) {
 		id := ledger.RunID(fmt.Sprintf("run-%d", n))
 		w.submit(id)
 		finished := false
-		i := &interruption{after: n, do: func() {
+		l, i := interrupted(t, n, func() {
 			w.retain(id)
 			finished = true
-		}}
-		rdb := redistest.New(t)
-		rdb.AddHook(i.hook())
-		if _, created, err := ledger.New(rdb).Create(t.Context(),
+		})
+		if _, created, err := l.Create(t.Context(),
 			ledger.NewRun{ID: id, Tenant: tenant, Kind: kind}); err != nil || created {
 			t.Fatalf("command %d: created %v, %v", n, created, err)
 		}
@@ -200,10 +193,7 @@ func TestCancelEndsAStagedRun(t *testing.T) {
 	if _, err := w.Commit(t.Context(), run, []ledger.Sum{sum}); !errors.As(err, &mismatch) {
 		t.Errorf("commit of a cancelled run: %v, want a mismatch", err)
 	}
-	w.must(w.Delete, "a")
-	if keys := keysOf(t, run); len(keys) > 0 {
-		t.Errorf("keys %q remain", keys)
-	}
+	w.remove(run)
 }
 
 // TestFewerRowsReplaceStagedSegments has an earlier producer stage more segments than there are
@@ -233,8 +223,5 @@ func TestFewerRowsReplaceStagedSegments(t *testing.T) {
 	if r := w.settle(segment(run, 0), w.begin(segment(run, 0), r.Token, numbers(r)...), numbers(r)...); !r.Ended {
 		t.Error("the run has not ended")
 	}
-	w.must(w.Delete, "a")
-	if keys := keysOf(t, run); len(keys) > 0 {
-		t.Errorf("keys %q remain", keys)
-	}
+	w.remove(run)
 }

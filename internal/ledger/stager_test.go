@@ -12,19 +12,26 @@ import (
 	"orgops/internal/redistest"
 )
 
-// fill adds rows to a new stager for the run.
-func (w *worker) fill(run ledger.Run, rows [][]byte) *ledger.Stager {
+// fillWith adds rows to a new stager for the run, each by a function.
+func (w *worker) fillWith(run ledger.Run, rows [][]byte,
+	add func(s *ledger.Stager, i int, row []byte) error) *ledger.Stager {
 	w.t.Helper()
 	s, err := w.NewStager(w.t.Context(), run)
+	for i, row := range rows {
+		if err == nil {
+			err = add(s, i, row)
+		}
+	}
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	for _, row := range rows {
-		if err := s.Add(w.t.Context(), row); err != nil {
-			w.t.Fatal(err)
-		}
-	}
 	return s
+}
+
+// fill adds rows to a new stager for the run.
+func (w *worker) fill(run ledger.Run, rows [][]byte) *ledger.Stager {
+	w.t.Helper()
+	return w.fillWith(run, rows, func(s *ledger.Stager, _ int, row []byte) error { return s.Add(w.t.Context(), row) })
 }
 
 func (w *worker) commit(s *ledger.Stager) ledger.Run {
@@ -130,10 +137,8 @@ func TestVerifyAfterALoss(t *testing.T) {
 			for n, done := someOf(stride), false; !done; n += stride {
 				id := ledger.RunID(fmt.Sprint("run-", n))
 				var saved memory
-				i := &interruption{after: n, do: func() { saved = remember(t, w.rdb) }}
-				rdb := redistest.New(t)
-				rdb.AddHook(i.hook())
-				s, err := submit(ledger.New(rdb), id)
+				l, i := interrupted(t, n, func() { saved = remember(t, w.rdb) })
+				s, err := submit(l, id)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -179,15 +184,13 @@ func TestLastStagerCounts(t *testing.T) {
 		id := ledger.RunID(fmt.Sprint("run-", n))
 		run := w.create(id)
 		var other *ledger.Stager
-		i := &interruption{after: n, do: func() {
+		l, i := interrupted(t, n, func() {
 			if w.get(id).Staged() {
 				other = w.fill(run, second[:ledger.SegmentRows+1]) // its first segment is staged
 			}
-		}}
-		rdb := redistest.New(t)
-		rdb.AddHook(i.hook())
+		})
 		err := func() error {
-			s, err := ledger.New(rdb).NewStager(t.Context(), run)
+			s, err := l.NewStager(t.Context(), run)
 			if err != nil {
 				return err
 			}

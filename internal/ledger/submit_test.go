@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -86,11 +85,8 @@ func TestSubmitRow(t *testing.T) {
 	if _, created := w.submitRow(n); created || !w.get("a").Ended() {
 		t.Error("the row that was executed was submitted again")
 	}
-	w.must(w.Delete, "a")
+	w.remove(run)
 	w.wantListed([]ledger.RunID{"many"}, nil)
-	if keys := keysOf(t, run); len(keys) > 0 {
-		t.Errorf("keys %q remain", keys)
-	}
 }
 
 // TestSubmitRowMismatch submits another row under an id. Nothing changes.
@@ -122,51 +118,12 @@ func TestSubmitRowMismatch(t *testing.T) {
 	}
 }
 
-// TestSubmitRowAtOnce submits one of two rows from many goroutines under each id. One row
-// wins, and is released once.
-func TestSubmitRowAtOnce(t *testing.T) {
-	w := newWorker(t)
-	for n := range 5 {
-		id := ledger.RunID(fmt.Sprint("a", n))
-		var won, refused [2]int
-		var mu sync.Mutex
-		var submitters sync.WaitGroup
-		for i := range 8 {
-			submitters.Go(func() {
-				_, _, err := w.SubmitRow(t.Context(), single(id), fmt.Appendf(nil, "row %d", i%2))
-				_, mismatch := errors.AsType[*ledger.MismatchError](err)
-				mu.Lock()
-				defer mu.Unlock()
-				switch {
-				case err == nil:
-					won[i%2]++
-				case mismatch:
-					refused[i%2]++
-				default:
-					t.Error(err)
-				}
-			})
-		}
-		submitters.Wait()
-		if first, second := [2]int{4, 0}, [2]int{0, 4}; (won != first || refused != second) &&
-			(won != second || refused != first) {
-			t.Errorf("by row %v submissions succeeded, %v were refused; want all of one row and none of the other", won, refused)
-		}
-		seg := segment(w.get(id), 0)
-		if r := w.release(seg, all); len(r.Rows) != 1 {
-			t.Errorf("%d rows released, want 1", len(r.Rows))
-		}
-	}
-}
-
 // TestSubmitRowInterrupted loses the connection at each command, before or after Redis has
 // it. Either the row is accepted, or nothing of it is stored. It is then submitted again, and
 // executed once.
 func TestSubmitRowInterrupted(t *testing.T) {
 	w := newWorker(t)
-	rdb, f := redistest.New(t), &faults{}
-	rdb.AddHook(f.hook())
-	l := ledger.New(rdb)
+	l, f := faulty(t)
 	for n, lost := 0, true; lost; n++ {
 		for _, answer := range []bool{false, true} {
 			id := ledger.RunID(fmt.Sprintf("a-%d-%t", n, answer))
@@ -203,10 +160,8 @@ func TestSubmitRowAfterALoss(t *testing.T) {
 	for n, done := 0, false; !done; n++ {
 		w := newWorker(t)
 		var saved memory
-		i := &interruption{after: n, do: func() { saved = remember(t, w.rdb) }}
-		rdb := redistest.New(t)
-		rdb.AddHook(i.hook())
-		if _, _, err := ledger.New(rdb).SubmitRow(t.Context(), single("a"), []byte("row 0")); err != nil {
+		l, i := interrupted(t, n, func() { saved = remember(t, w.rdb) })
+		if _, _, err := l.SubmitRow(t.Context(), single("a"), []byte("row 0")); err != nil {
 			t.Fatal(err)
 		}
 		if done = !i.done(); !done {

@@ -1,8 +1,6 @@
 package pace_test
 
 import (
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,26 +49,5 @@ func TestClientLimit(t *testing.T) {
 	}
 	if got, err := l.InUse(t.Context(), 100); err == nil {
 		t.Errorf("read as %d, want an error", got)
-	}
-}
-
-// TestClientLimitIsLoweredOnce checks that of concurrent calls with the same limit one reports
-// that it lowered it, so that it is logged once.
-func TestClientLimitIsLoweredOnce(t *testing.T) {
-	l := pace.NewClientLimit(redistest.New(t), "default")
-	var told atomic.Int64
-	var all sync.WaitGroup
-	for range 20 {
-		all.Go(func() {
-			if lowered, err := l.Lower(t.Context(), 100, 10); err != nil {
-				t.Error(err)
-			} else if lowered {
-				told.Add(1)
-			}
-		})
-	}
-	all.Wait()
-	if told.Load() != 1 {
-		t.Errorf("%d were told that they lowered it, want one", told.Load())
 	}
 }

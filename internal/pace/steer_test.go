@@ -2,7 +2,6 @@ package pace_test
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -18,8 +17,6 @@ import (
 // api is a tenant's bucket at its API, which other clients may use too.
 type api struct {
 	rate, burst float64
-	clock       time.Duration // by how much the API's clock is ahead of Redis's
-	silent      bool          // responses have no headers of the bucket
 
 	mu      sync.Mutex
 	permits float64
@@ -49,13 +46,10 @@ func (a *api) take() (status int, header http.Header) {
 		a.permits--
 		status = http.StatusOK
 	}
-	told := now.Add(a.clock)
-	header = http.Header{"Date": {told.UTC().Format(http.TimeFormat)}}
-	if !a.silent {
-		header.Set("X-Ratelimit-Limit", strconv.Itoa(int(a.burst)))
-		header.Set("X-Ratelimit-Remaining", strconv.Itoa(int(a.permits)))
-		header.Set("X-Ratelimit-Reset", strconv.FormatInt(told.Add(time.Second).Unix(), 10))
-	}
+	header = http.Header{"Date": {now.UTC().Format(http.TimeFormat)}}
+	header.Set("X-Ratelimit-Limit", strconv.Itoa(int(a.burst)))
+	header.Set("X-Ratelimit-Remaining", strconv.Itoa(int(a.permits)))
+	header.Set("X-Ratelimit-Reset", strconv.FormatInt(now.Add(time.Second).Unix(), 10))
 	return status, header
 }
 
@@ -176,55 +170,6 @@ func TestUseOfTheRate(t *testing.T) {
 			}
 			if foreign.share() > tt.foreignShare {
 				t.Errorf("refused %d of others', want at most %.1f %%", foreign.late, 100*tt.foreignShare)
-			}
-		})
-	}
-}
-
-// TestClocksDoNotMatter checks that a wrong clock of the API or of Redis does not change the
-// pace.
-func TestClocksDoNotMatter(t *testing.T) {
-	for _, wrong := range []struct{ api, redis time.Duration }{
-		{10 * time.Minute, 0}, {-10 * time.Minute, 0}, {0, 10 * time.Minute}, {0, -10 * time.Minute},
-	} {
-		bubble(t, fmt.Sprintf("API %v, Redis %v", wrong.api, wrong.redis), func(t *testing.T) {
-			length := seconds(10, 30)
-			f := newFleet(t, perSecond(16, 50))
-			if wrong.redis != 0 {
-				f.redis.SetTime(time.Now().Add(wrong.redis))
-				stop := make(chan struct{})
-				defer close(stop)
-				go func() {
-					for tick := time.NewTicker(time.Millisecond); ; {
-						select {
-						case <-tick.C:
-							f.redis.SetTime(time.Now().Add(wrong.redis))
-						case <-stop:
-							tick.Stop()
-							return
-						}
-					}
-				}()
-			}
-			a := newAPI(16, 50)
-			a.clock = wrong.api
-			ours := usage{length: length}
-			var wg sync.WaitGroup
-			start := time.Now()
-			f.use(a, 2, length, &ours, &wg)
-			l := f.process()
-			wg.Go(func() { // an unexpected 429 pauses for a second or two, for any clocks
-				time.Sleep(length / 2)
-				_, header := a.take()
-				l.Answered(t.Context(), op, http.StatusTooManyRequests, header)
-			})
-			wg.Wait()
-			if took := time.Since(start); took > length+5*time.Second {
-				t.Errorf("took %v, want %v: something waited for a clock", took, length)
-			}
-			if least := 0.9 * 16 * length.Seconds(); float64(ours.inTime) < least || ours.late > 0 {
-				t.Errorf("served %d, want at least %.0f; refused after the first second %d, want none",
-					ours.inTime, least, ours.late)
 			}
 		})
 	}

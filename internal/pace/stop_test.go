@@ -120,6 +120,19 @@ func TestStopIsStoredAgain(t *testing.T) {
 	})
 }
 
+// restricted returns a client of a user who may run all commands but those taken away by the rules.
+func restricted(t *testing.T, server *redistest.Server, user string, rules ...any) *redis.Client {
+	t.Helper()
+	set := append([]any{"ACL", "SETUSER", user, "on", ">secret", "~*", "+@all"}, rules...)
+	if err := server.Client().Do(t.Context(), set...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr, Username: user, Password: "secret",
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
 // TestStopWhileRedisRefusesWrites stops a tenant on a real Redis that refuses the writes of
 // workers: none of them changes anything from then on, and each says who has stopped the
 // tenant. Before, and after its start, Redis gives no permits at all.
@@ -139,13 +152,7 @@ func TestStopWhileRedisRefusesWrites(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			operators := server.Client()
-			if err := operators.Do(t.Context(), "ACL", "SETUSER", "worker", "on", ">secret", "~*", "+@all").Err(); err != nil {
-				t.Fatal(err)
-			}
-			workers := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "worker", Password: "secret",
-				MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
-			defer func() { _ = workers.Close() }()
-			config := pace.Config{Redis: workers, Tenant: "acme", Limit: perSecond(1000, 10),
+			config := pace.Config{Redis: restricted(t, server, "worker"), Tenant: "acme", Limit: perSecond(1000, 10),
 				MaxWait: time.Second / 2, Writes: writesOp}
 			worker := pace.New(config)
 			operator := pace.New(pace.Config{Redis: operators, Tenant: "acme"})
@@ -198,14 +205,7 @@ func TestStopWhileRedisRefusesWrites(t *testing.T) {
 func TestStopWithOneRight(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	if err := server.Client().Do(t.Context(), "ACL", "SETUSER", "operator", "on", ">secret", "~*", "+@all", "-@write",
-		"+hset").Err(); err != nil {
-		t.Fatal(err)
-	}
-	restricted := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "operator", Password: "secret",
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
-	defer func() { _ = restricted.Close() }()
-	operator := pace.New(pace.Config{Redis: restricted, Tenant: "acme"})
+	operator := pace.New(pace.Config{Redis: restricted(t, server, "operator", "-@write", "+hset"), Tenant: "acme"})
 	if _, err := operator.Stop(t.Context(), "alice", "wrong file"); err != nil {
 		t.Fatal(err)
 	}

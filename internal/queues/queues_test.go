@@ -147,24 +147,6 @@ func TestServedWhileBusy(t *testing.T) {
 	}
 }
 
-// TestBusyIsNotIdle: a server with a task in progress is not shut down.
-func TestBusyIsNotIdle(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T) {
-		s := newSite(t, time.Second)
-		s.hold = make(chan struct{})
-		s.run()
-		s.enqueue("q1")
-		s.await("a server", func() bool { return s.servers() == 1 })
-		time.Sleep(4 * time.Second)
-		if n := s.servers(); n != 1 {
-			t.Errorf("%d servers while a task is in progress", n)
-		}
-		close(s.hold)
-		s.await("its end", func() bool { return s.done.Load() == 1 })
-	})
-}
-
 // TestRanks: a queue is served by its first worker, and by the second one too if the first does
 // not fetch its tasks, or has no places for them. A server that is not needed any more is shut
 // down when its task has ended.

@@ -3,14 +3,9 @@ package redisconn_test
 import (
 	"context"
 	"errors"
-	"io"
-	"slices"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/redisconn"
@@ -38,6 +33,8 @@ func inner(see func(ctx context.Context, cmds ...redis.Cmder) error) redistest.A
 	}
 }
 
+// TestCommandsOutliveTheirContext sends commands with a context that has ended, as asynq does when
+// it repeats the acknowledgement of a task: else the task would be executed a second time.
 func TestCommandsOutliveTheirContext(t *testing.T) {
 	client := forServer(t)
 	type name struct{}
@@ -71,67 +68,3 @@ func TestCommandsOutliveTheirContext(t *testing.T) {
 		t.Errorf("a client of Open: %v, want it to end with its context", err)
 	}
 }
-
-// The reply to an acknowledgement is lost once: asynq tries again, with a context
-// that has ended by then, and the task must not be run a second time.
-func TestAnAcknowledgementIsTriedAgain(t *testing.T) {
-	client := forServer(t)
-	var handled, lost atomic.Int32
-	failed := make(chan struct{})
-	client.AddHook(inner(func(_ context.Context, cmds ...redis.Cmder) error {
-		if handled.Load() == 0 || !acknowledges(cmds[0]) || !lost.CompareAndSwap(0, 1) {
-			return nil
-		}
-		close(failed)
-		return io.ErrUnexpectedEOF
-	}))
-	srv := asynq.NewServerFromRedisClient(client, asynq.Config{
-		Concurrency: 1, TaskCheckInterval: 10 * time.Millisecond, Logger: silent{}, ShutdownTimeout: time.Minute,
-	})
-	if err := srv.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
-		handled.Add(1)
-		return nil
-	})); err != nil {
-		t.Fatal(err)
-	}
-	rdb := redistest.New(t)
-	if _, err := asynq.NewClientFromRedisClient(rdb).Enqueue(asynq.NewTask("probe", nil), asynq.TaskID("a")); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-failed:
-	case <-t.Context().Done():
-		t.Fatal("no acknowledgement was sent")
-	}
-	srv.Shutdown() // tries what is left to try before it returns
-	if left := redistest.Keys(t, "asynq:{default}:*"); holds(left, ":t:a") || holds(left, ":active") ||
-		holds(left, ":lease") {
-		t.Errorf("the task is still there, to be run again: %v", left)
-	}
-	if n := handled.Load(); n != 1 {
-		t.Errorf("it ran %d times", n)
-	}
-}
-
-// acknowledges tells asynq's script that takes a task off the active ones.
-func acknowledges(cmd redis.Cmder) bool {
-	args := cmd.Args()
-	if name := strings.ToLower(cmd.Name()); (name != "evalsha" && name != "eval") || len(args) < 4 {
-		return false
-	}
-	key, _ := args[3].(string)
-	return strings.HasSuffix(key, ":active")
-}
-
-func holds(keys []string, suffix string) bool {
-	return slices.ContainsFunc(keys, func(key string) bool { return strings.HasSuffix(key, suffix) })
-}
-
-// silent is asynq's log, which this test provokes.
-type silent struct{}
-
-func (silent) Debug(...any) {}
-func (silent) Info(...any)  {}
-func (silent) Warn(...any)  {}
-func (silent) Error(...any) {}
-func (silent) Fatal(...any) {}

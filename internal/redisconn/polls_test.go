@@ -155,7 +155,7 @@ func TestAnIdleServerAtMaxmemory(t *testing.T) {
 		var m memory
 		srv := asynq.NewServerFromRedisClient(offline(t, m.see), asynq.Config{
 			Concurrency: 1, TaskCheckInterval: 10 * time.Millisecond,
-			DelayedTaskCheckInterval: 200 * time.Millisecond, Logger: silent{},
+			DelayedTaskCheckInterval: 200 * time.Millisecond, LogLevel: asynq.FatalLevel,
 		})
 		if err := srv.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil })); err != nil {
 			t.Fatal(err)

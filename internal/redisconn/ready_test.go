@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,6 +41,8 @@ func TestReadySaysWhatIsWrong(t *testing.T) {
 	m.RequireUserAuth("worker", "s3cret")
 	loading := miniredis.RunT(t)
 	loading.SetError("LOADING Redis is loading the dataset in memory")
+	unable := miniredis.RunT(t)
+	unable.SetError("NOPERM this user has no permissions to run the 'ping' command")
 
 	tests := []struct {
 		name   string
@@ -57,6 +60,8 @@ func TestReadySaysWhatIsWrong(t *testing.T) {
 			"redis at " + m.Addr() + " refuses this user or password: WRONGPASS"},
 		{"loading", redisconn.Config{URL: "redis://" + loading.Addr()},
 			"redis at " + loading.Addr() + " is not ready: LOADING"},
+		{"no permission", redisconn.Config{URL: "redis://" + unable.Addr()},
+			"redis at " + unable.Addr() + ": this user lacks a permission that is needed: NOPERM"},
 		{"no cluster there", redisconn.Config{URL: "redis-cluster://worker@" + nobody, Password: "s3cret"},
 			"redis cluster at " + nobody + " does not answer: "},
 		{"no Sentinel there", redisconn.Config{URL: "redis-sentinel://worker@" + nobody + "/main", Password: "s3cret"},
@@ -73,7 +78,7 @@ func TestReadySaysWhatIsWrong(t *testing.T) {
 					}
 					continue
 				}
-				if name == "CheckVersion" && tt.name == "loading" {
+				if name == "CheckVersion" && slices.Contains([]string{"loading", "no permission"}, tt.name) {
 					continue // Ready's to tell
 				}
 				if err == nil || !strings.HasPrefix(err.Error(), tt.want) || strings.Contains(err.Error(), "s3cret") {
@@ -96,26 +101,6 @@ func TestRemedies(t *testing.T) {
 	t.Cleanup(encrypted.Close)
 	site := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(site.Close)
-	plain := miniredis.RunT(t)
-	for _, tt := range []struct{ url, want string }{
-		{"redis://" + plain.Addr(), ""},
-		{"rediss://" + plain.Addr(), "; if it does not use TLS, write redis:// for rediss:// in the URL"},
-		{"redis://" + encrypted.Addr(), "; if it requires TLS, write rediss:// for redis:// in the URL"},
-		{"rediss://" + encrypted.Addr(), "; name the certificate of its authority by --redis-ca-file, and use the host's name in the certificate"},
-		{"redis://" + site.Listener.Addr().String(), "; it is not a Redis: check host and port"},
-	} {
-		err := redisconn.Ready(t.Context(), open(t, redisconn.Config{URL: tt.url}))
-		if (err == nil) != (tt.want == "") || err != nil && !strings.HasSuffix(err.Error(), tt.want) {
-			t.Errorf("%s: %v, want the end %q", tt.url, err, tt.want)
-		}
-	}
-}
-
-// TestRemedyForClientCertificate checks the same for a Redis that wants a client's certificate.
-func TestRemedyForClientCertificate(t *testing.T) {
-	t.Parallel()
-	secure := httptest.NewTLSServer(nil)
-	t.Cleanup(secure.Close)
 	demanding := miniredis.NewMiniRedis()
 	demand := &tls.Config{Certificates: secure.TLS.Certificates, ClientAuth: tls.RequireAnyClientCert}
 	if err := demanding.StartTLS(demand); err != nil {
@@ -123,10 +108,22 @@ func TestRemedyForClientCertificate(t *testing.T) {
 	}
 	t.Cleanup(demanding.Close)
 	trusting := secure.Client().Transport.(*http.Transport).TLSClientConfig
-	client := open(t, redisconn.Config{URL: "rediss://" + demanding.Addr(), TLS: trusting})
-	err := redisconn.Ready(t.Context(), client)
-	if err == nil || !strings.HasSuffix(err.Error(), "name one by --redis-cert-file and --redis-key-file") {
-		t.Errorf("got %v, want the flags named", err)
+	plain := miniredis.RunT(t)
+	for _, tt := range []struct {
+		url, want string
+		tls       *tls.Config
+	}{
+		{"redis://" + plain.Addr(), "", nil},
+		{"rediss://" + plain.Addr(), "; if it does not use TLS, write redis:// for rediss:// in the URL", nil},
+		{"redis://" + encrypted.Addr(), "; if it requires TLS, write rediss:// for redis:// in the URL", nil},
+		{"rediss://" + encrypted.Addr(), "; name the certificate of its authority by --redis-ca-file, and use the host's name in the certificate", nil},
+		{"redis://" + site.Listener.Addr().String(), "; it is not a Redis: check host and port", nil},
+		{"rediss://" + demanding.Addr(), "name one by --redis-cert-file and --redis-key-file", trusting},
+	} {
+		err := redisconn.Ready(t.Context(), open(t, redisconn.Config{URL: tt.url, TLS: tt.tls}))
+		if (err == nil) != (tt.want == "") || err != nil && !strings.HasSuffix(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want the end %q", tt.url, err, tt.want)
+		}
 	}
 }
 
@@ -182,16 +179,6 @@ func TestCheckVersion(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-func TestReadyWithoutPermission(t *testing.T) {
-	addr := fake(t, "PING", func(c *server.Peer, _ string, _ []string) {
-		c.WriteError("NOPERM this user has no permissions to run the 'ping' command")
-	})
-	err := redisconn.Ready(t.Context(), open(t, redisconn.Config{URL: "redis://" + addr}))
-	if err == nil || !strings.Contains(err.Error(), ": this user lacks a permission that is needed: NOPERM") {
-		t.Errorf("got %v", err)
-	}
 }
 
 // TestReadyAtANodeOfACluster checks that a URL for one Redis is refused at each node of a Cluster:
