@@ -281,13 +281,9 @@ func executeRows(t *testing.T, l *ledger.Ledger, rows int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	segments, err := l.Segments(t.Context(), run)
-	if err != nil {
-		t.Fatal(err)
-	}
 	ran := map[string]int{}
-	for _, state := range segments {
-		for seg := state.Segment; ; {
+	for number := range run.Segments {
+		for seg := (ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation, Number: number}); ; {
 			released, err := l.Release(t.Context(), seg, ledger.Quota{First: 250})
 			if err != nil {
 				t.Fatal(err)

@@ -74,7 +74,6 @@ func (l *Ledger) create(ctx context.Context, n NewRun, script *redis.Script, inc
 			return run, created, err
 		}
 		// Its deletion may have been interrupted.
-		run.Parent = "" // the new run may have been adopted by it already
 		if err := l.discard(ctx, run, max(run.Reserved, run.Segments)); err != nil {
 			return Run{}, false, err
 		}

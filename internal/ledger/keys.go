@@ -73,11 +73,9 @@ func tenantKeys(t Tenant) []string {
 	return keysOf(tenantParts, func(part string) string { return tenantKey(t, part) })
 }
 
-// sessionKeys returns the keys of the sessions. They share one hash tag: a fleet of 50 workers
+// sessionKey returns one of the keys of the sessions. They share one hash tag: a fleet of 50 workers
 // renews ten a second.
-func sessionKeys() []string {
-	return keysOf(sessionParts, func(part string) string { return prefix + "{sessions}:" + part })
-}
+func sessionKey(part string) string { return prefix + "{sessions}:" + part }
 
 func keysOf(parts []string, key func(part string) string) []string {
 	keys := make([]string, len(parts))

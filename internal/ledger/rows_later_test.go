@@ -19,24 +19,24 @@ func (w *worker) redisNow() time.Time {
 	return now
 }
 
-// fillDue adds n rows to a new stager. A row for which later returns a duration is due that
-// much after at.
-func (w *worker) fillDue(run ledger.Run, n int, at time.Time, later func(i int) time.Duration) *ledger.Stager {
+// submitDue submits n rows. A row for which later returns a duration is due that much after at.
+func (w *worker) submitDue(n int, at time.Time, later func(i int) time.Duration) ledger.Run {
 	w.t.Helper()
-	s, err := w.NewStager(w.t.Context(), run)
-	for i, row := range content(0, n) {
-		var due time.Time
+	dues := map[ledger.Row]time.Time{}
+	for i := range n {
 		if d := later(i); d != 0 {
-			due = at.Add(d)
+			dues[ledger.Row(i)] = at.Add(d)
 		}
-		if err == nil {
-			err = s.AddDue(w.t.Context(), row, due)
-		}
+	}
+	run := w.create("a")
+	sum, err := w.StageGrouped(w.t.Context(), run, 0, content(0, n), 0, nil, nil, dues)
+	if err == nil {
+		run, err = w.Commit(w.t.Context(), run, []ledger.Sum{sum})
 	}
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return s
+	return run
 }
 
 // every returns a function that is d for numbers divisible by n, else 0.
@@ -49,7 +49,7 @@ func every(n int, d time.Duration) func(int) time.Duration {
 	}
 }
 
-func TestAddDue(t *testing.T) {
+func TestRowsDueLater(t *testing.T) {
 	for name, tt := range map[string]struct {
 		later    func(i int) time.Duration
 		at, hour string // released at once, and an hour later
@@ -69,7 +69,7 @@ func TestAddDue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorker(t)
 			now := w.redisNow()
-			run := w.commit(w.fillDue(w.create("a"), 6, now, tt.later))
+			run := w.submitDue(6, now, tt.later)
 			seg := segment(run, 0)
 			var later int
 			for i := range 6 {
@@ -106,7 +106,7 @@ func TestAddDue(t *testing.T) {
 func TestSegmentIsDueWithItsNextRow(t *testing.T) {
 	w := newWorker(t)
 	due := w.redisNow().Add(time.Hour)
-	run := w.commit(w.fillDue(w.create("a"), 3, due, func(i int) time.Duration { return time.Duration(i) * time.Minute }))
+	run := w.submitDue(3, due, func(i int) time.Duration { return time.Duration(i) * time.Minute })
 	seg := segment(run, 0)
 	w.settleAll(seg) // row 0, which has no due time
 	if at := w.segments("a")[0].Due; !at.Equal(due.Add(time.Minute)) {

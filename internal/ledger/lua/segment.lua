@@ -8,10 +8,6 @@ local entry, incarnation, number = string.match(name, '^([^/]*/(.*))/(%d+)$')
 local scans = tonumber(number) == scan_segment -- whether this is the segment of a scan's row
 local flags, before = '', 0 -- the control of the run: see control
 
--- allowWrites lets the writes of this script pass at maxmemory: there Redis refuses a
--- script's first write if it may need memory, and no later one. DEL never needs any.
-local function allowWrites() redis.call('DEL', scratch, mask) end
-
 -- chunk returns a chunk of the rows. That of a single row is in the header, in pieces: see submit.go.
 local function chunk(number)
   local content, piece, n = redis.call('HGET', chunks, number) or '', '', 0
@@ -20,6 +16,12 @@ local function chunk(number)
     piece = redis.call('HGET', header, number .. '.' .. n)
   end
   return content
+end
+
+-- bit reports whether the bit of a row is set in a bitmap, which is false if there is none.
+local function bit(bitmap, row)
+  local byte = string.byte(bitmap or '', math.floor(row / 8) + 1) or 0
+  return math.floor(byte / 2 ^ (7 - row % 8)) % 2 == 1
 end
 
 -- An execution is stored as r<token> once its row is released, and as
@@ -111,7 +113,6 @@ local staging = false -- whether the rows are not committed yet: the commit coun
 local function count()
   local n = 0
   for outcome, rows in pairs(tally) do
-    if head ~= header then redis.call('HINCRBY', head, 'n:' .. outcome, rows) end
     if not scans and not staging then redis.call('HINCRBY', header, 'n:' .. outcome, rows) end
     n = n + rows
   end
@@ -205,9 +206,9 @@ local function receipt(answers)
     has(flags, 'c') and 1 or 0, answers}
 end
 
--- rest returns the arguments from i on.
-local function rest(i)
-  local list = {}
-  for at = i, #ARGV do list[#list + 1] = ARGV[at] end
-  return list
+-- each calls f with each argument from i on, which are rows, and returns its answers.
+local function each(i, f)
+  local answers = {}
+  for at = i, #ARGV do answers[#answers + 1] = f(ARGV[at]) end
+  return answers
 end

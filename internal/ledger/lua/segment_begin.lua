@@ -23,6 +23,4 @@ local function begin(row)
   return {'admitted', redis.call('HGET', values, row), intent}
 end
 
-local answers = {}
-for i, row in ipairs(rest(4)) do answers[i] = begin(row) end
-return receipt(answers)
+return receipt(each(4, begin))

@@ -120,8 +120,7 @@ local function releaseNew(n)
   local start = tonumber(h[2])
   if n <= 0 or room <= 0 or start >= rows then return end
   local place, pieces = start, tonumber(ARGV[6])
-  local places, bits = redis.call('GET', order), redis.call('GET', settled) or ''
-  local sizes = {} -- of chunks that are not in the answer yet
+  local places, done = redis.call('GET', order), redis.call('GET', settled)
 
   -- at returns the row at a place, and whether a piece begins there.
   local function at(p)
@@ -130,23 +129,17 @@ local function releaseNew(n)
     return high % 128 * 256 + low, high >= 128
   end
 
-  local function open(row)
-    local byte = string.byte(bits, math.floor(row / 8) + 1) or 0
-    return math.floor(byte / 2 ^ (7 - row % 8)) % 2 == 0
-  end
-
   -- whole reports whether the rest of the piece at this place fits into this release.
   local function whole()
     local size, more, seen, p = 0, bytes, {}, place
     repeat
       local row = at(p)
       local number = text(math.floor(row / per))
-      if open(row) then
+      if not bit(done, row) then
         size = size + 1
         if not wanted[number] and not seen[number] then
           seen[number] = true
-          sizes[number] = sizes[number] or redis.call('HSTRLEN', chunks, number)
-          more = more + sizes[number]
+          more = more + redis.call('HSTRLEN', chunks, number)
         end
       end
       p = p + 1
@@ -159,13 +152,13 @@ local function releaseNew(n)
   while n > 0 and room > 0 and place < rows do
     local row, begins = at(place)
     if places and (begins or place == start) and not whole() then break end
-    if open(row) then
+    if not bit(done, row) then
       if not release(text(row)) then break end
       n = n - 1
     end
     place = place + 1
   end
-  while place < rows and not open((at(place))) do place = place + 1 end
+  while place < rows and bit(done, (at(place))) do place = place + 1 end
   if place == start then return end
   beginWrites()
   redis.call('HSET', head, 'next', place)

@@ -2,11 +2,6 @@
 -- their number}.
 local segments = redis.call('ZRANGEBYSCORE', due, '(' .. text(t), text(t + ARGV[1]), 'LIMIT', 0, 1000)
 if #segments == 0 then return {'ok', 0} end
-local entries = {}
-for _, segment in ipairs(segments) do
-  entries[#entries + 1] = text(t - at_once)
-  entries[#entries + 1] = segment
-end
 allowWrites()
-redis.call('ZADD', due, unpack(entries))
+soon(t, segments)
 return {'ok', #segments}
