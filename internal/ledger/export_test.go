@@ -156,7 +156,7 @@ type SegmentState struct {
 }
 
 // stateScript answers {'ok', when the segment is to be inspected, phases of its rows, rows, settled rows}.
-var stateScript = redis.NewScript(segmentSource("report") + `
+var stateScript = redis.NewScript(shared(rowsParts, "index", "segment", "report") + `
 if not control() then return {'missing'} end
 local at, phases = report()
 return {'ok', at, phases, tonumber(redis.call('HGET', head, 'rows')), tonumber(redis.call('HGET', head, 'settled'))}`)

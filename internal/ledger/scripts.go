@@ -81,10 +81,9 @@ var (
 	intendScript   = segmentScript("intend")
 	rowsScript     = segmentScript("rows")
 
-	clockScript   = tenantScript("clock")
-	takeScript    = tenantScript("take")
-	recallScript  = tenantScript("recall")
-	overdueScript = tenantScript("overdue")
+	clockScript  = tenantScript("clock")
+	takeScript   = tenantScript("take")
+	recallScript = tenantScript("recall")
 
 	renewScript    = sessionsScriptOf("renew")
 	deadScript     = sessionsScriptOf("dead")
@@ -99,50 +98,42 @@ var (
 		"sessions"})
 )
 
-// named gives a script's keys the names of their last parts.
-func named(parts []string) string { return "local " + strings.Join(parts, ", ") + " = unpack(KEYS)\n" }
-
 func headerScript(name string) *redis.Script {
-	return newScript("header_"+name, named(runParts)+fmt.Sprintf("local run_keys = %d\n", len(runParts))+limits()+
-		source("clock")+source("index")+source("steady")+source("header"))
-}
-
-// limits has the constants that scripts of headers, segments and lists share.
-func limits() string {
-	return fmt.Sprintf("local jump_ms, at_once, wait_ms, ahead_ms, scan_segment = %d, %d, %d, %d, %d\n", clockJump.Milliseconds(),
-		int64(atOnce), MaxWait.Milliseconds(), (MaxWait + clockMargin).Milliseconds(), ScanSegment)
+	return newScript("header_"+name, runParts, "index", "steady", "header")
 }
 
 // segmentScript returns a script of a segment that uses functions of other files.
 func segmentScript(name string, of ...string) *redis.Script {
-	return newScript("segment_"+name, segmentSource(of...))
+	return newScript("segment_"+name, rowsParts, append([]string{"index", "segment"}, of...)...)
 }
 
-// segmentSource returns the text that scripts of a segment share, with that of other files.
-func segmentSource(of ...string) string {
-	own := fmt.Sprintf("local release_ms, execution_ms, due_ms, inspect_ms, away_ms, taken_ms = %d, %d, %d, %d, %d, %d\n"+
-		"local page_bytes, release_bytes, segment_keys = %d, %d, %d\n",
-		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(),
-		(MaxDue + clockMargin).Milliseconds(), inspectEvery.Milliseconds(), awayAfter.Milliseconds(),
-		takenFor.Milliseconds(), scriptBytes, releaseBytes, len(segmentParts))
-	text := named(rowsParts) + limits() + own + source("clock") + source("index") + source("segment")
-	for _, file := range of {
+func tenantScript(name string) *redis.Script {
+	return newScript("tenant_"+name, tenantParts, "index", "steady")
+}
+
+func sessionsScriptOf(name string) *redis.Script {
+	return newScript("sessions_"+name, sessionParts, "sessions")
+}
+
+// shared returns the text that scripts have in common: the names of their keys, which are those of the last
+// parts of these, the constants, and functions of other files.
+func shared(parts []string, of ...string) string {
+	text := "local " + strings.Join(parts, ", ") + " = unpack(KEYS)\n" + fmt.Sprintf(
+		"local release_ms, execution_ms, inspect_ms, away_ms, taken_ms, dead_ms, gap_ms = %d, %d, %d, %d, %d, %d, %d\n",
+		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(), inspectEvery.Milliseconds(), awayAfter.Milliseconds(),
+		takenFor.Milliseconds(), DeadAfter.Milliseconds(), silentFleet.Milliseconds()) + fmt.Sprintf(
+		"local jump_ms, at_once, wait_ms, ahead_ms, due_ms = %d, %d, %d, %d, %d\n", clockJump.Milliseconds(), int64(atOnce),
+		MaxWait.Milliseconds(), (MaxWait+clockMargin).Milliseconds(), (MaxDue+clockMargin).Milliseconds()) + fmt.Sprintf(
+		"local page_bytes, release_bytes, scan_segment, segment_keys, run_keys = %d, %d, %d, %d, %d\n", scriptBytes, releaseBytes,
+		ScanSegment, len(segmentParts), len(runParts))
+	for _, file := range append([]string{"clock"}, of...) {
 		text += source(file)
 	}
 	return text
 }
 
-func tenantScript(name string) *redis.Script {
-	return newScript("tenant_"+name, named(tenantParts)+limits()+source("clock")+source("index")+source("steady"))
-}
-
-func sessionsScriptOf(name string) *redis.Script {
-	own := fmt.Sprintf("local dead_ms, gap_ms = %d, %d\n", DeadAfter.Milliseconds(), silentFleet.Milliseconds())
-	return newScript("sessions_"+name, named(sessionParts)+own+source("clock")+source("sessions"))
-}
-
 // readOnly are the scripts that write nothing, whose users may lack the right to write.
-var readOnly = []string{"segment_rows", "tenant_overdue", "sessions_dead", "sessions_list"}
+var readOnly = []string{"segment_rows", "sessions_dead", "sessions_list"}
 
 // writeOnce are scripts that write one thing of each row, which cannot stay half-done.
 var writeOnce = []string{"segment_intend"}
@@ -152,8 +143,8 @@ var writeOnce = []string{"segment_intend"}
 // script that fails at a later command, and a right that is withdrawn while rows are
 // executed would leave rows in none of the sets, or counted wrongly. Redis 6 and
 // the embedded Redis have no function for that.
-func newScript(name, shared string) *redis.Script {
-	text := shared + source(name)
+func newScript(name string, parts []string, of ...string) *redis.Script {
+	text := shared(parts, of...) + source(name)
 	if slices.Contains(slices.Concat(readOnly, writeOnce), name) {
 		return redis.NewScript(text)
 	}

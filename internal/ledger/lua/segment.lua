@@ -1,6 +1,4 @@
--- Begins every script of a segment. scripts.go puts the names of its keys and release_ms,
--- execution_ms, ahead_ms, due_ms, inspect_ms, away_ms, taken_ms, page_bytes and release_bytes before
--- this text. The keys scratch and mask exist only while a script runs.
+-- Begins every script of a segment. The keys scratch and mask exist only while a script runs.
 -- The first argument is the segment's name, <run>/<incarnation>/<number>; the numbers of the others,
 -- which each script lists, begin behind it.
 local name = table.remove(ARGV, 1)
