@@ -317,7 +317,7 @@ func (s *site) open(id ledger.RunID) (o ledger.OpenRows) {
 		switch {
 		case err != nil:
 			s.t.Fatal(err)
-		case r.Phase == ledger.PhaseQueued:
+		case r.Phase == ledger.PhaseQueued || r.Phase == ledger.PhaseWaiting && r.Checkpoint.FirstBegun.IsZero():
 			o.Queued++
 		case r.Phase == ledger.PhaseReleased:
 			o.Released++

@@ -59,8 +59,8 @@ func (l *Ledger) delete(ctx context.Context, run Run, field, value string) (dele
 // unlinkPage is the number of segments that are removed in one round trip, by a command for each.
 const unlinkPage = 16
 
-// discard removes a run whose deletion is stored: its segments, then its header and its entry in the
-// list of ended runs, which leads to it until then.
+// discard removes a run whose deletion is stored: its segments, then its header and its entry in
+// the list of ended runs, which leads to it until then.
 func (l *Ledger) discard(ctx context.Context, run Run, segments int) error {
 	for past := segments; past >= 0; past -= unlinkPage {
 		_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {

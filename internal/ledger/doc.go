@@ -113,8 +113,8 @@
 //	...:run:<id>:header                hash: see Run; results with which rows were staged apart from those of the run
 //	            :sums                  string: number of rows and digest of each segment, 18 bytes each
 //	            :seen                  set: keys of the rows that a scan has found, until its last step
-//	...:<incarnation>.<number>:head    hash: numbers of rows, place of the next row to release, whether a cancel
-//	                                   has settled the rows
+//	...:<incarnation>.<number>:head    hash: numbers of rows, place of the next row to release, whether a
+//	                                   cancel has settled the rows
 //	            :order                 string: the rows in the order of release, if that is not the one of their
 //	                                   numbers: two bytes each, the top bit set for the first row of a piece
 //	            :chunks                hash: number -> compressed rows, 128 or fewer; 32 of those that a scan has found

@@ -35,7 +35,7 @@ func (l *Ledger) TakeDue(ctx context.Context, t Tenant, n int) (due DueSegments,
 		return due, err
 	}
 	defer wrap(&err, "take due segments of %s", t)
-	a, err := l.onTenant(ctx, takeScript, t, n, takenFor.Milliseconds())
+	a, err := l.onTenant(ctx, takeScript, t, n)
 	if err != nil {
 		return due, err
 	}
@@ -62,7 +62,7 @@ func (l *Ledger) TakeDue(ctx context.Context, t Tenant, n int) (due DueSegments,
 // Recall makes segments due that another dispatcher has taken. One that becomes active calls it.
 func (l *Ledger) Recall(ctx context.Context, t Tenant) error {
 	for more := true; more; {
-		a, err := l.onTenant(ctx, recallScript, t, takenFor.Milliseconds())
+		a, err := l.onTenant(ctx, recallScript, t)
 		if err != nil {
 			return fmt.Errorf("recall due segments of %s: %w", t, err)
 		}
@@ -125,9 +125,9 @@ func (l *Ledger) Overdue(ctx context.Context, t Tenant) (longest time.Duration, 
 	}
 }
 
-// dueSince returns segments that are due as entries of their runs, with the time since when they are, and
-// Redis' time: at most n of those that were due when they were stored, and of the others, the longest due
-// first. No dispatcher can inspect an entry that is no segment.
+// dueSince returns segments that are due as entries of their runs, with the time since when they
+// are, and Redis' time: at most n of those that were due when they were stored, and of the others,
+// the longest due first. No dispatcher can inspect an entry that is no segment.
 func (l *Ledger) dueSince(ctx context.Context, t Tenant, n, skip int) (all []entry, now time.Time, err error) {
 	var clock *redis.TimeCmd
 	var atOnceList, timedList *redis.ZSliceCmd

@@ -119,8 +119,8 @@ func (l *Ledger) StageGrouped(ctx context.Context, run Run, number int, rows [][
 	return p.sum, l.rdb.HSet(ctx, segmentKey(seg, "head"), "next", len(later)).Err()
 }
 
-// laterOrder returns the order of release of rows that are grouped, behind those that are due later. The
-// segment is then as after a release of these that was given back.
+// laterOrder returns the order of release of rows that are grouped, behind those that are due
+// later. The segment is then as after a release of these that was given back.
 func laterOrder(g grouping, rows [][]byte, settled []RowResult, later []Row) []byte {
 	apart := slices.Clone(settled)
 	for _, row := range later {
@@ -155,7 +155,8 @@ type SegmentState struct {
 	Open          OpenRows
 }
 
-// stateScript answers {'ok', when the segment is to be inspected, phases of its rows, rows, settled rows}.
+// stateScript answers {'ok', when the segment is to be inspected, phases of its rows, rows,
+// settled rows}.
 var stateScript = redis.NewScript(shared(rowsParts, "index", "segment", "report") + `
 if not control() then return {'missing'} end
 local at, phases = report()

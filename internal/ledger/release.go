@@ -87,8 +87,7 @@ const releaseRows = 250
 func (l *Ledger) Release(ctx context.Context, seg Segment, q Quota) (r Release, err error) {
 	defer wrap(&err, "segment %s: release", seg)
 	token := NewToken()
-	a, err := l.onSegment(ctx, releaseScript, seg, string(token), min(q.First, releaseRows), min(q.Check, releaseRows),
-		min(q.Ready, releaseRows), releaseRows, cmp.Or(q.Pieces, releaseRows))
+	a, err := l.onSegment(ctx, releaseScript, seg, string(token), q.First, q.Check, q.Ready, cmp.Or(q.Pieces, releaseRows))
 	if err != nil {
 		return Release{}, err
 	}

@@ -93,7 +93,7 @@ var (
 // The keys of the scripts of a header are its own and those of its tenant's lists, and the scripts
 // of a segment have seven keys of its run and tenant behind its own.
 var (
-	runParts  = slices.Concat(headerParts, tenantParts[:len(tenantParts)-1])
+	runParts  = slices.Concat(headerParts, tenantParts)
 	rowsParts = slices.Concat(segmentParts, []string{"header", "sums", "due", "finishing", "names", "ids",
 		"sessions"})
 )
@@ -115,8 +115,8 @@ func sessionsScriptOf(name string) *redis.Script {
 	return newScript("sessions_"+name, sessionParts, "sessions")
 }
 
-// shared returns the text that scripts have in common: the names of their keys, which are those of the last
-// parts of these, the constants, and functions of other files.
+// shared returns the text that scripts have in common: the names of their keys, which are those of
+// the last parts of these, the constants, and functions of other files.
 func shared(parts []string, of ...string) string {
 	text := "local " + strings.Join(parts, ", ") + " = unpack(KEYS)\n" + fmt.Sprintf(
 		"local release_ms, execution_ms, inspect_ms, away_ms, taken_ms, dead_ms, gap_ms = %d, %d, %d, %d, %d, %d, %d\n",
@@ -124,7 +124,8 @@ func shared(parts []string, of ...string) string {
 		takenFor.Milliseconds(), DeadAfter.Milliseconds(), silentFleet.Milliseconds()) + fmt.Sprintf(
 		"local jump_ms, at_once, wait_ms, ahead_ms, due_ms = %d, %d, %d, %d, %d\n", clockJump.Milliseconds(), int64(atOnce),
 		MaxWait.Milliseconds(), (MaxWait+clockMargin).Milliseconds(), (MaxDue+clockMargin).Milliseconds()) + fmt.Sprintf(
-		"local page_bytes, release_bytes, scan_segment, segment_keys, run_keys = %d, %d, %d, %d, %d\n", scriptBytes, releaseBytes,
+		"local page_bytes, release_bytes, release_rows = %d, %d, %d\n", scriptBytes, releaseBytes, releaseRows) + fmt.Sprintf(
+		"local scan_segment, segment_keys, run_keys = %d, %d, %d\n",
 		ScanSegment, len(segmentParts), len(runParts))
 	for _, file := range append([]string{"clock"}, of...) {
 		text += source(file)

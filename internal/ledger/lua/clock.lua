@@ -1,4 +1,5 @@
--- Begins every script, behind the names of its keys and the constants of scripts.go. t is Redis' time in milliseconds.
+-- Begins every script, behind the names of its keys and the constants of scripts.go. t is Redis'
+-- time in milliseconds.
 local time = redis.call('TIME')
 local t = time[1] * 1000 + math.floor(time[2] / 1000)
 

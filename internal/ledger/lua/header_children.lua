@@ -1,5 +1,5 @@
--- ARGV: entry, children as they were read, these and another one, whether the run had ended when it was
--- read: then the child is added only if Redis has not lost the end.
+-- ARGV: entry, children as they were read, these and another one, whether the run had ended when
+-- it was read: then the child is added only if Redis has not lost the end.
 local no = refused()
 if no then return no end
 local h = redis.call('HMGET', header, 'children', 'ended_at', 'deleting_at')

@@ -182,16 +182,16 @@ end
 -- since returns when the row in progress has begun, at most t.
 local function since(row) return math.min(tonumber(redis.call('ZSCORE', running, row) or t), t) end
 
--- reopen makes a row due whose release or execution lapsed or was given up by others,
--- and adds attempts.
-local function reopen(row, execution, attempts)
+-- reopen makes a row due whose release or execution lapsed, or was given up by others. Of an
+-- execution, change may change the value of the row, and returns for how many ms the row waits.
+local function reopen(row, execution, change)
   if redis.call('GETBIT', settled, row) == 1 then return free(row, execution) end -- by a cancel
-  local v = read(row)
+  local v, wait = read(row), 0
   if begun(execution) then
     if v.first == 0 then v.first = since(row) end
-    v.attempts = v.attempts + attempts
+    wait = change(v)
   end
-  leave(row, execution, v, t)
+  leave(row, execution, v, t + wait)
 end
 
 -- receipt returns the answer of a script: {'ok', 1 if the run ended by this call, due, now, 1 if the

@@ -12,7 +12,7 @@ local function begin(row)
   if present ~= execution then
     if present ~= 'r' .. token then return {'superseded'} end
     if (stop or has(flags, 'c')) and not intent then
-      reopen(row, present, 0)
+      reopen(row, present)
       return {has(flags, 'c') and 'settled' or 'stopped'}
     end
     redis.call('ZREM', released, row) -- first, so that the rest passes at maxmemory

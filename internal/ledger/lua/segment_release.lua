@@ -1,6 +1,6 @@
--- ARGV: token, the most rows that were never begun, the most at stage check, the most at
--- stage ready, the most in all, the most pieces of grouped rows. Answers with {rows, rows
--- of a chunk, chunks}: a list of rows, and a flat one of chunk numbers and chunks.
+-- ARGV: token, the most rows that were never begun, the most at stage check, the most at stage
+-- ready, the most pieces of grouped rows. Answers with {rows, rows of a chunk, chunks}: a list of
+-- rows, release_rows at most, and a flat one of chunk numbers and chunks.
 if not control() then return {'missing'} end
 local token = ARGV[1]
 
@@ -49,9 +49,13 @@ local function lapse(set, limit)
   local past = redis.call('ZRANGEBYSCORE', set, '-inf', text(t - limit), 'LIMIT', 0, 40)
   local future = redis.call('ZRANGEBYSCORE', set, '(' .. text(t + limit), '+inf', 'LIMIT', 0, 40)
   local function each(list, attempts)
+    local function lapsed(v)
+      v.attempts = v.attempts + attempts
+      return 0
+    end
     for _, row in ipairs(list) do
       beginWrites()
-      reopen(row, redis.call('HGET', executions, row) or 'r', attempts)
+      reopen(row, redis.call('HGET', executions, row) or 'r', lapsed)
     end
   end
   each(past, t - inspected > away_ms and 0 or 1)
@@ -62,7 +66,7 @@ lapse(released, release_ms)
 lapse(running, execution_ms)
 if t - inspected > away_ms / 2 and redis.call('EXISTS', running) == 1 then beginWrites() end
 
-local list, room = {}, tonumber(ARGV[5])
+local list, room = {}, release_rows
 local per, wanted, contents, bytes = tonumber(h[3]), {}, {}, 0
 
 -- fits adds the chunk of a row to the answer, and reports whether the row may be released:
@@ -119,7 +123,7 @@ end
 local function releaseNew(n)
   local start = tonumber(h[2])
   if n <= 0 or room <= 0 or start >= rows then return end
-  local place, pieces = start, tonumber(ARGV[6])
+  local place, pieces = start, tonumber(ARGV[5])
   local places, done = redis.call('GET', order), redis.call('GET', settled)
 
   -- at returns the row at a place, and whether a piece begins there.

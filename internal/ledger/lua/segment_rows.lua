@@ -1,9 +1,9 @@
--- ARGV: first row, the most rows, which of them: '' for all, 'unsettled', or 'with result' for settled ones
--- that were not simply done, without their content. Answers {'ok', now, rows, rows of a chunk, chunks,
--- the row from which to go on or -1}; chunks is a flat list of numbers and chunks. Each row is {number,
--- phase, since or due in ms, execution, value, intent}, or if it is settled {number, 's', 1 if it was
--- cancelled, result}; a text that is not stored is false. It reads no more than a thousand rows, and stops
--- earlier if they are large. Writes nothing.
+-- ARGV: first row, the most rows, which of them: '' for all, 'unsettled', or 'with result' for
+-- settled ones that were not simply done, without their content. Answers {'ok', now, rows, rows of
+-- a chunk, chunks, the row from which to go on or -1}; chunks is a flat list of numbers and
+-- chunks. Each row is {number, phase, since or due in ms, execution, value, intent}, or if it is
+-- settled {number, 's', 1 if it was cancelled, result}; a text that is not stored is false. It
+-- reads no more than a thousand rows, and stops earlier if they are large. Writes nothing.
 local h = redis.call('HMGET', head, 'rows', 'per')
 if not h[1] then return {'missing'} end
 local from, most, which = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
@@ -15,8 +15,8 @@ local function size(stored)
   return stored
 end
 
--- reader returns a function that reads a row of a hash. Most segments lack most of the keys, which are
--- looked for once, and not for each row.
+-- reader returns a function that reads a row of a hash. Most segments lack most of the keys, which
+-- are looked for once, and not for each row.
 local function reader(hash)
   local exists = redis.call('EXISTS', hash) == 1
   return function(row) return exists and size(redis.call('HGET', hash, row)) end

@@ -1,5 +1,5 @@
--- ARGV: nonce of the writer, rows, sum, rows of a chunk, the order of release or '', then the chunks.
--- Replaces the segment of an earlier writer.
+-- ARGV: nonce of the writer, rows, sum, rows of a chunk, the order of release or '', then the
+-- chunks. Replaces the segment of an earlier writer.
 local no = notWriter(ARGV[1])
 if no then return no end
 local sum = ARGV[3]

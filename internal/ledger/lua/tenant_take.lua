@@ -1,6 +1,7 @@
--- ARGV: the most segments, at most 1,000, ms until they are due again unless they are inspected.
--- Answers {'ok', segments that are to be inspected now, when the next is due in ms, 0 for now, or
--- -1, now, the first runs that have ended and are not finished, 1 if rows are in progress}.
+-- ARGV: the most segments, at most 1,000. They are due again after taken_ms unless they are
+-- inspected. Answers {'ok', segments that are to be inspected now, when the next is due in ms, 0
+-- for now, or -1, now, the first runs that have ended and are not finished, 1 if rows are in
+-- progress}.
 local lists = redis.call('EXISTS', due, finishing, sessions)
 if lists == 0 then return {'ok', {}, -1, t, {}, 0} end
 
@@ -13,7 +14,7 @@ if next and (next <= t or score(due, -1) > t + ahead_ms) then
     segments[#segments + 1] = segment
   end
   allowWrites()
-  inspect(text(t + ARGV[2]), segments, 'XX')
+  inspect(text(t + taken_ms), segments, 'XX')
   next = score(due, 0)
 end
 next = next and math.max(next, 0) or -1
