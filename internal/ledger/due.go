@@ -100,19 +100,8 @@ func (l *Ledger) Overdue(ctx context.Context, t Tenant) (longest time.Duration, 
 		if due, now, err = l.dueSince(ctx, t, scriptNumbers, skip); err != nil {
 			return 0, err
 		}
-		var page []entry
-		for _, d := range due {
-			if _, known := waits[d.name]; !known {
-				waits[d.name] = false
-				page = append(page, d)
-			}
-		}
-		l.readHeaders(ctx, page)
-		for _, e := range page {
-			if e.err != nil {
-				return 0, e.err
-			}
-			waits[e.name] = e.exists() && !e.run.Ended() && !e.run.stopped(now)
+		if err := l.readWaits(ctx, due, now, waits); err != nil {
+			return 0, err
 		}
 		for _, d := range due {
 			if waits[d.name] {
@@ -123,6 +112,25 @@ func (l *Ledger) Overdue(ctx context.Context, t Tenant) (longest time.Duration, 
 			return longest, nil
 		}
 	}
+}
+
+// readWaits stores whether the runs of due segments wait for a dispatcher, unless that is known.
+func (l *Ledger) readWaits(ctx context.Context, due []entry, now time.Time, waits map[string]bool) error {
+	var page []entry
+	for _, d := range due {
+		if _, known := waits[d.name]; !known {
+			waits[d.name] = false
+			page = append(page, d)
+		}
+	}
+	l.readHeaders(ctx, page)
+	for _, e := range page {
+		if e.err != nil {
+			return e.err
+		}
+		waits[e.name] = e.exists() && !e.run.Ended() && !e.run.stopped(now)
+	}
+	return nil
 }
 
 // dueSince returns segments that are due as entries of their runs, with the time since when they

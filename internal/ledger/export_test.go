@@ -155,8 +155,8 @@ type SegmentState struct {
 	Open          OpenRows
 }
 
-// stateScript answers {'ok', when the segment is to be inspected, phases of its rows, rows,
-// settled rows}.
+// stateScript answers {'ok', when the segment is to be inspected, phases of its rows, their number,
+// how many are settled}.
 var stateScript = redis.NewScript(shared(rowsParts, "index", "segment", "report") + `
 if not control() then return {'missing'} end
 local at, phases = report()

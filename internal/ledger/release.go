@@ -70,10 +70,6 @@ type ReleasedRow struct {
 	Err error
 }
 
-// releaseRows is the largest number of rows that are released at once. To release a row
-// takes 9 µs, so that this blocks Redis for 2 ms.
-const releaseRows = 250
-
 // Release releases due rows: first rows at stage ready, then rows at stage check, then
 // rows that were never in progress, those with a due time first. Of each stage, rows with an
 // intent come first, then the others in the order of their due times. Rows that were
