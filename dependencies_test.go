@@ -52,7 +52,7 @@ var rooms = map[string]room{
 	"internal/intake": {
 		3754, "dnscheck activity engine ledger redisconn spelling sweep untrusted tasks tasks/handlers",
 	},
-	"internal/ledger":     {4866, "untrusted"},
+	"internal/ledger":     {4584, "untrusted"},
 	"internal/ledgertest": {150, "ledger"},
 	"internal/logtest":    {50, ""},
 	"internal/meters":     {165, ""},

@@ -143,7 +143,7 @@ func TestStoppedTenant(t *testing.T) {
 		s.submit("checks", handlers.Recheck, s.domains(rows))
 		s.awaitEnd("checks")
 		s.await("all rows wait for a permit", func() bool {
-			return s.segments("found")[0].Open.Ready == rows
+			return s.open("found").Ready == rows
 		})
 		if n := found.Load(); n != rows {
 			t.Errorf("%d executions of %d rows", n, rows)
@@ -159,8 +159,8 @@ func TestStoppedTenant(t *testing.T) {
 				t.Errorf("row %+v", row)
 			}
 		}
-		if all := s.segments("updates"); all[0].Open.Queued != rows || len(s.patches()) != 0 {
-			t.Errorf("segment %+v, %d PATCHes", all, len(s.patches()))
+		if o := s.open("updates"); o.Queued != rows || len(s.patches()) != 0 {
+			t.Errorf("open rows %+v, %d PATCHes", o, len(s.patches()))
 		}
 	})
 }

@@ -297,7 +297,7 @@ func TestGiveBack(t *testing.T) {
 		if after, err := d.Round(t.Context()); err == nil || after < time.Second {
 			t.Errorf("the next round in %v, %v", after, err)
 		}
-		if o := s.segments("a")[0].Open; s.pending() != 2 || o.Queued != 3 || o.Released != 2 {
+		if o := s.open("a"); s.pending() != 2 || o.Queued != 3 || o.Released != 2 {
 			t.Errorf("%d tasks, open rows %+v", s.pending(), o)
 		}
 		time.Sleep(1100 * time.Millisecond) // until the sort is asked for again

@@ -307,12 +307,20 @@ func (s *site) patches() map[string]int {
 	return n
 }
 
-// segments returns the states of a run's segments.
-func (s *site) segments(id ledger.RunID) []ledger.SegmentState {
+// open counts the open rows of a run: those that are queued or released, or wait at stage ready.
+func (s *site) open(id ledger.RunID) (o ledger.OpenRows) {
 	s.t.Helper()
-	all, err := s.Segments(s.t.Context(), s.run(id))
-	if err != nil {
-		s.t.Fatal(err)
+	for r, err := range s.Each(s.t.Context(), s.run(id), ledger.Unsettled, 0) {
+		switch {
+		case err != nil:
+			s.t.Fatal(err)
+		case r.Phase == ledger.PhaseQueued || r.Phase == ledger.PhaseWaiting && r.Checkpoint.FirstBegun.IsZero():
+			o.Queued++
+		case r.Phase == ledger.PhaseReleased:
+			o.Released++
+		case r.Phase == ledger.PhaseWaiting && r.Checkpoint.Stage == ledger.StageReady:
+			o.Ready++
+		}
 	}
-	return all
+	return o
 }

@@ -83,22 +83,17 @@ func (l *Ledger) Begin(ctx context.Context, seg Segment, e Execution, rows ...Ro
 		}
 		receipt := parseReceipt(a)
 		for i, row := range part {
-			begun := parseBegunRow(row, a.list(6).list(i), receipt.Now)
+			answer := a.list(6).list(i)
+			begun := BegunRow{Row: row, Status: Status(answer.text(0))}
+			if begun.Status == RowAdmitted {
+				begun.Checkpoint, begun.Intent, begun.Err = parseStored(row, answer.text(1), answer.text(2), receipt.Now)
+			}
 			b.Rows = append(b.Rows, begun)
 			receipt.Statuses = append(receipt.Statuses, begun.Status)
 		}
 		b.add(receipt)
 	}
 	return b, nil
-}
-
-func parseBegunRow(row Row, a answer, now time.Time) BegunRow {
-	b := BegunRow{Row: row, Status: Status(a.text(0))}
-	if b.Status != RowAdmitted {
-		return b
-	}
-	b.Checkpoint, b.Intent, b.Err = parseStored(row, a.text(1), a.text(2), now)
-	return b
 }
 
 // parseStored reads checkpoint and intent of an open row.

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,40 +25,8 @@ func (l *Ledger) Adopt(ctx context.Context, parent Run, child RunID) (err error)
 	if len(parent.Children) >= maxChildren {
 		return fmt.Errorf("it has %d children: delete some of them, or submit the rows as a run of their own", maxChildren)
 	}
-	return l.setChildren(ctx, parent, joinRuns(parent.Children), joinRuns(append(slices.Clone(parent.Children), child)))
-}
-
-// disown takes a run that is deleted out of the children of its parent. It reads no more of
-// the parent than that: a header that is damaged must not prevent the deletion.
-func (l *Ledger) disown(ctx context.Context, t Tenant, parent, child RunID) error {
-	if parent.Validate() != nil {
-		return nil
-	}
-	for {
-		head, err := l.rdb.HMGet(ctx, headerKey(t, parent, "header"), "inc", "children").Result()
-		if err != nil {
-			return fmt.Errorf("read children of run %s: %w", parent, err)
-		}
-		have := answer(head).text(1)
-		children := parseRuns(have)
-		left := slices.DeleteFunc(slices.Clone(children), func(id RunID) bool { return id == child })
-		if len(left) == len(children) {
-			return nil
-		}
-		err = l.setChildren(ctx, Run{ID: parent, Tenant: t, Incarnation: Incarnation(answer(head).text(0))}, have,
-			joinRuns(left))
-		if err == nil || isNotFound(err) {
-			return nil
-		}
-		if !errors.Is(err, ErrRaced) {
-			return fmt.Errorf("change children of run %s: %w", parent, err)
-		}
-	}
-}
-
-// setChildren replaces the stored children of a run, unless they differ from those given.
-func (l *Ledger) setChildren(ctx context.Context, run Run, from, to string) error {
-	_, err := l.onHeader(ctx, childrenScript, run, from, to, flag(run.Ended()))
+	_, err = l.onHeader(ctx, childrenScript, parent, joinRuns(parent.Children),
+		joinRuns(append(slices.Clone(parent.Children), child)), flag(parent.Ended()))
 	return err
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Pause stops the run's rows from beginning. Rows in progress may be settled, but begin no
@@ -32,14 +34,21 @@ func (l *Ledger) Cancel(ctx context.Context, t Tenant, id RunID) error {
 	if err != nil {
 		return err
 	}
-	err = eachSegment(ctx, run.Segments, func(ctx context.Context, number int) error {
-		_, err := l.Release(ctx, run.segment(number), Quota{}) // settles the rows
-		return err
-	})
-	if err == nil && run.Scan != nil {
-		_, err = l.Release(ctx, run.segment(ScanSegment), Quota{})
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	settle := func(number int) {
+		group.Go(func() error {
+			_, err := l.Release(ctx, run.segment(number), Quota{})
+			return err
+		})
 	}
-	if err != nil && !isNotFound(err) {
+	for number := range run.Segments {
+		settle(number)
+	}
+	if run.Scan != nil {
+		settle(ScanSegment)
+	}
+	if err := group.Wait(); err != nil && !isNotFound(err) {
 		return fmt.Errorf("run %s: cancel its rows: %w", id, err)
 	}
 	return nil

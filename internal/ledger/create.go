@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -74,7 +75,6 @@ func (l *Ledger) create(ctx context.Context, n NewRun, script *redis.Script, inc
 			return run, created, err
 		}
 		// Its deletion may have been interrupted.
-		run.Parent = "" // the new run may have been adopted by it already
 		if err := l.discard(ctx, run, max(run.Reserved, run.Segments)); err != nil {
 			return Run{}, false, err
 		}
@@ -106,18 +106,15 @@ func (n *NewRun) fields() ([]any, error) {
 }
 
 func (n NewRun) validate() error {
-	for _, err := range []error{n.ID.Validate(), n.Tenant.Validate(), n.Kind.Validate()} {
-		if err != nil {
-			return err
-		}
+	if err := cmp.Or(n.ID.Validate(), n.Tenant.Validate(), n.Kind.Validate()); err != nil {
+		return err
 	}
-	if n.Cancelled {
+	switch {
+	case n.Cancelled:
 		return fmt.Errorf("run %s: create: want a run that is not cancelled", n.ID)
-	}
-	if len(n.Scan) > maxProgress {
+	case len(n.Scan) > maxProgress:
 		return fmt.Errorf("run %s: create: progress of %d bytes: want at most %d", n.ID, len(n.Scan), maxProgress)
-	}
-	if n.KeepFor < 0 || n.GiveUp < 0 {
+	case n.KeepFor < 0 || n.GiveUp < 0:
 		return fmt.Errorf("run %s: create: want no negative duration", n.ID)
 	}
 	return nil

@@ -28,9 +28,6 @@
 //
 // [Ledger.SubmitRow] does all of this for a single row, by one script. Lists of runs leave it out.
 //
-// A row that is not to be released before a time waits from its staging on
-// ([Stager.AddDue], [MaxDue]).
-//
 // # Scans
 //
 // The rows of a run may be found by a scan instead of being submitted ([NewRun.Scan]). Such a
@@ -116,8 +113,8 @@
 //	...:run:<id>:header                hash: see Run; results with which rows were staged apart from those of the run
 //	            :sums                  string: number of rows and digest of each segment, 18 bytes each
 //	            :seen                  set: keys of the rows that a scan has found, until its last step
-//	...:<incarnation>.<number>:head    hash: counters, place of the next row to release, whether a cancel has
-//	                                   settled the rows
+//	...:<incarnation>.<number>:head    hash: numbers of rows, place of the next row to release, whether a
+//	                                   cancel has settled the rows
 //	            :order                 string: the rows in the order of release, if that is not the one of their
 //	                                   numbers: two bytes each, the top bit set for the first row of a piece
 //	            :chunks                hash: number -> compressed rows, 128 or fewer; 32 of those that a scan has found
@@ -190,7 +187,7 @@
 //	names.go              the index of names: the objects of rows
 //	rows.go               the rows of a run, for readers
 //	begin.go, release.go  the begin of an execution; the release of rows
-//	segment.go            the state of segments
+//	segment.go            the sums of segments
 //	receipt.go            the answer to a write
 //	list.go               lists and pages of the runs of tenants
 //	header.go, run.go     the header of a run, as it is stored; its type

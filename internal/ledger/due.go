@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Each tenant has an index of the times at which the dispatcher is to inspect segments. The scripts
@@ -33,7 +35,7 @@ func (l *Ledger) TakeDue(ctx context.Context, t Tenant, n int) (due DueSegments,
 		return due, err
 	}
 	defer wrap(&err, "take due segments of %s", t)
-	a, err := l.onTenant(ctx, takeScript, t, n, takenFor.Milliseconds())
+	a, err := l.onTenant(ctx, takeScript, t, n)
 	if err != nil {
 		return due, err
 	}
@@ -60,7 +62,7 @@ func (l *Ledger) TakeDue(ctx context.Context, t Tenant, n int) (due DueSegments,
 // Recall makes segments due that another dispatcher has taken. One that becomes active calls it.
 func (l *Ledger) Recall(ctx context.Context, t Tenant) error {
 	for more := true; more; {
-		a, err := l.onTenant(ctx, recallScript, t, takenFor.Milliseconds())
+		a, err := l.onTenant(ctx, recallScript, t)
 		if err != nil {
 			return fmt.Errorf("recall due segments of %s: %w", t, err)
 		}
@@ -68,9 +70,6 @@ func (l *Ledger) Recall(ctx context.Context, t Tenant) error {
 	}
 	return nil
 }
-
-// runOf returns the run of a segment in the index, as the tenant's lists have it.
-func runOf(segment string) string { return segment[:max(strings.LastIndexByte(segment, '/'), 0)] }
 
 // overdueAfter is how long a segment is due before its run is read. A dispatcher
 // inspects one within a second or two.
@@ -89,27 +88,24 @@ func (l *Ledger) Overdue(ctx context.Context, t Tenant) (longest time.Duration, 
 		return 0, err
 	}
 	due, now, err := l.dueSince(ctx, t, 1, 0)
-	if err != nil {
-		return 0, err
-	}
 	for _, d := range due {
-		longest = max(longest, now.Sub(d.since))
+		longest = max(longest, now.Sub(d.at))
 	}
-	if longest <= overdueAfter {
-		return longest, nil
+	if err != nil || longest <= overdueAfter {
+		return longest, err
 	}
 	longest = 0
-	waits := map[string]bool{} // whether a run, by entry, waits for a dispatcher
+	waits := map[string]bool{} // whether a run, by its entry, waits for a dispatcher
 	for skip := 0; ; skip += scriptNumbers {
 		if due, now, err = l.dueSince(ctx, t, scriptNumbers, skip); err != nil {
 			return 0, err
 		}
-		if err := l.readWaits(ctx, t, due, now, waits); err != nil {
+		if err := l.readWaits(ctx, due, now, waits); err != nil {
 			return 0, err
 		}
 		for _, d := range due {
-			if waits[d.entry] {
-				longest = max(longest, now.Sub(d.since))
+			if waits[d.name] {
+				longest = max(longest, now.Sub(d.at))
 			}
 		}
 		if longest > 0 || len(due) < scriptNumbers {
@@ -118,18 +114,13 @@ func (l *Ledger) Overdue(ctx context.Context, t Tenant) (longest time.Duration, 
 	}
 }
 
-// readWaits stores whether the runs of due segments wait for a dispatcher, unless that is
-// known.
-func (l *Ledger) readWaits(ctx context.Context, t Tenant, due []dueSegment, now time.Time,
-	waits map[string]bool) error {
+// readWaits stores whether the runs of due segments wait for a dispatcher, unless that is known.
+func (l *Ledger) readWaits(ctx context.Context, due []entry, now time.Time, waits map[string]bool) error {
 	var page []entry
 	for _, d := range due {
-		if _, known := waits[d.entry]; known {
-			continue
-		}
-		waits[d.entry] = false
-		if run, err := listed(t, d.entry); err == nil { // else no dispatcher can inspect it
-			page = append(page, entry{run: run})
+		if _, known := waits[d.name]; !known {
+			waits[d.name] = false
+			page = append(page, d)
 		}
 	}
 	l.readHeaders(ctx, page)
@@ -137,25 +128,41 @@ func (l *Ledger) readWaits(ctx context.Context, t Tenant, due []dueSegment, now 
 		if e.err != nil {
 			return e.err
 		}
-		waits[e.run.entry()] = e.found && e.run.DeletingAt.IsZero() && !e.run.Ended() && !e.run.stopped(now)
+		waits[e.name] = e.exists() && !e.run.Ended() && !e.run.stopped(now)
 	}
 	return nil
 }
 
-// dueSegment is a segment in the index.
-type dueSegment struct {
-	entry string // of its run
-	since time.Time
-}
-
-// dueSince returns at most n segments that are due, and Redis' time.
-func (l *Ledger) dueSince(ctx context.Context, t Tenant, n, skip int) (all []dueSegment, now time.Time, err error) {
-	a, err := l.onTenant(ctx, overdueScript, t, n, skip)
-	list := a.list(1)
-	for i := 0; i+1 < len(list); i += 2 {
-		all = append(all, dueSegment{entry: runOf(list.text(i)), since: fromMillis(list.int(i + 1))})
+// dueSince returns segments that are due as entries of their runs, with the time since when they
+// are, and Redis' time: at most n of those that were due when they were stored, and of the others,
+// the longest due first. No dispatcher can inspect an entry that is no segment.
+func (l *Ledger) dueSince(ctx context.Context, t Tenant, n, skip int) (all []entry, now time.Time, err error) {
+	var clock *redis.TimeCmd
+	var atOnceList, timedList *redis.ZSliceCmd
+	_, err = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		clock = p.Time(ctx)
+		by := func(from, to string) *redis.ZSliceCmd {
+			span := &redis.ZRangeBy{Min: from, Max: to, Offset: int64(skip), Count: int64(n)}
+			return p.ZRangeByScoreWithScores(ctx, tenantKey(t, "due"), span)
+		}
+		atOnceList, timedList = by("-inf", "(0"), by("0", "+inf")
+		return nil
+	})
+	now = clock.Val().UTC()
+	for _, z := range slices.Concat(atOnceList.Val(), timedList.Val()) {
+		if z.Score < 0 {
+			z.Score += atOnce
+		}
+		e := entry{at: fromMillis(int64(z.Score))}
+		name, _ := z.Member.(string)
+		seg, malformed := ParseSegment(t, name)
+		if malformed == nil && !e.at.After(now) {
+			e.run = Run{Tenant: t, ID: seg.Run, Incarnation: seg.Incarnation}
+			e.name = e.run.entry()
+			all = append(all, e)
+		}
 	}
-	return all, fromMillis(a.int(2)), err
+	return all, now, err
 }
 
 // wakeChannel is the channel on which tenants with work that is due now are published.

@@ -128,11 +128,11 @@ func TestEachOfNoRun(t *testing.T) {
 		n := 0
 		for _, err := range w.Each(t.Context(), none, which, 0) {
 			if n++; !errors.Is(err, ledger.ErrNotFound) {
-				t.Errorf("selection %d: %v", which, err)
+				t.Errorf("selection %q: %v", which, err)
 			}
 		}
 		if n != 1 {
-			t.Errorf("selection %d: %d values, want an error", which, n)
+			t.Errorf("selection %q: %d values, want an error", which, n)
 		}
 	}
 	if _, err := w.Contents(t.Context(), none, 0, 1); !errors.Is(err, ledger.ErrNotFound) {
@@ -208,7 +208,7 @@ func TestTextsAreSafe(t *testing.T) {
 	for _, which := range []ledger.Selection{ledger.Every, ledger.WithResult} {
 		for r, err := range w.Each(ctx, committed, which, 0) {
 			if d := r.Result.Detail; err != nil || !strings.HasPrefix(d, safe+"x") || len([]rune(d)) > 520 {
-				t.Errorf("selection %d: detail %q, %v", which, d, err)
+				t.Errorf("selection %q: detail %q, %v", which, d, err)
 			}
 			break
 		}

@@ -28,11 +28,7 @@ var (
 	ErrMismatch = errors.New("not the same run")
 )
 
-var (
-	errScan = errors.New("the rows of the run are found by its scan")
-	// errChanged says that a staged run was continued or committed since it was read.
-	errChanged = errors.New("the staged run has changed")
-)
+var errScan = errors.New("the rows of the run are found by its scan")
 
 // isNotFound reports whether the error is [ErrNotFound].
 func isNotFound(err error) bool { return errors.Is(err, ErrNotFound) }

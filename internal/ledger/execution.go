@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 	"time"
 )
@@ -74,7 +73,11 @@ func (l *Ledger) End(ctx context.Context, seg Segment, n Nonce, ends ...RowEnd) 
 	for _, e := range ends {
 		err = cmp.Or(err, e.validate())
 	}
-	return l.write(ctx, seg, rowWrite{"end", endScript, err, []any{string(n), l.mostSubjects}, endParts(ends)})
+	var parts [][]any
+	if err == nil {
+		parts = endParts(ends)
+	}
+	return l.write(ctx, seg, rowWrite{"end", endScript, err, []any{string(n), l.mostSubjects}, parts})
 }
 
 func (e RowEnd) validate() error {
@@ -95,26 +98,23 @@ func (e RowEnd) validate() error {
 }
 
 // endParts returns the arguments for the rows, those of one script at a time.
-func endParts(ends []RowEnd) iter.Seq[[]any] {
-	return func(yield func([]any) bool) {
-		size := func(e RowEnd) int { return argSize(e.Ending.args()) }
-		for part := range pages(ends, scriptRows, scriptBytes, size) {
-			args := []any{0}
-			for _, e := range part {
-				if e.Subject != nil {
-					args = append(args, e.Subject.args()...)
-				}
-			}
-			args[0] = len(args) / 3
-			for _, e := range part {
-				ending := e.Ending.args()
-				args = append(append(args, int(e.Row)), ending[:]...)
-			}
-			if !yield(args) {
-				return
+func endParts(ends []RowEnd) (parts [][]any) {
+	size := func(e RowEnd) int { return argSize(e.Ending.args()) }
+	for part := range pages(ends, scriptRows, scriptBytes, size) {
+		args := []any{0}
+		for _, e := range part {
+			if e.Subject != nil {
+				args = append(args, e.Subject.args()...)
 			}
 		}
+		args[0] = len(args) / 3
+		for _, e := range part {
+			ending := e.Ending.args()
+			args = append(append(args, int(e.Row)), ending[:]...)
+		}
+		parts = append(parts, args)
 	}
+	return parts
 }
 
 // argSize returns the size of the texts among arguments.

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"maps"
 	"slices"
@@ -50,19 +51,24 @@ func (l *Ledger) Commit(ctx context.Context, run Run, sums []Sum) (Run, error) {
 		return Run{}, err
 	}
 	s := &Stager{ledger: l, run: run, writer: writer, sums: sums, counts: Counts{}}
-	for number := range sums {
-		head, err := l.rdb.HGetAll(ctx, segmentKey(run.segment(number), "head")).Result()
-		if err != nil {
-			return Run{}, err
+	for number, sum := range sums {
+		settled := 0
+		for from := 0; from < sum.Rows; from += scriptRows {
+			rows, err := l.Rows(ctx, run.segment(number), Row(from), scriptRows)
+			if isNotFound(err) {
+				break
+			}
+			if err != nil {
+				return Run{}, err
+			}
+			for _, row := range rows {
+				if row.Phase == PhaseSettled {
+					s.counts[row.Result.Outcome]++
+					settled++
+				}
+			}
 		}
-		counts, err := countsOf(head)
-		if err != nil {
-			return Run{}, err
-		}
-		for outcome, n := range counts {
-			s.counts[outcome] += n
-		}
-		if len(head) > 0 && head["settled"] == head["rows"] {
+		if settled == sum.Rows {
 			s.closed++
 		}
 	}
@@ -94,19 +100,80 @@ func (l *Ledger) StageGrouped(ctx context.Context, run Run, number int, rows [][
 	for _, row := range slices.Sorted(maps.Keys(results)) {
 		s.results = append(s.results, RowResult{Row: row, Result: results[row]})
 	}
-	for _, row := range slices.Sorted(maps.Keys(dues)) {
-		s.dues = append(s.dues, rowDue{Row: row, Due: dues[row]})
-	}
-	if key != nil {
-		s.order = grouping{most: most, key: key}.order(rows, s.results, s.dues)
-	} else {
-		s.order = grouping{}.order(rows, s.results, s.dues)
-	}
+	later := slices.Sorted(maps.Keys(dues))
+	s.order = laterOrder(grouping{most: most, key: key}, rows, s.results, later)
 	writer, err := l.writer(ctx, run)
 	if err != nil {
 		return Sum{}, err
 	}
-	return p.sum, l.stage(ctx, run, writer, s)
+	if err := l.stage(ctx, run, writer, s); err != nil || len(later) == 0 {
+		return p.sum, err
+	}
+	seg := run.segment(number)
+	for _, row := range later {
+		due := redis.Z{Score: float64(dues[row].UnixMilli()), Member: int(row)}
+		if err := l.rdb.ZAdd(ctx, segmentKey(seg, "first"), due).Err(); err != nil {
+			return Sum{}, err
+		}
+	}
+	return p.sum, l.rdb.HSet(ctx, segmentKey(seg, "head"), "next", len(later)).Err()
+}
+
+// laterOrder returns the order of release of rows that are grouped, behind those that are due
+// later. The segment is then as after a release of these that was given back.
+func laterOrder(g grouping, rows [][]byte, settled []RowResult, later []Row) []byte {
+	apart := slices.Clone(settled)
+	for _, row := range later {
+		apart = append(apart, RowResult{Row: row})
+	}
+	order := g.order(rows, apart)
+	switch prefix := len(later) == 0 || int(later[len(later)-1]) == len(later)-1; {
+	case len(later) == len(rows) || order == nil && prefix:
+		return nil
+	case order == nil: // each row is a piece
+		isApart := func(row Row) bool { return slices.ContainsFunc(apart, func(r RowResult) bool { return r.Row == row }) }
+		for i := range rows {
+			if !isApart(Row(i)) {
+				order = binary.BigEndian.AppendUint16(order, uint16(i)|pieceMark)
+			}
+		}
+		for _, r := range apart {
+			order = binary.BigEndian.AppendUint16(order, uint16(r.Row)|pieceMark)
+		}
+	}
+	at := len(order) - 2*len(later)
+	return slices.Concat(order[at:], order[:at])
+}
+
+// SegmentState is the state of a committed segment.
+type SegmentState struct {
+	Segment Segment
+	// Due is when the dispatcher is to inspect the segment, in Redis' time: in the past
+	// if rows are due, zero if nothing becomes due by itself.
+	Due           time.Time
+	Rows, Settled int
+	Open          OpenRows
+}
+
+// stateScript answers {'ok', when the segment is to be inspected, phases of its rows, their number,
+// how many are settled}.
+var stateScript = redis.NewScript(shared(rowsParts, "index", "segment", "report") + `
+if not control() then return {'missing'} end
+local at, phases = report()
+return {'ok', at, phases, tonumber(redis.call('HGET', head, 'rows')), tonumber(redis.call('HGET', head, 'settled'))}`)
+
+// Segments returns the state of the committed segments of a run, by number.
+func (l *Ledger) Segments(ctx context.Context, run Run) (all []SegmentState, err error) {
+	for number := range run.Segments {
+		seg := run.segment(number)
+		a, err := l.onSegment(ctx, stateScript, seg)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, SegmentState{Segment: seg, Due: parseDue(a.int(1)), Rows: int(a.int(3)), Settled: int(a.int(4)),
+			Open: parseOpenRows(a.list(2))})
+	}
+	return all, nil
 }
 
 // WakeChannel is the channel of [Ledger.Wake].
@@ -125,15 +192,15 @@ func AgeList(ctx context.Context, rdb redis.UniversalClient, t Tenant, list stri
 
 // LoseSessions has Redis forget all sessions.
 func LoseSessions(ctx context.Context, rdb redis.UniversalClient) error {
-	return rdb.Del(ctx, sessionKeys()...).Err()
+	return rdb.Del(ctx, keysOf(sessionParts, sessionKey)...).Err()
 }
 
 // AgeSessions moves the renewals of all sessions back by d.
 func AgeSessions(ctx context.Context, rdb redis.UniversalClient, d time.Duration) error {
-	if err := rdb.DecrBy(ctx, sessionKeys()[2], d.Milliseconds()).Err(); err != nil {
+	if err := rdb.DecrBy(ctx, sessionKey("since"), d.Milliseconds()).Err(); err != nil {
 		return err
 	}
-	return ageScores(ctx, rdb, sessionKeys()[0], d)
+	return ageScores(ctx, rdb, sessionKey("seen"), d)
 }
 
 func ageScores(ctx context.Context, rdb redis.UniversalClient, key string, d time.Duration) error {

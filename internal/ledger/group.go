@@ -12,27 +12,38 @@ type grouping struct {
 // other bits: [SegmentRows] is 1 << 13.
 const pieceMark = 1 << 15
 
-// order returns the order in which the rows of a segment are released, two bytes each.
-// First come rows with a due time, which are released when they are due, then groups in
-// the order of their first rows, each cut into pieces with most rows or fewer. Last come rows
+// order returns the order in which the rows of a segment are released, two bytes each: groups in
+// the order of their first rows, each cut into pieces with most rows or fewer, and then the rows
 // that are settled. It returns nil if the order is that of the rows' numbers.
-func (g grouping) order(rows [][]byte, settled []RowResult, dues []rowDue) []byte {
-	if len(dues) == len(rows) || !g.used() && (len(dues) == 0 || int(dues[len(dues)-1].Row) == len(dues)-1) {
+func (g grouping) order(rows [][]byte, settled []RowResult) []byte {
+	if g.key == nil || g.most <= 1 {
 		return nil
 	}
-	apart := make(map[Row]bool, len(settled)+len(dues))
-	order := make([]byte, 0, 2*len(rows))
-	for _, d := range dues {
-		apart[d.Row] = true
-		order = binary.BigEndian.AppendUint16(order, uint16(d.Row)|pieceMark)
-	}
+	apart := make(map[Row]bool, len(settled))
 	for _, r := range settled {
 		apart[r.Row] = true
 	}
-	for _, group := range g.groups(rows, apart) {
+	var groups [][]Row
+	index := map[string]int{}
+	for i, content := range rows {
+		row := Row(i)
+		if apart[row] {
+			continue
+		}
+		key := g.key(content)
+		at, ok := index[key]
+		if !ok {
+			at = len(groups)
+			index[key] = at
+			groups = append(groups, nil)
+		}
+		groups[at] = append(groups[at], row)
+	}
+	order := make([]byte, 0, 2*len(rows))
+	for _, group := range groups {
 		for i, row := range group {
 			place := uint16(row)
-			if !g.used() || i%g.most == 0 {
+			if i%g.most == 0 {
 				place |= pieceMark
 			}
 			order = binary.BigEndian.AppendUint16(order, place)
@@ -42,30 +53,4 @@ func (g grouping) order(rows [][]byte, settled []RowResult, dues []rowDue) []byt
 		order = binary.BigEndian.AppendUint16(order, uint16(r.Row)|pieceMark)
 	}
 	return order
-}
-
-// used reports whether rows are grouped.
-func (g grouping) used() bool { return g.key != nil && g.most > 1 }
-
-// groups returns the rows that are not apart by group: all in one if rows are not grouped.
-func (g grouping) groups(rows [][]byte, apart map[Row]bool) (groups [][]Row) {
-	index := map[string]int{}
-	for i, content := range rows {
-		row := Row(i)
-		if apart[row] {
-			continue
-		}
-		key := ""
-		if g.used() {
-			key = g.key(content)
-		}
-		at, ok := index[key]
-		if !ok {
-			at = len(groups)
-			index[key] = at
-			groups = append(groups, nil)
-		}
-		groups[at] = append(groups[at], row)
-	}
-	return groups
 }

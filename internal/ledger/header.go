@@ -21,8 +21,7 @@ func (l *Ledger) onHeader(ctx context.Context, s *redis.Script, run Run, args ..
 
 // runKeys returns the keys of a script of a header: see runParts.
 func runKeys(run Run) []string {
-	lists := tenantKeys(run.Tenant)
-	return append(headerKeys(run.Tenant, run.ID), lists[:len(lists)-1]...)
+	return append(headerKeys(run.Tenant, run.ID), tenantKeys(run.Tenant)...)
 }
 
 // Run returns a run of a tenant, or [ErrNotFound].

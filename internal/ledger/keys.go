@@ -18,7 +18,7 @@ func tenantTag(t Tenant) string { return prefix + "{tenant:" + string(t) + "}:" 
 
 // The last parts of keys. The scripts name their keys after them: see newScript.
 var (
-	headerParts = []string{"header", "sums", "seen", "scratch"}
+	headerParts = []string{"header", "sums", "seen"}
 	tenantParts = []string{"runs", "singles", "open", "staged", "finishing", "ended", "due", "clock", "names", "ids",
 		"sessions", "scratch"}
 	sessionParts = []string{"seen", "about", "since", "scratch"}
@@ -73,11 +73,9 @@ func tenantKeys(t Tenant) []string {
 	return keysOf(tenantParts, func(part string) string { return tenantKey(t, part) })
 }
 
-// sessionKeys returns the keys of the sessions. They share one hash tag: a fleet of 50 workers
-// renews ten a second.
-func sessionKeys() []string {
-	return keysOf(sessionParts, func(part string) string { return prefix + "{sessions}:" + part })
-}
+// sessionKey returns one of the keys of the sessions. They share one hash tag: a fleet of 50
+// workers renews ten a second.
+func sessionKey(part string) string { return prefix + "{sessions}:" + part }
 
 func keysOf(parts []string, key func(part string) string) []string {
 	keys := make([]string, len(parts))

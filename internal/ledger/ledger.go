@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -37,8 +36,8 @@ const (
 	// MaxWait is the longest time that a row waits. A row that is due later than that was
 	// stored while Redis' clock was ahead, and counts as due.
 	MaxWait = 24 * time.Hour
-	// MaxDue is the longest time for which a row is due first after it is staged: see
-	// [Stager.AddDue]. A row that is due later than that counts as due, as with MaxWait.
+	// MaxDue is the longest time for which a row is due first after it is found: see
+	// [FoundRow]. A row that is due later than that counts as due, as with MaxWait.
 	MaxDue = 7 * 24 * time.Hour
 	// RenewEvery is how often a worker renews its session.
 	RenewEvery = 5 * time.Second
@@ -57,7 +56,7 @@ const (
 	maxProgress = 16 << 10
 )
 
-// parallel is how many segments of a run are read or changed at a time: enough to
+// parallel is how many segments or runs are changed at a time: enough to
 // hide round trips, few enough that others get a turn at Redis.
 const parallel = 8
 
@@ -79,17 +78,6 @@ func (l *Ledger) Now(ctx context.Context) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("read the time of redis: %w", err)
 	}
 	return now.UTC().Truncate(time.Millisecond), nil
-}
-
-// eachSegment calls f for the numbers 0 to n-1, several at a time, until one returns an
-// error.
-func eachSegment(ctx context.Context, n int, f func(ctx context.Context, number int) error) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(parallel)
-	for number := range n {
-		g.Go(func() error { return f(ctx, number) })
-	}
-	return g.Wait()
 }
 
 // absent reports whether the error says that a key or field does not exist.

@@ -352,27 +352,21 @@ func (l *Ledger) readHeaders(ctx context.Context, page []entry) {
 		return nil
 	})
 	for i := range page {
-		if page[i].err == nil {
-			page[i].read(hashes[i].Result())
+		e := &page[i]
+		if e.err != nil {
+			continue
+		}
+		hash, err := hashes[i].Result()
+		switch {
+		case err != nil:
+			e.err = fmt.Errorf("run %s: read: %w", e.run.ID, err)
+		case hash["inc"] == string(e.run.Incarnation):
+			var run Run
+			if run, e.err = parseRun(e.run.Tenant, e.run.ID, hash); e.err == nil {
+				e.run, e.found = run, true
+			}
 		}
 	}
-}
-
-// read reads the header of an entry from its hash.
-func (e *entry) read(hash map[string]string, err error) {
-	if err != nil {
-		e.err = fmt.Errorf("run %s: read: %w", e.run.ID, err)
-		return
-	}
-	if hash["inc"] != string(e.run.Incarnation) {
-		return
-	}
-	run, err := parseRun(e.run.Tenant, e.run.ID, hash)
-	if err != nil {
-		e.err = err
-		return
-	}
-	e.run, e.found = run, true
 }
 
 // listed returns the run that an entry of a tenant's list names, with no more than its

@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"time"
 
@@ -55,7 +54,7 @@ type Receipt struct {
 // OpenRows counts the open rows of a segment by phase.
 type OpenRows struct {
 	// Queued rows were never in progress, and are not released. Later rows are queued and not
-	// due yet; Queued does not count them: see [Stager.AddDue].
+	// due yet; Queued does not count them: see [FoundRow].
 	Queued, Later int
 	// Check and Ready rows wait at these stages. CheckDue and ReadyDue of them are due and
 	// may be released: while the segment is stopped, those with an intent.
@@ -93,7 +92,7 @@ type rowWrite struct {
 	script    *redis.Script
 	invalid   error // of an argument: then nothing is written
 	args      []any // those before the arguments of the rows
-	parts     iter.Seq[[]any]
+	parts     [][]any
 }
 
 // write runs a script for each part of its arguments, until one fails. If it returns an error
@@ -103,7 +102,7 @@ func (l *Ledger) write(ctx context.Context, seg Segment, w rowWrite) (r Receipt,
 	if w.invalid != nil {
 		return r, w.invalid
 	}
-	for part := range w.parts {
+	for _, part := range w.parts {
 		a, err := l.onSegment(ctx, w.script, seg, slices.Concat(w.args, part)...)
 		if err != nil {
 			return r, err
@@ -118,14 +117,11 @@ func (l *Ledger) write(ctx context.Context, seg Segment, w rowWrite) (r Receipt,
 }
 
 // rowParts returns the arguments for rows, of at most n at a time.
-func rowParts(rows []Row, n int) iter.Seq[[]any] {
-	return func(yield func([]any) bool) {
-		for part := range slices.Chunk(rows, n) {
-			if !yield(ints(part)) {
-				return
-			}
-		}
+func rowParts(rows []Row, n int) (parts [][]any) {
+	for part := range slices.Chunk(rows, n) {
+		parts = append(parts, ints(part))
 	}
+	return parts
 }
 
 func checkRows(rows []Row) error {

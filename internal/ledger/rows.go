@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -53,44 +52,55 @@ type RowState struct {
 // Rows returns at most n rows of a segment, staged or committed, from a row on, as they are
 // at one time. There are at most 128, and fewer if they are large; there is none behind the last
 // row.
-func (l *Ledger) Rows(ctx context.Context, seg Segment, from Row, n int) (rows []RowState, err error) {
+func (l *Ledger) Rows(ctx context.Context, seg Segment, from Row, n int) ([]RowState, error) {
+	rows, _, err := l.rows(ctx, seg, Every, from, n)
+	return rows, err
+}
+
+// rows returns selected rows of a segment as Rows does, and the row from which to go on; -1: there
+// are no more.
+func (l *Ledger) rows(ctx context.Context, seg Segment, which Selection, from Row,
+	n int) (rows []RowState, next Row, err error) {
 	defer wrap(&err, "segment %s: read rows", seg)
 	if err := checkRows([]Row{from}); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if n < 1 {
-		return nil, fmt.Errorf("%d rows: want 1 or more", n)
+		return nil, 0, fmt.Errorf("%d rows: want 1 or more", n)
 	}
-	a, err := l.onSegment(ctx, rowsScript, seg, int(from), min(n, scriptRows))
+	a, err := l.onSegment(ctx, rowsScript, seg, int(from), min(n, scriptRows), string(which))
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	content, err := parseContents(int(a.int(3)), a.list(4))
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	rows = make([]RowState, len(a.list(2)))
 	for i := range rows {
-		rows[i] = parseRowState(from+Row(i), a.list(2).list(i), fromMillis(a.int(1)))
-		bytes, err := content.row(rows[i].Row)
-		rows[i].Content, rows[i].Err = bytes, cmp.Or(rows[i].Err, err)
-		if err != nil && rows[i].Phase == PhaseSettled {
-			rows[i].Result.Detail = cmp.Or(rows[i].Result.Detail, untrusted.Plain(err.Error(), maxDetail))
+		r := parseRowState(a.list(2).list(i), fromMillis(a.int(1)))
+		if which != WithResult {
+			bytes, err := content.row(r.Row)
+			r.Content, r.Err = bytes, cmp.Or(r.Err, err)
+			if err != nil && r.Phase == PhaseSettled {
+				r.Result.Detail = cmp.Or(r.Result.Detail, untrusted.Plain(err.Error(), maxDetail))
+			}
 		}
+		rows[i] = r
 	}
-	return rows, nil
+	return rows, Row(a.int(5)), nil
 }
 
-func parseRowState(row Row, a answer, now time.Time) RowState {
-	r := RowState{Row: row}
-	if a.text(0) == "s" {
-		r.Phase, r.Result = PhaseSettled, resultOf(a.int(1) == 1, a.text(2))
+func parseRowState(a answer, now time.Time) RowState {
+	r := RowState{Row: Row(a.int(0))}
+	if a.text(1) == "s" {
+		r.Phase, r.Result = PhaseSettled, resultOf(a.int(2) == 1, a.text(3))
 		return r
 	}
-	at := fromMillis(a.int(1))
-	switch a.text(0) {
+	at := fromMillis(a.int(2))
+	switch a.text(1) {
 	case "b":
-		_, session, _ := strings.Cut(a.text(2), ",")
+		_, session, _ := strings.Cut(a.text(3), ",")
 		r.Phase, r.Since, r.Session = PhaseInProgress, at, SessionID(session)
 	case "r":
 		r.Phase, r.Since = PhaseReleased, at
@@ -99,7 +109,7 @@ func parseRowState(row Row, a answer, now time.Time) RowState {
 	default:
 		r.Phase = PhaseQueued
 	}
-	r.Checkpoint, r.Intent, r.Err = parseStored(row, a.text(3), a.text(4), now)
+	r.Checkpoint, r.Intent, r.Err = parseStored(r.Row, a.text(4), a.text(5), now)
 	return r
 }
 
@@ -118,11 +128,6 @@ func resultOf(cancelled bool, stored string) Result {
 	return Result{Outcome: Done}
 }
 
-// bit reports whether the bit of a bitmap is set.
-func bit(bitmap string, n int) bool {
-	return n/8 < len(bitmap) && bitmap[n/8]&(0x80>>(n%8)) != 0
-}
-
 // RowResult is the result of a settled row.
 type RowResult struct {
 	Row    Row
@@ -130,17 +135,15 @@ type RowResult struct {
 }
 
 // Selection says which rows of a run are read.
-type Selection int
+type Selection string
 
 // The selections.
 const (
-	// Every row.
-	Every Selection = iota
-	// Unsettled rows.
-	Unsettled
+	Every     Selection = ""
+	Unsettled Selection = "unsettled"
 	// WithResult are settled rows with a detail, evidence or an outcome other than done. They are read
 	// without their contents.
-	WithResult
+	WithResult Selection = "with result"
 )
 
 // Each returns rows of a run from number first on, in their order, which count over the segments of
@@ -177,55 +180,24 @@ func (l *Ledger) each(ctx context.Context, run Run, which Selection, first int64
 		if _, found := slices.BinarySearch(open, number); past <= first || which == Unsettled && !found {
 			continue
 		}
-		more, err := l.eachOf(ctx, run.segment(number), which, from, Row(sum.Rows), func(r RowState) bool {
-			r.Item = at + int64(r.Row)
-			return f(r)
-		})
-		if err != nil || !more {
-			return err
+		for from >= 0 {
+			if err := ctx.Err(); err != nil {
+				return err // some clients ignore the contexts of their commands
+			}
+			page, next, err := l.rows(ctx, run.segment(number), which, from, scriptRows)
+			if err != nil {
+				return err
+			}
+			for _, r := range page {
+				r.Item = at + int64(r.Row)
+				if !f(r) {
+					return nil
+				}
+			}
+			from = next
 		}
 	}
 	return nil
-}
-
-// eachOf calls f for the rows of a segment from a row on, until it returns false.
-func (l *Ledger) eachOf(ctx context.Context, seg Segment, which Selection, from, past Row,
-	f func(RowState) bool) (more bool, err error) {
-	if which == WithResult {
-		return l.eachResult(ctx, seg, from, f)
-	}
-	var open []Row
-	if which == Unsettled {
-		if open, err = l.unsettled(ctx, seg, from); err != nil {
-			return false, err
-		}
-	}
-	for from < past {
-		if which == Unsettled {
-			at, _ := slices.BinarySearch(open, from)
-			if at == len(open) {
-				break
-			}
-			from = open[at]
-		}
-		if err := ctx.Err(); err != nil {
-			return false, err // some clients ignore the contexts of their commands
-		}
-		page, err := l.Rows(ctx, seg, from, scriptRows)
-		if err != nil {
-			return false, err
-		}
-		if len(page) == 0 {
-			break
-		}
-		for _, r := range page {
-			if (which == Every || r.Phase != PhaseSettled) && !f(r) {
-				return false, nil
-			}
-		}
-		from += Row(len(page))
-	}
-	return true, nil
 }
 
 // Contents returns up to n rows of a run as they were stored, from number first on, fewer only
@@ -266,92 +238,6 @@ func (l *Ledger) ItemOf(ctx context.Context, seg Segment, row Row) (int64, error
 		item += int64(sum.Rows)
 	}
 	return item, nil
-}
-
-// eachResult calls f for the rows of a segment that have a result, as [WithResult] says.
-func (l *Ledger) eachResult(ctx context.Context, seg Segment, from Row,
-	f func(RowState) bool) (more bool, err error) {
-	defer wrap(&err, "segment %s: read results", seg)
-	cancelled, rows, err := l.resultRows(ctx, seg, from)
-	if err != nil {
-		return false, err
-	}
-	for page := range slices.Chunk(rows, scriptRows) {
-		fields := make([]string, len(page))
-		for i, row := range page {
-			fields[i] = strconv.Itoa(int(row))
-		}
-		stored, err := l.rdb.HMGet(ctx, segmentKey(seg, "results"), fields...).Result()
-		if err = cmp.Or(ctx.Err(), err); err != nil {
-			return false, err
-		}
-		for i, row := range page {
-			text, cancelled := answer(stored).text(i), bit(cancelled, int(row))
-			if text == "" && !cancelled {
-				continue // it has none any more
-			}
-			if !f(RowState{Row: row, Phase: PhaseSettled, Result: resultOf(cancelled, text)}) {
-				return false, nil
-			}
-		}
-	}
-	return true, nil
-}
-
-// resultRows returns the bitmap of the rows that are simply cancelled, and the numbers of
-// these and of all rows with a stored result.
-func (l *Ledger) resultRows(ctx context.Context, seg Segment, from Row) (cancelled string, rows []Row, err error) {
-	var bitmap *redis.StringCmd
-	var fields *redis.StringSliceCmd
-	_, err = l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		bitmap, fields = p.Get(ctx, segmentKey(seg, "cancelled")), p.HKeys(ctx, segmentKey(seg, "results"))
-		return nil
-	})
-	if absent(err) { // of the bitmap
-		err = fields.Err()
-	}
-	if err != nil {
-		return "", nil, err
-	}
-	for row := from; int(row) < 8*len(bitmap.Val()); row++ {
-		if bit(bitmap.Val(), int(row)) {
-			rows = append(rows, row)
-		}
-	}
-	for _, field := range fields.Val() {
-		n, err := strconv.Atoi(field)
-		if err != nil {
-			return "", nil, fmt.Errorf("number of a row: %w", err)
-		}
-		if Row(n) >= from {
-			rows = append(rows, Row(n))
-		}
-	}
-	slices.Sort(rows)
-	return bitmap.Val(), slices.Compact(rows), nil
-}
-
-// unsettled returns the open rows of a segment, from a row on, in order.
-func (l *Ledger) unsettled(ctx context.Context, seg Segment, from Row) ([]Row, error) {
-	var total, bitmap *redis.StringCmd
-	_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		total, bitmap = p.HGet(ctx, segmentKey(seg, "head"), "rows"), p.Get(ctx, segmentKey(seg, "settled"))
-		return nil
-	})
-	past := 0
-	if err == nil || absent(err) {
-		past, err = total.Int()
-	}
-	if err != nil && !absent(err) {
-		return nil, fmt.Errorf("segment %s: read open rows: %w", seg, err)
-	}
-	var open []Row
-	for row := from; int(row) < past; row++ {
-		if !bit(bitmap.Val(), int(row)) {
-			open = append(open, row)
-		}
-	}
-	return open, nil
 }
 
 // openSegments returns the numbers of the committed segments that have open rows.

@@ -19,16 +19,24 @@ func (w *worker) redisNow() time.Time {
 	return now
 }
 
-// fillDue adds n rows to a new stager. A row for which later returns a duration is due that
-// much after at.
-func (w *worker) fillDue(run ledger.Run, n int, at time.Time, later func(i int) time.Duration) *ledger.Stager {
+// submitDue submits n rows. A row for which later returns a duration is due that much after at.
+func (w *worker) submitDue(n int, at time.Time, later func(i int) time.Duration) ledger.Run {
 	w.t.Helper()
-	return w.fillWith(run, content(0, n), func(s *ledger.Stager, i int, row []byte) error {
+	dues := map[ledger.Row]time.Time{}
+	for i := range n {
 		if d := later(i); d != 0 {
-			return s.AddDue(w.t.Context(), row, at.Add(d))
+			dues[ledger.Row(i)] = at.Add(d)
 		}
-		return s.AddDue(w.t.Context(), row, time.Time{})
-	})
+	}
+	run := w.create("a")
+	sum, err := w.StageGrouped(w.t.Context(), run, 0, content(0, n), 0, nil, nil, dues)
+	if err == nil {
+		run, err = w.Commit(w.t.Context(), run, []ledger.Sum{sum})
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return run
 }
 
 // every returns a function that is d for numbers divisible by n, else 0.
@@ -41,7 +49,7 @@ func every(n int, d time.Duration) func(int) time.Duration {
 	}
 }
 
-func TestAddDue(t *testing.T) {
+func TestRowsDueLater(t *testing.T) {
 	for name, tt := range map[string]struct {
 		later    func(i int) time.Duration
 		at, hour string // released at once, and an hour later
@@ -61,7 +69,7 @@ func TestAddDue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorker(t)
 			now := w.redisNow()
-			run := w.commit(w.fillDue(w.create("a"), 6, now, tt.later))
+			run := w.submitDue(6, now, tt.later)
 			seg := segment(run, 0)
 			var later int
 			earliest := ledger.MaxDue

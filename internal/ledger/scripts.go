@@ -26,6 +26,9 @@ const (
 	// scriptNumbers is the largest number of due times, bits or segments that one script
 	// writes or reads: it then takes a millisecond. Lua's unpack takes fewer than 8,000.
 	scriptNumbers = 1000
+	// releaseRows is the largest number of rows that are released at once. To release a row
+	// takes 9 µs, so that this blocks Redis for 2 ms.
+	releaseRows = 250
 	// releaseBytes bounds the stored content of the rows that are released at once. 250 rows
 	// of two ids, each of another chunk, have half of that.
 	releaseBytes = 512 << 10
@@ -68,11 +71,9 @@ var (
 	unlinkScript   = headerScript("unlink")
 
 	stageScript    = segmentScript("stage")
-	dueScript      = segmentScript("stage_due")
 	resultsScript  = segmentScript("stage_results")
 	appendScript   = segmentScript("append")
 	stepScript     = segmentScript("step")
-	stateScript    = segmentScript("state", "report")
 	releaseScript  = segmentScript("release", "report")
 	beginScript    = segmentScript("begin")
 	endScript      = segmentScript("end", "named")
@@ -83,13 +84,11 @@ var (
 	intendScript   = segmentScript("intend")
 	rowsScript     = segmentScript("rows")
 
-	clockScript   = tenantScript("clock")
-	takeScript    = tenantScript("take")
-	recallScript  = tenantScript("recall")
-	overdueScript = tenantScript("overdue")
+	clockScript  = tenantScript("clock")
+	takeScript   = tenantScript("take")
+	recallScript = tenantScript("recall")
 
 	renewScript    = sessionsScriptOf("renew")
-	forgetScript   = sessionsScriptOf("forget")
 	deadScript     = sessionsScriptOf("dead")
 	sessionsScript = sessionsScriptOf("list")
 )
@@ -97,51 +96,51 @@ var (
 // The keys of the scripts of a header are its own and those of its tenant's lists, and the scripts
 // of a segment have seven keys of its run and tenant behind its own.
 var (
-	runParts  = slices.Concat(headerParts, tenantParts[:len(tenantParts)-1])
+	runParts  = slices.Concat(headerParts, tenantParts)
 	rowsParts = slices.Concat(segmentParts, []string{"header", "sums", "due", "finishing", "names", "ids",
 		"sessions"})
 )
 
-// named gives a script's keys the names of their last parts.
-func named(parts []string) string { return "local " + strings.Join(parts, ", ") + " = unpack(KEYS)\n" }
-
 func headerScript(name string) *redis.Script {
-	return newScript("header_"+name, named(runParts)+fmt.Sprintf("local run_keys = %d\n", len(runParts))+limits()+
-		source("clock")+source("index")+source("steady")+source("header"))
-}
-
-// limits has the constants that scripts of headers, segments and lists share.
-func limits() string {
-	return fmt.Sprintf("local jump_ms, at_once, wait_ms, ahead_ms, scan_segment = %d, %d, %d, %d, %d\n", clockJump.Milliseconds(),
-		int64(atOnce), MaxWait.Milliseconds(), (MaxWait + clockMargin).Milliseconds(), ScanSegment)
+	return newScript("header_"+name, runParts, "index", "steady", "header")
 }
 
 // segmentScript returns a script of a segment that uses functions of other files.
 func segmentScript(name string, of ...string) *redis.Script {
-	own := fmt.Sprintf("local release_ms, execution_ms, due_ms, inspect_ms, away_ms, taken_ms = %d, %d, %d, %d, %d, %d\n"+
-		"local page_bytes, release_bytes, segment_keys = %d, %d, %d\n",
-		ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(),
-		(MaxDue + clockMargin).Milliseconds(), inspectEvery.Milliseconds(), awayAfter.Milliseconds(),
-		takenFor.Milliseconds(), scriptBytes, releaseBytes, len(segmentParts))
-	shared := []string{named(rowsParts), limits(), own, source("clock"), source("index"), source("segment")}
-	for _, file := range of {
-		shared = append(shared, source(file))
-	}
-	return newScript("segment_"+name, strings.Join(shared, ""))
+	return newScript("segment_"+name, rowsParts, append([]string{"index", "segment"}, of...)...)
 }
 
 func tenantScript(name string) *redis.Script {
-	return newScript("tenant_"+name, named(tenantParts)+limits()+source("clock")+source("steady")+source("tenant"))
+	return newScript("tenant_"+name, tenantParts, "index", "steady")
 }
 
 func sessionsScriptOf(name string) *redis.Script {
-	own := fmt.Sprintf("local dead_ms, gap_ms = %d, %d\n", DeadAfter.Milliseconds(), silentFleet.Milliseconds())
-	return newScript("sessions_"+name, named(sessionParts)+own+source("clock")+source("sessions"))
+	return newScript("sessions_"+name, sessionParts, "sessions")
+}
+
+// shared returns the text that scripts have in common: the names of their keys, which are those of
+// the last parts of these, the constants, and functions of other files.
+func shared(parts []string, of ...string) string {
+	texts := []string{
+		"local " + strings.Join(parts, ", ") + " = unpack(KEYS)\n",
+		fmt.Sprintf("local release_ms, execution_ms, inspect_ms, away_ms, taken_ms, dead_ms, gap_ms = %d, %d, %d, %d, %d, %d, %d\n",
+			ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(), inspectEvery.Milliseconds(),
+			awayAfter.Milliseconds(), takenFor.Milliseconds(), DeadAfter.Milliseconds(), silentFleet.Milliseconds()),
+		fmt.Sprintf("local jump_ms, at_once, wait_ms, ahead_ms, due_ms = %d, %d, %d, %d, %d\n",
+			clockJump.Milliseconds(), int64(atOnce), MaxWait.Milliseconds(), (MaxWait + clockMargin).Milliseconds(),
+			(MaxDue + clockMargin).Milliseconds()),
+		fmt.Sprintf("local page_bytes, release_bytes, release_rows = %d, %d, %d\n", scriptBytes, releaseBytes, releaseRows),
+		fmt.Sprintf("local scan_segment, segment_keys, run_keys = %d, %d, %d\n", ScanSegment, len(segmentParts), len(runParts)),
+		source("clock"),
+	}
+	for _, file := range of {
+		texts = append(texts, source(file))
+	}
+	return strings.Join(texts, "")
 }
 
 // readOnly are the scripts that write nothing, whose users may lack the right to write.
-var readOnly = []string{"segment_rows", "segment_state",
-	"tenant_overdue", "sessions_dead", "sessions_list"}
+var readOnly = []string{"segment_rows", "sessions_dead", "sessions_list"}
 
 // writeOnce are scripts that write one thing of each row, which cannot stay half-done.
 var writeOnce = []string{"segment_intend"}
@@ -151,8 +150,8 @@ var writeOnce = []string{"segment_intend"}
 // script that fails at a later command, and a right that is withdrawn while rows are
 // executed would leave rows in none of the sets, or counted wrongly. Redis 6 and
 // the embedded Redis have no function for that.
-func newScript(name, shared string) *redis.Script {
-	text := shared + source(name)
+func newScript(name string, parts []string, of ...string) *redis.Script {
+	text := shared(parts, of...) + source(name)
 	if slices.Contains(slices.Concat(readOnly, writeOnce), name) {
 		return redis.NewScript(text)
 	}
@@ -199,6 +198,7 @@ const (
 	statusMissing   status = "missing"
 	statusMalformed status = "malformed"
 	statusDiffers   status = "differs" // other segments are staged
+	statusChanged   status = "changed" // a staged run was continued or committed since it was read
 )
 
 // refusals are the errors of statuses with which a script has changed nothing.
@@ -209,7 +209,6 @@ var refusals = map[status]error{
 	"raced":       ErrRaced,
 	"mismatch":    ErrMismatch,
 	"replaced":    ErrReplaced,
-	"changed":     errChanged,
 }
 
 // answer is the answer of a script: a status, then values.
@@ -232,7 +231,7 @@ func (l *Ledger) onTenant(ctx context.Context, s *redis.Script, t Tenant, args .
 }
 
 func (l *Ledger) onSessions(ctx context.Context, s *redis.Script, args ...any) (answer, error) {
-	return l.do(ctx, s, sessionKeys(), args)
+	return l.do(ctx, s, keysOf(sessionParts, sessionKey), args)
 }
 
 // do runs a script. If it has changed nothing, the error is one of refusals.

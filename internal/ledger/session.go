@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Session is the life of a worker process. A row in progress belongs to one.
@@ -56,7 +58,12 @@ type Renewal struct {
 
 // EndSession forgets a session. A worker calls it when it has no rows any more.
 func (l *Ledger) EndSession(ctx context.Context, id SessionID) error {
-	if _, err := l.onSessions(ctx, forgetScript, string(id)); err != nil {
+	_, err := l.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.ZRem(ctx, sessionKey("seen"), string(id))
+		p.HDel(ctx, sessionKey("about"), string(id))
+		return nil
+	})
+	if err != nil {
 		return fmt.Errorf("end session %s: %w", id, err)
 	}
 	return nil

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 )
 
 // staged is a segment in the form in which it is sent to Redis.
@@ -14,17 +12,8 @@ type staged struct {
 	packed packed
 	// results are those of rows that were settled when they were submitted, by row.
 	results []RowResult
-	// dues are the due times of rows that are not due at once, by row.
-	dues []rowDue
-	// order is the order of release, first that of the rows with a due time; nil: that of the
-	// rows' numbers.
+	// order is the order of release; nil: that of the rows' numbers.
 	order []byte
-}
-
-// rowDue is when a row is due first.
-type rowDue struct {
-	Row Row
-	Due time.Time
 }
 
 // bytes returns the size of the result in a script.
@@ -35,21 +24,12 @@ func (r RowResult) bytes() int {
 // stage stores a segment of a staged run, as its writer. Repeating it has no further effect.
 func (l *Ledger) stage(ctx context.Context, run Run, writer string, s staged) error {
 	seg := run.segment(s.number)
-	args := []any{writer, s.packed.sum.Rows, s.packed.sum.stored(), s.packed.per, s.order, len(s.dues)}
+	args := []any{writer, s.packed.sum.Rows, s.packed.sum.stored(), s.packed.per, s.order}
 	for _, chunk := range s.packed.chunks {
 		args = append(args, chunk)
 	}
 	if _, err := l.onSegment(ctx, stageScript, seg, args...); err != nil {
 		return err
-	}
-	for page := range slices.Chunk(s.dues, scriptNumbers) {
-		args := []any{writer}
-		for _, d := range page {
-			args = append(args, d.Due.UnixMilli(), int(d.Row))
-		}
-		if _, err := l.onSegment(ctx, dueScript, seg, args...); err != nil {
-			return err
-		}
 	}
 	for page := range pages(s.results, scriptRows, scriptBytes, RowResult.bytes) {
 		args := []any{writer}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 )
 
 // Stager divides the rows of a run into segments and stages them, in one pass over a
@@ -21,10 +20,8 @@ type Stager struct {
 
 	rows [][]byte // of the segment that is being filled
 	data []byte   // their content
-	// settled are the results of settled rows, and dues the due times of rows that are due
-	// later.
+	// settled are the results of settled rows.
 	settled  []RowResult
-	dues     []rowDue
 	grouping grouping
 
 	// sums are those of the segments that were staged, counts the results with which rows were, and
@@ -55,11 +52,8 @@ func (l *Ledger) NewStager(ctx context.Context, run Run) (_ *Stager, err error) 
 // Add or Commit is a [MismatchError].
 func (l *Ledger) NewComparer(ctx context.Context, run Run) (*Stager, error) {
 	stored, err := l.storedSums(ctx, run)
-	if err == nil && len(stored) < run.Segments {
-		err = ErrNotFound // deleted, or replaced, since the header was read
-	}
 	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", run.ID, err)
+		return nil, err
 	}
 	return &Stager{ledger: l, run: run, stored: stored, compares: true, counts: Counts{}}, nil
 }
@@ -99,18 +93,6 @@ func (s *Stager) AddSettled(ctx context.Context, row []byte, r Result) error {
 	}
 	r.Evidence = bytes.Clone(r.Evidence)
 	s.settled = append(s.settled, RowResult{Row: Row(len(s.rows) - 1), Result: r})
-	return nil
-}
-
-// AddDue adds a row that is not released before a time, in Redis' time: see [MaxDue]; the
-// zero time is at once.
-func (s *Stager) AddDue(ctx context.Context, row []byte, due time.Time) error {
-	if err := s.Add(ctx, row); err != nil {
-		return err
-	}
-	if !due.IsZero() {
-		s.dues = append(s.dues, rowDue{Row: Row(len(s.rows) - 1), Due: due})
-	}
 	return nil
 }
 
@@ -165,7 +147,7 @@ func (s *Stager) Commit(ctx context.Context) (committed Run, err error) {
 // Discard deletes the run, unless it is committed, or another stager stages its rows by now: then
 // deleted is false.
 func (s *Stager) Discard(ctx context.Context) (deleted bool, err error) {
-	return s.ledger.deleteIf(ctx, s.run, "writer", s.writer)
+	return s.ledger.delete(ctx, s.run, "writer", s.writer)
 }
 
 // Verify reads back the committed run. Call it two seconds after Commit. The error is [ErrLost] if
@@ -190,8 +172,8 @@ func (s *Stager) Flush(ctx context.Context) error {
 	case number >= MaxSegments:
 		err = fmt.Errorf("want at most %d segments", MaxSegments)
 	case !s.compares:
-		order := s.grouping.order(s.rows, s.settled, s.dues)
-		err = s.ledger.stage(ctx, s.run, s.writer, staged{number, p, s.settled, s.dues, order})
+		order := s.grouping.order(s.rows, s.settled)
+		err = s.ledger.stage(ctx, s.run, s.writer, staged{number, p, s.settled, order})
 	case number >= len(s.stored) || s.stored[number] != p.sum.stored():
 		err = ErrMismatch
 	}
@@ -205,6 +187,6 @@ func (s *Stager) Flush(ctx context.Context) error {
 		s.closed++
 	}
 	s.sums = append(s.sums, p.sum)
-	s.rows, s.data, s.settled, s.dues = s.rows[:0], s.data[:0], s.settled[:0], s.dues[:0]
+	s.rows, s.data, s.settled = s.rows[:0], s.data[:0], s.settled[:0]
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
@@ -103,7 +102,6 @@ func TestStagerCannotStageARunThatRedisLost(t *testing.T) {
 // every answer. It learns that what it submitted is lost, and submits it again.
 func TestVerifyAfterALoss(t *testing.T) {
 	rows := content(0, ledger.SegmentRows+40)
-	due := time.Now().Add(time.Hour)
 	for name, add := range map[string]func(s *ledger.Stager, i int, row []byte) error{
 		"rows": func(s *ledger.Stager, _ int, row []byte) error { return s.Add(t.Context(), row) },
 		"results": func(s *ledger.Stager, i int, row []byte) error {
@@ -112,7 +110,6 @@ func TestVerifyAfterALoss(t *testing.T) {
 			}
 			return s.Add(t.Context(), row)
 		},
-		"due times": func(s *ledger.Stager, _ int, row []byte) error { return s.AddDue(t.Context(), row, due) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorker(t)

@@ -37,8 +37,7 @@ func (l *Ledger) Sweep(ctx context.Context, t Tenant) (deleted int, err error) {
 	}
 	steady, now, end := fromMillis(a.int(1)), fromMillis(a.int(2)), time.Now().Add(sweepFor)
 	ended, failed := l.sweepList(ctx, t, "ended", steady, end, func(run Run) (bool, error) {
-		err := l.delete(ctx, run, "", "")
-		return err == nil, err
+		return l.delete(ctx, run, "", "")
 	})
 	abandoned, some := l.sweepList(ctx, t, "staged", steady.Add(-AbandonedAfter), end, func(run Run) (bool, error) {
 		run, err := l.same(ctx, run)

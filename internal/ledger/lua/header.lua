@@ -2,10 +2,6 @@
 -- lists: its id, a slash and its incarnation.
 local entry, incarnation = ARGV[1], string.match(ARGV[1], '/(.*)$')
 
--- allowWrites lets the writes of this script pass at maxmemory: there Redis refuses a
--- script's first write if it may need memory, and no later one. DEL never needs any.
-local function allowWrites() redis.call('DEL', scratch) end
-
 -- refused returns the answer to a caller whose incarnation is not the header's, or if a
 -- number of the header cannot be read: {'malformed', field}. Otherwise it returns nil.
 local function refused()

@@ -1,11 +1,4 @@
--- Follows segment.lua in the scripts whose answer describes the whole segment.
-
--- score returns the score at a place of a sorted set, or nil: 0 is the lowest, -1 the
--- highest.
-local function score(set, place)
-  local entry = redis.call('ZRANGE', set, place, place, 'WITHSCORES')
-  return tonumber(entry[2])
-end
+-- Follows segment.lua in the script that releases rows, whose answer describes the whole segment.
 
 -- report returns when the segment is to be inspected next, in ms, and the phases of its open rows.
 --

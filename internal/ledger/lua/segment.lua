@@ -1,16 +1,10 @@
--- Begins every script of a segment. scripts.go puts the names of its keys and release_ms,
--- execution_ms, ahead_ms, due_ms, inspect_ms, away_ms, taken_ms, page_bytes and release_bytes before
--- this text. The keys scratch and mask exist only while a script runs.
+-- Begins every script of a segment. The keys scratch and mask exist only while a script runs.
 -- The first argument is the segment's name, <run>/<incarnation>/<number>; the numbers of the others,
 -- which each script lists, begin behind it.
 local name = table.remove(ARGV, 1)
 local entry, incarnation, number = string.match(name, '^([^/]*/(.*))/(%d+)$')
 local scans = tonumber(number) == scan_segment -- whether this is the segment of a scan's row
 local flags, before = '', 0 -- the control of the run: see control
-
--- allowWrites lets the writes of this script pass at maxmemory: there Redis refuses a
--- script's first write if it may need memory, and no later one. DEL never needs any.
-local function allowWrites() redis.call('DEL', scratch, mask) end
 
 -- chunk returns a chunk of the rows. That of a single row is in the header, in pieces: see submit.go.
 local function chunk(number)
@@ -20,6 +14,12 @@ local function chunk(number)
     piece = redis.call('HGET', header, number .. '.' .. n)
   end
   return content
+end
+
+-- bit reports whether the bit of a row is set in a bitmap, which is false if there is none.
+local function bit(bitmap, row)
+  local byte = string.byte(bitmap or '', math.floor(row / 8) + 1) or 0
+  return math.floor(byte / 2 ^ (7 - row % 8)) % 2 == 1
 end
 
 -- An execution is stored as r<token> once its row is released, and as
@@ -111,7 +111,6 @@ local staging = false -- whether the rows are not committed yet: the commit coun
 local function count()
   local n = 0
   for outcome, rows in pairs(tally) do
-    if head ~= header then redis.call('HINCRBY', head, 'n:' .. outcome, rows) end
     if not scans and not staging then redis.call('HINCRBY', header, 'n:' .. outcome, rows) end
     n = n + rows
   end
@@ -183,16 +182,16 @@ end
 -- since returns when the row in progress has begun, at most t.
 local function since(row) return math.min(tonumber(redis.call('ZSCORE', running, row) or t), t) end
 
--- reopen makes a row due whose release or execution lapsed or was given up by others,
--- and adds attempts.
-local function reopen(row, execution, attempts)
+-- reopen makes a row due whose release or execution lapsed, or was given up by others. Of an
+-- execution, change may change the value of the row, and returns for how many ms the row waits.
+local function reopen(row, execution, change)
   if redis.call('GETBIT', settled, row) == 1 then return free(row, execution) end -- by a cancel
-  local v = read(row)
+  local v, wait = read(row), 0
   if begun(execution) then
     if v.first == 0 then v.first = since(row) end
-    v.attempts = v.attempts + attempts
+    wait = change(v)
   end
-  leave(row, execution, v, t)
+  leave(row, execution, v, t + wait)
 end
 
 -- receipt returns the answer of a script: {'ok', 1 if the run ended by this call, due, now, 1 if the
@@ -205,9 +204,9 @@ local function receipt(answers)
     has(flags, 'c') and 1 or 0, answers}
 end
 
--- rest returns the arguments from i on.
-local function rest(i)
-  local list = {}
-  for at = i, #ARGV do list[#list + 1] = ARGV[at] end
-  return list
+-- each calls f with each argument from i on, which are rows, and returns its answers.
+local function each(i, f)
+  local answers = {}
+  for at = i, #ARGV do answers[#answers + 1] = f(ARGV[at]) end
+  return answers
 end

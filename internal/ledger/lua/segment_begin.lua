@@ -12,7 +12,7 @@ local function begin(row)
   if present ~= execution then
     if present ~= 'r' .. token then return {'superseded'} end
     if (stop or has(flags, 'c')) and not intent then
-      reopen(row, present, 0)
+      reopen(row, present)
       return {has(flags, 'c') and 'settled' or 'stopped'}
     end
     redis.call('ZREM', released, row) -- first, so that the rest passes at maxmemory
@@ -23,6 +23,4 @@ local function begin(row)
   return {'admitted', redis.call('HGET', values, row), intent}
 end
 
-local answers = {}
-for i, row in ipairs(rest(4)) do answers[i] = begin(row) end
-return receipt(answers)
+return receipt(each(4, begin))

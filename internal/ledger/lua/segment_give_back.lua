@@ -12,6 +12,4 @@ local function back(row)
 end
 
 allowWrites()
-local statuses = {}
-for i, row in ipairs(rest(2)) do statuses[i] = back(row) end
-return receipt(statuses)
+return receipt(each(2, back))

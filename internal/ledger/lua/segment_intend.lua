@@ -26,6 +26,4 @@ local function intend(row)
   return 'written'
 end
 
-local statuses = {}
-for i, row in ipairs(rest(3)) do statuses[i] = intend(row) end
-return receipt(statuses)
+return receipt(each(3, intend))

@@ -1,6 +1,6 @@
--- ARGV: token, the most rows that were never begun, the most at stage check, the most at
--- stage ready, the most in all, the most pieces of grouped rows. Answers with {rows, rows
--- of a chunk, chunks}: a list of rows, and a flat one of chunk numbers and chunks.
+-- ARGV: token, the most rows that were never begun, the most at stage check, the most at stage
+-- ready, the most pieces of grouped rows. Answers with {rows, rows of a chunk, chunks}: a list of
+-- rows, release_rows at most, and a flat one of chunk numbers and chunks.
 if not control() then return {'missing'} end
 local token = ARGV[1]
 
@@ -49,9 +49,13 @@ local function lapse(set, limit)
   local past = redis.call('ZRANGEBYSCORE', set, '-inf', text(t - limit), 'LIMIT', 0, 40)
   local future = redis.call('ZRANGEBYSCORE', set, '(' .. text(t + limit), '+inf', 'LIMIT', 0, 40)
   local function each(list, attempts)
+    local function lapsed(v)
+      v.attempts = v.attempts + attempts
+      return 0
+    end
     for _, row in ipairs(list) do
       beginWrites()
-      reopen(row, redis.call('HGET', executions, row) or 'r', attempts)
+      reopen(row, redis.call('HGET', executions, row) or 'r', lapsed)
     end
   end
   each(past, t - inspected > away_ms and 0 or 1)
@@ -62,7 +66,7 @@ lapse(released, release_ms)
 lapse(running, execution_ms)
 if t - inspected > away_ms / 2 and redis.call('EXISTS', running) == 1 then beginWrites() end
 
-local list, room = {}, tonumber(ARGV[5])
+local list, room = {}, release_rows
 local per, wanted, contents, bytes = tonumber(h[3]), {}, {}, 0
 
 -- fits adds the chunk of a row to the answer, and reports whether the row may be released:
@@ -119,9 +123,8 @@ end
 local function releaseNew(n)
   local start = tonumber(h[2])
   if n <= 0 or room <= 0 or start >= rows then return end
-  local place, pieces = start, tonumber(ARGV[6])
-  local places, bits = redis.call('GET', order), redis.call('GET', settled) or ''
-  local sizes = {} -- of chunks that are not in the answer yet
+  local place, pieces = start, tonumber(ARGV[5])
+  local places, done = redis.call('GET', order), redis.call('GET', settled)
 
   -- at returns the row at a place, and whether a piece begins there.
   local function at(p)
@@ -130,23 +133,17 @@ local function releaseNew(n)
     return high % 128 * 256 + low, high >= 128
   end
 
-  local function open(row)
-    local byte = string.byte(bits, math.floor(row / 8) + 1) or 0
-    return math.floor(byte / 2 ^ (7 - row % 8)) % 2 == 0
-  end
-
   -- whole reports whether the rest of the piece at this place fits into this release.
   local function whole()
     local size, more, seen, p = 0, bytes, {}, place
     repeat
       local row = at(p)
       local number = text(math.floor(row / per))
-      if open(row) then
+      if not bit(done, row) then
         size = size + 1
         if not wanted[number] and not seen[number] then
           seen[number] = true
-          sizes[number] = sizes[number] or redis.call('HSTRLEN', chunks, number)
-          more = more + sizes[number]
+          more = more + redis.call('HSTRLEN', chunks, number)
         end
       end
       p = p + 1
@@ -159,13 +156,13 @@ local function releaseNew(n)
   while n > 0 and room > 0 and place < rows do
     local row, begins = at(place)
     if places and (begins or place == start) and not whole() then break end
-    if open(row) then
+    if not bit(done, row) then
       if not release(text(row)) then break end
       n = n - 1
     end
     place = place + 1
   end
-  while place < rows and not open((at(place))) do place = place + 1 end
+  while place < rows and bit(done, (at(place))) do place = place + 1 end
   if place == start then return end
   beginWrites()
   redis.call('HSET', head, 'next', place)

@@ -1,4 +1,4 @@
--- Begins every script of the sessions, behind the names of its keys, dead_ms and gap_ms.
+-- Begins every script of the sessions.
 
 -- silence returns for how many ms the session was not renewed while others were. Before
 -- since, Redis was away or its clock was another one, so that none could be renewed.

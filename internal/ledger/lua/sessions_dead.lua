@@ -1,7 +1,7 @@
 -- ARGV: sessions. Answers {'ok', those that are dead}: none where no session was renewed
 -- recently, since then Redis itself was away.
 local dead = {}
-local newest = tonumber(redis.call('ZRANGE', seen, -1, -1, 'WITHSCORES')[2])
+local newest = score(seen, -1)
 if not newest or math.abs(t - newest) > gap_ms then return {'ok', dead} end
 for _, session in ipairs(ARGV) do
   if silence(session) > dead_ms then dead[#dead + 1] = session end

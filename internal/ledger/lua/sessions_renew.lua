@@ -1,7 +1,7 @@
 -- ARGV: session, its description. Renews the session and forgets those that died a day
 -- ago. Answers {'ok', 1 if the session was not known, now}.
-redis.call('DEL', scratch) -- first, so that the rest passes at maxmemory
-local newest = tonumber(redis.call('ZRANGE', seen, -1, -1, 'WITHSCORES')[2])
+allowWrites()
+local newest = score(seen, -1)
 if not newest or math.abs(t - newest) > gap_ms then redis.call('SET', since, text(t)) end
 for _, session in ipairs(redis.call('ZRANGEBYSCORE', seen, '(' .. text(t), '+inf')) do
   redis.call('ZADD', seen, text(t), session) -- renewed while Redis' clock was ahead

@@ -1,4 +1,4 @@
--- Follows the names of keys in the scripts of headers and of a tenant's lists, behind jump_ms.
+-- Follows the names of keys in the scripts of headers and of a tenant's lists, behind clock.lua.
 
 -- steady returns the time in ms by which runs are deleted. It advances as
 -- Redis' clock does from sweep to sweep, but not by a step back or one of more than jump_ms:

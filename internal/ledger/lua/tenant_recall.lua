@@ -1,12 +1,7 @@
--- ARGV: ms. Has up to 1,000 segments inspected now that are due within that time, and answers {'ok',
--- their number}.
-local segments = redis.call('ZRANGEBYSCORE', due, '(' .. text(t), text(t + ARGV[1]), 'LIMIT', 0, 1000)
+-- Has up to 1,000 segments inspected now that a dispatcher may have taken, which are due within
+-- taken_ms, and answers {'ok', their number}.
+local segments = redis.call('ZRANGEBYSCORE', due, '(' .. text(t), text(t + taken_ms), 'LIMIT', 0, 1000)
 if #segments == 0 then return {'ok', 0} end
-local entries = {}
-for _, segment in ipairs(segments) do
-  entries[#entries + 1] = text(t - at_once)
-  entries[#entries + 1] = segment
-end
 allowWrites()
-redis.call('ZADD', due, unpack(entries))
+soon(t, segments)
 return {'ok', #segments}
