@@ -68,7 +68,7 @@ func TestEndings(t *testing.T) {
 			stage: ledger.StageCheck, attempts: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newSite(t)
+			s := newLedgerSite(t)
 			s.submit(kind, `{}`)
 			blocked := ""
 			e, _ := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
@@ -106,7 +106,7 @@ func TestEndings(t *testing.T) {
 
 // TestSecondDelivery delivers a task again while and after it is executed.
 func TestSecondDelivery(t *testing.T) {
-	s := newSite(t)
+	s := newLedgerSite(t)
 	s.submit(kind, `{}`)
 	task := s.release()
 	var executed atomic.Int64
@@ -138,7 +138,7 @@ func TestNewerTask(t *testing.T) {
 		"member":  func(p string) string { return strings.Replace(p, `"v":3`, `"v":3,"hurry":true`, 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
+			s := newLedgerSite(t)
 			s.submit(kind, `{}`)
 			task := s.release()
 			e, _ := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
@@ -158,7 +158,7 @@ func TestNewerTask(t *testing.T) {
 		})
 	}
 	t.Run("stage", func(t *testing.T) {
-		s := newSite(t)
+		s := newLedgerSite(t)
 		s.submit(kind, `{}`)
 		executed := 0
 		e, _ := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
@@ -178,7 +178,7 @@ func TestNewerTask(t *testing.T) {
 		}
 	})
 	t.Run("unreadable", func(t *testing.T) {
-		s := newSite(t)
+		s := newLedgerSite(t)
 		e, _ := s.worker()
 		for _, payload := range []string{``, `{`, `{"v":1}`, `{"v":1,"rows":[{"row":-1}]}`} {
 			if err := e.ProcessTask(t.Context(), asynq.NewTask("test", []byte(payload))); !errors.Is(err, asynq.SkipRetry) {
@@ -190,7 +190,7 @@ func TestNewerTask(t *testing.T) {
 
 // TestAttempts has a handler that panics or fails each time: the row fails in the end.
 func TestAttempts(t *testing.T) {
-	s := newSite(t)
+	s := newLedgerSite(t)
 	s.submit(kind, `{}`)
 	n := 0
 	e, session := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
@@ -237,7 +237,7 @@ func (s *site) token() ledger.Token {
 
 // TestBatch has a handler answer some rows of a batch and fail for the others.
 func TestBatch(t *testing.T) {
-	s := newSite(t)
+	s := newLedgerSite(t)
 	s.submit(kind, `{}`, `{}`, `{}`, `{}`)
 	e, _ := s.worker(func(c *engine.Config) { c.Handlers[kind] = batch{} })
 	_ = e.ProcessTask(t.Context(), s.release())
@@ -281,7 +281,7 @@ func TestTimeout(t *testing.T) {
 // TestGiveBack gives back a row in progress. Another execution gets it at once, no attempt is
 // counted, and the former one writes nothing.
 func TestGiveBack(t *testing.T) {
-	s := newSite(t)
+	s := newLedgerSite(t)
 	s.submit(kind, `{}`)
 	var e *engine.Engine
 	e, _ = s.worker(handler(func(ctx context.Context, _ *engine.Execution, _ *engine.Row) (ledger.Result, error) {
@@ -330,7 +330,7 @@ func (f *faulty) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
 
 // TestMixedEndings ends the rows of a batch each in its own way, with one write.
 func TestMixedEndings(t *testing.T) {
-	s := newSite(t)
+	s := newLedgerSite(t)
 	s.submit(kind, `{}`, `{}`, `{}`, `{}`, `{}`)
 	f := &faulty{Ledger: s.Ledger}
 	errs := map[ledger.Row]error{1: engine.Refuse("no"), 2: engine.NotYet("no record", time.Hour), 3: engine.ErrSuperseded,
@@ -359,7 +359,7 @@ func TestMixedEndings(t *testing.T) {
 // row is executed once.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newLedgerSite(t)
 	s.submit(kind, `{}`)
 	lost := errors.New("read: connection reset by peer")
 	f := &faulty{Ledger: s.Ledger, begin: lost, end: lost}
@@ -401,7 +401,7 @@ func TestBeginAtMaxmemory(t *testing.T) {
 // TestEndEarly has a handler end a row of a batch and then panic: the other rows are
 // repeated, and that one is not.
 func TestEndEarly(t *testing.T) {
-	s := newSite(t)
+	s := newLedgerSite(t)
 	s.submit(kind, `{}`, `{}`, `{}`)
 	e, _ := s.worker(func(c *engine.Config) { c.Handlers[kind] = early{} })
 	err := e.ProcessTask(t.Context(), s.release())
@@ -425,7 +425,7 @@ func (early) Execute(ctx context.Context, x *engine.Execution) (engine.Answers, 
 // TestAbandoned cancels the context of an execution whose worker stops, as asynq does
 // when it does not wait any longer: the row is given back, and no attempt is counted.
 func TestAbandoned(t *testing.T) {
-	s := newSite(t)
+	s := newLedgerSite(t)
 	s.submit(kind, `{}`)
 	ctx, cancel := context.WithCancel(t.Context())
 	stopping := make(chan struct{})

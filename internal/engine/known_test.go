@@ -103,7 +103,7 @@ func TestKnownOfDeleted(t *testing.T) {
 	s.days(1)
 	s.scan()
 	s.sandbox.RemoveDomain(org, dom)
-	s.finish()
+	s.settle()
 	if k, ok := s.knownDomain(); ok {
 		t.Errorf("a domain that was deleted is known: %+v", k)
 	}

@@ -34,7 +34,7 @@ func TestRecheckLost(t *testing.T) {
 		} else {
 			s.scan()
 		}
-		r := s.finish()
+		r := s.settle()
 		if day < 7 {
 			s.wantRow(r, engine.Unchanged, "absent: ")
 		} else {
@@ -105,7 +105,7 @@ func TestRecheckProves(t *testing.T) {
 	s.wantRow(s.sweep(), engine.Lost, "gone since ")
 	s.wantNotified(events.DomainAtRisk, events.DomainLost)
 	s.open("", handlers.Revoke, s.revocation())
-	s.wantRow(s.finish(), ledger.Done)
+	s.wantRow(s.settle(), ledger.Done)
 	s.wantPatches(patchPending)
 }
 
@@ -160,7 +160,7 @@ func TestRecheckUnproven(t *testing.T) {
 				s.clock.advance(24 * time.Hour)
 			}
 			s.open("", handlers.Revoke, s.revocation())
-			s.wantRow(s.finish(), engine.Unchanged, "not revoked: ", "unproven")
+			s.wantRow(s.settle(), engine.Unchanged, "not revoked: ", "unproven")
 			s.publish()
 			s.sweep()
 			s.wantNotified()
@@ -177,7 +177,7 @@ func TestVerifiedIsProven(t *testing.T) {
 	s.keep = true
 	d := s.domain(sandbox.Domain{Status: "pending", Use: new(true)}, true)
 	s.open("", handlers.Verify, tasks.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom})
-	r := s.finish()
+	r := s.settle()
 	s.wantRow(r, ledger.Done)
 	if m := s.domainState(); m.Proven == nil || !bytes.Equal(m.Proven.Evidence, r.Evidence) || m.Sweeps != 0 {
 		t.Fatalf("state %+v", m)
@@ -218,7 +218,7 @@ func TestRecheckReadsTheRecord(t *testing.T) {
 			d := s.verified(new(true))
 			s.scan()
 			test.change(s, d)
-			s.wantRow(s.finish(), engine.Unchanged, test.detail)
+			s.wantRow(s.settle(), engine.Unchanged, test.detail)
 			if m := s.domainState(); m.State != test.state {
 				t.Errorf("state %q, want %q", m.State, test.state)
 			}
@@ -256,7 +256,7 @@ func TestRecheckInvalid(t *testing.T) {
 		t.Run(detail, func(t *testing.T) {
 			s := newSweepSite(t, sweep.SetPending)
 			s.open("", handlers.Recheck, row)
-			s.wantRow(s.finish(), engine.InvalidRow, detail)
+			s.wantRow(s.settle(), engine.InvalidRow, detail)
 			s.wantRequests()
 		})
 	}
@@ -274,7 +274,7 @@ func TestRecheckUnreadable(t *testing.T) {
 				t.Fatal(ok, err)
 			}
 			s.scan()
-			s.wantRow(s.finish(), engine.Failed, "domain state: ")
+			s.wantRow(s.settle(), engine.Failed, "domain state: ")
 			s.wantRequests()
 		})
 	}
@@ -305,11 +305,11 @@ func TestRecheckOnce(t *testing.T) {
 	s := newSweepSite(t, sweep.SetPending)
 	s.verified(new(true))
 	row := s.scan()
-	s.finish()
+	s.settle()
 	for range 5 {
 		s.clock.advance(time.Hour)
 		s.open("", handlers.Recheck, row)
-		s.wantRow(s.finish(), engine.Unchanged, "absent: ")
+		s.wantRow(s.settle(), engine.Unchanged, "absent: ")
 	}
 	if m := s.domainState(); m.Absence == nil || m.Absence.Checks != 1 || m.Sweeps != 1 {
 		t.Errorf("state %+v: want one check", m)
@@ -325,7 +325,7 @@ func TestRecheckUnknownMember(t *testing.T) {
 	s := newSweepSite(t, sweep.SetPending)
 	for _, kind := range []ledger.Kind{handlers.Recheck, handlers.Revoke} {
 		s.open("", kind, []byte(`{"organization_id":"org_1","discovery_domain_id":"ord_1","tick":1,"new":1}`))
-		s.once()
+		s.step()
 		if row := s.row(0); row.Phase == ledger.PhaseSettled || row.Checkpoint.Attempts != 0 {
 			t.Errorf("%s: %+v", kind, row)
 		}
@@ -375,10 +375,10 @@ func TestRecheckOthers(t *testing.T) {
 		s := newSweepSite(t, sweep.Unroute)
 		s.decided(new(true))
 		stale := s.rowOf()
-		s.wantRow(s.finish(), ledger.Done)
+		s.wantRow(s.settle(), ledger.Done)
 		stale.Tick = s.clock.now().Unix() + 1
 		s.open("", handlers.Recheck, stale)
-		s.finish()
+		s.settle()
 		if m := s.domainState(); m.Revoked == nil {
 			t.Errorf("state %+v", m)
 		}
@@ -387,12 +387,12 @@ func TestRecheckOthers(t *testing.T) {
 		s := newSweepSite(t, sweep.Unroute)
 		s.decided(new(true))
 		stale := s.rowOf()
-		s.wantRow(s.finish(), ledger.Done)
+		s.wantRow(s.settle(), ledger.Done)
 		stale.Tick = s.clock.now().Unix() + 1
 		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 2,
 			Wrong: func(d *sandbox.Domain) { d.Use = new(true) }})
 		s.open("", handlers.Recheck, stale)
-		s.finish()
+		s.settle()
 		if m := s.domainState(); m.Revoked == nil {
 			t.Errorf("state %+v", m)
 		}
@@ -448,7 +448,7 @@ func TestRecheckGone(t *testing.T) {
 		s.days(2)
 		s.scan()
 		s.sandbox.RemoveDomain(org, dom)
-		s.finish()
+		s.settle()
 		if m := s.domainState(); m.V != 0 {
 			t.Errorf("state %+v", m)
 		}
@@ -461,7 +461,7 @@ func TestRecheckGone(t *testing.T) {
 		s.revoked(new(true))
 		s.scan()
 		s.sandbox.RemoveDomain(org, dom)
-		s.finish()
+		s.settle()
 		if m := s.domainState(); m.Revoked == nil {
 			t.Errorf("state %+v: one 404 is not enough", m)
 		}
@@ -526,13 +526,13 @@ func TestRecheckInLine(t *testing.T) {
 			s.publish()
 			s.line = line(time.Minute)
 			s.scan()
-			s.once()
+			s.step()
 			if row := s.row(0); row.Checkpoint.Stage != ledger.StageReady || len(s.writes()) != 1 {
 				t.Fatalf("row %+v", row)
 			}
 			s.line = 0
 			test.change(s)
-			r := s.finish()
+			r := s.settle()
 			s.wantRow(r, test.want)
 			if d, _ := s.sandbox.Domain(org, dom); d.Status != test.status {
 				t.Errorf("it is %s: %s", d.Status, r.Detail)
@@ -549,11 +549,11 @@ func TestSweepVerifiesWithAFlag(t *testing.T) {
 	s.domain(sandbox.Domain{Use: new(true)}, true)
 	s.scan() // which has the flag; the record that is read before the PATCH decides
 	s.flag(nil)
-	s.wantRow(s.finish(), engine.Refused, "has no use_for_organization_discovery", "nothing was changed",
+	s.wantRow(s.settle(), engine.Refused, "has no use_for_organization_discovery", "nothing was changed",
 		"set the flag explicitly once")
 	s.wantPatches()
 	s.open("", handlers.Verify, tasks.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom})
-	s.finish()
+	s.settle()
 	s.wantPatches(`{"status":"verified"}`)
 }
 
@@ -578,7 +578,7 @@ func TestStatusBringsItsFlag(t *testing.T) {
 				if undo {
 					s.open("", handlers.Verify, tasks.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom,
 						UseForOrganizationDiscovery: &s.domainState().Revoked.Flag, Restore: true})
-					s.wantRow(s.finish(), ledger.Done)
+					s.wantRow(s.settle(), ledger.Done)
 				} else {
 					s.wantRow(s.sweep(), ledger.Done)
 				}
@@ -696,7 +696,7 @@ func TestRecheckPlaces(t *testing.T) {
 			<-asked
 			s.config.DNS, s.handlers = checker, handlers
 			s.scan()
-			s.once()
+			s.step()
 			row := s.row(0)
 			if (row.Phase == ledger.PhaseWaiting) != test.open || row.Checkpoint.Attempts != 0 {
 				t.Errorf("%+v", row)
@@ -750,12 +750,12 @@ func TestRecheckLostPatch(t *testing.T) {
 			s.publish()
 			s.fail(sandbox.OpUpdateDiscoveryDomain, test.fault)
 			s.scan()
-			s.once()
+			s.step()
 			if s.row(0).Intent == nil {
 				t.Fatalf("row %+v", s.row(0))
 			}
 			test.change(s)
-			s.wantRow(s.finish(), test.outcome)
+			s.wantRow(s.settle(), test.outcome)
 			d := s.wantStatus(test.status)
 			if d.Use != nil && !*d.Use {
 				t.Error("the flag was changed")
@@ -775,10 +775,10 @@ func TestRecheckLostAndCancelled(t *testing.T) {
 	s.publish()
 	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
 	s.scan()
-	s.once()
+	s.step()
 	s.flag(new(false))
 	s.cancel()
-	s.wantRow(s.finish(), ledger.Done)
+	s.wantRow(s.settle(), ledger.Done)
 	s.wantDomain("verified", new(false))
 	s.wantPatches(patchPending, patchVerify)
 }
@@ -803,7 +803,7 @@ func TestRecheckNotifiesAgain(t *testing.T) {
 			s.cancel()
 		}
 	}
-	s.finish()
+	s.settle()
 	s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 	content, err := json.Marshal(s.notified[2])
 	if err != nil || !contains(string(content), `"action":"pending"`) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"runtime"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ func (s *sweepSite) returning() sandbox.Domain {
 	d := s.revoked(new(true))
 	s.publish()
 	s.scan()
-	s.finish()
+	s.settle()
 	if len(s.asked) != 1 {
 		s.t.Fatalf("runs: %+v", s.asked)
 	}
@@ -88,7 +89,7 @@ func TestRevokeDecidesAgain(t *testing.T) {
 				s := newSweepSite(t, set)
 				d := s.decided(new(true))
 				test.change(s, d)
-				s.wantRow(s.finish(), engine.Unchanged, test.detail)
+				s.wantRow(s.settle(), engine.Unchanged, test.detail)
 				s.wantPatches()
 				if m := s.domainState(); m.Watched() != test.watched || m.Revoked != nil && m.Revoked.Run != "other" {
 					t.Errorf("state %+v", m)
@@ -99,7 +100,7 @@ func TestRevokeDecidesAgain(t *testing.T) {
 	t.Run("not used for discovery", func(t *testing.T) {
 		s := newSweepSite(t, sweep.Unroute)
 		s.decided(new(false))
-		s.wantRow(s.finish(), engine.Unchanged, "not used for discovery")
+		s.wantRow(s.settle(), engine.Unchanged, "not used for discovery")
 		s.wantPatches()
 	})
 	for name, tighten := range map[string]func(*sweep.RevokeRow){
@@ -112,7 +113,7 @@ func TestRevokeDecidesAgain(t *testing.T) {
 			row := s.revocation()
 			tighten(&row)
 			s.open("", handlers.Revoke, row)
-			s.wantRow(s.finish(), engine.Unchanged, "not revoked: ", "have found it gone, over")
+			s.wantRow(s.settle(), engine.Unchanged, "not revoked: ", "have found it gone, over")
 			s.wantPatches()
 		})
 	}
@@ -138,7 +139,7 @@ func TestRevokeBrake(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropBefore: true})
-	s.wantRow(s.finish(), ledger.Done)
+	s.wantRow(s.settle(), ledger.Done)
 	s.wantPatches(patchNoUse, patchNoUse) // the first was lost
 	s.alter(func(m *sweep.DomainState) {
 		m.Revoked = nil
@@ -147,14 +148,14 @@ func TestRevokeBrake(t *testing.T) {
 	})
 	s.flag(new(true))
 	s.open("", handlers.Revoke, s.revocation())
-	s.wantRow(s.finish(), engine.Unchanged, "2 domains of the tenant were revoked in seven days", "--max")
+	s.wantRow(s.settle(), engine.Unchanged, "2 domains of the tenant were revoked in seven days", "--max")
 	s.wantPatches(patchNoUse, patchNoUse)
 	if m := s.domainState(); m.Revoked != nil || m.Absence == nil {
 		t.Errorf("state %+v", m)
 	}
 	s.max = 3
 	s.open("", handlers.Revoke, s.revocation())
-	s.wantRow(s.finish(), ledger.Done)
+	s.wantRow(s.settle(), ledger.Done)
 	s.wantPatches(patchNoUse, patchNoUse, patchNoUse)
 }
 
@@ -188,7 +189,7 @@ func TestRouteDecidesAgain(t *testing.T) {
 			s := newSweepSite(t, sweep.Unroute)
 			d := s.returning()
 			test.change(s, d)
-			s.wantRow(s.finish(), engine.Unchanged, test.detail)
+			s.wantRow(s.settle(), engine.Unchanged, test.detail)
 			s.wantPatches(patchNoUse)
 			if m := s.domainState(); (m.Revoked != nil) != test.revoked {
 				t.Errorf("state %+v", m)
@@ -199,25 +200,25 @@ func TestRouteDecidesAgain(t *testing.T) {
 	t.Run("a read is behind the revocation", func(t *testing.T) {
 		s := newSweepSite(t, sweep.Unroute)
 		s.decided(new(true))
-		s.finish()
+		s.settle()
 		s.publish()
 		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 2,
 			Wrong: func(d *sandbox.Domain) { d.Use = new(true) }})
 		s.open("", handlers.Revoke, undo)
-		s.wantRow(s.finish(), ledger.Done, "restored")
+		s.wantRow(s.settle(), ledger.Done, "restored")
 		s.wantPatches(patchNoUse, patchUse)
 	})
 	t.Run("reads are behind the revocation after a lost answer", func(t *testing.T) {
 		s := newSweepSite(t, sweep.Unroute)
 		s.decided(new(true))
-		s.finish()
+		s.settle()
 		s.publish()
 		s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropBefore: true})
 		s.open("", handlers.Revoke, undo)
-		s.once()
+		s.step()
 		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 3,
 			Wrong: func(d *sandbox.Domain) { d.Use = new(true) }})
-		s.wantRow(s.finish(), ledger.Done, "restored")
+		s.wantRow(s.settle(), ledger.Done, "restored")
 		s.wantDomain("verified", new(true))
 	})
 }
@@ -239,7 +240,7 @@ func TestRevokeLostAnswer(t *testing.T) {
 				s := newSweepSite(t, set)
 				s.decided(new(true))
 				s.fail(sandbox.OpUpdateDiscoveryDomain, test.fault)
-				s.wantFound(test.patches, func() { s.wantRow(s.finish(), ledger.Done, string(set)) })
+				s.wantFound(test.patches, func() { s.wantRow(s.settle(), ledger.Done, string(set)) })
 				s.wantNotified(events.DomainAtRisk, events.DomainLost)
 				if m := s.domainState(); !isRevoked(m) {
 					t.Errorf("state %+v", m)
@@ -250,7 +251,7 @@ func TestRevokeLostAnswer(t *testing.T) {
 			s := newSweepSite(t, sweep.Unroute)
 			s.returning()
 			s.fail(sandbox.OpUpdateDiscoveryDomain, test.fault)
-			s.wantFound(test.patches, func() { s.wantRow(s.finish(), ledger.Done, "restored") })
+			s.wantFound(test.patches, func() { s.wantRow(s.settle(), ledger.Done, "restored") })
 			s.wantDomain("verified", new(true))
 			s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 		})
@@ -287,11 +288,11 @@ func TestRevokeLostAndBack(t *testing.T) {
 			s := newSweepSite(t, set)
 			s.decided(new(true))
 			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
-			s.once()
+			s.step()
 			s.publish()
 			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 3,
 				Wrong: func(d *sandbox.Domain) { d.Status, d.Use = "verified", new(true) }})
-			s.wantRow(s.finish(), ledger.Done, string(set))
+			s.wantRow(s.settle(), ledger.Done, string(set))
 			s.clock.advance(time.Hour)
 			s.sweep()
 			s.wantDomain("verified", new(true))
@@ -308,7 +309,7 @@ func TestRevokeRefused(t *testing.T) {
 			s := newSweepSite(t, sweep.Unroute)
 			s.decided(new(true))
 			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{Status: status})
-			s.wantRow(s.finish(), engine.Refused)
+			s.wantRow(s.settle(), engine.Refused)
 			if m := s.domainState(); m.Revoked != nil || m.Absence == nil {
 				t.Errorf("state %+v", m)
 			}
@@ -332,7 +333,7 @@ func TestRevokeGivenUp(t *testing.T) {
 			lift := s.sandbox.AddFault(sandbox.Fault{DropAfter: true, Match: func(r sandbox.Request) bool {
 				return r.Method == http.MethodPatch || r.Operation == sandbox.OpGetDiscoveryDomain && isSending(s.domainState())
 			}})
-			s.wantRow(s.finish(), engine.Failed, "may have had its effect")
+			s.wantRow(s.settle(), engine.Failed, "may have had its effect")
 			if m := s.domainState(); !isSending(m) {
 				t.Fatalf("state %+v: want a request in progress", m)
 			}
@@ -355,9 +356,9 @@ func TestRevokeUnknownResult(t *testing.T) {
 	s := newSweepSite(t, sweep.Unroute)
 	s.decided(new(true))
 	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
-	s.once()
+	s.step()
 	s.flag(nil)
-	s.wantRow(s.finish(), engine.Unchanged, "the result of a PATCH is unknown")
+	s.wantRow(s.settle(), engine.Unchanged, "the result of a PATCH is unknown")
 	s.days(2)
 	s.wantPatches(patchNoUse)
 	if m := s.domainState(); !isSending(m) {
@@ -375,68 +376,56 @@ func TestRevokeUnknownResult(t *testing.T) {
 // that, and the result of one in progress is read.
 func TestRevokeStop(t *testing.T) {
 	t.Parallel()
-	type stop = func(*ledger.Ledger, context.Context, ledger.Tenant, ledger.RunID) error
 	faults := []struct {
 		name   string
 		fault  sandbox.Fault
 		points int // at least
 	}{{"", sandbox.Fault{}, 15}, {"carried out", sandbox.Fault{DropAfter: true}, 23},
 		{"not carried out", sandbox.Fault{DropBefore: true}, 29}}
-	for name, do := range map[string]stop{"pause": (*ledger.Ledger).Pause, "cancel": (*ledger.Ledger).Cancel} {
+	for name, stop := range stops {
 		nth := len(name) // the two differ
 		for _, f := range faults {
 			for _, back := range []bool{false, true} {
 				nth++
-				for point := range points(t, 1, f.points, 17, nth) {
-					stopped := ""
-					t.Run(fmt.Sprintf("%s/%s/back %t/%d", name, f.name, back, point), func(t *testing.T) {
-						s := newSweepSite(t, sweep.Unroute)
-						if back {
-							s.returning()
-						} else {
-							s.decided(new(true))
-						}
-						if f.name != "" {
-							s.fail(sandbox.OpUpdateDiscoveryDomain, f.fault)
-						}
-						n := 0
-						s.on = func(at string) {
-							if n++; n == point && s.row(0).Phase != ledger.PhaseSettled {
-								stopped = at
-								if err := do(s.Ledger, t.Context(), tenant, s.run.ID); err != nil {
-									t.Error(err)
-								}
+				disturbed(t, fmt.Sprintf("%s/%s/back %t", name, f.name, back), f.points, 17, nth, func(t *testing.T, point int) string {
+					s := newSweepSite(t, sweep.Unroute)
+					if back {
+						s.returning()
+					} else {
+						s.decided(new(true))
+					}
+					if f.name != "" {
+						s.fail(sandbox.OpUpdateDiscoveryDomain, f.fault)
+					}
+					stopped := s.at(point, func() {
+						if s.row(0).Phase != ledger.PhaseSettled {
+							if err := stop(s.Ledger, t.Context(), tenant, s.run.ID); err != nil {
+								t.Error(err)
 							}
-						}
-						for stopped == "" && s.once() {
-							s.timed.after = max(s.timed.after, 5*time.Minute) // when a read shows the result
-						}
-						s.on = func(string) {}
-						if stopped == "" {
-							return
-						}
-						before := len(s.writes())
-						for range 20 {
-							if !s.once() {
-								break
-							}
-						}
-						if n := len(s.writes()); n > before {
-							t.Errorf("stopped %s: PATCHes %v, %d before", stopped, s.writes(), before)
-						}
-						s.checkStopped(stopped, name == "cancel", back)
-						if name == "pause" && s.row(0).Phase != ledger.PhaseSettled {
-							if err := s.Resume(t.Context(), tenant, s.run.ID); err != nil {
-								t.Fatal(err)
-							}
-							s.wantRow(s.finish(), ledger.Done)
-							s.wantDomain("verified", new(back))
 						}
 					})
-					if stopped == "" {
-						break
+					for *stopped == "" && s.step() {
+						s.timed.after = max(s.timed.after, 5*time.Minute) // when a read shows the result
 					}
-				}
+					before := len(s.writes())
+					for range 20 {
+						if !s.step() {
+							break
+						}
+					}
+					if n := len(s.writes()); n > before {
+						t.Errorf("stopped %s: PATCHes %v, %d before", *stopped, s.writes(), before)
+					}
+					s.checkStopped(*stopped, name == "cancel", back)
+					if name == "pause" && s.row(0).Phase != ledger.PhaseSettled {
+						if err := s.Resume(t.Context(), tenant, s.run.ID); err != nil {
+							t.Fatal(err)
+						}
+						s.wantRow(s.settle(), ledger.Done)
+						s.wantDomain("verified", new(back))
+					}
+					return *stopped
+				})
 			}
 		}
 	}
@@ -446,37 +435,25 @@ func TestRevokeStop(t *testing.T) {
 // before another one executes the row.
 func TestRevokeKilledAndStopped(t *testing.T) {
 	t.Parallel()
-	for i, cancelled := range []bool{false, true} {
-		for point := range points(t, 1, 18, 5, i) {
-			died := ""
-			t.Run(fmt.Sprintf("cancelled %t/%d", cancelled, point), func(t *testing.T) {
-				s := newSweepSite(t, sweep.Unroute)
-				s.decided(new(true))
-				s.dieAt, s.count, s.stopped = point, 0, func() {
-					do := s.Pause
-					if s.row(0).Phase == ledger.PhaseSettled {
-						return
-					}
-					if cancelled {
-						do = s.Cancel
-					}
-					if err := do(t.Context(), tenant, s.run.ID); err != nil {
+	for name, stop := range stops {
+		disturbed(t, name, 18, 5, len(name), func(t *testing.T, point int) string {
+			s := newSweepSite(t, sweep.Unroute)
+			s.decided(new(true))
+			died := s.at(point, func() {
+				if s.row(0).Phase != ledger.PhaseSettled {
+					if err := stop(s.Ledger, t.Context(), tenant, s.run.ID); err != nil {
 						t.Error(err)
 					}
 				}
-				for range 10 {
-					s.once()
-					s.timed.after = max(s.timed.after, 5*time.Minute)
-				}
-				if died = s.died; died == "" || s.row(0).Phase == ledger.PhaseSettled && died == "after end" {
-					return
-				}
-				s.checkStopped(died, cancelled, false)
+				runtime.Goexit()
 			})
-			if died == "" {
-				break
+			for range 10 {
+				s.step()
+				s.timed.after = max(s.timed.after, 5*time.Minute)
 			}
-		}
+			s.checkStopped(*died, name == "cancel", false)
+			return *died
+		})
 	}
 }
 
@@ -502,56 +479,40 @@ func (s *sweepSite) checkStopped(point string, cancelled, back bool) {
 // one settle it, before the first continues: two executions at once.
 func TestRevokeFenced(t *testing.T) {
 	t.Parallel()
-	for i, set := range []sweep.Setting{sweep.Unroute, sweep.SetPending, "back"} {
-		for point := range points(t, 1, 16, 7, i) {
-			fenced := ""
-			t.Run(fmt.Sprintf("%s/%d", set, point), func(t *testing.T) {
-				status, use := "verified", true
-				var s *sweepSite
-				switch set {
-				case "back":
-					s = newSweepSite(t, sweep.Unroute)
-					s.returning()
-				default:
-					s = newSweepSite(t, set)
-					s.decided(new(true))
-					use = set == sweep.SetPending
-					if use {
-						status = "pending"
-					}
-				}
-				task := s.release()
-				worker, session := s.worker()
-				n := 0
-				s.on = func(name string) {
-					if n++; n != point {
-						return
-					}
-					fenced = name
-					s.on = func(string) {}
-					if s.row(0).Phase == ledger.PhaseInProgress {
-						s.takeBack(session)
-						s.finish()
-					}
-				}
-				_ = worker.ProcessTask(t.Context(), task)
-				s.on = func(string) {}
-				if s.row(0).Phase != ledger.PhaseSettled {
-					s.finish()
-				}
-				s.wantDomain(status, new(use))
-				m := s.domainState()
-				if isSending(m) || isRevoked(m) == (set == "back") {
-					t.Errorf("fenced %s: state %+v", fenced, m)
-				}
-				if r := s.row(0).Result; r.Outcome != ledger.Done {
-					t.Errorf("fenced %s: %+v", fenced, r)
+	for i, c := range []struct {
+		set    sweep.Setting
+		back   bool
+		status string
+		use    bool
+	}{{sweep.Unroute, false, "verified", false}, {sweep.SetPending, false, "pending", true}, {sweep.Unroute, true, "verified", true}} {
+		disturbed(t, fmt.Sprintf("%s/back %t", c.set, c.back), 16, 7, i, func(t *testing.T, point int) string {
+			s := newSweepSite(t, c.set)
+			if c.back {
+				s.returning()
+			} else {
+				s.decided(new(true))
+			}
+			task := s.release()
+			worker, session := s.worker()
+			fenced := s.at(point, func() {
+				if s.row(0).Phase == ledger.PhaseInProgress {
+					s.takeBack(session)
+					s.settle()
 				}
 			})
-			if fenced == "" {
-				break
+			_ = worker.ProcessTask(t.Context(), task)
+			if s.row(0).Phase != ledger.PhaseSettled {
+				s.settle()
 			}
-		}
+			s.wantDomain(c.status, new(c.use))
+			if m := s.domainState(); isSending(m) || isRevoked(m) == c.back {
+				t.Errorf("fenced %s: state %+v", *fenced, m)
+			}
+			if r := s.row(0).Result; r.Outcome != ledger.Done {
+				t.Errorf("fenced %s: %+v", *fenced, r)
+			}
+			return *fenced
+		})
 	}
 }
 
@@ -571,7 +532,7 @@ func TestRevokeFrozen(t *testing.T) {
 					s.takeBack(session)
 					s.publish()
 					s.clock.advance(10 * time.Minute)
-					s.wantRow(s.finish(), engine.Unchanged, "the token is there")
+					s.wantRow(s.settle(), engine.Unchanged, "the token is there")
 				}
 			}
 			_ = worker.ProcessTask(t.Context(), task)
@@ -602,7 +563,7 @@ func TestRevokeLongLine(t *testing.T) {
 	s.decided(new(true))
 	api := s.config.API
 	s.config.API = unstamped{api}
-	s.once()
+	s.step()
 	row := s.row(0)
 	if row.Checkpoint.Stage != ledger.StageReady || row.Intent != nil || row.Checkpoint.Attempts != 0 ||
 		s.domainState().Revoked != nil {
@@ -610,7 +571,7 @@ func TestRevokeLongLine(t *testing.T) {
 	}
 	s.config.API = api
 	s.publish()
-	s.wantRow(s.finish(), engine.Unchanged, "the token is there")
+	s.wantRow(s.settle(), engine.Unchanged, "the token is there")
 	s.wantPatches()
 }
 
@@ -634,12 +595,12 @@ func TestRevokeNeedsTheProof(t *testing.T) {
 			s := newSweepSite(t, sweep.SetPending)
 			d := s.due(new(true))
 			tick := s.scan().Tick
-			lost := s.finish()
+			lost := s.settle()
 			s.wantRow(lost, engine.Lost)
 			s.conclude(tick)
 			s.alter(func(m *sweep.DomainState) { m.Proven.Evidence = evidence(s, d, lost) })
 			s.open("", handlers.Revoke, s.revocation())
-			s.wantRow(s.finish(), engine.Unchanged, "not revoked: unproven: ")
+			s.wantRow(s.settle(), engine.Unchanged, "not revoked: unproven: ")
 			s.wantPatches()
 		})
 	}
@@ -677,7 +638,7 @@ func TestRevokePlaces(t *testing.T) {
 	s.config.DNS = dns
 	requests := len(s.requests())
 	s.open("", handlers.Revoke, s.revocation())
-	s.once()
+	s.step()
 	if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 {
 		t.Errorf("row without a place: %+v", row)
 	}
@@ -687,7 +648,7 @@ func TestRevokePlaces(t *testing.T) {
 	close(hold)
 	<-ended
 	s.wantPatches(patchNoUse)
-	s.wantRow(s.finish(), engine.Unchanged, "it was revoked by run")
+	s.wantRow(s.settle(), engine.Unchanged, "it was revoked by run")
 	s.wantPatches(patchNoUse)
 }
 
@@ -699,7 +660,7 @@ func TestRevokeStopping(t *testing.T) {
 	s.stopping = stopping
 	dns := s.checked()
 	s.config.DNS = disproving{dns, func() { close(stopping) }}
-	s.once()
+	s.step()
 	s.wantPatches()
 	if row := s.row(0); row.Phase == ledger.PhaseSettled || row.Checkpoint.Attempts != 0 {
 		t.Errorf("row %+v", row)
@@ -717,7 +678,7 @@ func TestRevokeInvalid(t *testing.T) {
 		t.Run(detail, func(t *testing.T) {
 			s := newSweepSite(t, sweep.Unroute)
 			s.open("", handlers.Revoke, row)
-			s.wantRow(s.finish(), engine.InvalidRow, detail)
+			s.wantRow(s.settle(), engine.InvalidRow, detail)
 		})
 	}
 }

@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -44,12 +42,6 @@ type sweepSite struct {
 	asked []handlers.OneRow
 	last  ledger.Result // of these
 	known map[ledger.RunID]bool
-
-	// dieAt is the point, counted from 1 over all executions, at which a worker dies; 0: no
-	// worker dies.
-	dieAt, count int
-	died         string
-	stopped      func() // called after that, if not nil
 }
 
 func newSweepSite(t *testing.T, set sweep.Setting, change ...func(*sandbox.Options)) *sweepSite {
@@ -160,55 +152,6 @@ func (s *sweepSite) open(id ledger.RunID, kind ledger.Kind, row any) {
 	s.began = s.clock.now()
 }
 
-// finish executes the site's row until it is settled.
-func (s *sweepSite) finish() ledger.Result {
-	s.t.Helper()
-	for range 1000 {
-		if !s.once() {
-			break
-		}
-	}
-	row := s.row(0)
-	if row.Phase != ledger.PhaseSettled {
-		s.t.Fatalf("the row stays open: %+v, note %+v", row, engine.ParseNote(row.Checkpoint.Memo))
-	}
-	return row.Result
-}
-
-// once advances the time until the row is due and executes it, in a worker that dies at dieAt.
-// It returns false if the row is not released.
-func (s *sweepSite) once() bool {
-	s.t.Helper()
-	s.clock.advance(s.timed.after)
-	s.timed.after = 0
-	task := s.release()
-	if task == nil {
-		return false
-	}
-	died, on := false, s.on
-	defer func() { s.on = on }()
-	s.on = func(name string) {
-		if s.count++; s.count == s.dieAt {
-			died, s.died = true, name
-			runtime.Goexit()
-		}
-		on(name)
-	}
-	worker, session := s.worker()
-	var life sync.WaitGroup
-	life.Go(func() { _ = worker.ProcessTask(s.t.Context(), task) })
-	life.Wait()
-	if died {
-		s.takeBack(session)
-		if s.stopped != nil {
-			s.stopped()
-		}
-		again, _ := s.worker()
-		_ = again.ProcessTask(s.t.Context(), task) // a release without a begin lapses
-	}
-	return true
-}
-
 // rowOf returns the sweep's row of the domain in its present state.
 func (s *sweepSite) rowOf() tasks.RecheckRow {
 	d, _ := s.sandbox.Domain(org, dom)
@@ -234,7 +177,7 @@ func (s *sweepSite) sweep() (r ledger.Result) {
 	tick := s.clock.now().Unix()
 	if _, ok := s.sandbox.Domain(org, dom); ok {
 		tick = s.scan().Tick
-		r = s.finish()
+		r = s.settle()
 	}
 	s.conclude(tick)
 	s.acted()
@@ -254,7 +197,7 @@ func (s *sweepSite) acted() {
 	s.t.Helper()
 	for len(s.asked) > 0 {
 		s.begin()
-		s.last = s.finish()
+		s.last = s.settle()
 	}
 }
 
@@ -353,7 +296,7 @@ func (s *sweepSite) revocation() sweep.RevokeRow {
 func (s *sweepSite) revoked(use *bool) sandbox.Domain {
 	s.t.Helper()
 	d := s.decided(use)
-	s.wantRow(s.finish(), ledger.Done)
+	s.wantRow(s.settle(), ledger.Done)
 	s.clock.advance(time.Hour)
 	if s.domainState().Revoked == nil {
 		s.t.Fatalf("nothing is revoked: %+v", s.domainState())

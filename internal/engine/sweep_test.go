@@ -3,6 +3,7 @@ package engine_test
 import (
 	"fmt"
 	"net/http"
+	"runtime"
 	"testing"
 	"time"
 
@@ -43,7 +44,7 @@ func (c sweepScene) play(s *sweepSite) {
 		return
 	}
 	s.open("", handlers.Revoke, s.revocation())
-	s.finish()
+	s.settle()
 }
 
 func sweepScenes() []sweepScene {
@@ -133,21 +134,16 @@ func sweepScenes() []sweepScene {
 func TestSweepKilled(t *testing.T) {
 	t.Parallel()
 	for i, c := range sweepScenes() {
-		for point := range points(t, 1, c.points, 11, i) {
-			died := ""
-			t.Run(fmt.Sprintf("%s/%d", c.name, point), func(t *testing.T) {
-				s := c.site(t)
-				s.dieAt, s.count = point, 0
-				c.play(s)
-				c.end(s)
-				if died = s.died; t.Failed() {
-					t.Logf("died %s", died)
-				}
-			})
-			if died == "" {
-				break
+		disturbed(t, c.name, c.points, 11, i, func(t *testing.T, point int) string {
+			s := c.site(t)
+			died := s.at(point, runtime.Goexit)
+			c.play(s)
+			c.end(s)
+			if t.Failed() {
+				t.Logf("died %s", *died)
 			}
-		}
+			return *died
+		})
 	}
 }
 
@@ -231,7 +227,7 @@ func TestSweepHistories(t *testing.T) {
 				s.clock.advance(time.Hour) // answers and records of the day before are forgotten
 				s.sweep()
 				s.open("", handlers.Revoke, s.revocation())
-				s.finish()
+				s.settle()
 				have += s.now(d).Status[:1]
 				s.clock.advance(23 * time.Hour)
 			}

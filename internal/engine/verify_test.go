@@ -142,14 +142,7 @@ func TestVerifyStaleRecord(t *testing.T) {
 	s := newVerifySite(t)
 	s.domain(sandbox.Domain{}, true)
 	wait := time.Minute
-	gate := slowGate{func() { s.engine.Pass(wait) }}
-	client, err := apiclient.New(apiclient.Config{BaseURL: s.sandbox.BaseURL(),
-		Tokens: apiclient.StaticToken(apiclient.NewSecret(s.sandbox.Token())), Gate: gate})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.CloseIdle)
-	s.config.API = client
+	s.config.API = s.gated(func() { s.engine.Pass(wait) })
 	s.verify(s.listed(time.Second))
 	s.step()
 	if row := s.row(0); row.Intent != nil || row.Checkpoint.Stage != ledger.StageReady || row.Checkpoint.Attempts != 0 ||
