@@ -3,7 +3,6 @@ package engine_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -110,14 +109,12 @@ func TestRecheckProves(t *testing.T) {
 }
 
 // TestRecheckUnproven checks that a verified domain whose token was never proven is never lost and
-// never revoked, and that its row says so: one that was never there, one that a check has seen but
-// no proof, one with another token than the proven one, and one whose proof Redis has lost.
+// never revoked, and that its row says so: one that a check has seen but no proof, one with another token than the proven one, and one whose proof Redis has lost.
 func TestRecheckUnproven(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		begin func(*sweepSite)
 	}{
-		{"never there", func(*sweepSite) {}},
 		{"seen, not proven", func(s *sweepSite) {
 			s.publish()
 			s.config.DNS = provingSweeps{s.checked(), func(v dnscheck.Verdict) dnscheck.Verdict {
@@ -227,41 +224,6 @@ func TestRecheckReadsTheRecord(t *testing.T) {
 	}
 }
 
-// TestRecheckPresent checks that a domain whose token is published costs no request.
-func TestRecheckPresent(t *testing.T) {
-	s := newSweepSite(t, sweep.SetPending)
-	s.verified(new(true))
-	s.publish()
-	s.wantRow(s.sweep(), engine.Unchanged, "present")
-	s.clock.advance(24 * time.Hour)
-	s.days(2)
-	s.wantRequests()
-	if m := s.domainState(); m.State != "present" || m.Sweeps != 3 ||
-		m.LastPresent.Sub(m.FirstPresent).Round(time.Minute) != 48*time.Hour {
-		t.Errorf("state %+v", m)
-	}
-	s.wantNotified()
-}
-
-// TestRecheckInvalid checks that a row without a required member settles as invalid.
-func TestRecheckInvalid(t *testing.T) {
-	for detail, row := range map[string]tasks.RecheckRow{
-		"verification_txt: want 1 to": {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com",
-			Status: "verified", Tick: 1},
-		"status: want that of the record": {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com",
-			VerificationTXT: "x", Tick: 1},
-		"tick: want a Unix second": {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com",
-			VerificationTXT: "x", Status: "verified"},
-	} {
-		t.Run(detail, func(t *testing.T) {
-			s := newSweepSite(t, sweep.SetPending)
-			s.open("", handlers.Recheck, row)
-			s.wantRow(s.settle(), engine.InvalidRow, detail)
-			s.wantRequests()
-		})
-	}
-}
-
 // TestRecheckUnreadable checks that a state which is damaged or of a newer version settles the
 // row at once.
 func TestRecheckUnreadable(t *testing.T) {
@@ -319,34 +281,8 @@ func TestRecheckOnce(t *testing.T) {
 	}
 }
 
-// TestRecheckUnknownMember checks that a row of a newer version is left open for a newer
-// worker.
-func TestRecheckUnknownMember(t *testing.T) {
-	s := newSweepSite(t, sweep.SetPending)
-	for _, kind := range []ledger.Kind{handlers.Recheck, handlers.Revoke} {
-		s.open("", kind, []byte(`{"organization_id":"org_1","discovery_domain_id":"ord_1","tick":1,"new":1}`))
-		s.step()
-		if row := s.row(0); row.Phase == ledger.PhaseSettled || row.Checkpoint.Attempts != 0 {
-			t.Errorf("%s: %+v", kind, row)
-		}
-	}
-}
-
 // TestRecheckOthers checks that another client's changes of a domain are not overwritten.
 func TestRecheckOthers(t *testing.T) {
-	t.Run("set to pending in the grace period", func(t *testing.T) {
-		s := newSweepSite(t, sweep.SetPending)
-		s.verified(new(true))
-		s.days(5)
-		s.edit(func(d *sandbox.Domain) { d.Status = "pending" })
-		s.days(1)
-		s.publish()
-		s.days(5)
-		s.wantDomain("pending", new(true))
-		if m := s.domainState(); m.Absence != nil || m.Revoked != nil {
-			t.Errorf("state %+v", m)
-		}
-	})
 	t.Run("set to verified after our pending", func(t *testing.T) {
 		s := newSweepSite(t, sweep.SetPending)
 		s.revoked(new(true))
@@ -451,6 +387,9 @@ func TestRecheckGone(t *testing.T) {
 		s.settle()
 		if m := s.domainState(); m.V != 0 {
 			t.Errorf("state %+v", m)
+		}
+		if k, ok := s.knownDomain(); ok {
+			t.Errorf("known is %+v", k)
 		}
 		if ids, err := s.store.WatchedDomains(t.Context()); err != nil || len(ids) > 0 {
 			t.Errorf("%q are watched (%v)", ids, err)
@@ -586,24 +525,6 @@ func TestStatusBringsItsFlag(t *testing.T) {
 				s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 			})
 		}
-	}
-}
-
-// TestRecheckAnotherToken checks that a revocation is undone by the domain's present token.
-func TestRecheckAnotherToken(t *testing.T) {
-	for _, set := range []sweep.Setting{sweep.SetPending, sweep.Unroute} {
-		t.Run(string(set), func(t *testing.T) {
-			s := newSweepSite(t, set)
-			s.revoked(new(true))
-			s.edit(func(d *sandbox.Domain) { d.TXT = "another" })
-			s.days(2)
-			if d, _ := s.sandbox.Domain(org, dom); d.Status == "verified" && *d.Use {
-				t.Fatal("given back without its token")
-			}
-			s.publish()
-			s.days(1)
-			s.wantDomain("verified", new(true))
-		})
 	}
 }
 
@@ -767,46 +688,9 @@ func TestRecheckLostPatch(t *testing.T) {
 	}
 }
 
-// TestRecheckLostAndCancelled has another client set the flag after a PATCH that was executed
-// without an answer, and the run cancelled. A sweep requests no flag, so the row is done.
-func TestRecheckLostAndCancelled(t *testing.T) {
-	s := newSweepSite(t, sweep.SetPending)
-	s.revoked(new(true))
-	s.publish()
-	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
-	s.scan()
-	s.step()
-	s.flag(new(false))
-	s.cancel()
-	s.wantRow(s.settle(), ledger.Done)
-	s.wantDomain("verified", new(false))
-	s.wantPatches(patchPending, patchVerify)
-}
-
 func (s *sweepSite) cancel() {
 	s.t.Helper()
 	if err := s.Cancel(s.t.Context(), tenant, s.run.ID); err != nil {
 		s.t.Fatal(err)
-	}
-}
-
-// TestRecheckNotifiesAgain checks that a domain is restored and notified once if the worker
-// dies in between, and that one which no sweep took is verified.
-func TestRecheckNotifiesAgain(t *testing.T) {
-	s := newSweepSite(t, sweep.SetPending)
-	s.revoked(new(true))
-	s.publish()
-	s.scan()
-	s.on = func(name string) {
-		if name == "before end" {
-			s.on = func(string) {}
-			s.cancel()
-		}
-	}
-	s.settle()
-	s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
-	content, err := json.Marshal(s.notified[2])
-	if err != nil || !contains(string(content), `"action":"pending"`) {
-		t.Errorf("%s, %v", content, err)
 	}
 }

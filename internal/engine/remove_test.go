@@ -260,18 +260,6 @@ func TestClientLimit(t *testing.T) {
 	}
 }
 
-// TestTooLarge splits a batch whose request is answered with 413.
-func TestTooLarge(t *testing.T) {
-	s := removing(t, 0, clients(100))
-	s.sandbox.AddFault(sandbox.Fault{Match: func(r sandbox.Request) bool { return len(r.Clients) > 30 },
-		Status: http.StatusRequestEntityTooLarge})
-	e, _ := s.worker()
-	s.drain(e)
-	if n := len(s.deletes()); n > 7 || s.counts()[ledger.Done] != 100 {
-		t.Errorf("%d requests, counts %v", n, s.counts())
-	}
-}
-
 // TestRefusedBatch refuses a batch for a reason other than its clients: there is one request,
 // and the rows of another organization are done.
 func TestRefusedBatch(t *testing.T) {
@@ -343,40 +331,15 @@ func TestRemoveRows(t *testing.T) {
 	}
 }
 
-// TestRowsThatDropOut has rows of a released batch settle before it begins: their clients
-// are in no request.
-func TestRowsThatDropOut(t *testing.T) {
-	s := removing(t, 0, clients(4))
-	task := s.release()
-	if _, err := s.Dismiss(t.Context(), s.segment(), ledger.Result{Outcome: ledger.Cancelled}, 1, 2); err != nil {
-		t.Fatal(err)
-	}
-	e, _ := s.worker()
-	for range 2 { // two deliveries
-		_ = e.ProcessTask(t.Context(), task)
-	}
-	if got := s.deletes(); len(got) != 1 || !slices.Equal(got[0], []string{"client_000", "client_003"}) {
-		t.Errorf("requests %v", got)
-	}
-	if n := s.counts(); n[ledger.Done] != 2 || n[ledger.Cancelled] != 2 {
-		t.Errorf("counts %v", n)
-	}
-}
-
 // TestLostRemoval has the API not answer, or not at once. The clients are removed, and a
 // row whose request was answered is in no other.
 func TestLostRemoval(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]sandbox.Fault{
-		"lost after":  {DropAfter: true},
-		"lost before": {DropBefore: true},
-		"429":         {Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"1"}}},
-		"503":         {Status: http.StatusServiceUnavailable},
-		"500 after":   {Status: http.StatusInternalServerError, Handled: true},
-		"a page":      {HTML: true, Status: http.StatusOK},
-		"a 404 page":  {HTML: true, Status: http.StatusNotFound},
-		"a 400 page":  {HTML: true, Status: http.StatusBadRequest},
-		"a redirect":  {Redirect: "https://portal.example/login"},
+		"lost after": {DropAfter: true},
+		"429":        {Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"1"}}},
+		"500 after":  {Status: http.StatusInternalServerError, Handled: true},
+		"a 400 page": {HTML: true, Status: http.StatusBadRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"runtime"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
+	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
 
@@ -240,7 +240,8 @@ func TestRevokeLostAnswer(t *testing.T) {
 				s := newSweepSite(t, set)
 				s.decided(new(true))
 				s.fail(sandbox.OpUpdateDiscoveryDomain, test.fault)
-				s.wantFound(test.patches, func() { s.wantRow(s.settle(), ledger.Done, string(set)) })
+				s.wantRow(s.settle(), ledger.Done, string(set))
+				s.wantResent(test.patches)
 				s.wantNotified(events.DomainAtRisk, events.DomainLost)
 				if m := s.domainState(); !isRevoked(m) {
 					t.Errorf("state %+v", m)
@@ -251,69 +252,20 @@ func TestRevokeLostAnswer(t *testing.T) {
 			s := newSweepSite(t, sweep.Unroute)
 			s.returning()
 			s.fail(sandbox.OpUpdateDiscoveryDomain, test.fault)
-			s.wantFound(test.patches, func() { s.wantRow(s.settle(), ledger.Done, "restored") })
+			s.wantRow(s.settle(), ledger.Done, "restored")
+			s.wantResent(1 + test.patches)
 			s.wantDomain("verified", new(true))
 			s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 		})
 	}
 }
 
-// wantFound checks that do sends that many PATCHes, each at least five minutes after the
-// previous one, since reads may lag behind.
-func (s *sweepSite) wantFound(patches int, do func()) {
+// wantResent checks the number of PATCHes, each at least five minutes after the previous one, since
+// reads may lag behind.
+func (s *sweepSite) wantResent(patches int) {
 	s.t.Helper()
-	var at []time.Time
-	s.on = func(name string) {
-		if name == "before PATCH" {
-			at = append(at, s.clock.now())
-		}
-	}
-	do()
-	s.on = func(string) {}
-	if len(at) != patches {
-		s.t.Errorf("%d PATCHes, want %d", len(at), patches)
-	}
-	for i := 1; i < len(at); i++ {
-		if d := at[i].Sub(at[i-1]); d < 5*time.Minute-time.Second {
-			s.t.Errorf("a PATCH %s after the last one", d)
-		}
-	}
-}
-
-// TestRevokeLostAndBack has a PATCH executed without an answer, reads that lag behind, and a
-// token that is published again. The value that was taken away is restored.
-func TestRevokeLostAndBack(t *testing.T) {
-	for _, set := range []sweep.Setting{sweep.Unroute, sweep.SetPending} {
-		t.Run(string(set), func(t *testing.T) {
-			s := newSweepSite(t, set)
-			s.decided(new(true))
-			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
-			s.step()
-			s.publish()
-			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 3,
-				Wrong: func(d *sandbox.Domain) { d.Status, d.Use = "verified", new(true) }})
-			s.wantRow(s.settle(), ledger.Done, string(set))
-			s.clock.advance(time.Hour)
-			s.sweep()
-			s.wantDomain("verified", new(true))
-			s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
-		})
-	}
-}
-
-// TestRevokeRefused checks that a refused PATCH has no effect, and that no request is in
-// progress.
-func TestRevokeRefused(t *testing.T) {
-	for _, status := range []int{http.StatusBadRequest, http.StatusNotFound} {
-		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			s := newSweepSite(t, sweep.Unroute)
-			s.decided(new(true))
-			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{Status: status})
-			s.wantRow(s.settle(), engine.Refused)
-			if m := s.domainState(); m.Revoked != nil || m.Absence == nil {
-				t.Errorf("state %+v", m)
-			}
-		})
+	if s.wantApart(5 * time.Minute); len(s.writes()) != patches {
+		s.t.Errorf("PATCHes %v, want %d", s.writes(), patches)
 	}
 }
 
@@ -428,32 +380,6 @@ func TestRevokeStop(t *testing.T) {
 				})
 			}
 		}
-	}
-}
-
-// TestRevokeKilledAndStopped kills the worker at each point and stops the run
-// before another one executes the row.
-func TestRevokeKilledAndStopped(t *testing.T) {
-	t.Parallel()
-	for name, stop := range stops {
-		disturbed(t, name, 18, 5, len(name), func(t *testing.T, point int) string {
-			s := newSweepSite(t, sweep.Unroute)
-			s.decided(new(true))
-			died := s.at(point, func() {
-				if s.row(0).Phase != ledger.PhaseSettled {
-					if err := stop(s.Ledger, t.Context(), tenant, s.run.ID); err != nil {
-						t.Error(err)
-					}
-				}
-				runtime.Goexit()
-			})
-			for range 10 {
-				s.step()
-				s.timed.after = max(s.timed.after, 5*time.Minute)
-			}
-			s.checkStopped(*died, name == "cancel", false)
-			return *died
-		})
 	}
 }
 
@@ -667,18 +593,29 @@ func TestRevokeStopping(t *testing.T) {
 	}
 }
 
-// TestRevokeInvalid has malformed rows.
-func TestRevokeInvalid(t *testing.T) {
-	for detail, row := range map[string]sweep.RevokeRow{
-		"max: want 1 or more":        {OrganizationID: org, DiscoveryDomainID: dom, Set: sweep.Unroute},
-		"set: want pending or":       {OrganizationID: org, DiscoveryDomainID: dom, Max: 1},
-		"rows of kind domain:verify": {OrganizationID: org, DiscoveryDomainID: dom, Set: sweep.SetPending, Undo: true},
-		"organization_id":            {DiscoveryDomainID: dom, Set: sweep.Unroute, Max: 1},
+// TestSweptInvalid has malformed rows of both kinds of sweeps.
+func TestSweptInvalid(t *testing.T) {
+	for detail, row := range map[string]any{
+		"max: want 1 or more":        sweep.RevokeRow{OrganizationID: org, DiscoveryDomainID: dom, Set: sweep.Unroute},
+		"set: want pending or":       sweep.RevokeRow{OrganizationID: org, DiscoveryDomainID: dom, Max: 1},
+		"rows of kind domain:verify": sweep.RevokeRow{OrganizationID: org, DiscoveryDomainID: dom, Set: sweep.SetPending, Undo: true},
+		"organization_id":            sweep.RevokeRow{DiscoveryDomainID: dom, Set: sweep.Unroute, Max: 1},
+		"verification_txt: want 1 to": tasks.RecheckRow{OrganizationID: org, DiscoveryDomainID: dom,
+			VerificationHost: "_a.example.com", Status: "verified", Tick: 1},
+		"status: want that of the record": tasks.RecheckRow{OrganizationID: org, DiscoveryDomainID: dom,
+			VerificationHost: "_a.example.com", VerificationTXT: "x", Tick: 1},
+		"tick: want a Unix second": tasks.RecheckRow{OrganizationID: org, DiscoveryDomainID: dom,
+			VerificationHost: "_a.example.com", VerificationTXT: "x", Status: "verified"},
 	} {
 		t.Run(detail, func(t *testing.T) {
 			s := newSweepSite(t, sweep.Unroute)
-			s.open("", handlers.Revoke, row)
+			kind := handlers.Revoke
+			if _, ok := row.(tasks.RecheckRow); ok {
+				kind = handlers.Recheck
+			}
+			s.open("", kind, row)
 			s.wantRow(s.settle(), engine.InvalidRow, detail)
+			s.wantRequests()
 		})
 	}
 }

@@ -58,7 +58,7 @@ func TestUpdateLostAnswer(t *testing.T) {
 				}
 			})
 		}, ledger.Done, "pending", false, nil},
-		"not landed, refused":   {false, refuse, engine.Refused, "verified", false, nil},
+		"not landed, refused": {false, refuse, engine.Refused, "verified", false, nil},
 		"landed, refused, and reads are behind": {true, func(s *verifySite) {
 			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 3,
 				Wrong: func(d *sandbox.Domain) { d.Status = "verified" }})

@@ -154,16 +154,6 @@ func TestScanOfOneOrganization(t *testing.T) {
 	}
 }
 
-// TestScanThatFindsNothing is committed without rows.
-func TestScanThatFindsNothing(t *testing.T) {
-	w := newWorld(t)
-	w.sandbox.AddDomain("org_1", sandbox.Domain{Status: "verified"})
-	w.pending("")
-	w.scanned()
-	w.wantFound()
-	w.wantProgress(sweep.Progress{Read: 1, Ended: true})
-}
-
 func answering(status int) sandbox.Fault { return sandbox.Fault{Status: status} }
 
 // TestScanLeavesOut: organizations that cannot be read are counted, with a reason, and the

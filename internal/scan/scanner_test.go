@@ -79,24 +79,6 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: the next step is made no sooner, by whichever worker.
-func TestRetryAfter(t *testing.T) {
-	w := newWorld(t)
-	w.sandbox.AddDomain("org_1", sandbox.Domain{ID: "ord_1"})
-	w.sandbox.AddFault(sandbox.Fault{Status: http.StatusTooManyRequests,
-		Header: http.Header{"Retry-After": {"600"}}, Count: 1})
-	w.pending("")
-	w.round(w.worker(nil))
-	for of := w.worker(nil); w.requests() == 1 && w.sinceStart() < time.Hour; {
-		w.round(of)
-	}
-	if at := w.sinceStart(); at < 10*time.Minute || at > 12*time.Minute {
-		t.Errorf("the next request was after %v, want 10 min", at)
-	}
-	w.scanned()
-	w.wantFound("org_1/ord_1")
-}
-
 // TestNewerVersion: a scan that a newer version has continued waits for it, and keeps
 // its progress.
 func TestNewerVersion(t *testing.T) {
@@ -121,44 +103,23 @@ func TestDamagedPosition(t *testing.T) {
 	}
 }
 
-// panicking is an API that panics for a while.
-type panicking struct {
-	scan.API
-	mu    sync.Mutex
-	times int
-}
+// panicking is an API whose lists of domains panic.
+type panicking struct{ scan.API }
 
-func (p *panicking) DiscoveryDomainsPage(ctx context.Context,
-	org, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
-	p.mu.Lock()
-	p.times--
-	panics := p.times >= 0
-	p.mu.Unlock()
-	if panics {
-		panic("a bug")
-	}
-	return p.API.DiscoveryDomainsPage(ctx, org, from)
+func (panicking) DiscoveryDomainsPage(context.Context, string,
+	string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
+	panic("a bug")
 }
 
 // TestPanic: a panic is an attempt that failed.
 func TestPanic(t *testing.T) {
-	t.Run("twice", func(t *testing.T) {
-		w := finding().world(t)
-		w.api = &panicking{API: w.api, times: 2}
-		w.scanned()
-		finding().end(w)
-		if !strings.Contains(w.log.String(), "stack") {
-			t.Error("the panic is not in the log")
-		}
-	})
-	t.Run("always", func(t *testing.T) {
-		w := finding().world(t)
-		w.api = &panicking{API: w.api, times: 1 << 30}
-		w.scanned()
-		if p := w.progress(); p.Missed != 4 || !strings.Contains(p.Why, "given up after 17 attempts: panic: a bug") {
-			t.Errorf("progress %+v", p)
-		}
-	})
+	w := finding().world(t)
+	w.api = panicking{w.api}
+	w.scanned()
+	if p := w.progress(); p.Missed != 4 || !strings.Contains(p.Why, "given up after 17 attempts: panic: a bug") ||
+		!strings.Contains(w.log.String(), "stack") {
+		t.Errorf("progress %+v; log:\n%s", p, w.log.String())
+	}
 }
 
 // TestReasonsAreShort: whatever the API says, progress and notes stay small.
