@@ -45,10 +45,10 @@ func TestRecheckLost(t *testing.T) {
 		s.clock.advance(24 * time.Hour)
 	}
 	s.wantHistory("lost", "8 sweeps have found it gone, over 7.0 days", 1)
-	s.wantNotified(events.DomainAtRisk, events.DomainLost)
+	s.wantEvents(events.DomainAtRisk, events.DomainLost)
 	s.publish()
 	s.wantRow(s.sweep(), engine.Unchanged, "present")
-	s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
+	s.wantEvents(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 	s.wantDomain("verified", new(true))
 	s.wantPatches()
 }
@@ -102,7 +102,7 @@ func TestRecheckProves(t *testing.T) {
 	s.clock.advance(24 * time.Hour)
 	s.days(7)
 	s.wantRow(s.sweep(), engine.Lost, "gone since ")
-	s.wantNotified(events.DomainAtRisk, events.DomainLost)
+	s.wantEvents(events.DomainAtRisk, events.DomainLost)
 	s.open("", handlers.Revoke, s.revocation())
 	s.wantRow(s.settle(), ledger.Done)
 	s.wantPatches(patchPending)
@@ -160,7 +160,7 @@ func TestRecheckUnproven(t *testing.T) {
 			s.wantRow(s.settle(), engine.Unchanged, "not revoked: ", "unproven")
 			s.publish()
 			s.sweep()
-			s.wantNotified()
+			s.wantEvents()
 			s.wantPatches()
 			s.wantDomain("verified", new(true))
 		})
@@ -307,32 +307,24 @@ func TestRecheckOthers(t *testing.T) {
 		}
 		s.wantHistory("changed by others", "", 1)
 	})
-	t.Run("the scan was before our action", func(t *testing.T) {
-		s := newSweepSite(t, sweep.Unroute)
-		s.decided(new(true))
-		stale := s.rowOf()
-		s.wantRow(s.settle(), ledger.Done)
-		stale.Tick = s.clock.now().Unix() + 1
-		s.open("", handlers.Recheck, stale)
-		s.settle()
-		if m := s.domainState(); m.Revoked == nil {
-			t.Errorf("state %+v", m)
-		}
-	})
-	t.Run("a read is behind our action", func(t *testing.T) {
-		s := newSweepSite(t, sweep.Unroute)
-		s.decided(new(true))
-		stale := s.rowOf()
-		s.wantRow(s.settle(), ledger.Done)
-		stale.Tick = s.clock.now().Unix() + 1
-		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 2,
-			Wrong: func(d *sandbox.Domain) { d.Use = new(true) }})
-		s.open("", handlers.Recheck, stale)
-		s.settle()
-		if m := s.domainState(); m.Revoked == nil {
-			t.Errorf("state %+v", m)
-		}
-	})
+	for _, behind := range []int{0, 2} {
+		t.Run(fmt.Sprintf("the scan was before our action, and %d reads are behind it", behind), func(t *testing.T) {
+			s := newSweepSite(t, sweep.Unroute)
+			s.decided(new(true))
+			stale := s.rowOf()
+			s.wantRow(s.settle(), ledger.Done)
+			stale.Tick = s.clock.now().Unix() + 1
+			if behind > 0 {
+				s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: behind,
+					Wrong: func(d *sandbox.Domain) { d.Use = new(true) }})
+			}
+			s.open("", handlers.Recheck, stale)
+			s.settle()
+			if m := s.domainState(); m.Revoked == nil {
+				t.Errorf("state %+v", m)
+			}
+		})
+	}
 }
 
 // TestRecheckUnanswered checks that the sweep after a revocation whose row was given up finds
@@ -432,9 +424,9 @@ func TestRecheckPending(t *testing.T) {
 			s.wantDomain(test.status, new(false))
 			s.wantRequests(test.requests...)
 			if test.status == "verified" {
-				s.wantNotified(events.DomainVerified)
+				s.wantEvents(events.DomainVerified)
 			} else {
-				s.wantNotified()
+				s.wantEvents()
 			}
 			if m := s.domainState(); m.Absence != nil {
 				t.Errorf("state %+v", m)
@@ -522,7 +514,7 @@ func TestStatusBringsItsFlag(t *testing.T) {
 					s.wantRow(s.sweep(), ledger.Done)
 				}
 				s.wantPatches(patchPendingNot, test.want)
-				s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
+				s.wantEvents(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 			})
 		}
 	}
@@ -534,20 +526,7 @@ func TestStrictSettings(t *testing.T) {
 	strictly := func(t *testing.T, set sweep.Setting) *sweepSite {
 		t.Helper()
 		s := newSweepSite(t, set)
-		c := dnscheck.Config{Timeout: patience, RefuseAliases: true}
-		for _, addr := range s.sandbox.DNSAddrs() {
-			r, err := dnscheck.ParseResolver(addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.Resolvers = append(c.Resolvers, r)
-		}
-		checker, err := dnscheck.New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(checker.Close)
-		s.config.DNS = checker
+		s.config.DNS = s.checker(dnscheck.Config{RefuseAliases: true})
 		return s
 	}
 	publish := func(s *sweepSite, d sandbox.Domain) {
@@ -560,7 +539,7 @@ func TestStrictSettings(t *testing.T) {
 			publish(s, s.verified(new(true)))
 			s.days(2)
 			s.wantPatches()
-			s.wantNotified()
+			s.wantEvents()
 			if m := s.domainState(); m.State != "present" || m.Absence != nil {
 				t.Errorf("state %+v", m)
 			}
@@ -602,43 +581,22 @@ func TestRecheckPlaces(t *testing.T) {
 			s.verified(new(true))
 			s.days(1)
 			s.alter(func(m *sweep.DomainState) { m.Reason = string(test.reason) })
-			checker := s.checked()
-			asked, hold := make(chan string), make(chan struct{})
-			s.config.DNS = holding{checker, asked, hold}
-			s.scan()
-			task := s.release()
-			worker, _ := s.worker()
-			handlers := s.handlers
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				_ = worker.ProcessTask(t.Context(), task)
-			}()
-			<-asked
-			s.config.DNS, s.handlers = checker, handlers
+			dns := s.checked()
+			s.config.DNS = meanwhile{dns, func() {
+				s.config.DNS = dns
+				s.scan()
+				s.step()
+				if row := s.row(0); (row.Phase == ledger.PhaseWaiting) != test.open || row.Checkpoint.Attempts != 0 {
+					t.Errorf("%+v", row)
+				}
+			}}
 			s.scan()
 			s.step()
-			row := s.row(0)
-			if (row.Phase == ledger.PhaseWaiting) != test.open || row.Checkpoint.Attempts != 0 {
-				t.Errorf("%+v", row)
+			if s.runs != 3 {
+				t.Errorf("%d runs, want another one during a check", s.runs)
 			}
-			close(hold)
-			<-ended
 		})
 	}
-}
-
-// holding is a DNS whose checks wait.
-type holding struct {
-	sweepDNS
-	asked chan string
-	hold  chan struct{}
-}
-
-func (d holding) Check(_ context.Context, host, _ string) (dnscheck.Verdict, error) {
-	d.asked <- host
-	<-d.hold
-	return dnscheck.Verdict{State: dnscheck.Unknown, Reason: dnscheck.ReasonTimeout}, nil
 }
 
 // TestRecheckLostPatch loses the answer to the PATCH of a sweep's row. The row continues as

@@ -242,7 +242,7 @@ func TestRevokeLostAnswer(t *testing.T) {
 				s.fail(sandbox.OpUpdateDiscoveryDomain, test.fault)
 				s.wantRow(s.settle(), ledger.Done, string(set))
 				s.wantResent(test.patches)
-				s.wantNotified(events.DomainAtRisk, events.DomainLost)
+				s.wantEvents(events.DomainAtRisk, events.DomainLost)
 				if m := s.domainState(); !isRevoked(m) {
 					t.Errorf("state %+v", m)
 				}
@@ -255,7 +255,7 @@ func TestRevokeLostAnswer(t *testing.T) {
 			s.wantRow(s.settle(), ledger.Done, "restored")
 			s.wantResent(1 + test.patches)
 			s.wantDomain("verified", new(true))
-			s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
+			s.wantEvents(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 		})
 	}
 }
@@ -297,7 +297,7 @@ func TestRevokeGivenUp(t *testing.T) {
 			s.publish()
 			s.days(1)
 			s.wantDomain("verified", new(true))
-			s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
+			s.wantEvents(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 		})
 	}
 }
@@ -321,7 +321,7 @@ func TestRevokeUnknownResult(t *testing.T) {
 	s.publish()
 	s.days(1)
 	s.wantPatches(patchNoUse, patchUse)
-	s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
+	s.wantEvents(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 }
 
 // TestRevokeStop pauses or cancels the run at each point. No PATCH is sent after
@@ -532,16 +532,20 @@ func TestRevokeNeedsTheProof(t *testing.T) {
 	}
 }
 
-// disproving is a DNS after whose disproof something happens.
-type disproving struct {
+// meanwhile is a DNS before whose answers something happens.
+type meanwhile struct {
 	sweepDNS
-	meanwhile func()
+	do func()
 }
 
-func (d disproving) Disprove(ctx context.Context, host, txt string) (dnscheck.Verdict, error) {
-	v, err := d.sweepDNS.Disprove(ctx, host, txt)
-	d.meanwhile()
-	return v, err
+func (d meanwhile) Check(ctx context.Context, host, txt string) (dnscheck.Verdict, error) {
+	d.do()
+	return d.sweepDNS.Check(ctx, host, txt)
+}
+
+func (d meanwhile) Disprove(ctx context.Context, host, txt string) (dnscheck.Verdict, error) {
+	d.do()
+	return d.sweepDNS.Disprove(ctx, host, txt)
 }
 
 // TestRevokePlaces checks that a row without a place for its DNS check is given back without
@@ -551,28 +555,19 @@ func TestRevokePlaces(t *testing.T) {
 	s.places = handlers.NewPlaces(1, 1)
 	s.decided(new(true))
 	dns := s.checked()
-	asked, hold := make(chan struct{}), make(chan struct{})
-	s.config.DNS = disproving{dns, func() { asked <- struct{}{}; <-hold }}
-	task := s.release()
-	worker, _ := s.worker()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = worker.ProcessTask(t.Context(), task)
-	}()
-	<-asked
-	s.config.DNS = dns
-	requests := len(s.requests())
-	s.open("", handlers.Revoke, s.revocation())
+	s.config.DNS = meanwhile{dns, func() {
+		s.config.DNS = dns
+		requests := len(s.requests())
+		s.open("", handlers.Revoke, s.revocation())
+		s.step()
+		if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 {
+			t.Errorf("row without a place: %+v", row)
+		}
+		if n := len(s.requests()) - requests; n != 0 {
+			t.Errorf("%d requests without a place", n)
+		}
+	}}
 	s.step()
-	if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 {
-		t.Errorf("row without a place: %+v", row)
-	}
-	if n := len(s.requests()) - requests; n != 0 {
-		t.Errorf("%d requests without a place", n)
-	}
-	close(hold)
-	<-ended
 	s.wantPatches(patchNoUse)
 	s.wantRow(s.settle(), engine.Unchanged, "it was revoked by run")
 	s.wantPatches(patchNoUse)
@@ -585,7 +580,7 @@ func TestRevokeStopping(t *testing.T) {
 	stopping := make(chan struct{})
 	s.stopping = stopping
 	dns := s.checked()
-	s.config.DNS = disproving{dns, func() { close(stopping) }}
+	s.config.DNS = meanwhile{dns, func() { close(stopping) }}
 	s.step()
 	s.wantPatches()
 	if row := s.row(0); row.Phase == ledger.PhaseSettled || row.Checkpoint.Attempts != 0 {

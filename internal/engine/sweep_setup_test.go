@@ -25,18 +25,17 @@ import (
 // sweepSite is a verifySite whose domain is swept. Each run has one row.
 type sweepSite struct {
 	*verifySite
-	store    *sweep.Store
-	states   *sweep.States // of the test
-	rules    sweep.Rules
-	prove    bool
-	set      sweep.Setting
-	max      int64            // revocations
-	places   *handlers.Places // of revocations
-	keep     bool             // proofs of domains that no sweep has found
-	servers  bool             // a disproof needs name servers, and the sandbox has none
-	log      strings.Builder
-	notified []events.Event
-	runs     int
+	store   *sweep.Store
+	states  *sweep.States // of the test
+	rules   sweep.Rules
+	prove   bool
+	set     sweep.Setting
+	max     int64            // revocations
+	places  *handlers.Places // of revocations
+	keep    bool             // proofs of domains that no sweep has found
+	servers bool             // a disproof needs name servers, and the sandbox has none
+	log     strings.Builder
+	runs    int
 	// asked are the runs that handlers have submitted and that were not executed yet. known
 	// are the IDs of all.
 	asked []handlers.OneRow
@@ -63,46 +62,40 @@ type clockedStore struct {
 
 func (s clockedStore) Clock(context.Context) (time.Time, error) { return s.clock.now(), nil }
 
-// probedStore calls a function before and after each call of a handler.
-type probedStore struct {
+// steppedStore is a store of which each call of a handler is a step.
+type steppedStore struct {
 	sweep.StateStore
-	on func(string)
+	step func(name string, call func())
 }
 
-func (p probedStore) Domain(ctx context.Context, id string) ([]byte, error) {
-	p.on("before read state")
-	value, err := p.StateStore.Domain(ctx, id)
-	p.on("after read state")
+func (p steppedStore) Domain(ctx context.Context, id string) (value []byte, err error) {
+	p.step("read state", func() { value, err = p.StateStore.Domain(ctx, id) })
 	return value, err
 }
 
-func (p probedStore) SetDomain(ctx context.Context, w sweep.DomainWrite) (bool, error) {
-	p.on("before write state")
-	ok, err := p.StateStore.SetDomain(ctx, w)
-	p.on("after write state")
+func (p steppedStore) SetDomain(ctx context.Context, w sweep.DomainWrite) (ok bool, err error) {
+	p.step("write state", func() { ok, err = p.StateStore.SetDomain(ctx, w) })
 	return ok, err
 }
 
 // Notify implements [events.Notifier].
 func (s *sweepSite) Notify(_ context.Context, e events.Event) error {
-	if !slices.ContainsFunc(s.notified, func(o events.Event) bool { return o.ID == e.ID }) {
-		s.notified = append(s.notified, e)
-	}
+	s.events = append(s.events, notified{Event: e})
 	return nil
 }
 
 // sweepHandlers returns the handlers of a worker.
 func (s *sweepSite) sweepHandlers(cfg handlers.VerifyConfig) map[ledger.Kind]engine.Handler {
-	states := &sweep.States{Tenant: string(tenant), Store: probedStore{s.states.Store, s.point}, Notifier: s,
+	states := &sweep.States{Tenant: string(tenant), Store: steppedStore{s.states.Store, s.around}, Notifier: s,
 		Keep: s.keep}
 	cfg.Notify = handlers.NotifyStates(states, activity.Author{})
 	dns := s.checked()
 	submit := func(_ context.Context, run handlers.OneRow) error {
-		s.point("before submit")
-		if !s.known[run.ID] {
-			s.known[run.ID], s.asked = true, append(s.asked, run)
-		}
-		s.point("after submit")
+		s.around("submit", func() {
+			if !s.known[run.ID] {
+				s.known[run.ID], s.asked = true, append(s.asked, run)
+			}
+		})
 		return run.ID.Validate()
 	}
 	return map[ledger.Kind]engine.Handler{
@@ -366,18 +359,6 @@ func (s *sweepSite) wantPatches(bodies ...string) {
 	s.t.Helper()
 	if have := s.writes(); !slices.Equal(have, bodies) {
 		s.t.Errorf("PATCHes %q, want %q", have, bodies)
-	}
-}
-
-// wantNotified checks that these types of events were notified.
-func (s *sweepSite) wantNotified(types ...string) {
-	s.t.Helper()
-	var have []string
-	for _, e := range s.notified {
-		have = append(have, e.Type)
-	}
-	if !slices.Equal(have, types) {
-		s.t.Errorf("notified %v, want %v", have, types)
 	}
 }
 

@@ -58,7 +58,7 @@ func sweepScenes() []sweepScene {
 		return sweepScene{name: "revoke " + string(set), set: set, revokes: true, requests: 2, points: 18,
 			begin: ripe(new(true)), end: func(s *sweepSite) {
 				s.wantDomain(status, new(use))
-				s.wantNotified(events.DomainAtRisk, events.DomainLost)
+				s.wantEvents(events.DomainAtRisk, events.DomainLost)
 				if !isRevoked(s.domainState()) {
 					s.t.Errorf("state %+v", s.domainState())
 				}
@@ -76,7 +76,7 @@ func sweepScenes() []sweepScene {
 				}
 			}, end: func(s *sweepSite) {
 				s.wantDomain("verified", new(true))
-				s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
+				s.wantEvents(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 				if m := s.domainState(); m.Watched() {
 					s.t.Errorf("state %+v", m)
 				}
@@ -87,7 +87,7 @@ func sweepScenes() []sweepScene {
 		{name: "lost", set: sweep.SetPending, requests: 1, points: 10, begin: func(s *sweepSite) { s.due(new(true)) },
 			end: func(s *sweepSite) {
 				s.wantPatches()
-				s.wantNotified(events.DomainAtRisk, events.DomainLost)
+				s.wantEvents(events.DomainAtRisk, events.DomainLost)
 				s.wantHistory("lost", "sweeps have found it gone", 1)
 				s.wantRow(s.row(0).Result, engine.Lost, "gone since ")
 				if !s.domainState().IsLost() {
@@ -99,7 +99,7 @@ func sweepScenes() []sweepScene {
 			s.publish()
 		}, end: func(s *sweepSite) {
 			s.wantPatches()
-			s.wantNotified()
+			s.wantEvents()
 			s.wantProven(s.row(0).Result)
 		}},
 		revoked(sweep.Unroute, "verified", false), revoked(sweep.SetPending, "pending", true),

@@ -113,11 +113,7 @@ func TestVerifyTrouble(t *testing.T) {
 func TestVerifyWaits(t *testing.T) {
 	for _, f := range []sandbox.Fault{{DropBefore: true}, {Status: 503}, {Status: 408}} {
 		t.Run(fmt.Sprint(f.Status), func(t *testing.T) {
-			s := newVerifySite(t)
-			s.domain(sandbox.Domain{}, true)
-			s.fail(sandbox.OpUpdateDiscoveryDomain, f)
-			s.verify()
-			s.step()
+			s, _ := newLostSite(t, f)
 			if in := s.row(0).Intent; in == nil {
 				t.Error("the row has no intent")
 			}
@@ -275,11 +271,7 @@ func TestVerifyFencedReverts(t *testing.T) {
 // TestVerifyFencedRevert has an execution lose the row while it waits for the permit of a
 // revert that a stale read has caused. It does not send the revert.
 func TestVerifyFencedRevert(t *testing.T) {
-	s := newVerifySite(t)
-	s.domain(sandbox.Domain{Use: new(false)}, true)
-	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
-	s.verify()
-	s.step()
+	s, _ := newLostSite(t, sandbox.Fault{DropAfter: true})
 	s.fail(sandbox.OpGetDiscoveryDomain, sandbox.Fault{Wrong: func(d *sandbox.Domain) { d.TXT = "former token" }})
 	s.clock.advance(time.Minute)
 	task := s.release()
@@ -359,11 +351,7 @@ func TestVerifyStaleRead(t *testing.T) {
 		"verified, with the former token": func(d *sandbox.Domain) { d.TXT = "former token" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newVerifySite(t)
-			s.domain(sandbox.Domain{Use: new(false)}, true)
-			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
-			s.verify()
-			s.step()
+			s, _ := newLostSite(t, sandbox.Fault{DropAfter: true})
 			s.fail(sandbox.OpGetDiscoveryDomain, sandbox.Fault{Wrong: change})
 			s.wantResult(ledger.Done, "")
 			s.wantStatus("verified")
@@ -379,12 +367,7 @@ func TestVerifyLostNotFound(t *testing.T) {
 		want  ledger.Outcome
 	}{"once": {1, ledger.Done}, "again": {2, engine.Refused}} {
 		t.Run(name, func(t *testing.T) {
-			s := newVerifySite(t)
-			s.domain(sandbox.Domain{Use: new(false)}, true)
-			s.clock.advance(time.Hour) // the run is not young
-			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
-			s.verify()
-			s.step()
+			s, _ := newLostSite(t, sandbox.Fault{DropAfter: true})
 			s.fail(sandbox.OpGetDiscoveryDomain, sandbox.Fault{Status: http.StatusNotFound, Count: c.reads})
 			s.wantResult(c.want, "")
 			s.wantRequests("GET", "PATCH", "GET", "GET")
@@ -398,13 +381,7 @@ func TestVerifyLostNotFound(t *testing.T) {
 func TestVerifyLostAndGone(t *testing.T) {
 	for _, lag := range []time.Duration{0, 2 * time.Minute, 4 * time.Minute} {
 		t.Run(lag.String(), func(t *testing.T) {
-			s := newVerifySite(t, func(o *sandbox.Options) { o.ReadLag = lag })
-			s.giveUp = time.Hour
-			d := s.domain(sandbox.Domain{Use: new(false)}, true)
-			s.clock.advance(lag)
-			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
-			s.verify()
-			s.step()
+			s, d := newLostSite(t, sandbox.Fault{DropAfter: true}, func(o *sandbox.Options) { o.ReadLag = lag })
 			s.wantStatus("verified")
 			s.sandbox.SetTXT(d.Host, "gone")
 			s.wantResult(ledger.Done, "")
@@ -420,12 +397,7 @@ func TestVerifyLostAndGone(t *testing.T) {
 // TestVerifyNotLandedAndGone has a PATCH without an answer not land, and the token removed. The
 // row goes on like one that has sent nothing.
 func TestVerifyNotLandedAndGone(t *testing.T) {
-	s := newVerifySite(t)
-	s.giveUp = time.Hour
-	d := s.domain(sandbox.Domain{Use: new(false)}, true)
-	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropBefore: true})
-	s.verify()
-	s.step()
+	s, d := newLostSite(t, sandbox.Fault{DropBefore: true})
 	s.sandbox.SetTXT(d.Host, "gone")
 	s.wantResult(engine.Expired, "gone")
 	s.wantStatus("pending")
@@ -480,11 +452,7 @@ func TestVerifyForeign(t *testing.T) {
 // TestVerifyFlagAfresh has another client turn the flag on after a PATCH without an answer that
 // did not land. The next PATCH sends the flag as it is then.
 func TestVerifyFlagAfresh(t *testing.T) {
-	s := newVerifySite(t)
-	d := s.domain(sandbox.Domain{Use: new(false)}, true)
-	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropBefore: true})
-	s.verify()
-	s.step()
+	s, d := newLostSite(t, sandbox.Fault{DropBefore: true})
 	now := s.now(d)
 	now.Use = new(true)
 	s.sandbox.SetDomain(org, now)
@@ -500,12 +468,7 @@ func TestVerifyLandsLate(t *testing.T) {
 	for _, lag := range []time.Duration{0, 2 * time.Minute, 4 * time.Minute} {
 		for _, stop := range []bool{false, true} {
 			t.Run(fmt.Sprint(lag, " cancelled ", stop), func(t *testing.T) {
-				s := newVerifySite(t, func(o *sandbox.Options) { o.ReadLag = lag })
-				d := s.domain(sandbox.Domain{Use: new(false)}, true)
-				s.clock.advance(lag)
-				s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropBefore: true})
-				s.verify()
-				s.step()
+				s, d := newLostSite(t, sandbox.Fault{DropBefore: true}, func(o *sandbox.Options) { o.ReadLag = lag })
 				s.step() // reads the record before the PATCH lands
 				s.clock.advance(40 * time.Second)
 				d.TXT, d.Status = "another", "verified"
@@ -527,12 +490,8 @@ func TestVerifyLandsLate(t *testing.T) {
 // TestVerifyNeverSent checks that a refused PATCH counts as without effect: if another client
 // verifies the domain meanwhile, that is not reverted.
 func TestVerifyNeverSent(t *testing.T) {
-	s := newVerifySite(t)
-	d := s.domain(sandbox.Domain{Use: new(false)}, true)
-	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{Status: http.StatusForbidden,
+	s, d := newLostSite(t, sandbox.Fault{Status: http.StatusForbidden,
 		Body: `{"statusCode":403,"error":"Forbidden","message":"Insufficient scope","errorCode":"insufficient_scope"}`})
-	s.verify()
-	s.step()
 	if row := s.row(0); row.Intent != nil || row.Checkpoint.Stage != ledger.StageReady {
 		t.Errorf("row %+v", row)
 	}
@@ -548,13 +507,9 @@ func TestVerifyNeverSent(t *testing.T) {
 func TestVerifyRefusedAfterLost(t *testing.T) {
 	for name, landed := range map[string]bool{"landed": true, "not landed": false} {
 		t.Run(name, func(t *testing.T) {
-			s := newVerifySite(t)
-			s.domain(sandbox.Domain{Use: new(false)}, true)
-			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: landed, DropBefore: !landed})
+			s, _ := newLostSite(t, sandbox.Fault{DropAfter: landed, DropBefore: !landed})
 			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain,
 				Status: http.StatusBadRequest, Count: 2})
-			s.verify()
-			s.step()
 			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 2,
 				Wrong: func(d *sandbox.Domain) { d.Status = "pending" }})
 			s.wantResult(ledger.Done, "")
@@ -586,11 +541,7 @@ func TestVerifyReverts(t *testing.T) {
 				}
 				t.Run(fmt.Sprint(c.name, " ", operation, " ", code), func(t *testing.T) {
 					t.Parallel()
-					s := newVerifySite(t)
-					s.domain(sandbox.Domain{Use: new(false)}, true)
-					s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
-					s.verify()
-					s.step()
+					s, _ := newLostSite(t, sandbox.Fault{DropAfter: true})
 					d, _ := s.sandbox.Domain(org, dom)
 					c.change(&d)
 					s.sandbox.SetDomain(org, d)
@@ -611,11 +562,7 @@ func TestVerifyReverts(t *testing.T) {
 // TestVerifyRevertKilled kills the worker at each point of an execution that reverts.
 func TestVerifyRevertKilled(t *testing.T) {
 	disturbed(t, "", 8, 4, 0, func(t *testing.T, point int) string {
-		s := newVerifySite(t)
-		s.domain(sandbox.Domain{Use: new(false)}, true)
-		s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
-		s.verify()
-		s.step()
+		s, _ := newLostSite(t, sandbox.Fault{DropAfter: true})
 		d, _ := s.sandbox.Domain(org, dom)
 		d.TXT = "another"
 		s.sandbox.SetDomain(org, d)

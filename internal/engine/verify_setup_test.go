@@ -155,7 +155,7 @@ func newVerifySite(t *testing.T, change ...func(*sandbox.Options)) *verifySite {
 	s := &verifySite{site: newSite(t, change...), clock: c}
 	s.timed = &timed{Ledger: s.Ledger, clock: c}
 	s.config = handlers.VerifyConfig{
-		API: s.api, List: s.api, DNS: s.checker(), Line: &s.line, RequestTimeout: 30 * time.Second,
+		API: s.api, List: s.api, DNS: s.checker(dnscheck.Config{}), Line: &s.line, RequestTimeout: 30 * time.Second,
 		Notify: func(_ context.Context, e events.Event, _ string, evidence []byte) error {
 			s.events = append(s.events, notified{e, evidence})
 			return nil
@@ -164,9 +164,10 @@ func newVerifySite(t *testing.T, change ...func(*sandbox.Options)) *verifySite {
 	return s
 }
 
-func (s *verifySite) checker() *dnscheck.Checker {
+// checker returns a checker that queries the sandbox.
+func (s *verifySite) checker(c dnscheck.Config) *dnscheck.Checker {
 	s.t.Helper()
-	c := dnscheck.Config{Timeout: patience}
+	c.Timeout = patience
 	for _, addr := range s.sandbox.DNSAddrs() {
 		r, err := dnscheck.ParseResolver(addr)
 		if err != nil {
@@ -210,6 +211,19 @@ func (s *verifySite) verify(change ...func(*tasks.VerifyRow)) {
 	s.submit(handlers.Verify, string(content))
 	s.run.GiveUp = s.giveUp
 	s.began = s.clock.now()
+}
+
+// newLostSite returns a site whose row has sent a PATCH, of which the answer was lost by that fault.
+func newLostSite(t *testing.T, f sandbox.Fault, change ...func(*sandbox.Options)) (*verifySite, sandbox.Domain) {
+	t.Helper()
+	s := newVerifySite(t, change...)
+	s.giveUp = time.Hour
+	d := s.domain(sandbox.Domain{Use: new(false)}, true)
+	s.clock.advance(time.Hour) // reads show it, and the run is not young
+	s.fail(sandbox.OpUpdateDiscoveryDomain, f)
+	s.verify()
+	s.step()
+	return s, d
 }
 
 // named has the row name the domain instead of its id.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,18 +104,10 @@ func TestDamagedPosition(t *testing.T) {
 	}
 }
 
-// panicking is an API whose lists of domains panic.
-type panicking struct{ scan.API }
-
-func (panicking) DiscoveryDomainsPage(context.Context, string,
-	string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
-	panic("a bug")
-}
-
 // TestPanic: a panic is an attempt that failed.
 func TestPanic(t *testing.T) {
 	w := finding().world(t)
-	w.api = panicking{w.api}
+	w.api = fake{API: w.api, domains: func(context.Context, string, string) (domainPage, string, error) { panic("a bug") }}
 	w.scanned()
 	if p := w.progress(); p.Missed != 4 || !strings.Contains(p.Why, "given up after 17 attempts: panic: a bug") ||
 		!strings.Contains(w.log.String(), "stack") {
@@ -125,7 +118,13 @@ func TestPanic(t *testing.T) {
 // TestReasonsAreShort: whatever the API says, progress and notes stay small.
 func TestReasonsAreShort(t *testing.T) {
 	w := newWorld(t)
-	w.api = talkative{}
+	refusal := &apiclient.Error{Status: http.StatusBadRequest, Message: strings.Repeat("ä", 1<<20)}
+	w.api = fake{organizations: func(from string) (id, next string, err error) {
+		if from == "" {
+			return "org_1", "next", nil
+		}
+		return "", "", refusal
+	}, domains: func(context.Context, string, string) (domainPage, string, error) { return nil, "", refusal }}
 	w.pending("")
 	w.until(w.worker(nil), func(r stored) bool {
 		if len(r.Scan.Note) > 4<<10 || len(r.Scan.Progress) > 8<<10 {
@@ -138,51 +137,21 @@ func TestReasonsAreShort(t *testing.T) {
 	}
 }
 
-// talkative is an API whose refusals are long.
-type talkative struct{}
-
-func (talkative) OrganizationsPage(_ context.Context,
-	from string) ([]apiclient.Listed[apiclient.Organization], string, error) {
-	if from == "" {
-		return []apiclient.Listed[apiclient.Organization]{{Record: apiclient.Organization{ID: "org_1"}}}, "next", nil
-	}
-	return nil, "", &apiclient.Error{Status: http.StatusBadRequest, Message: strings.Repeat("ä", 1<<20)}
-}
-
-func (talkative) DiscoveryDomainsPage(context.Context, string,
-	string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
-	return nil, "", &apiclient.Error{Status: http.StatusBadRequest, Message: strings.Repeat("ü", 1<<20)}
-}
-
-// crowded counts the requests that are in progress.
-type crowded struct {
-	scan.API
-	mu        sync.Mutex
-	now, most int
-}
-
-func (c *crowded) DiscoveryDomainsPage(ctx context.Context,
-	org, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
-	c.mu.Lock()
-	c.now++
-	c.most = max(c.most, c.now)
-	c.mu.Unlock()
-	defer func() {
-		c.mu.Lock()
-		c.now--
-		c.mu.Unlock()
-	}()
-	return c.API.DiscoveryDomainsPage(ctx, org, from)
-}
-
 // TestScansAtOnce: the scans of a worker share the bound of their requests.
 func TestScansAtOnce(t *testing.T) {
 	w := newWorld(t)
 	for i := range 100 {
 		w.sandbox.AddOrganization("org_"+string(rune('a'+i%26))+string(rune('a'+i/26)), "")
 	}
-	api := &crowded{API: w.api}
-	w.api = api
+	var now, most atomic.Int64 // requests in progress
+	api := w.api
+	w.api = fake{API: api, domains: func(ctx context.Context, org, from string) (domainPage, string, error) {
+		defer now.Add(-1)
+		n := now.Add(1)
+		for before := most.Load(); n > before && !most.CompareAndSwap(before, n); before = most.Load() {
+		}
+		return api.DiscoveryDomainsPage(ctx, org, from)
+	}}
 	of := w.worker(nil)
 	var all sync.WaitGroup
 	for _, id := range []ledger.RunID{"a", "b", "c"} {
@@ -206,7 +175,7 @@ func TestScansAtOnce(t *testing.T) {
 			t.Errorf("scan of %s: %+v", id, r.Scan)
 		}
 	}
-	if api.most > scan.Parallel {
-		t.Errorf("%d requests at a time, want at most %d", api.most, scan.Parallel)
+	if n := most.Load(); n > scan.Parallel {
+		t.Errorf("%d requests at a time, want at most %d", n, scan.Parallel)
 	}
 }

@@ -164,7 +164,7 @@ func TestSweepOfWhatCannotBeChecked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			tt.record.Status = apiclient.StatusVerified
-			w.api = onePage{w.api, tt.record}
+			w.api = onePage(tt.record)
 			w.sweep(sweep.Progress{Organization: "org_1", Tick: 1})
 			w.scanned()
 			rows := w.read(run0).rows
@@ -179,17 +179,6 @@ func TestSweepOfWhatCannotBeChecked(t *testing.T) {
 	}
 }
 
-// onePage is an organization with one record.
-type onePage struct {
-	scan.API
-	record apiclient.DiscoveryDomain
-}
-
-func (o onePage) DiscoveryDomainsPage(context.Context, string,
-	string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
-	return []apiclient.Listed[apiclient.DiscoveryDomain]{{Record: o.record}}, "", nil
-}
-
 // TestLongestRows: rows of the longest records fit the ledger.
 func TestLongestRows(t *testing.T) {
 	label := strings.Repeat("a", 63)
@@ -201,7 +190,7 @@ func TestLongestRows(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			w := newWorld(t)
 			record.Status = apiclient.DomainStatus(kind)
-			w.api = onePage{w.api, record}
+			w.api = onePage(record)
 			if kind == "pending" {
 				w.pending("org_1")
 			} else {
