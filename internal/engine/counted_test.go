@@ -40,8 +40,8 @@ func (l lostAnswers) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce
 	return r, err
 }
 
-// TestEndIsCountedOnce loses the answers to the writes that begin and end an execution, which are repeated:
-// metrics and log have the end once, and as the ledger does.
+// TestEndIsCountedOnce loses the answers to the writes that begin and end an execution, which are
+// repeated: metrics and log have the end once, and as the ledger does.
 func TestEndIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -30,8 +30,8 @@ func (s *site) around(call string, f func()) {
 	s.point("after " + call)
 }
 
-// at has act be called once, at the point of that number from now on, from 0. It returns the name of
-// the point, which is empty until then.
+// at has act be called once, at the point of that number from now on, from 0. It returns the name
+// of the point, which is empty until then.
 func (s *site) at(point int, act func()) *string {
 	reached, left := "", point
 	s.on = func(name string) {
@@ -125,8 +125,8 @@ var stops = map[string]func(*ledger.Ledger, context.Context, ledger.Tenant, ledg
 }
 
 // disturbed calls test for the points of executions, from 0 on, at which it disturbs them, until it
-// returns that there is no such point: "". There are least points or more. Unless long tests run, it
-// is called for some of these, of which each is stride from the last. The nth of several calls
+// returns that there is no such point: "". There are least points or more. Unless long tests run,
+// it is called for some of these, of which each is stride from the last. The nth of several calls
 // begins at another point than the others, so that together they disturb most points.
 func disturbed(t *testing.T, name string, least, stride, nth int, test func(t *testing.T, point int) string) {
 	t.Helper()

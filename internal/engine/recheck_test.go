@@ -109,7 +109,8 @@ func TestRecheckProves(t *testing.T) {
 }
 
 // TestRecheckUnproven checks that a verified domain whose token was never proven is never lost and
-// never revoked, and that its row says so: one that a check has seen but no proof, one with another token than the proven one, and one whose proof Redis has lost.
+// never revoked, and that its row says so: one that a check has seen but no proof, one with another
+// token than the proven one, and one whose proof Redis has lost.
 func TestRecheckUnproven(t *testing.T) {
 	for _, test := range []struct {
 		name  string

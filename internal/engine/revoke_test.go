@@ -339,7 +339,8 @@ func TestRevokeStop(t *testing.T) {
 		for _, f := range faults {
 			for _, back := range []bool{false, true} {
 				nth++
-				disturbed(t, fmt.Sprintf("%s/%s/back %t", name, f.name, back), f.points, 17, nth, func(t *testing.T, point int) string {
+				scene := fmt.Sprintf("%s/%s/back %t", name, f.name, back)
+				disturbed(t, scene, f.points, 17, nth, func(t *testing.T, point int) string {
 					s := newSweepSite(t, sweep.Unroute)
 					if back {
 						s.returning()
@@ -410,7 +411,10 @@ func TestRevokeFenced(t *testing.T) {
 		back   bool
 		status string
 		use    bool
-	}{{sweep.Unroute, false, "verified", false}, {sweep.SetPending, false, "pending", true}, {sweep.Unroute, true, "verified", true}} {
+	}{
+		{sweep.Unroute, false, "verified", false}, {sweep.SetPending, false, "pending", true},
+		{sweep.Unroute, true, "verified", true},
+	} {
 		disturbed(t, fmt.Sprintf("%s/back %t", c.set, c.back), 16, 7, i, func(t *testing.T, point int) string {
 			s := newSweepSite(t, c.set)
 			if c.back {
@@ -591,10 +595,11 @@ func TestRevokeStopping(t *testing.T) {
 // TestSweptInvalid has malformed rows of both kinds of sweeps.
 func TestSweptInvalid(t *testing.T) {
 	for detail, row := range map[string]any{
-		"max: want 1 or more":        sweep.RevokeRow{OrganizationID: org, DiscoveryDomainID: dom, Set: sweep.Unroute},
-		"set: want pending or":       sweep.RevokeRow{OrganizationID: org, DiscoveryDomainID: dom, Max: 1},
-		"rows of kind domain:verify": sweep.RevokeRow{OrganizationID: org, DiscoveryDomainID: dom, Set: sweep.SetPending, Undo: true},
-		"organization_id":            sweep.RevokeRow{DiscoveryDomainID: dom, Set: sweep.Unroute, Max: 1},
+		"max: want 1 or more":  sweep.RevokeRow{OrganizationID: org, DiscoveryDomainID: dom, Set: sweep.Unroute},
+		"set: want pending or": sweep.RevokeRow{OrganizationID: org, DiscoveryDomainID: dom, Max: 1},
+		"rows of kind domain:verify": sweep.RevokeRow{OrganizationID: org, DiscoveryDomainID: dom, Set: sweep.SetPending,
+			Undo: true},
+		"organization_id": sweep.RevokeRow{DiscoveryDomainID: dom, Set: sweep.Unroute, Max: 1},
 		"verification_txt: want 1 to": tasks.RecheckRow{OrganizationID: org, DiscoveryDomainID: dom,
 			VerificationHost: "_a.example.com", Status: "verified", Tick: 1},
 		"status: want that of the record": tasks.RecheckRow{OrganizationID: org, DiscoveryDomainID: dom,

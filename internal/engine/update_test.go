@@ -47,8 +47,9 @@ func TestUpdateLostAnswer(t *testing.T) {
 		flag     bool
 		requests []string
 	}{
-		"landed":                {true, nil, ledger.Done, "pending", false, []string{"GET", "PATCH", "GET"}},
-		"not landed":            {false, nil, ledger.Done, "pending", false, []string{"GET", "PATCH", "GET", "GET", "GET", "PATCH"}},
+		"landed": {true, nil, ledger.Done, "pending", false, []string{"GET", "PATCH", "GET"}},
+		"not landed": {false, nil, ledger.Done, "pending", false,
+			[]string{"GET", "PATCH", "GET", "GET", "GET", "PATCH"}},
 		"landed, cancelled":     {true, cancel, ledger.Done, "pending", false, []string{"GET", "PATCH", "GET"}},
 		"not landed, cancelled": {false, cancel, ledger.Cancelled, "verified", false, nil},
 		"not landed, paused": {false, func(s *verifySite) {

@@ -178,8 +178,8 @@ func TestVerifyOwnRevertFails(t *testing.T) {
 	}
 }
 
-// TestVerifyKill kills the worker before and after each call, of rows that have the domain's id, and
-// of rows that have its name.
+// TestVerifyKill kills the worker before and after each call, of rows that have the domain's id,
+// and of rows that have its name.
 func TestVerifyKill(t *testing.T) {
 	t.Parallel()
 	for i, c := range troubles() {

@@ -213,7 +213,7 @@ func (s *verifySite) verify(change ...func(*tasks.VerifyRow)) {
 	s.began = s.clock.now()
 }
 
-// newLostSite returns a site whose row has sent a PATCH, of which the answer was lost by that fault.
+// newLostSite returns a site whose row has sent a PATCH, of which that fault has lost the answer.
 func newLostSite(t *testing.T, f sandbox.Fault, change ...func(*sandbox.Options)) (*verifySite, sandbox.Domain) {
 	t.Helper()
 	s := newVerifySite(t, change...)

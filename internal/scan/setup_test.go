@@ -499,20 +499,26 @@ type sabotagedAPI struct {
 
 func (a sabotagedAPI) OrganizationsPage(ctx context.Context,
 	from string) (page []apiclient.Listed[apiclient.Organization], next string, err error) {
-	err = a.call(class(ctx)+"organizations", func() error { page, next, err = a.api.OrganizationsPage(ctx, from); return err })
+	err = a.call(class(ctx)+"organizations", func() error {
+		page, next, err = a.api.OrganizationsPage(ctx, from)
+		return err
+	})
 	return page, next, err
 }
 
 func (a sabotagedAPI) DiscoveryDomainsPage(ctx context.Context,
 	org, from string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
-	err = a.call(class(ctx)+"domains", func() error { page, next, err = a.api.DiscoveryDomainsPage(ctx, org, from); return err })
+	err = a.call(class(ctx)+"domains", func() error {
+		page, next, err = a.api.DiscoveryDomainsPage(ctx, org, from)
+		return err
+	})
 	return page, next, err
 }
 
 // domainPage is a page of an organization's domains.
 type domainPage = []apiclient.Listed[apiclient.DiscoveryDomain]
 
-// fake is an API of which a test answers some requests. A list of organizations has one on each page.
+// fake is an API of which a test answers some requests. A page of organizations has one of them.
 type fake struct {
 	scan.API
 	organizations func(from string) (id, next string, err error)                                        // nil: the API's
