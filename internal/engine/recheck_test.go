@@ -284,6 +284,19 @@ func TestRecheckOnce(t *testing.T) {
 
 // TestRecheckOthers checks that another client's changes of a domain are not overwritten.
 func TestRecheckOthers(t *testing.T) {
+	t.Run("set to pending in the grace period", func(t *testing.T) {
+		s := newSweepSite(t, sweep.SetPending)
+		s.verified(new(true))
+		s.days(5)
+		s.edit(func(d *sandbox.Domain) { d.Status = "pending" })
+		s.days(1)
+		s.publish()
+		s.days(5)
+		s.wantDomain("pending", new(true))
+		if m := s.domainState(); m.Absence != nil || m.Revoked != nil {
+			t.Errorf("state %+v", m)
+		}
+	})
 	t.Run("set to verified after our pending", func(t *testing.T) {
 		s := newSweepSite(t, sweep.SetPending)
 		s.revoked(new(true))
