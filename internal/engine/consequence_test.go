@@ -58,19 +58,12 @@ func answer(status int) *apiclient.Error {
 		Status: status, Message: "says so"}
 }
 
-// TestDecide checks the consequence of each error, also of one that is wrapped or joined.
+// TestDecide checks the consequence of each error, also of one that is wrapped or joined. Those of
+// the API's answers are in TestFaultMatrix too.
 func TestDecide(t *testing.T) {
 	const s = time.Second
-	lacksScope := answer(403)
-	lacksScope.Code = "insufficient_scope"
 	lacksScopeInWords := answer(403)
 	lacksScopeInWords.Message = "Insufficient scope, expected any of: read:x"
-	wantsJWT := answer(400)
-	wantsJWT.Code = "Bearer"
-	throttled := answer(429)
-	throttled.RetryAfter = 7 * s
-	overloaded := answer(503)
-	overloaded.RetryAfter = 90 * s
 	overloadedForLong := answer(503)
 	overloadedForLong.RetryAfter = 20 * time.Hour
 
@@ -127,41 +120,16 @@ func TestDecide(t *testing.T) {
 			decided{engine.Blocked, 30 * s, false, ""}},
 
 		{"token: no answer", &apiclient.TokenError{}, all},
-		{"token: 400", &apiclient.TokenError{Status: 400}, all},
-		{"token: 401", &apiclient.TokenError{Status: 401}, all},
-		{"token: 403", &apiclient.TokenError{Status: 403}, all},
-		{"token: 404", &apiclient.TokenError{Status: 404}, all},
-		{"token: 408", &apiclient.TokenError{Status: 408}, all},
 		{"token: 429", &apiclient.TokenError{Status: 429, RetryAfter: 9 * s}, paced(9 * s)},
-		{"token: 429 without Retry-After", &apiclient.TokenError{Status: 429}, paced(s)},
-		{"token: 503", &apiclient.TokenError{Status: 503}, all},
-		{"token: none in a 200", &apiclient.TokenError{Status: 200}, all},
 		{"token: 503 with Retry-After", &apiclient.TokenError{Status: 503, RetryAfter: 90 * s}, all},
 		{"token: the caller did not wait", &apiclient.TokenError{Err: fmt.Errorf("wait: %w", context.Canceled)}, trouble},
 		{"token: the execution's time is over", &apiclient.TokenError{Err: context.DeadlineExceeded}, trouble},
 
-		{"503 with Retry-After", overloaded, decided{engine.Transient, 90 * s, true, ""}},
 		{"503 with Retry-After of a day", overloadedForLong, decided{engine.Transient, time.Hour, true, ""}},
 
-		{"400", answer(400), refused},
-		{"400 for a token that is no JWT", wantsJWT, all},
-		{"401", answer(401), all},
 		{"402", answer(402), refused},
-		{"403", answer(403), refused},
-		{"403 insufficient_scope", lacksScope, one},
 		{"403 in words", lacksScopeInWords, one},
-		{"404", answer(404), refused},
-		{"408", answer(408), trouble},
-		{"409", answer(409), refused},
 		{"410", answer(410), refused},
-		{"413", answer(413), refused},
-		{"422", answer(422), refused},
-		{"429", throttled, paced(7 * s)},
-		{"429 without Retry-After", answer(429), paced(s)},
-		{"500", answer(500), trouble},
-		{"502", answer(502), trouble},
-		{"503", answer(503), trouble},
-		{"504", answer(504), trouble},
 
 		{"302 of a proxy", &apiclient.AnswerError{Status: 302, Err: errors.New("x")}, trouble},
 		{"403 of a proxy", &apiclient.AnswerError{Status: 403, Err: errors.New("x")}, trouble},

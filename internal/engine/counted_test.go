@@ -16,10 +16,19 @@ import (
 	"orgops/internal/redistest"
 )
 
-// lostAnswers is a ledger whose first answers to End are lost.
+// lostAnswers is a ledger whose first answer to Begin, and whose first ones to End, are lost.
 type lostAnswers struct {
 	engine.Ledger
-	left *atomic.Int64
+	begun, left *atomic.Int64
+}
+
+func (l lostAnswers) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution,
+	rows ...ledger.Row) (ledger.Begun, error) {
+	b, err := l.Ledger.Begin(ctx, seg, e, rows...)
+	if err == nil && l.begun.Add(1) == 1 {
+		return ledger.Begun{}, errors.New("the answer was lost")
+	}
+	return b, err
 }
 
 func (l lostAnswers) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
@@ -31,8 +40,8 @@ func (l lostAnswers) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce
 	return r, err
 }
 
-// TestEndIsCountedOnce loses the answer to the write that ends an execution, which is repeated:
-// metrics and log have the end once, and as the ledger does.
+// TestEndIsCountedOnce loses the answers to the writes that begin and end an execution, which are
+// repeated: metrics and log have the end once, and as the ledger does.
 func TestEndIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -65,7 +74,7 @@ func TestEndIsCountedOnce(t *testing.T) {
 						left.Store(lost)
 						return ledger.Result{}, c.answer
 					}), func(cfg *engine.Config) {
-						cfg.Ledger = lostAnswers{cfg.Ledger, left}
+						cfg.Ledger = lostAnswers{cfg.Ledger, &atomic.Int64{}, left}
 						cfg.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 						cfg.Observe = func(_ context.Context, _ ledger.Kind, o ledger.Outcome, n int, _ time.Duration) {
 							for range n {
@@ -83,7 +92,8 @@ func TestEndIsCountedOnce(t *testing.T) {
 						t.Errorf("%d lines, want one with %s:\n%s", lines, outcome, log)
 					}
 					switch row := s.row(0); {
-					case c.open != (row.Phase != ledger.PhaseSettled), !c.open && row.Result.Outcome != c.want:
+					case c.open != (row.Phase == ledger.PhaseWaiting), !c.open && row.Result.Outcome != c.want,
+						row.Checkpoint.Attempts > 0:
 						t.Errorf("the ledger has %+v", row)
 					}
 				})

@@ -3,9 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
-	"iter"
 	"math"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -19,29 +17,41 @@ import (
 	"orgops/tasks/handlers"
 )
 
-// saboteur calls act before or after the call of that number, to the ledger or to the
-// API.
-type saboteur struct {
-	call  int // from 0
-	after bool
-	act   func()
-	n     int
-	acted string // the call; empty: there was no call of that number
+// point has something happen at a point of an execution.
+func (s *site) point(name string) {
+	s.points++
+	s.on(name)
 }
 
-func (s *saboteur) step(name string, call func()) {
-	n := s.n
-	s.n++
-	s.at(n, false, name)
-	call()
-	s.at(n, true, name)
+// around makes a call of an execution between two points.
+func (s *site) around(call string, f func()) {
+	s.point("before " + call)
+	f()
+	s.point("after " + call)
 }
 
-func (s *saboteur) at(n int, after bool, name string) {
-	if n == s.call && after == s.after {
-		s.acted = fmt.Sprintf("%s, after %t", name, after)
-		s.act()
+// at has act be called once, at the point of that number from now on, from 0. It returns the name
+// of the point, which is empty until then.
+func (s *site) at(point int, act func()) *string {
+	reached, left := "", point
+	s.on = func(name string) {
+		if left--; left < 0 {
+			reached, s.on = name, func(string) {}
+			act()
+		}
 	}
+	return &reached
+}
+
+// executed executes a task in a worker, and reports whether it has survived that.
+func executed(ctx context.Context, worker *engine.Engine, task *asynq.Task) (survived bool) {
+	var life sync.WaitGroup
+	life.Go(func() {
+		_ = worker.ProcessTask(ctx, task)
+		survived = true
+	})
+	life.Wait()
+	return survived
 }
 
 // stepped is a ledger of which each call of an execution is a step.
@@ -99,52 +109,6 @@ func (d steppedDomains) DiscoveryDomainsPage(ctx context.Context, organization,
 	return page, next, err
 }
 
-// scene is a site with rows of a kind.
-type scene struct {
-	*site
-	kind ledger.Kind
-	// handler returns the handler; sab, if not nil, counts the calls of its API.
-	handler func(sab *saboteur) engine.Handler
-}
-
-// on returns a worker whose calls the saboteur counts.
-func (s scene) on(sab *saboteur) (*engine.Engine, ledger.SessionID) {
-	e, session := s.worker(func(c *engine.Config) {
-		if sab != nil {
-			c.Ledger = stepped{c.Ledger, sab.step}
-		}
-		c.Handlers[s.kind] = s.handler(sab)
-	})
-	if sab != nil {
-		e.StopClock()
-	}
-	return e, session
-}
-
-// kill executes rows in a worker that is killed there, and has another one finish them. The
-// last task is delivered to the survivor too: a release without a begin would lapse only after
-// ten seconds.
-func (s scene) kill(sab *saboteur) {
-	s.t.Helper()
-	sab.act = runtime.Goexit
-	worker, session := s.on(sab)
-	var task *asynq.Task
-	var life sync.WaitGroup
-	life.Go(func() {
-		for ; s.counts().Settled() < int64(s.run.Rows); s.rest() {
-			for next := s.release(); next != nil; next = s.release() {
-				task = next
-				_ = worker.ProcessTask(s.t.Context(), task)
-			}
-		}
-	})
-	life.Wait()
-	s.reclaim(session)
-	survivor, _ := s.on(nil)
-	_ = survivor.ProcessTask(s.t.Context(), task)
-	s.drain(survivor)
-}
-
 func (s *site) reclaim(session ledger.SessionID) {
 	s.t.Helper()
 	if _, _, err := s.Reclaim(s.t.Context(), s.segment(), session); err != nil {
@@ -155,49 +119,29 @@ func (s *site) reclaim(session ledger.SessionID) {
 // staleAnswer is longer than an execution may rely on the ledger's last answer.
 const staleAnswer = 1100 * time.Millisecond
 
-// The times of a disturbance, as values of saboteur.after.
-var (
-	beforeAndAfter = []bool{false, true}
-	after          = []bool{true}
-)
-
-// points yields the points of executions, from first on, at which a test disturbs them, until the
-// test ends the loop at one that is not there. There are least points or more. Unless long tests
-// run, it yields some of these, of which each is stride from the last. The nth of several loops
-// begins at another point than the others, so that together they disturb most points.
-func points(t *testing.T, first, least, stride, nth int) iter.Seq[int] {
-	return func(yield func(int) bool) {
-		point, end := first+3*nth%min(stride, least), first+least
-		if redistest.Long() {
-			point, end = first, math.MaxInt
-		}
-		for ; point < end; point += redistest.Stride(stride) {
-			if !yield(point) {
-				if point < first+least {
-					t.Errorf("%d points, want %d", point-first, least)
-				}
-				return
-			}
-		}
-	}
+// stops are the ways in which a run is stopped.
+var stops = map[string]func(*ledger.Ledger, context.Context, ledger.Tenant, ledger.RunID) error{
+	"pause": (*ledger.Ledger).Pause, "cancel": (*ledger.Ledger).Cancel,
 }
 
-// anywhere calls test for a disturbance at each call of the executions, which make that
-// many, or at some of them: see [redistest.Stride].
-func anywhere(t *testing.T, calls int, when []bool, test func(t *testing.T, sab *saboteur)) {
-	for call := range calls + 1 {
-		if call%redistest.Stride(3) != 0 && call != calls {
-			continue
-		}
-		for _, after := range when {
-			t.Run(fmt.Sprintf("call %d after %t", call, after), func(t *testing.T) {
-				t.Parallel()
-				sab := &saboteur{call: call, after: after}
-				test(t, sab)
-				if (sab.acted == "") != (call == calls) {
-					t.Errorf("disturbed %q: want %d calls", sab.acted, calls)
-				}
-			})
+// disturbed calls test for the points of executions, from 0 on, at which it disturbs them, until it
+// returns that there is no such point: "". There are least points or more. Unless long tests run,
+// it is called for some of these, of which each is stride from the last. The nth of several calls
+// begins at another point than the others, so that together they disturb most points.
+func disturbed(t *testing.T, name string, least, stride, nth int, test func(t *testing.T, point int) string) {
+	t.Helper()
+	point, end := 3*nth%min(stride, least), least
+	if redistest.Long() {
+		point, end = 0, math.MaxInt
+	}
+	for ; point < end; point += redistest.Stride(stride) {
+		reached := ""
+		t.Run(fmt.Sprintf("%s/%d", name, point), func(t *testing.T) { reached = test(t, point) })
+		if reached == "" {
+			if point < least {
+				t.Errorf("%s: %d points, want %d", name, point, least)
+			}
+			return
 		}
 	}
 }

@@ -68,7 +68,7 @@ func TestEndings(t *testing.T) {
 			stage: ledger.StageCheck, attempts: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newSite(t)
+			s := newLedgerSite(t)
 			s.submit(kind, `{}`)
 			blocked := ""
 			e, _ := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
@@ -106,7 +106,7 @@ func TestEndings(t *testing.T) {
 
 // TestSecondDelivery delivers a task again while and after it is executed.
 func TestSecondDelivery(t *testing.T) {
-	s := newSite(t)
+	s := newLedgerSite(t)
 	s.submit(kind, `{}`)
 	task := s.release()
 	var executed atomic.Int64
@@ -138,7 +138,7 @@ func TestNewerTask(t *testing.T) {
 		"member":  func(p string) string { return strings.Replace(p, `"v":3`, `"v":3,"hurry":true`, 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
+			s := newLedgerSite(t)
 			s.submit(kind, `{}`)
 			task := s.release()
 			e, _ := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
@@ -158,7 +158,7 @@ func TestNewerTask(t *testing.T) {
 		})
 	}
 	t.Run("stage", func(t *testing.T) {
-		s := newSite(t)
+		s := newLedgerSite(t)
 		s.submit(kind, `{}`)
 		executed := 0
 		e, _ := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
@@ -178,7 +178,7 @@ func TestNewerTask(t *testing.T) {
 		}
 	})
 	t.Run("unreadable", func(t *testing.T) {
-		s := newSite(t)
+		s := newLedgerSite(t)
 		e, _ := s.worker()
 		for _, payload := range []string{``, `{`, `{"v":1}`, `{"v":1,"rows":[{"row":-1}]}`} {
 			if err := e.ProcessTask(t.Context(), asynq.NewTask("test", []byte(payload))); !errors.Is(err, asynq.SkipRetry) {
@@ -190,7 +190,7 @@ func TestNewerTask(t *testing.T) {
 
 // TestAttempts has a handler that panics or fails each time: the row fails in the end.
 func TestAttempts(t *testing.T) {
-	s := newSite(t)
+	s := newLedgerSite(t)
 	s.submit(kind, `{}`)
 	n := 0
 	e, session := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
@@ -235,33 +235,6 @@ func (s *site) token() ledger.Token {
 	return r.Token
 }
 
-// TestBatch has a handler answer some rows of a batch and fail for the others.
-func TestBatch(t *testing.T) {
-	s := newSite(t)
-	s.submit(kind, `{}`, `{}`, `{}`, `{}`)
-	e, _ := s.worker(func(c *engine.Config) { c.Handlers[kind] = batch{} })
-	_ = e.ProcessTask(t.Context(), s.release())
-	for row, want := range []ledger.Outcome{ledger.Done, engine.Refused, engine.Transient, engine.Transient} {
-		state := s.row(ledger.Row(row))
-		have := state.Result.Outcome
-		if state.Phase == ledger.PhaseWaiting {
-			have = engine.ParseNote(state.Checkpoint.Memo).Outcome
-		}
-		if have != want {
-			t.Errorf("row %d: %+v, want %s", row, state, want)
-		}
-	}
-	if a, b := s.row(2).Due, s.row(3).Due; !a.Equal(b) {
-		t.Errorf("rows that failed together are due at %v and %v", a, b)
-	}
-}
-
-type batch struct{}
-
-func (batch) Execute(context.Context, *engine.Execution) (engine.Answers, error) {
-	return engine.Answers{0: nil, 1: engine.Refuse("no")}, errors.New("lost")
-}
-
 // TestTimeout has a handler that works too long.
 func TestTimeout(t *testing.T) {
 	redistest.InBubble(t, func(t *testing.T, _ *redistest.Outside) {
@@ -278,101 +251,59 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// TestGiveBack gives back a row in progress. Another execution gets it at once, no attempt is
-// counted, and the former one writes nothing.
-func TestGiveBack(t *testing.T) {
-	s := newSite(t)
-	s.submit(kind, `{}`)
-	var e *engine.Engine
-	e, _ = s.worker(handler(func(ctx context.Context, _ *engine.Execution, _ *engine.Row) (ledger.Result, error) {
-		return ledger.Result{Outcome: engine.Unchanged}, e.GiveBack(ctx)
-	}))
-	_ = e.ProcessTask(t.Context(), s.release())
-	if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 {
-		t.Fatalf("row %+v", row)
-	}
-	other, _ := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
-		return ledger.Result{}, nil
-	}))
-	s.drain(other)
-	if row := s.row(0); row.Result.Outcome != ledger.Done {
-		t.Errorf("row %+v", row)
-	}
-}
-
-// faulty returns an error from the first call of each sort.
+// faulty returns an error from the first begin.
 type faulty struct {
 	engine.Ledger
-	begin, end error
-	ended      int
-	begun      int
+	begin        error
+	begun, ended int
 }
 
 func (f *faulty) Begin(ctx context.Context, seg ledger.Segment, e ledger.Execution,
 	rows ...ledger.Row) (ledger.Begun, error) {
-	f.begun++
-	b, err := f.Ledger.Begin(ctx, seg, e, rows...)
-	if f.begin != nil {
-		b, err, f.begin = ledger.Begun{}, f.begin, nil
+	if f.begun++; f.begun == 1 && f.begin != nil {
+		return ledger.Begun{}, f.begin
 	}
-	return b, err
+	return f.Ledger.Begin(ctx, seg, e, rows...)
 }
 
 func (f *faulty) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
 	ends ...ledger.RowEnd) (ledger.Receipt, error) {
 	f.ended++
-	receipt, err := f.Ledger.End(ctx, seg, n, ends...)
-	if f.end != nil {
-		receipt, err, f.end = ledger.Receipt{}, f.end, nil
-	}
-	return receipt, err
+	return f.Ledger.End(ctx, seg, n, ends...)
 }
 
-// TestMixedEndings ends the rows of a batch each in its own way, with one write.
+// mixed answers some rows, each in its own way, and fails for the others.
+type mixed struct{}
+
+func (mixed) Execute(context.Context, *engine.Execution) (engine.Answers, error) {
+	return engine.Answers{0: nil, 1: engine.Refuse("no"), 2: engine.NotYet("no record", time.Hour),
+		3: engine.ErrSuperseded, 4: engine.Retry(errors.New("busy"))}, errors.New("lost")
+}
+
+// TestMixedEndings ends the rows of a batch each in its own way, and those without an answer
+// together, with one write.
 func TestMixedEndings(t *testing.T) {
-	s := newSite(t)
-	s.submit(kind, `{}`, `{}`, `{}`, `{}`, `{}`)
+	s := newLedgerSite(t)
+	s.submit(kind, `{}`, `{}`, `{}`, `{}`, `{}`, `{}`, `{}`)
 	f := &faulty{Ledger: s.Ledger}
-	errs := map[ledger.Row]error{1: engine.Refuse("no"), 2: engine.NotYet("no record", time.Hour), 3: engine.ErrSuperseded,
-		4: engine.Retry(errors.New("busy"))}
-	e, _ := s.worker(handler(func(_ context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
-		return ledger.Result{}, errs[row.Number]
-	}), func(c *engine.Config) { c.Ledger = f })
+	e, _ := s.worker(func(c *engine.Config) { c.Ledger, c.Handlers[kind] = f, mixed{} })
 	if err := e.ProcessTask(t.Context(), s.release()); !errors.Is(err, asynq.SkipRetry) ||
 		!strings.Contains(err.Error(), "refused: no") {
 		t.Errorf("error %v", err)
 	}
-	for n, want := range map[ledger.Row]string{
-		0: "settled done 0", 1: "settled refused 0", 2: "waiting  0", 3: "in progress  0", 4: "waiting  1",
-	} {
-		row := s.row(n)
-		if got := fmt.Sprintf("%s %s %d", row.Phase, row.Result.Outcome, row.Checkpoint.Attempts); got != want {
+	for n, want := range []string{"settled done 0 ", "settled refused 0 ", "waiting  0 not_yet", "in progress  0 ",
+		"waiting  1 transient", "waiting  1 transient", "waiting  1 transient"} {
+		row := s.row(ledger.Row(n))
+		if got := fmt.Sprintf("%s %s %d %s", row.Phase, row.Result.Outcome, row.Checkpoint.Attempts,
+			engine.ParseNote(row.Checkpoint.Memo).Outcome); got != want {
 			t.Errorf("row %d: %s, want %s", n, got, want)
 		}
 	}
+	if a, b := s.row(5).Due, s.row(6).Due; !a.Equal(b) {
+		t.Errorf("rows that failed together are due at %v and %v", a, b)
+	}
 	if f.ended != 1 {
 		t.Errorf("%d writes, want one", f.ended)
-	}
-}
-
-// TestLostAnswers loses the answers of a begin and of an end: both are repeated, and the
-// row is executed once.
-func TestLostAnswers(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.submit(kind, `{}`)
-	lost := errors.New("read: connection reset by peer")
-	f := &faulty{Ledger: s.Ledger, begin: lost, end: lost}
-	n := 0
-	e, _ := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
-		n++
-		return ledger.Result{}, nil
-	}), func(c *engine.Config) { c.Ledger = f })
-	if err := e.ProcessTask(t.Context(), s.release()); err != nil {
-		t.Error(err)
-	}
-	if row := s.row(0); n != 1 || row.Result.Outcome != ledger.Done {
-		t.Errorf("executed %d times, row %+v", n, row)
 	}
 }
 
@@ -401,7 +332,7 @@ func TestBeginAtMaxmemory(t *testing.T) {
 // TestEndEarly has a handler end a row of a batch and then panic: the other rows are
 // repeated, and that one is not.
 func TestEndEarly(t *testing.T) {
-	s := newSite(t)
+	s := newLedgerSite(t)
 	s.submit(kind, `{}`, `{}`, `{}`)
 	e, _ := s.worker(func(c *engine.Config) { c.Handlers[kind] = early{} })
 	err := e.ProcessTask(t.Context(), s.release())
@@ -425,7 +356,7 @@ func (early) Execute(ctx context.Context, x *engine.Execution) (engine.Answers, 
 // TestAbandoned cancels the context of an execution whose worker stops, as asynq does
 // when it does not wait any longer: the row is given back, and no attempt is counted.
 func TestAbandoned(t *testing.T) {
-	s := newSite(t)
+	s := newLedgerSite(t)
 	s.submit(kind, `{}`)
 	ctx, cancel := context.WithCancel(t.Context())
 	stopping := make(chan struct{})

@@ -63,28 +63,6 @@ func TestKnownOfVerify(t *testing.T) {
 	}
 }
 
-// TestKnownOfVerified has a row for a domain that was verified before.
-func TestKnownOfVerified(t *testing.T) {
-	s := newVerifySite(t)
-	d := s.domain(sandbox.Domain{Domain: "known.example", Status: "verified"}, true)
-	s.verify()
-	s.step()
-	s.wantKnown("a", d, apiclient.StatusVerified, "")
-}
-
-// TestKnownOfExpired has a row give up.
-func TestKnownOfExpired(t *testing.T) {
-	s := newVerifySite(t)
-	s.giveUp = time.Minute
-	d := s.domain(sandbox.Domain{Domain: "known.example"}, false)
-	s.verify()
-	for s.step() {
-	}
-	if k := s.wantKnown("a", d, apiclient.StatusPending, "absent"); !k.Next.IsZero() {
-		t.Errorf("an expired row is checked next at %s", k.Next)
-	}
-}
-
 // TestKnownOfSweeps has sweeps find a domain absent, then present.
 func TestKnownOfSweeps(t *testing.T) {
 	s := newSweepSite(t, sweep.SetPending)
@@ -94,19 +72,6 @@ func TestKnownOfSweeps(t *testing.T) {
 	s.publish()
 	s.days(1)
 	s.wantKnown("run2", d, apiclient.StatusVerified, "present")
-}
-
-// TestKnownOfDeleted has a sweep find that a domain was deleted.
-func TestKnownOfDeleted(t *testing.T) {
-	s := newSweepSite(t, sweep.SetPending)
-	s.verified(new(true))
-	s.days(1)
-	s.scan()
-	s.sandbox.RemoveDomain(org, dom)
-	s.finish()
-	if k, ok := s.knownDomain(); ok {
-		t.Errorf("a domain that was deleted is known: %+v", k)
-	}
 }
 
 // TestKnownOfRevocation has a lost domain set to pending.

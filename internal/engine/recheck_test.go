@@ -3,7 +3,6 @@ package engine_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -34,7 +33,7 @@ func TestRecheckLost(t *testing.T) {
 		} else {
 			s.scan()
 		}
-		r := s.finish()
+		r := s.settle()
 		if day < 7 {
 			s.wantRow(r, engine.Unchanged, "absent: ")
 		} else {
@@ -46,10 +45,10 @@ func TestRecheckLost(t *testing.T) {
 		s.clock.advance(24 * time.Hour)
 	}
 	s.wantHistory("lost", "8 sweeps have found it gone, over 7.0 days", 1)
-	s.wantNotified(events.DomainAtRisk, events.DomainLost)
+	s.wantEvents(events.DomainAtRisk, events.DomainLost)
 	s.publish()
 	s.wantRow(s.sweep(), engine.Unchanged, "present")
-	s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
+	s.wantEvents(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 	s.wantDomain("verified", new(true))
 	s.wantPatches()
 }
@@ -103,21 +102,20 @@ func TestRecheckProves(t *testing.T) {
 	s.clock.advance(24 * time.Hour)
 	s.days(7)
 	s.wantRow(s.sweep(), engine.Lost, "gone since ")
-	s.wantNotified(events.DomainAtRisk, events.DomainLost)
+	s.wantEvents(events.DomainAtRisk, events.DomainLost)
 	s.open("", handlers.Revoke, s.revocation())
-	s.wantRow(s.finish(), ledger.Done)
+	s.wantRow(s.settle(), ledger.Done)
 	s.wantPatches(patchPending)
 }
 
 // TestRecheckUnproven checks that a verified domain whose token was never proven is never lost and
-// never revoked, and that its row says so: one that was never there, one that a check has seen but
-// no proof, one with another token than the proven one, and one whose proof Redis has lost.
+// never revoked, and that its row says so: one that a check has seen but no proof, one with another
+// token than the proven one, and one whose proof Redis has lost.
 func TestRecheckUnproven(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		begin func(*sweepSite)
 	}{
-		{"never there", func(*sweepSite) {}},
 		{"seen, not proven", func(s *sweepSite) {
 			s.publish()
 			s.config.DNS = provingSweeps{s.checked(), func(v dnscheck.Verdict) dnscheck.Verdict {
@@ -160,10 +158,10 @@ func TestRecheckUnproven(t *testing.T) {
 				s.clock.advance(24 * time.Hour)
 			}
 			s.open("", handlers.Revoke, s.revocation())
-			s.wantRow(s.finish(), engine.Unchanged, "not revoked: ", "unproven")
+			s.wantRow(s.settle(), engine.Unchanged, "not revoked: ", "unproven")
 			s.publish()
 			s.sweep()
-			s.wantNotified()
+			s.wantEvents()
 			s.wantPatches()
 			s.wantDomain("verified", new(true))
 		})
@@ -177,7 +175,7 @@ func TestVerifiedIsProven(t *testing.T) {
 	s.keep = true
 	d := s.domain(sandbox.Domain{Status: "pending", Use: new(true)}, true)
 	s.open("", handlers.Verify, tasks.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom})
-	r := s.finish()
+	r := s.settle()
 	s.wantRow(r, ledger.Done)
 	if m := s.domainState(); m.Proven == nil || !bytes.Equal(m.Proven.Evidence, r.Evidence) || m.Sweeps != 0 {
 		t.Fatalf("state %+v", m)
@@ -218,46 +216,11 @@ func TestRecheckReadsTheRecord(t *testing.T) {
 			d := s.verified(new(true))
 			s.scan()
 			test.change(s, d)
-			s.wantRow(s.finish(), engine.Unchanged, test.detail)
+			s.wantRow(s.settle(), engine.Unchanged, test.detail)
 			if m := s.domainState(); m.State != test.state {
 				t.Errorf("state %q, want %q", m.State, test.state)
 			}
 			s.wantRequests("GET")
-		})
-	}
-}
-
-// TestRecheckPresent checks that a domain whose token is published costs no request.
-func TestRecheckPresent(t *testing.T) {
-	s := newSweepSite(t, sweep.SetPending)
-	s.verified(new(true))
-	s.publish()
-	s.wantRow(s.sweep(), engine.Unchanged, "present")
-	s.clock.advance(24 * time.Hour)
-	s.days(2)
-	s.wantRequests()
-	if m := s.domainState(); m.State != "present" || m.Sweeps != 3 ||
-		m.LastPresent.Sub(m.FirstPresent).Round(time.Minute) != 48*time.Hour {
-		t.Errorf("state %+v", m)
-	}
-	s.wantNotified()
-}
-
-// TestRecheckInvalid checks that a row without a required member settles as invalid.
-func TestRecheckInvalid(t *testing.T) {
-	for detail, row := range map[string]tasks.RecheckRow{
-		"verification_txt: want 1 to": {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com",
-			Status: "verified", Tick: 1},
-		"status: want that of the record": {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com",
-			VerificationTXT: "x", Tick: 1},
-		"tick: want a Unix second": {OrganizationID: org, DiscoveryDomainID: dom, VerificationHost: "_a.example.com",
-			VerificationTXT: "x", Status: "verified"},
-	} {
-		t.Run(detail, func(t *testing.T) {
-			s := newSweepSite(t, sweep.SetPending)
-			s.open("", handlers.Recheck, row)
-			s.wantRow(s.finish(), engine.InvalidRow, detail)
-			s.wantRequests()
 		})
 	}
 }
@@ -274,7 +237,7 @@ func TestRecheckUnreadable(t *testing.T) {
 				t.Fatal(ok, err)
 			}
 			s.scan()
-			s.wantRow(s.finish(), engine.Failed, "domain state: ")
+			s.wantRow(s.settle(), engine.Failed, "domain state: ")
 			s.wantRequests()
 		})
 	}
@@ -305,30 +268,17 @@ func TestRecheckOnce(t *testing.T) {
 	s := newSweepSite(t, sweep.SetPending)
 	s.verified(new(true))
 	row := s.scan()
-	s.finish()
+	s.settle()
 	for range 5 {
 		s.clock.advance(time.Hour)
 		s.open("", handlers.Recheck, row)
-		s.wantRow(s.finish(), engine.Unchanged, "absent: ")
+		s.wantRow(s.settle(), engine.Unchanged, "absent: ")
 	}
 	if m := s.domainState(); m.Absence == nil || m.Absence.Checks != 1 || m.Sweeps != 1 {
 		t.Errorf("state %+v: want one check", m)
 	}
 	if tally, err := s.store.Counts(t.Context(), row.Tick); err != nil || tally["absent"] != 1 {
 		t.Errorf("tally %v, %v", tally, err)
-	}
-}
-
-// TestRecheckUnknownMember checks that a row of a newer version is left open for a newer
-// worker.
-func TestRecheckUnknownMember(t *testing.T) {
-	s := newSweepSite(t, sweep.SetPending)
-	for _, kind := range []ledger.Kind{handlers.Recheck, handlers.Revoke} {
-		s.open("", kind, []byte(`{"organization_id":"org_1","discovery_domain_id":"ord_1","tick":1,"new":1}`))
-		s.once()
-		if row := s.row(0); row.Phase == ledger.PhaseSettled || row.Checkpoint.Attempts != 0 {
-			t.Errorf("%s: %+v", kind, row)
-		}
 	}
 }
 
@@ -371,32 +321,24 @@ func TestRecheckOthers(t *testing.T) {
 		}
 		s.wantHistory("changed by others", "", 1)
 	})
-	t.Run("the scan was before our action", func(t *testing.T) {
-		s := newSweepSite(t, sweep.Unroute)
-		s.decided(new(true))
-		stale := s.rowOf()
-		s.wantRow(s.finish(), ledger.Done)
-		stale.Tick = s.clock.now().Unix() + 1
-		s.open("", handlers.Recheck, stale)
-		s.finish()
-		if m := s.domainState(); m.Revoked == nil {
-			t.Errorf("state %+v", m)
-		}
-	})
-	t.Run("a read is behind our action", func(t *testing.T) {
-		s := newSweepSite(t, sweep.Unroute)
-		s.decided(new(true))
-		stale := s.rowOf()
-		s.wantRow(s.finish(), ledger.Done)
-		stale.Tick = s.clock.now().Unix() + 1
-		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 2,
-			Wrong: func(d *sandbox.Domain) { d.Use = new(true) }})
-		s.open("", handlers.Recheck, stale)
-		s.finish()
-		if m := s.domainState(); m.Revoked == nil {
-			t.Errorf("state %+v", m)
-		}
-	})
+	for _, behind := range []int{0, 2} {
+		t.Run(fmt.Sprintf("the scan was before our action, and %d reads are behind it", behind), func(t *testing.T) {
+			s := newSweepSite(t, sweep.Unroute)
+			s.decided(new(true))
+			stale := s.rowOf()
+			s.wantRow(s.settle(), ledger.Done)
+			stale.Tick = s.clock.now().Unix() + 1
+			if behind > 0 {
+				s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: behind,
+					Wrong: func(d *sandbox.Domain) { d.Use = new(true) }})
+			}
+			s.open("", handlers.Recheck, stale)
+			s.settle()
+			if m := s.domainState(); m.Revoked == nil {
+				t.Errorf("state %+v", m)
+			}
+		})
+	}
 }
 
 // TestRecheckUnanswered checks that the sweep after a revocation whose row was given up finds
@@ -448,9 +390,12 @@ func TestRecheckGone(t *testing.T) {
 		s.days(2)
 		s.scan()
 		s.sandbox.RemoveDomain(org, dom)
-		s.finish()
+		s.settle()
 		if m := s.domainState(); m.V != 0 {
 			t.Errorf("state %+v", m)
+		}
+		if k, ok := s.knownDomain(); ok {
+			t.Errorf("known is %+v", k)
 		}
 		if ids, err := s.store.WatchedDomains(t.Context()); err != nil || len(ids) > 0 {
 			t.Errorf("%q are watched (%v)", ids, err)
@@ -461,7 +406,7 @@ func TestRecheckGone(t *testing.T) {
 		s.revoked(new(true))
 		s.scan()
 		s.sandbox.RemoveDomain(org, dom)
-		s.finish()
+		s.settle()
 		if m := s.domainState(); m.Revoked == nil {
 			t.Errorf("state %+v: one 404 is not enough", m)
 		}
@@ -493,9 +438,9 @@ func TestRecheckPending(t *testing.T) {
 			s.wantDomain(test.status, new(false))
 			s.wantRequests(test.requests...)
 			if test.status == "verified" {
-				s.wantNotified(events.DomainVerified)
+				s.wantEvents(events.DomainVerified)
 			} else {
-				s.wantNotified()
+				s.wantEvents()
 			}
 			if m := s.domainState(); m.Absence != nil {
 				t.Errorf("state %+v", m)
@@ -526,13 +471,13 @@ func TestRecheckInLine(t *testing.T) {
 			s.publish()
 			s.line = line(time.Minute)
 			s.scan()
-			s.once()
+			s.step()
 			if row := s.row(0); row.Checkpoint.Stage != ledger.StageReady || len(s.writes()) != 1 {
 				t.Fatalf("row %+v", row)
 			}
 			s.line = 0
 			test.change(s)
-			r := s.finish()
+			r := s.settle()
 			s.wantRow(r, test.want)
 			if d, _ := s.sandbox.Domain(org, dom); d.Status != test.status {
 				t.Errorf("it is %s: %s", d.Status, r.Detail)
@@ -549,11 +494,11 @@ func TestSweepVerifiesWithAFlag(t *testing.T) {
 	s.domain(sandbox.Domain{Use: new(true)}, true)
 	s.scan() // which has the flag; the record that is read before the PATCH decides
 	s.flag(nil)
-	s.wantRow(s.finish(), engine.Refused, "has no use_for_organization_discovery", "nothing was changed",
+	s.wantRow(s.settle(), engine.Refused, "has no use_for_organization_discovery", "nothing was changed",
 		"set the flag explicitly once")
 	s.wantPatches()
 	s.open("", handlers.Verify, tasks.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom})
-	s.finish()
+	s.settle()
 	s.wantPatches(`{"status":"verified"}`)
 }
 
@@ -578,32 +523,14 @@ func TestStatusBringsItsFlag(t *testing.T) {
 				if undo {
 					s.open("", handlers.Verify, tasks.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom,
 						UseForOrganizationDiscovery: &s.domainState().Revoked.Flag, Restore: true})
-					s.wantRow(s.finish(), ledger.Done)
+					s.wantRow(s.settle(), ledger.Done)
 				} else {
 					s.wantRow(s.sweep(), ledger.Done)
 				}
 				s.wantPatches(patchPendingNot, test.want)
-				s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
+				s.wantEvents(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 			})
 		}
-	}
-}
-
-// TestRecheckAnotherToken checks that a revocation is undone by the domain's present token.
-func TestRecheckAnotherToken(t *testing.T) {
-	for _, set := range []sweep.Setting{sweep.SetPending, sweep.Unroute} {
-		t.Run(string(set), func(t *testing.T) {
-			s := newSweepSite(t, set)
-			s.revoked(new(true))
-			s.edit(func(d *sandbox.Domain) { d.TXT = "another" })
-			s.days(2)
-			if d, _ := s.sandbox.Domain(org, dom); d.Status == "verified" && *d.Use {
-				t.Fatal("given back without its token")
-			}
-			s.publish()
-			s.days(1)
-			s.wantDomain("verified", new(true))
-		})
 	}
 }
 
@@ -613,20 +540,7 @@ func TestStrictSettings(t *testing.T) {
 	strictly := func(t *testing.T, set sweep.Setting) *sweepSite {
 		t.Helper()
 		s := newSweepSite(t, set)
-		c := dnscheck.Config{Timeout: patience, RefuseAliases: true}
-		for _, addr := range s.sandbox.DNSAddrs() {
-			r, err := dnscheck.ParseResolver(addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.Resolvers = append(c.Resolvers, r)
-		}
-		checker, err := dnscheck.New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(checker.Close)
-		s.config.DNS = checker
+		s.config.DNS = s.checker(dnscheck.Config{RefuseAliases: true})
 		return s
 	}
 	publish := func(s *sweepSite, d sandbox.Domain) {
@@ -639,7 +553,7 @@ func TestStrictSettings(t *testing.T) {
 			publish(s, s.verified(new(true)))
 			s.days(2)
 			s.wantPatches()
-			s.wantNotified()
+			s.wantEvents()
 			if m := s.domainState(); m.State != "present" || m.Absence != nil {
 				t.Errorf("state %+v", m)
 			}
@@ -681,43 +595,22 @@ func TestRecheckPlaces(t *testing.T) {
 			s.verified(new(true))
 			s.days(1)
 			s.alter(func(m *sweep.DomainState) { m.Reason = string(test.reason) })
-			checker := s.checked()
-			asked, hold := make(chan string), make(chan struct{})
-			s.config.DNS = holding{checker, asked, hold}
+			dns := s.checked()
+			s.config.DNS = meanwhile{dns, func() {
+				s.config.DNS = dns
+				s.scan()
+				s.step()
+				if row := s.row(0); (row.Phase == ledger.PhaseWaiting) != test.open || row.Checkpoint.Attempts != 0 {
+					t.Errorf("%+v", row)
+				}
+			}}
 			s.scan()
-			task := s.release()
-			worker, _ := s.worker()
-			handlers := s.handlers
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				_ = worker.ProcessTask(t.Context(), task)
-			}()
-			<-asked
-			s.config.DNS, s.handlers = checker, handlers
-			s.scan()
-			s.once()
-			row := s.row(0)
-			if (row.Phase == ledger.PhaseWaiting) != test.open || row.Checkpoint.Attempts != 0 {
-				t.Errorf("%+v", row)
+			s.step()
+			if s.runs != 3 {
+				t.Errorf("%d runs, want another one during a check", s.runs)
 			}
-			close(hold)
-			<-ended
 		})
 	}
-}
-
-// holding is a DNS whose checks wait.
-type holding struct {
-	sweepDNS
-	asked chan string
-	hold  chan struct{}
-}
-
-func (d holding) Check(_ context.Context, host, _ string) (dnscheck.Verdict, error) {
-	d.asked <- host
-	<-d.hold
-	return dnscheck.Verdict{State: dnscheck.Unknown, Reason: dnscheck.ReasonTimeout}, nil
 }
 
 // TestRecheckLostPatch loses the answer to the PATCH of a sweep's row. The row continues as
@@ -750,12 +643,12 @@ func TestRecheckLostPatch(t *testing.T) {
 			s.publish()
 			s.fail(sandbox.OpUpdateDiscoveryDomain, test.fault)
 			s.scan()
-			s.once()
+			s.step()
 			if s.row(0).Intent == nil {
 				t.Fatalf("row %+v", s.row(0))
 			}
 			test.change(s)
-			s.wantRow(s.finish(), test.outcome)
+			s.wantRow(s.settle(), test.outcome)
 			d := s.wantStatus(test.status)
 			if d.Use != nil && !*d.Use {
 				t.Error("the flag was changed")
@@ -767,46 +660,9 @@ func TestRecheckLostPatch(t *testing.T) {
 	}
 }
 
-// TestRecheckLostAndCancelled has another client set the flag after a PATCH that was executed
-// without an answer, and the run cancelled. A sweep requests no flag, so the row is done.
-func TestRecheckLostAndCancelled(t *testing.T) {
-	s := newSweepSite(t, sweep.SetPending)
-	s.revoked(new(true))
-	s.publish()
-	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
-	s.scan()
-	s.once()
-	s.flag(new(false))
-	s.cancel()
-	s.wantRow(s.finish(), ledger.Done)
-	s.wantDomain("verified", new(false))
-	s.wantPatches(patchPending, patchVerify)
-}
-
 func (s *sweepSite) cancel() {
 	s.t.Helper()
 	if err := s.Cancel(s.t.Context(), tenant, s.run.ID); err != nil {
 		s.t.Fatal(err)
-	}
-}
-
-// TestRecheckNotifiesAgain checks that a domain is restored and notified once if the worker
-// dies in between, and that one which no sweep took is verified.
-func TestRecheckNotifiesAgain(t *testing.T) {
-	s := newSweepSite(t, sweep.SetPending)
-	s.revoked(new(true))
-	s.publish()
-	s.scan()
-	s.on = func(name string) {
-		if name == "before end" {
-			s.on = func(string) {}
-			s.cancel()
-		}
-	}
-	s.finish()
-	s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
-	content, err := json.Marshal(s.notified[2])
-	if err != nil || !contains(string(content), `"action":"pending"`) {
-		t.Errorf("%s, %v", content, err)
 	}
 }

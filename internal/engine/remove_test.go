@@ -3,7 +3,6 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -32,7 +31,7 @@ func clients(n int, bad ...int) (ids []string) {
 	return ids
 }
 
-func removals(organization string, clients ...string) (rows []string) {
+func removalRows(organization string, clients ...string) (rows []string) {
 	for _, c := range clients {
 		row, _ := json.Marshal(tasks.RemoveRow{OrganizationID: organization, ClientID: c})
 		rows = append(rows, string(row))
@@ -42,29 +41,40 @@ func removals(organization string, clients ...string) (rows []string) {
 
 // removing returns a site with rows that remove these clients. A request names at most so
 // many of them.
-func removing(t *testing.T, most int, ids []string, change ...func(*sandbox.Options)) scene {
+func removing(t *testing.T, most int, ids []string, change ...func(*sandbox.Options)) removals {
 	t.Helper()
-	s := scene{site: newSite(t, change...), kind: handlers.Remove}
-	s.handler = func(sab *saboteur) engine.Handler {
-		cfg := handlers.RemoveConfig{API: s.api, MaxClients: most, Limit: pace.NewClientLimit(s.rdb, string(tenant))}
-		if sab != nil {
-			cfg.API = sabotagedClients{s.api, sab}
-		}
-		return handlers.NewRemove(cfg)
-	}
+	s := removals{newSite(t, change...), most}
+	s.sandbox.AddOrganization(org, "one")
 	if len(ids) > 0 {
 		s.sandbox.AddClients(org, ids...)
-		s.submit(handlers.Remove, removals(org, ids...)...)
+		s.submit(handlers.Remove, removalRows(org, ids...)...)
 	}
 	return s
 }
 
-type sabotagedClients struct {
-	handlers.Clients
-	*saboteur
+// removals is a site with rows that remove clients.
+type removals struct {
+	*site
+	most int
 }
 
-func (c sabotagedClients) RemoveOrganizationClients(ctx context.Context, organization string,
+// worker returns a worker around whose calls s.on is called.
+func (s removals) worker() (*engine.Engine, ledger.SessionID) {
+	e, session := s.site.worker(func(c *engine.Config) {
+		c.Ledger = stepped{c.Ledger, s.around}
+		c.Handlers[handlers.Remove] = handlers.NewRemove(handlers.RemoveConfig{API: steppedClients{s.api, s.around},
+			MaxClients: s.most, Limit: pace.NewClientLimit(s.rdb, string(tenant))})
+	})
+	e.StopClock()
+	return e, session
+}
+
+type steppedClients struct {
+	handlers.Clients
+	step func(name string, call func())
+}
+
+func (c steppedClients) RemoveOrganizationClients(ctx context.Context, organization string,
 	clients []string) (err error) {
 	c.step("DELETE", func() { err = c.Clients.RemoveOrganizationClients(ctx, organization, clients) })
 	return err
@@ -141,7 +151,7 @@ func TestBadClients(t *testing.T) {
 			all := clients(100, c.bad...)
 			s := removing(t, 0, all)
 			s.refuseBad()
-			e, _ := s.on(nil)
+			e, _ := s.worker()
 			s.drainBounded(e, 64)
 			if n := s.counts(); n[engine.Refused] != int64(len(c.bad)) || n[ledger.Done] != int64(100-len(c.bad)) {
 				t.Errorf("counts %v, want %d refused and the others done", n, len(c.bad))
@@ -200,7 +210,7 @@ func TestAllRefused(t *testing.T) {
 		Operation: sandbox.OpRemoveOrganizationClients, Status: http.StatusBadRequest,
 		Body: `{"statusCode":400,"error":"Bad Request","message":"the feature is off","errorCode":"invalid_body"}`,
 	})
-	e, _ := s.on(nil)
+	e, _ := s.worker()
 	s.drainBounded(e, 64)
 	if n := len(s.deletes()); n > rows+10 || s.counts()[engine.Refused] != int64(rows) {
 		t.Errorf("%d requests for %d rows, counts %v", n, rows, s.counts())
@@ -208,7 +218,7 @@ func TestAllRefused(t *testing.T) {
 	later := func(id ledger.RunID, want int) {
 		t.Helper()
 		before := len(s.deletes())
-		s.submitAs(id, handlers.Remove, removals(org, clients(20)...)...)
+		s.submitAs(id, handlers.Remove, removalRows(org, clients(20)...)...)
 		s.drainBounded(e, 64)
 		if n := len(s.deletes()) - before; n != want {
 			t.Errorf("%d requests for 20 rows of run %s, want %d", n, id, want)
@@ -232,7 +242,7 @@ func TestClientLimit(t *testing.T) {
 		t.Run(fmt.Sprint(c.accepts), func(t *testing.T) {
 			t.Parallel()
 			s := removing(t, 0, clients(100), func(o *sandbox.Options) { o.MaxClients = c.accepts })
-			e, _ := s.on(nil)
+			e, _ := s.worker()
 			s.drainBounded(e, 64)
 			if n := len(s.deletes()); n > c.first || s.counts()[ledger.Done] != 100 {
 				t.Errorf("%d requests, want at most %d; counts %v", n, c.first, s.counts())
@@ -240,25 +250,13 @@ func TestClientLimit(t *testing.T) {
 			before := len(s.deletes())
 			other := clients(100)
 			s.sandbox.AddClients(org, other...)
-			s.submitAs("b", handlers.Remove, removals(org, other...)...)
-			e, _ = s.on(nil)
+			s.submitAs("b", handlers.Remove, removalRows(org, other...)...)
+			e, _ = s.worker()
 			s.drainBounded(e, 64)
 			if n, want := len(s.deletes())-before, (100+c.limit-1)/c.limit; n != want || len(s.sandbox.Clients(org)) > 0 {
 				t.Errorf("%d requests, want %d; %d clients are left", n, want, len(s.sandbox.Clients(org)))
 			}
 		})
-	}
-}
-
-// TestTooLarge splits a batch whose request is answered with 413.
-func TestTooLarge(t *testing.T) {
-	s := removing(t, 0, clients(100))
-	s.sandbox.AddFault(sandbox.Fault{Match: func(r sandbox.Request) bool { return len(r.Clients) > 30 },
-		Status: http.StatusRequestEntityTooLarge})
-	e, _ := s.on(nil)
-	s.drain(e)
-	if n := len(s.deletes()); n > 7 || s.counts()[ledger.Done] != 100 {
-		t.Errorf("%d requests, counts %v", n, s.counts())
 	}
 }
 
@@ -286,9 +284,9 @@ func TestRefusedBatch(t *testing.T) {
 			if c.fault != nil {
 				s.sandbox.AddFault(*c.fault)
 			}
-			rows := slices.Insert(removals("org_2", clients(50)...), 20, removals(org, "a")...)
+			rows := slices.Insert(removalRows("org_2", clients(50)...), 20, removalRows(org, "a")...)
 			s.submit(handlers.Remove, rows...)
-			e, _ := s.on(nil)
+			e, _ := s.worker()
 			_ = e.ProcessTask(t.Context(), s.release())
 			for n, row := range s.rows() {
 				if n == 20 && row.Result.Outcome != ledger.Done ||
@@ -308,9 +306,9 @@ func TestRefusedBatch(t *testing.T) {
 func TestRemoveRows(t *testing.T) {
 	s := removing(t, 0, nil)
 	s.sandbox.AddClients(org, "a", "b")
-	rows := removals(org, "a", "b", "a", "")
+	rows := removalRows(org, "a", "b", "a", "")
 	s.submit(handlers.Remove, append(rows, `[]`, `{"organization_id":"org_1","client_id":"c","new":1}`)...)
-	e, _ := s.on(nil)
+	e, _ := s.worker()
 	_ = e.ProcessTask(t.Context(), s.release())
 	for n, want := range []ledger.Outcome{ledger.Done, ledger.Done, ledger.Done, engine.InvalidRow,
 		engine.InvalidRow, engine.Unrecognized} {
@@ -333,47 +331,22 @@ func TestRemoveRows(t *testing.T) {
 	}
 }
 
-// TestRowsThatDropOut has rows of a released batch settle before it begins: their clients
-// are in no request.
-func TestRowsThatDropOut(t *testing.T) {
-	s := removing(t, 0, clients(4))
-	task := s.release()
-	if _, err := s.Dismiss(t.Context(), s.segment(), ledger.Result{Outcome: ledger.Cancelled}, 1, 2); err != nil {
-		t.Fatal(err)
-	}
-	e, _ := s.on(nil)
-	for range 2 { // two deliveries
-		_ = e.ProcessTask(t.Context(), task)
-	}
-	if got := s.deletes(); len(got) != 1 || !slices.Equal(got[0], []string{"client_000", "client_003"}) {
-		t.Errorf("requests %v", got)
-	}
-	if n := s.counts(); n[ledger.Done] != 2 || n[ledger.Cancelled] != 2 {
-		t.Errorf("counts %v", n)
-	}
-}
-
 // TestLostRemoval has the API not answer, or not at once. The clients are removed, and a
 // row whose request was answered is in no other.
 func TestLostRemoval(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]sandbox.Fault{
-		"lost after":  {DropAfter: true},
-		"lost before": {DropBefore: true},
-		"429":         {Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"1"}}},
-		"503":         {Status: http.StatusServiceUnavailable},
-		"500 after":   {Status: http.StatusInternalServerError, Handled: true},
-		"a page":      {HTML: true, Status: http.StatusOK},
-		"a 404 page":  {HTML: true, Status: http.StatusNotFound},
-		"a 400 page":  {HTML: true, Status: http.StatusBadRequest},
-		"a redirect":  {Redirect: "https://portal.example/login"},
+		"lost after": {DropAfter: true},
+		"429":        {Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"1"}}},
+		"500 after":  {Status: http.StatusInternalServerError, Handled: true},
+		"a 400 page": {HTML: true, Status: http.StatusBadRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := removing(t, 10, clients(30))
 			fault.Operation, fault.Skip, fault.Count = sandbox.OpRemoveOrganizationClients, 1, 1
 			s.sandbox.AddFault(fault)
-			e, _ := s.on(nil)
+			e, _ := s.worker()
 			_ = e.ProcessTask(t.Context(), s.release())
 			if n := s.counts(); n[ledger.Done] != 10 || n.Settled() != 10 {
 				t.Errorf("counts %v, want 10 done", n)
@@ -397,7 +370,7 @@ func TestRemoveWithoutAJWT(t *testing.T) {
 	t.Parallel()
 	s := removing(t, 0, clients(100))
 	s.sandbox.AddFault(sandbox.Fault{Status: http.StatusBadRequest, Body: noJWT})
-	e, _ := s.on(nil)
+	e, _ := s.worker()
 	_ = e.ProcessTask(t.Context(), s.release())
 	if n := len(s.deletes()); n != 1 || s.counts().Settled() != 0 {
 		t.Errorf("%d requests, counts %v; want 1 and no settled row: %+v", n, s.counts(), s.row(0).Result)
@@ -412,89 +385,9 @@ func TestRemoveBehindASmallProxy(t *testing.T) {
 		Operation: sandbox.OpRemoveOrganizationClients, Match: func(r sandbox.Request) bool { return len(r.Clients) > 10 },
 		Status: http.StatusRequestEntityTooLarge, HTML: true, Body: "413 Request Entity Too Large",
 	})
-	e, _ := s.on(nil)
+	e, _ := s.worker()
 	s.drainBounded(e, 10)
 	if n := s.counts(); n[ledger.Done] != 40 {
 		t.Errorf("counts %v, want 40 done", n)
-	}
-}
-
-// TestRemoveKilled kills the worker before and after each call. Each client is removed,
-// each row is counted once, and no more than one request is repeated.
-func TestRemoveKilled(t *testing.T) {
-	anywhere(t, 7, beforeAndAfter, func(t *testing.T, sab *saboteur) {
-		s := removing(t, 2, clients(6))
-		s.kill(sab)
-		if n := s.counts(); n[ledger.Done] != 6 || len(s.sandbox.Clients(org)) > 0 {
-			t.Errorf("%s: counts %v, clients %v", sab.acted, n, s.sandbox.Clients(org))
-		}
-		if n := len(s.deletes()); n > 4 {
-			t.Errorf("%s: requests %v", sab.acted, s.deletes())
-		}
-	})
-}
-
-// TestRemoveStopped pauses or cancels the run, or fences the execution, before and after each
-// call. No further request is sent, and rows that are not settled stay open or are cancelled.
-func TestRemoveStopped(t *testing.T) {
-	t.Parallel()
-	for name, stop := range map[string]func(scene, ledger.SessionID) error{
-		"cancel": func(s scene, _ ledger.SessionID) error { return s.Cancel(s.t.Context(), tenant, s.run.ID) },
-		"pause":  func(s scene, _ ledger.SessionID) error { return s.Pause(s.t.Context(), tenant, s.run.ID) },
-		"fence": func(s scene, session ledger.SessionID) error {
-			s.reclaim(session)
-			return s.Pause(s.t.Context(), tenant, s.run.ID)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			anywhere(t, 5, beforeAndAfter, func(t *testing.T, sab *saboteur) {
-				s := removing(t, 2, clients(4))
-				worker, session := s.on(sab)
-				sent := 0
-				sab.act = func() {
-					if err := stop(s, session); err != nil && !errors.Is(err, ledger.ErrEnded) {
-						t.Error(err)
-					}
-					worker.Pass(staleAnswer)
-					sent = len(s.deletes())
-				}
-				_ = worker.ProcessTask(t.Context(), s.release())
-				if sab.acted == "" {
-					return
-				}
-				if n := len(s.deletes()); n > sent {
-					t.Errorf("%s: %d requests after the stop", sab.acted, n-sent)
-				}
-				s.wantStopped(name, sab.acted)
-				if name != "cancel" {
-					if err := s.Resume(t.Context(), tenant, s.run.ID); err != nil && !errors.Is(err, ledger.ErrEnded) {
-						t.Fatal(err)
-					}
-					e, _ := s.on(nil)
-					s.drain(e)
-					if n := s.counts(); n[ledger.Done] != 4 || len(s.sandbox.Clients(org)) > 0 {
-						t.Errorf("%s: counts %v", sab.acted, n)
-					}
-				}
-			})
-		})
-	}
-}
-
-// wantStopped checks that each row is settled by a removal, or cancelled, or open without an
-// attempt.
-func (s scene) wantStopped(stop, acted string) {
-	s.t.Helper()
-	named := s.named()
-	for n := range ledger.Row(4) {
-		row, removed := s.row(n), named[clients(4)[n]] > 0
-		switch {
-		case row.Phase == ledger.PhaseSettled && row.Result.Outcome == ledger.Done && removed:
-		case stop == "cancel" && row.Phase == ledger.PhaseSettled && row.Result.Outcome == ledger.Cancelled && !removed:
-		case stop == "pause" && row.Phase != ledger.PhaseSettled && row.Checkpoint.Attempts == 0 && !removed:
-		case stop == "fence" && row.Phase != ledger.PhaseSettled:
-		default:
-			s.t.Errorf("%s %s: row %d: %+v, removed: %t", stop, acted, n, row, removed)
-		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/hibiken/asynq"
@@ -17,16 +16,16 @@ import (
 
 // together is a site with runs of one row each, which remove a client each.
 type together struct {
-	scene
+	removals
 	ids  []string
 	runs []ledger.Run
 }
 
 func removingTogether(t *testing.T, n int) together {
 	t.Helper()
-	s := together{scene: removing(t, 0, nil), ids: clients(n)}
+	s := together{removals: removing(t, 0, nil), ids: clients(n)}
 	s.sandbox.AddClients(org, s.ids...)
-	for i, row := range removals(org, s.ids...) {
+	for i, row := range removalRows(org, s.ids...) {
 		s.submitAs(ledger.RunID(fmt.Sprintf("run-%d", i)), handlers.Remove, row)
 		s.runs = append(s.runs, s.run)
 	}
@@ -78,7 +77,7 @@ func (s together) outcomes() (all []ledger.Outcome) {
 // finish executes all rows that are due or in progress by a session that has died.
 func (s together) finish(dead ledger.SessionID) {
 	s.t.Helper()
-	e, _ := s.on(nil)
+	e, _ := s.worker()
 	for n := range s.runs {
 		one := s.of(n)
 		one.reclaim(dead)
@@ -98,7 +97,7 @@ func TestRemoveTogether(t *testing.T) {
 		s.Cancel(t.Context(), tenant, s.runs[2].ID)); err != nil {
 		t.Fatal(err)
 	}
-	e, session := s.on(nil)
+	e, session := s.worker()
 	for range 2 { // two deliveries
 		_ = e.ProcessTask(t.Context(), task)
 	}
@@ -126,40 +125,40 @@ func TestRemoveTogether(t *testing.T) {
 // removed.
 func TestRemoveTogetherStopped(t *testing.T) {
 	t.Parallel()
-	for name, stop := range map[string]func(together, ledger.SessionID) error{
-		"cancel": func(s together, _ ledger.SessionID) error { return s.Cancel(s.t.Context(), tenant, s.runs[1].ID) },
-		"pause":  func(s together, _ ledger.SessionID) error { return s.Pause(s.t.Context(), tenant, s.runs[1].ID) },
-		"fence": func(s together, session ledger.SessionID) error {
-			s.of(1).reclaim(session)
-			return s.Pause(s.t.Context(), tenant, s.runs[1].ID)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			anywhere(t, 7, beforeAndAfter, func(t *testing.T, sab *saboteur) {
+	for name, stop := range stops {
+		for _, fence := range []bool{false, true} {
+			disturbed(t, fmt.Sprintf("%s/fenced %t", name, fence), 14, 3, len(name), func(t *testing.T, point int) string {
 				s := removingTogether(t, 3)
-				worker, session := s.on(sab)
+				worker, session := s.worker()
 				sent := map[string]int{}
-				sab.act = func() {
-					if err := stop(s, session); err != nil && !errors.Is(err, ledger.ErrEnded) {
+				stopped := s.at(point, func() {
+					if fence {
+						s.of(1).reclaim(session)
+					}
+					if err := stop(s.Ledger, t.Context(), tenant, s.runs[1].ID); err != nil && !errors.Is(err, ledger.ErrEnded) {
 						t.Error(err)
 					}
 					worker.Pass(staleAnswer)
 					sent = s.named()
-				}
+				})
 				_ = worker.ProcessTask(t.Context(), s.task())
-				if sab.acted == "" {
-					return
+				if *stopped == "" {
+					return ""
 				}
 				if named := s.named(); named[s.ids[1]] != sent[s.ids[1]] || named[s.ids[0]] != 1 || named[s.ids[2]] != 1 {
-					t.Errorf("%s: requests %v, before the stop %v", sab.acted, s.deletes(), sent)
+					t.Errorf("%s: requests %v, before the stop %v", *stopped, s.deletes(), sent)
 				}
 				got, removed := s.outcomes(), sent[s.ids[1]] == 1
-				late := got[1] != ledger.Done && removed && name != "fence" // another execution finds it removed
+				late := got[1] != ledger.Done && removed && !fence // another execution finds it removed
 				if got[0] != ledger.Done || got[2] != ledger.Done || got[1] == ledger.Done && !removed || late {
-					t.Errorf("%s: outcomes %q, requests %v", sab.acted, got, s.deletes())
+					t.Errorf("%s: outcomes %q, requests %v", *stopped, got, s.deletes())
 				}
+				if row := s.of(1).row(0); row.Phase != ledger.PhaseSettled && row.Checkpoint.Attempts > 0 {
+					t.Errorf("%s: row %+v", *stopped, row)
+				}
+				return *stopped
 			})
-		})
+		}
 	}
 }
 
@@ -167,30 +166,29 @@ func TestRemoveTogetherStopped(t *testing.T) {
 // removed, each row counted once, and no more than the request is repeated.
 func TestRemoveTogetherKilled(t *testing.T) {
 	t.Parallel()
-	anywhere(t, 7, beforeAndAfter, func(t *testing.T, sab *saboteur) {
+	disturbed(t, "", 14, 3, 0, func(t *testing.T, point int) string {
 		s := removingTogether(t, 3)
-		sab.act = runtime.Goexit
-		worker, session := s.on(sab)
+		worker, session := s.worker()
 		task := s.task()
-		var life sync.WaitGroup
-		life.Go(func() { _ = worker.ProcessTask(s.t.Context(), task) })
-		life.Wait()
-		survivor, _ := s.on(nil)
-		_ = survivor.ProcessTask(s.t.Context(), task) // of released rows without a begin
+		died := s.at(point, runtime.Goexit)
+		executed(t.Context(), worker, task)
+		survivor, _ := s.worker()
+		_ = survivor.ProcessTask(t.Context(), task) // of released rows without a begin
 		s.finish(session)
 		if left := s.sandbox.Clients(org); len(left) > 0 {
-			t.Errorf("%s: clients left: %v", sab.acted, left)
+			t.Errorf("%s: clients left: %v", *died, left)
 		}
 		for client, n := range s.named() {
 			if n > 2 {
-				t.Errorf("%s: %d requests named %s", sab.acted, n, client)
+				t.Errorf("%s: %d requests named %s", *died, n, client)
 			}
 		}
 		for n, run := range s.runs {
 			now, err := s.Get(t.Context(), "", run.ID)
 			if err != nil || now.Counts[ledger.Done] != 1 || now.Settled() != 1 {
-				t.Errorf("%s: run %d: counts %v, %v", sab.acted, n, now.Counts, err)
+				t.Errorf("%s: run %d: counts %v, %v", *died, n, now.Counts, err)
 			}
 		}
+		return *died
 	})
 }

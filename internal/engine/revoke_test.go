@@ -15,6 +15,7 @@ import (
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
+	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
 
@@ -25,7 +26,7 @@ func (s *sweepSite) returning() sandbox.Domain {
 	d := s.revoked(new(true))
 	s.publish()
 	s.scan()
-	s.finish()
+	s.settle()
 	if len(s.asked) != 1 {
 		s.t.Fatalf("runs: %+v", s.asked)
 	}
@@ -88,7 +89,7 @@ func TestRevokeDecidesAgain(t *testing.T) {
 				s := newSweepSite(t, set)
 				d := s.decided(new(true))
 				test.change(s, d)
-				s.wantRow(s.finish(), engine.Unchanged, test.detail)
+				s.wantRow(s.settle(), engine.Unchanged, test.detail)
 				s.wantPatches()
 				if m := s.domainState(); m.Watched() != test.watched || m.Revoked != nil && m.Revoked.Run != "other" {
 					t.Errorf("state %+v", m)
@@ -99,7 +100,7 @@ func TestRevokeDecidesAgain(t *testing.T) {
 	t.Run("not used for discovery", func(t *testing.T) {
 		s := newSweepSite(t, sweep.Unroute)
 		s.decided(new(false))
-		s.wantRow(s.finish(), engine.Unchanged, "not used for discovery")
+		s.wantRow(s.settle(), engine.Unchanged, "not used for discovery")
 		s.wantPatches()
 	})
 	for name, tighten := range map[string]func(*sweep.RevokeRow){
@@ -112,7 +113,7 @@ func TestRevokeDecidesAgain(t *testing.T) {
 			row := s.revocation()
 			tighten(&row)
 			s.open("", handlers.Revoke, row)
-			s.wantRow(s.finish(), engine.Unchanged, "not revoked: ", "have found it gone, over")
+			s.wantRow(s.settle(), engine.Unchanged, "not revoked: ", "have found it gone, over")
 			s.wantPatches()
 		})
 	}
@@ -138,7 +139,7 @@ func TestRevokeBrake(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropBefore: true})
-	s.wantRow(s.finish(), ledger.Done)
+	s.wantRow(s.settle(), ledger.Done)
 	s.wantPatches(patchNoUse, patchNoUse) // the first was lost
 	s.alter(func(m *sweep.DomainState) {
 		m.Revoked = nil
@@ -147,14 +148,14 @@ func TestRevokeBrake(t *testing.T) {
 	})
 	s.flag(new(true))
 	s.open("", handlers.Revoke, s.revocation())
-	s.wantRow(s.finish(), engine.Unchanged, "2 domains of the tenant were revoked in seven days", "--max")
+	s.wantRow(s.settle(), engine.Unchanged, "2 domains of the tenant were revoked in seven days", "--max")
 	s.wantPatches(patchNoUse, patchNoUse)
 	if m := s.domainState(); m.Revoked != nil || m.Absence == nil {
 		t.Errorf("state %+v", m)
 	}
 	s.max = 3
 	s.open("", handlers.Revoke, s.revocation())
-	s.wantRow(s.finish(), ledger.Done)
+	s.wantRow(s.settle(), ledger.Done)
 	s.wantPatches(patchNoUse, patchNoUse, patchNoUse)
 }
 
@@ -188,7 +189,7 @@ func TestRouteDecidesAgain(t *testing.T) {
 			s := newSweepSite(t, sweep.Unroute)
 			d := s.returning()
 			test.change(s, d)
-			s.wantRow(s.finish(), engine.Unchanged, test.detail)
+			s.wantRow(s.settle(), engine.Unchanged, test.detail)
 			s.wantPatches(patchNoUse)
 			if m := s.domainState(); (m.Revoked != nil) != test.revoked {
 				t.Errorf("state %+v", m)
@@ -199,25 +200,25 @@ func TestRouteDecidesAgain(t *testing.T) {
 	t.Run("a read is behind the revocation", func(t *testing.T) {
 		s := newSweepSite(t, sweep.Unroute)
 		s.decided(new(true))
-		s.finish()
+		s.settle()
 		s.publish()
 		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 2,
 			Wrong: func(d *sandbox.Domain) { d.Use = new(true) }})
 		s.open("", handlers.Revoke, undo)
-		s.wantRow(s.finish(), ledger.Done, "restored")
+		s.wantRow(s.settle(), ledger.Done, "restored")
 		s.wantPatches(patchNoUse, patchUse)
 	})
 	t.Run("reads are behind the revocation after a lost answer", func(t *testing.T) {
 		s := newSweepSite(t, sweep.Unroute)
 		s.decided(new(true))
-		s.finish()
+		s.settle()
 		s.publish()
 		s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropBefore: true})
 		s.open("", handlers.Revoke, undo)
-		s.once()
+		s.step()
 		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 3,
 			Wrong: func(d *sandbox.Domain) { d.Use = new(true) }})
-		s.wantRow(s.finish(), ledger.Done, "restored")
+		s.wantRow(s.settle(), ledger.Done, "restored")
 		s.wantDomain("verified", new(true))
 	})
 }
@@ -239,8 +240,9 @@ func TestRevokeLostAnswer(t *testing.T) {
 				s := newSweepSite(t, set)
 				s.decided(new(true))
 				s.fail(sandbox.OpUpdateDiscoveryDomain, test.fault)
-				s.wantFound(test.patches, func() { s.wantRow(s.finish(), ledger.Done, string(set)) })
-				s.wantNotified(events.DomainAtRisk, events.DomainLost)
+				s.wantRow(s.settle(), ledger.Done, string(set))
+				s.wantResent(test.patches)
+				s.wantEvents(events.DomainAtRisk, events.DomainLost)
 				if m := s.domainState(); !isRevoked(m) {
 					t.Errorf("state %+v", m)
 				}
@@ -250,69 +252,20 @@ func TestRevokeLostAnswer(t *testing.T) {
 			s := newSweepSite(t, sweep.Unroute)
 			s.returning()
 			s.fail(sandbox.OpUpdateDiscoveryDomain, test.fault)
-			s.wantFound(test.patches, func() { s.wantRow(s.finish(), ledger.Done, "restored") })
+			s.wantRow(s.settle(), ledger.Done, "restored")
+			s.wantResent(1 + test.patches)
 			s.wantDomain("verified", new(true))
-			s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
+			s.wantEvents(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 		})
 	}
 }
 
-// wantFound checks that do sends that many PATCHes, each at least five minutes after the
-// previous one, since reads may lag behind.
-func (s *sweepSite) wantFound(patches int, do func()) {
+// wantResent checks the number of PATCHes, each at least five minutes after the previous one, since
+// reads may lag behind.
+func (s *sweepSite) wantResent(patches int) {
 	s.t.Helper()
-	var at []time.Time
-	s.on = func(name string) {
-		if name == "before PATCH" {
-			at = append(at, s.clock.now())
-		}
-	}
-	do()
-	s.on = func(string) {}
-	if len(at) != patches {
-		s.t.Errorf("%d PATCHes, want %d", len(at), patches)
-	}
-	for i := 1; i < len(at); i++ {
-		if d := at[i].Sub(at[i-1]); d < 5*time.Minute-time.Second {
-			s.t.Errorf("a PATCH %s after the last one", d)
-		}
-	}
-}
-
-// TestRevokeLostAndBack has a PATCH executed without an answer, reads that lag behind, and a
-// token that is published again. The value that was taken away is restored.
-func TestRevokeLostAndBack(t *testing.T) {
-	for _, set := range []sweep.Setting{sweep.Unroute, sweep.SetPending} {
-		t.Run(string(set), func(t *testing.T) {
-			s := newSweepSite(t, set)
-			s.decided(new(true))
-			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
-			s.once()
-			s.publish()
-			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 3,
-				Wrong: func(d *sandbox.Domain) { d.Status, d.Use = "verified", new(true) }})
-			s.wantRow(s.finish(), ledger.Done, string(set))
-			s.clock.advance(time.Hour)
-			s.sweep()
-			s.wantDomain("verified", new(true))
-			s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
-		})
-	}
-}
-
-// TestRevokeRefused checks that a refused PATCH has no effect, and that no request is in
-// progress.
-func TestRevokeRefused(t *testing.T) {
-	for _, status := range []int{http.StatusBadRequest, http.StatusNotFound} {
-		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			s := newSweepSite(t, sweep.Unroute)
-			s.decided(new(true))
-			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{Status: status})
-			s.wantRow(s.finish(), engine.Refused)
-			if m := s.domainState(); m.Revoked != nil || m.Absence == nil {
-				t.Errorf("state %+v", m)
-			}
-		})
+	if s.wantApart(5 * time.Minute); len(s.writes()) != patches {
+		s.t.Errorf("PATCHes %v, want %d", s.writes(), patches)
 	}
 }
 
@@ -332,7 +285,7 @@ func TestRevokeGivenUp(t *testing.T) {
 			lift := s.sandbox.AddFault(sandbox.Fault{DropAfter: true, Match: func(r sandbox.Request) bool {
 				return r.Method == http.MethodPatch || r.Operation == sandbox.OpGetDiscoveryDomain && isSending(s.domainState())
 			}})
-			s.wantRow(s.finish(), engine.Failed, "may have had its effect")
+			s.wantRow(s.settle(), engine.Failed, "may have had its effect")
 			if m := s.domainState(); !isSending(m) {
 				t.Fatalf("state %+v: want a request in progress", m)
 			}
@@ -344,7 +297,7 @@ func TestRevokeGivenUp(t *testing.T) {
 			s.publish()
 			s.days(1)
 			s.wantDomain("verified", new(true))
-			s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
+			s.wantEvents(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 		})
 	}
 }
@@ -355,9 +308,9 @@ func TestRevokeUnknownResult(t *testing.T) {
 	s := newSweepSite(t, sweep.Unroute)
 	s.decided(new(true))
 	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
-	s.once()
+	s.step()
 	s.flag(nil)
-	s.wantRow(s.finish(), engine.Unchanged, "the result of a PATCH is unknown")
+	s.wantRow(s.settle(), engine.Unchanged, "the result of a PATCH is unknown")
 	s.days(2)
 	s.wantPatches(patchNoUse)
 	if m := s.domainState(); !isSending(m) {
@@ -368,113 +321,64 @@ func TestRevokeUnknownResult(t *testing.T) {
 	s.publish()
 	s.days(1)
 	s.wantPatches(patchNoUse, patchUse)
-	s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
+	s.wantEvents(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 }
 
 // TestRevokeStop pauses or cancels the run at each point. No PATCH is sent after
 // that, and the result of one in progress is read.
 func TestRevokeStop(t *testing.T) {
 	t.Parallel()
-	type stop = func(*ledger.Ledger, context.Context, ledger.Tenant, ledger.RunID) error
 	faults := []struct {
 		name   string
 		fault  sandbox.Fault
 		points int // at least
 	}{{"", sandbox.Fault{}, 15}, {"carried out", sandbox.Fault{DropAfter: true}, 23},
 		{"not carried out", sandbox.Fault{DropBefore: true}, 29}}
-	for name, do := range map[string]stop{"pause": (*ledger.Ledger).Pause, "cancel": (*ledger.Ledger).Cancel} {
+	for name, stop := range stops {
 		nth := len(name) // the two differ
 		for _, f := range faults {
 			for _, back := range []bool{false, true} {
 				nth++
-				for point := range points(t, 1, f.points, 17, nth) {
-					stopped := ""
-					t.Run(fmt.Sprintf("%s/%s/back %t/%d", name, f.name, back, point), func(t *testing.T) {
-						s := newSweepSite(t, sweep.Unroute)
-						if back {
-							s.returning()
-						} else {
-							s.decided(new(true))
-						}
-						if f.name != "" {
-							s.fail(sandbox.OpUpdateDiscoveryDomain, f.fault)
-						}
-						n := 0
-						s.on = func(at string) {
-							if n++; n == point && s.row(0).Phase != ledger.PhaseSettled {
-								stopped = at
-								if err := do(s.Ledger, t.Context(), tenant, s.run.ID); err != nil {
-									t.Error(err)
-								}
+				scene := fmt.Sprintf("%s/%s/back %t", name, f.name, back)
+				disturbed(t, scene, f.points, 17, nth, func(t *testing.T, point int) string {
+					s := newSweepSite(t, sweep.Unroute)
+					if back {
+						s.returning()
+					} else {
+						s.decided(new(true))
+					}
+					if f.name != "" {
+						s.fail(sandbox.OpUpdateDiscoveryDomain, f.fault)
+					}
+					stopped := s.at(point, func() {
+						if s.row(0).Phase != ledger.PhaseSettled {
+							if err := stop(s.Ledger, t.Context(), tenant, s.run.ID); err != nil {
+								t.Error(err)
 							}
-						}
-						for stopped == "" && s.once() {
-							s.timed.after = max(s.timed.after, 5*time.Minute) // when a read shows the result
-						}
-						s.on = func(string) {}
-						if stopped == "" {
-							return
-						}
-						before := len(s.writes())
-						for range 20 {
-							if !s.once() {
-								break
-							}
-						}
-						if n := len(s.writes()); n > before {
-							t.Errorf("stopped %s: PATCHes %v, %d before", stopped, s.writes(), before)
-						}
-						s.checkStopped(stopped, name == "cancel", back)
-						if name == "pause" && s.row(0).Phase != ledger.PhaseSettled {
-							if err := s.Resume(t.Context(), tenant, s.run.ID); err != nil {
-								t.Fatal(err)
-							}
-							s.wantRow(s.finish(), ledger.Done)
-							s.wantDomain("verified", new(back))
 						}
 					})
-					if stopped == "" {
-						break
+					for *stopped == "" && s.step() {
+						s.timed.after = max(s.timed.after, 5*time.Minute) // when a read shows the result
 					}
-				}
-			}
-		}
-	}
-}
-
-// TestRevokeKilledAndStopped kills the worker at each point and stops the run
-// before another one executes the row.
-func TestRevokeKilledAndStopped(t *testing.T) {
-	t.Parallel()
-	for i, cancelled := range []bool{false, true} {
-		for point := range points(t, 1, 18, 5, i) {
-			died := ""
-			t.Run(fmt.Sprintf("cancelled %t/%d", cancelled, point), func(t *testing.T) {
-				s := newSweepSite(t, sweep.Unroute)
-				s.decided(new(true))
-				s.dieAt, s.count, s.stopped = point, 0, func() {
-					do := s.Pause
-					if s.row(0).Phase == ledger.PhaseSettled {
-						return
+					before := len(s.writes())
+					for range 20 {
+						if !s.step() {
+							break
+						}
 					}
-					if cancelled {
-						do = s.Cancel
+					if n := len(s.writes()); n > before {
+						t.Errorf("stopped %s: PATCHes %v, %d before", *stopped, s.writes(), before)
 					}
-					if err := do(t.Context(), tenant, s.run.ID); err != nil {
-						t.Error(err)
+					s.checkStopped(*stopped, name == "cancel", back)
+					if name == "pause" && s.row(0).Phase != ledger.PhaseSettled {
+						if err := s.Resume(t.Context(), tenant, s.run.ID); err != nil {
+							t.Fatal(err)
+						}
+						s.wantRow(s.settle(), ledger.Done)
+						s.wantDomain("verified", new(back))
 					}
-				}
-				for range 10 {
-					s.once()
-					s.timed.after = max(s.timed.after, 5*time.Minute)
-				}
-				if died = s.died; died == "" || s.row(0).Phase == ledger.PhaseSettled && died == "after end" {
-					return
-				}
-				s.checkStopped(died, cancelled, false)
-			})
-			if died == "" {
-				break
+					return *stopped
+				})
 			}
 		}
 	}
@@ -502,56 +406,43 @@ func (s *sweepSite) checkStopped(point string, cancelled, back bool) {
 // one settle it, before the first continues: two executions at once.
 func TestRevokeFenced(t *testing.T) {
 	t.Parallel()
-	for i, set := range []sweep.Setting{sweep.Unroute, sweep.SetPending, "back"} {
-		for point := range points(t, 1, 16, 7, i) {
-			fenced := ""
-			t.Run(fmt.Sprintf("%s/%d", set, point), func(t *testing.T) {
-				status, use := "verified", true
-				var s *sweepSite
-				switch set {
-				case "back":
-					s = newSweepSite(t, sweep.Unroute)
-					s.returning()
-				default:
-					s = newSweepSite(t, set)
-					s.decided(new(true))
-					use = set == sweep.SetPending
-					if use {
-						status = "pending"
-					}
-				}
-				task := s.release()
-				worker, session := s.worker()
-				n := 0
-				s.on = func(name string) {
-					if n++; n != point {
-						return
-					}
-					fenced = name
-					s.on = func(string) {}
-					if s.row(0).Phase == ledger.PhaseInProgress {
-						s.takeBack(session)
-						s.finish()
-					}
-				}
-				_ = worker.ProcessTask(t.Context(), task)
-				s.on = func(string) {}
-				if s.row(0).Phase != ledger.PhaseSettled {
-					s.finish()
-				}
-				s.wantDomain(status, new(use))
-				m := s.domainState()
-				if isSending(m) || isRevoked(m) == (set == "back") {
-					t.Errorf("fenced %s: state %+v", fenced, m)
-				}
-				if r := s.row(0).Result; r.Outcome != ledger.Done {
-					t.Errorf("fenced %s: %+v", fenced, r)
+	for i, c := range []struct {
+		set    sweep.Setting
+		back   bool
+		status string
+		use    bool
+	}{
+		{sweep.Unroute, false, "verified", false}, {sweep.SetPending, false, "pending", true},
+		{sweep.Unroute, true, "verified", true},
+	} {
+		disturbed(t, fmt.Sprintf("%s/back %t", c.set, c.back), 16, 7, i, func(t *testing.T, point int) string {
+			s := newSweepSite(t, c.set)
+			if c.back {
+				s.returning()
+			} else {
+				s.decided(new(true))
+			}
+			task := s.release()
+			worker, session := s.worker()
+			fenced := s.at(point, func() {
+				if s.row(0).Phase == ledger.PhaseInProgress {
+					s.takeBack(session)
+					s.settle()
 				}
 			})
-			if fenced == "" {
-				break
+			_ = worker.ProcessTask(t.Context(), task)
+			if s.row(0).Phase != ledger.PhaseSettled {
+				s.settle()
 			}
-		}
+			s.wantDomain(c.status, new(c.use))
+			if m := s.domainState(); isSending(m) || isRevoked(m) == c.back {
+				t.Errorf("fenced %s: state %+v", *fenced, m)
+			}
+			if r := s.row(0).Result; r.Outcome != ledger.Done {
+				t.Errorf("fenced %s: %+v", *fenced, r)
+			}
+			return *fenced
+		})
 	}
 }
 
@@ -571,7 +462,7 @@ func TestRevokeFrozen(t *testing.T) {
 					s.takeBack(session)
 					s.publish()
 					s.clock.advance(10 * time.Minute)
-					s.wantRow(s.finish(), engine.Unchanged, "the token is there")
+					s.wantRow(s.settle(), engine.Unchanged, "the token is there")
 				}
 			}
 			_ = worker.ProcessTask(t.Context(), task)
@@ -602,7 +493,7 @@ func TestRevokeLongLine(t *testing.T) {
 	s.decided(new(true))
 	api := s.config.API
 	s.config.API = unstamped{api}
-	s.once()
+	s.step()
 	row := s.row(0)
 	if row.Checkpoint.Stage != ledger.StageReady || row.Intent != nil || row.Checkpoint.Attempts != 0 ||
 		s.domainState().Revoked != nil {
@@ -610,7 +501,7 @@ func TestRevokeLongLine(t *testing.T) {
 	}
 	s.config.API = api
 	s.publish()
-	s.wantRow(s.finish(), engine.Unchanged, "the token is there")
+	s.wantRow(s.settle(), engine.Unchanged, "the token is there")
 	s.wantPatches()
 }
 
@@ -634,27 +525,31 @@ func TestRevokeNeedsTheProof(t *testing.T) {
 			s := newSweepSite(t, sweep.SetPending)
 			d := s.due(new(true))
 			tick := s.scan().Tick
-			lost := s.finish()
+			lost := s.settle()
 			s.wantRow(lost, engine.Lost)
 			s.conclude(tick)
 			s.alter(func(m *sweep.DomainState) { m.Proven.Evidence = evidence(s, d, lost) })
 			s.open("", handlers.Revoke, s.revocation())
-			s.wantRow(s.finish(), engine.Unchanged, "not revoked: unproven: ")
+			s.wantRow(s.settle(), engine.Unchanged, "not revoked: unproven: ")
 			s.wantPatches()
 		})
 	}
 }
 
-// disproving is a DNS after whose disproof something happens.
-type disproving struct {
+// meanwhile is a DNS before whose answers something happens.
+type meanwhile struct {
 	sweepDNS
-	meanwhile func()
+	do func()
 }
 
-func (d disproving) Disprove(ctx context.Context, host, txt string) (dnscheck.Verdict, error) {
-	v, err := d.sweepDNS.Disprove(ctx, host, txt)
-	d.meanwhile()
-	return v, err
+func (d meanwhile) Check(ctx context.Context, host, txt string) (dnscheck.Verdict, error) {
+	d.do()
+	return d.sweepDNS.Check(ctx, host, txt)
+}
+
+func (d meanwhile) Disprove(ctx context.Context, host, txt string) (dnscheck.Verdict, error) {
+	d.do()
+	return d.sweepDNS.Disprove(ctx, host, txt)
 }
 
 // TestRevokePlaces checks that a row without a place for its DNS check is given back without
@@ -664,30 +559,21 @@ func TestRevokePlaces(t *testing.T) {
 	s.places = handlers.NewPlaces(1, 1)
 	s.decided(new(true))
 	dns := s.checked()
-	asked, hold := make(chan struct{}), make(chan struct{})
-	s.config.DNS = disproving{dns, func() { asked <- struct{}{}; <-hold }}
-	task := s.release()
-	worker, _ := s.worker()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = worker.ProcessTask(t.Context(), task)
-	}()
-	<-asked
-	s.config.DNS = dns
-	requests := len(s.requests())
-	s.open("", handlers.Revoke, s.revocation())
-	s.once()
-	if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 {
-		t.Errorf("row without a place: %+v", row)
-	}
-	if n := len(s.requests()) - requests; n != 0 {
-		t.Errorf("%d requests without a place", n)
-	}
-	close(hold)
-	<-ended
+	s.config.DNS = meanwhile{dns, func() {
+		s.config.DNS = dns
+		requests := len(s.requests())
+		s.open("", handlers.Revoke, s.revocation())
+		s.step()
+		if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 {
+			t.Errorf("row without a place: %+v", row)
+		}
+		if n := len(s.requests()) - requests; n != 0 {
+			t.Errorf("%d requests without a place", n)
+		}
+	}}
+	s.step()
 	s.wantPatches(patchNoUse)
-	s.wantRow(s.finish(), engine.Unchanged, "it was revoked by run")
+	s.wantRow(s.settle(), engine.Unchanged, "it was revoked by run")
 	s.wantPatches(patchNoUse)
 }
 
@@ -698,26 +584,38 @@ func TestRevokeStopping(t *testing.T) {
 	stopping := make(chan struct{})
 	s.stopping = stopping
 	dns := s.checked()
-	s.config.DNS = disproving{dns, func() { close(stopping) }}
-	s.once()
+	s.config.DNS = meanwhile{dns, func() { close(stopping) }}
+	s.step()
 	s.wantPatches()
 	if row := s.row(0); row.Phase == ledger.PhaseSettled || row.Checkpoint.Attempts != 0 {
 		t.Errorf("row %+v", row)
 	}
 }
 
-// TestRevokeInvalid has malformed rows.
-func TestRevokeInvalid(t *testing.T) {
-	for detail, row := range map[string]sweep.RevokeRow{
-		"max: want 1 or more":        {OrganizationID: org, DiscoveryDomainID: dom, Set: sweep.Unroute},
-		"set: want pending or":       {OrganizationID: org, DiscoveryDomainID: dom, Max: 1},
-		"rows of kind domain:verify": {OrganizationID: org, DiscoveryDomainID: dom, Set: sweep.SetPending, Undo: true},
-		"organization_id":            {DiscoveryDomainID: dom, Set: sweep.Unroute, Max: 1},
+// TestSweptInvalid has malformed rows of both kinds of sweeps.
+func TestSweptInvalid(t *testing.T) {
+	for detail, row := range map[string]any{
+		"max: want 1 or more":  sweep.RevokeRow{OrganizationID: org, DiscoveryDomainID: dom, Set: sweep.Unroute},
+		"set: want pending or": sweep.RevokeRow{OrganizationID: org, DiscoveryDomainID: dom, Max: 1},
+		"rows of kind domain:verify": sweep.RevokeRow{OrganizationID: org, DiscoveryDomainID: dom, Set: sweep.SetPending,
+			Undo: true},
+		"organization_id": sweep.RevokeRow{DiscoveryDomainID: dom, Set: sweep.Unroute, Max: 1},
+		"verification_txt: want 1 to": tasks.RecheckRow{OrganizationID: org, DiscoveryDomainID: dom,
+			VerificationHost: "_a.example.com", Status: "verified", Tick: 1},
+		"status: want that of the record": tasks.RecheckRow{OrganizationID: org, DiscoveryDomainID: dom,
+			VerificationHost: "_a.example.com", VerificationTXT: "x", Tick: 1},
+		"tick: want a Unix second": tasks.RecheckRow{OrganizationID: org, DiscoveryDomainID: dom,
+			VerificationHost: "_a.example.com", VerificationTXT: "x", Status: "verified"},
 	} {
 		t.Run(detail, func(t *testing.T) {
 			s := newSweepSite(t, sweep.Unroute)
-			s.open("", handlers.Revoke, row)
-			s.wantRow(s.finish(), engine.InvalidRow, detail)
+			kind := handlers.Revoke
+			if _, ok := row.(tasks.RecheckRow); ok {
+				kind = handlers.Recheck
+			}
+			s.open("", kind, row)
+			s.wantRow(s.settle(), engine.InvalidRow, detail)
+			s.wantRequests()
 		})
 	}
 }

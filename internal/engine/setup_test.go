@@ -2,8 +2,8 @@ package engine_test
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
+	"net/http"
 	"testing"
 	"time"
 
@@ -16,8 +16,6 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
-	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 func TestMain(m *testing.M) {
@@ -30,14 +28,8 @@ const (
 	org    = "org_1"
 )
 
-const (
-	// requestTimeout is the handlers': they wait for twice that until a request without an answer
-	// cannot land any more. The client's is its default: an answer that is lost resets the
-	// connection, and no other is late, however busy the machine is.
-	requestTimeout = 100 * time.Millisecond
-	// patience is how long a test waits for something that hangs if it takes longer.
-	patience = 2 * time.Minute
-)
+// patience is how long a test waits for something that hangs if it takes longer.
+const patience = 2 * time.Minute
 
 // site is a tenant with its ledger. The test delivers the rows.
 type site struct {
@@ -48,10 +40,13 @@ type site struct {
 	api     *apiclient.Client
 	run     ledger.Run
 	idle    time.Duration // from the last release until a row is due
+	points  int           // before and after the calls of executions, so far
+	on      func(point string)
 }
 
 func newSite(t *testing.T, change ...func(*sandbox.Options)) *site {
 	t.Helper()
+	s := newLedgerSite(t)
 	options := sandbox.Options{Seed: 1}
 	for _, f := range change {
 		f(&options)
@@ -61,24 +56,44 @@ func newSite(t *testing.T, change ...func(*sandbox.Options)) *site {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sb.Close() })
-	client, err := apiclient.New(apiclient.Config{
-		BaseURL: sb.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(sb.Token())),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.CloseIdle)
-	sb.AddOrganization(org, "one")
-	s := newLedgerSite(t)
-	s.sandbox, s.api = sb, client
+	s.sandbox = sb
+	s.api = s.client(nil)
 	return s
 }
+
+// client returns a client of the tenant.
+func (s *site) client(gate apiclient.Gate) *apiclient.Client {
+	s.t.Helper()
+	client, err := apiclient.New(apiclient.Config{
+		BaseURL: s.sandbox.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(s.sandbox.Token())), Gate: gate,
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(client.CloseIdle)
+	return client
+}
+
+// gated returns a client whose requests get their permits after something has happened.
+func (s *site) gated(meanwhile func()) *apiclient.Client {
+	s.t.Helper()
+	return s.client(slowGate{meanwhile})
+}
+
+type slowGate struct{ meanwhile func() }
+
+func (g slowGate) Wait(context.Context, string) error {
+	g.meanwhile()
+	return nil
+}
+
+func (slowGate) Answered(context.Context, string, int, http.Header) {}
 
 // newLedgerSite returns a site without a tenant, of which nothing needs sockets.
 func newLedgerSite(t *testing.T) *site {
 	t.Helper()
 	rdb := redistest.New(t)
-	return &site{Ledger: ledger.New(rdb), t: t, rdb: rdb}
+	return &site{Ledger: ledger.New(rdb), t: t, rdb: rdb, on: func(string) {}}
 }
 
 // submit submits rows of a kind as one run.
@@ -106,19 +121,6 @@ func (s *site) submitAs(id ledger.RunID, kind ledger.Kind, rows ...string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-}
-
-// update adds a domain that is verified, and submits a row that sets it to pending.
-func (s *site) update() sandbox.Domain {
-	s.t.Helper()
-	d := s.sandbox.AddDomain(org, sandbox.Domain{Status: "verified", Use: new(false)})
-	row, err := json.Marshal(tasks.UpdateRow{OrganizationID: org, DiscoveryDomainID: d.ID,
-		Status: new(apiclient.StatusPending)})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.submit(handlers.Update, string(row))
-	return d
 }
 
 func (s *site) segment() ledger.Segment {
@@ -162,16 +164,12 @@ func (s *site) worker(change ...func(*engine.Config)) (*engine.Engine, ledger.Se
 	session := ledger.NewSessionID()
 	c := engine.Config{
 		Tenant: tenant, Ledger: s.Ledger, Session: session, Logger: slog.New(slog.DiscardHandler),
-		Handlers: map[ledger.Kind]engine.Handler{handlers.Update: s.updates(s.api)},
+		Handlers: map[ledger.Kind]engine.Handler{},
 	}
 	for _, f := range change {
 		f(&c)
 	}
 	return engine.New(c), session
-}
-
-func (s *site) updates(api handlers.Domains) engine.Handler {
-	return handlers.NewUpdate(handlers.UpdateConfig{API: api, RequestTimeout: requestTimeout, Settled: 4 * requestTimeout})
 }
 
 // handler has a worker use this handler for all kinds.

@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,29 +25,22 @@ import (
 // sweepSite is a verifySite whose domain is swept. Each run has one row.
 type sweepSite struct {
 	*verifySite
-	store    *sweep.Store
-	states   *sweep.States // of the test
-	rules    sweep.Rules
-	prove    bool
-	set      sweep.Setting
-	max      int64            // revocations
-	places   *handlers.Places // of revocations
-	keep     bool             // proofs of domains that no sweep has found
-	servers  bool             // a disproof needs name servers, and the sandbox has none
-	log      strings.Builder
-	notified []events.Event
-	runs     int
+	store   *sweep.Store
+	states  *sweep.States // of the test
+	rules   sweep.Rules
+	prove   bool
+	set     sweep.Setting
+	max     int64            // revocations
+	places  *handlers.Places // of revocations
+	keep    bool             // proofs of domains that no sweep has found
+	servers bool             // a disproof needs name servers, and the sandbox has none
+	log     strings.Builder
+	runs    int
 	// asked are the runs that handlers have submitted and that were not executed yet. known
 	// are the IDs of all.
 	asked []handlers.OneRow
 	last  ledger.Result // of these
 	known map[ledger.RunID]bool
-
-	// dieAt is the point, counted from 1 over all executions, at which a worker dies; 0: no
-	// worker dies.
-	dieAt, count int
-	died         string
-	stopped      func() // called after that, if not nil
 }
 
 func newSweepSite(t *testing.T, set sweep.Setting, change ...func(*sandbox.Options)) *sweepSite {
@@ -71,46 +62,40 @@ type clockedStore struct {
 
 func (s clockedStore) Clock(context.Context) (time.Time, error) { return s.clock.now(), nil }
 
-// probedStore calls a function before and after each call of a handler.
-type probedStore struct {
+// steppedStore is a store of which each call of a handler is a step.
+type steppedStore struct {
 	sweep.StateStore
-	on func(string)
+	step func(name string, call func())
 }
 
-func (p probedStore) Domain(ctx context.Context, id string) ([]byte, error) {
-	p.on("before read state")
-	value, err := p.StateStore.Domain(ctx, id)
-	p.on("after read state")
+func (p steppedStore) Domain(ctx context.Context, id string) (value []byte, err error) {
+	p.step("read state", func() { value, err = p.StateStore.Domain(ctx, id) })
 	return value, err
 }
 
-func (p probedStore) SetDomain(ctx context.Context, w sweep.DomainWrite) (bool, error) {
-	p.on("before write state")
-	ok, err := p.StateStore.SetDomain(ctx, w)
-	p.on("after write state")
+func (p steppedStore) SetDomain(ctx context.Context, w sweep.DomainWrite) (ok bool, err error) {
+	p.step("write state", func() { ok, err = p.StateStore.SetDomain(ctx, w) })
 	return ok, err
 }
 
 // Notify implements [events.Notifier].
 func (s *sweepSite) Notify(_ context.Context, e events.Event) error {
-	if !slices.ContainsFunc(s.notified, func(o events.Event) bool { return o.ID == e.ID }) {
-		s.notified = append(s.notified, e)
-	}
+	s.events = append(s.events, notified{Event: e})
 	return nil
 }
 
 // sweepHandlers returns the handlers of a worker.
 func (s *sweepSite) sweepHandlers(cfg handlers.VerifyConfig) map[ledger.Kind]engine.Handler {
-	states := &sweep.States{Tenant: string(tenant), Store: probedStore{s.states.Store, s.point}, Notifier: s,
+	states := &sweep.States{Tenant: string(tenant), Store: steppedStore{s.states.Store, s.around}, Notifier: s,
 		Keep: s.keep}
 	cfg.Notify = handlers.NotifyStates(states, activity.Author{})
 	dns := s.checked()
 	submit := func(_ context.Context, run handlers.OneRow) error {
-		s.point("before submit")
-		if !s.known[run.ID] {
-			s.known[run.ID], s.asked = true, append(s.asked, run)
-		}
-		s.point("after submit")
+		s.around("submit", func() {
+			if !s.known[run.ID] {
+				s.known[run.ID], s.asked = true, append(s.asked, run)
+			}
+		})
 		return run.ID.Validate()
 	}
 	return map[ledger.Kind]engine.Handler{
@@ -160,55 +145,6 @@ func (s *sweepSite) open(id ledger.RunID, kind ledger.Kind, row any) {
 	s.began = s.clock.now()
 }
 
-// finish executes the site's row until it is settled.
-func (s *sweepSite) finish() ledger.Result {
-	s.t.Helper()
-	for range 1000 {
-		if !s.once() {
-			break
-		}
-	}
-	row := s.row(0)
-	if row.Phase != ledger.PhaseSettled {
-		s.t.Fatalf("the row stays open: %+v, note %+v", row, engine.ParseNote(row.Checkpoint.Memo))
-	}
-	return row.Result
-}
-
-// once advances the time until the row is due and executes it, in a worker that dies at dieAt.
-// It returns false if the row is not released.
-func (s *sweepSite) once() bool {
-	s.t.Helper()
-	s.clock.advance(s.timed.after)
-	s.timed.after = 0
-	task := s.release()
-	if task == nil {
-		return false
-	}
-	died, on := false, s.on
-	defer func() { s.on = on }()
-	s.on = func(name string) {
-		if s.count++; s.count == s.dieAt {
-			died, s.died = true, name
-			runtime.Goexit()
-		}
-		on(name)
-	}
-	worker, session := s.worker()
-	var life sync.WaitGroup
-	life.Go(func() { _ = worker.ProcessTask(s.t.Context(), task) })
-	life.Wait()
-	if died {
-		s.takeBack(session)
-		if s.stopped != nil {
-			s.stopped()
-		}
-		again, _ := s.worker()
-		_ = again.ProcessTask(s.t.Context(), task) // a release without a begin lapses
-	}
-	return true
-}
-
 // rowOf returns the sweep's row of the domain in its present state.
 func (s *sweepSite) rowOf() tasks.RecheckRow {
 	d, _ := s.sandbox.Domain(org, dom)
@@ -234,7 +170,7 @@ func (s *sweepSite) sweep() (r ledger.Result) {
 	tick := s.clock.now().Unix()
 	if _, ok := s.sandbox.Domain(org, dom); ok {
 		tick = s.scan().Tick
-		r = s.finish()
+		r = s.settle()
 	}
 	s.conclude(tick)
 	s.acted()
@@ -254,7 +190,7 @@ func (s *sweepSite) acted() {
 	s.t.Helper()
 	for len(s.asked) > 0 {
 		s.begin()
-		s.last = s.finish()
+		s.last = s.settle()
 	}
 }
 
@@ -353,7 +289,7 @@ func (s *sweepSite) revocation() sweep.RevokeRow {
 func (s *sweepSite) revoked(use *bool) sandbox.Domain {
 	s.t.Helper()
 	d := s.decided(use)
-	s.wantRow(s.finish(), ledger.Done)
+	s.wantRow(s.settle(), ledger.Done)
 	s.clock.advance(time.Hour)
 	if s.domainState().Revoked == nil {
 		s.t.Fatalf("nothing is revoked: %+v", s.domainState())
@@ -423,18 +359,6 @@ func (s *sweepSite) wantPatches(bodies ...string) {
 	s.t.Helper()
 	if have := s.writes(); !slices.Equal(have, bodies) {
 		s.t.Errorf("PATCHes %q, want %q", have, bodies)
-	}
-}
-
-// wantNotified checks that these types of events were notified.
-func (s *sweepSite) wantNotified(types ...string) {
-	s.t.Helper()
-	var have []string
-	for _, e := range s.notified {
-		have = append(have, e.Type)
-	}
-	if !slices.Equal(have, types) {
-		s.t.Errorf("notified %v, want %v", have, types)
 	}
 }
 

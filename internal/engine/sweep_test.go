@@ -3,6 +3,7 @@ package engine_test
 import (
 	"fmt"
 	"net/http"
+	"runtime"
 	"testing"
 	"time"
 
@@ -43,7 +44,7 @@ func (c sweepScene) play(s *sweepSite) {
 		return
 	}
 	s.open("", handlers.Revoke, s.revocation())
-	s.finish()
+	s.settle()
 }
 
 func sweepScenes() []sweepScene {
@@ -57,7 +58,7 @@ func sweepScenes() []sweepScene {
 		return sweepScene{name: "revoke " + string(set), set: set, revokes: true, requests: 2, points: 18,
 			begin: ripe(new(true)), end: func(s *sweepSite) {
 				s.wantDomain(status, new(use))
-				s.wantNotified(events.DomainAtRisk, events.DomainLost)
+				s.wantEvents(events.DomainAtRisk, events.DomainLost)
 				if !isRevoked(s.domainState()) {
 					s.t.Errorf("state %+v", s.domainState())
 				}
@@ -75,7 +76,7 @@ func sweepScenes() []sweepScene {
 				}
 			}, end: func(s *sweepSite) {
 				s.wantDomain("verified", new(true))
-				s.wantNotified(events.DomainAtRisk, events.DomainLost, events.DomainFound)
+				s.wantEvents(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 				if m := s.domainState(); m.Watched() {
 					s.t.Errorf("state %+v", m)
 				}
@@ -86,7 +87,7 @@ func sweepScenes() []sweepScene {
 		{name: "lost", set: sweep.SetPending, requests: 1, points: 10, begin: func(s *sweepSite) { s.due(new(true)) },
 			end: func(s *sweepSite) {
 				s.wantPatches()
-				s.wantNotified(events.DomainAtRisk, events.DomainLost)
+				s.wantEvents(events.DomainAtRisk, events.DomainLost)
 				s.wantHistory("lost", "sweeps have found it gone", 1)
 				s.wantRow(s.row(0).Result, engine.Lost, "gone since ")
 				if !s.domainState().IsLost() {
@@ -98,7 +99,7 @@ func sweepScenes() []sweepScene {
 			s.publish()
 		}, end: func(s *sweepSite) {
 			s.wantPatches()
-			s.wantNotified()
+			s.wantEvents()
 			s.wantProven(s.row(0).Result)
 		}},
 		revoked(sweep.Unroute, "verified", false), revoked(sweep.SetPending, "pending", true),
@@ -133,21 +134,16 @@ func sweepScenes() []sweepScene {
 func TestSweepKilled(t *testing.T) {
 	t.Parallel()
 	for i, c := range sweepScenes() {
-		for point := range points(t, 1, c.points, 11, i) {
-			died := ""
-			t.Run(fmt.Sprintf("%s/%d", c.name, point), func(t *testing.T) {
-				s := c.site(t)
-				s.dieAt, s.count = point, 0
-				c.play(s)
-				c.end(s)
-				if died = s.died; t.Failed() {
-					t.Logf("died %s", died)
-				}
-			})
-			if died == "" {
-				break
+		disturbed(t, c.name, c.points, 11, i, func(t *testing.T, point int) string {
+			s := c.site(t)
+			died := s.at(point, runtime.Goexit)
+			c.play(s)
+			c.end(s)
+			if t.Failed() {
+				t.Logf("died %s", *died)
 			}
-		}
+			return *died
+		})
 	}
 }
 
@@ -231,7 +227,7 @@ func TestSweepHistories(t *testing.T) {
 				s.clock.advance(time.Hour) // answers and records of the day before are forgotten
 				s.sweep()
 				s.open("", handlers.Revoke, s.revocation())
-				s.finish()
+				s.settle()
 				have += s.now(d).Status[:1]
 				s.clock.advance(23 * time.Hour)
 			}

@@ -113,23 +113,13 @@ func TestVerifyTrouble(t *testing.T) {
 func TestVerifyWaits(t *testing.T) {
 	for _, f := range []sandbox.Fault{{DropBefore: true}, {Status: 503}, {Status: 408}} {
 		t.Run(fmt.Sprint(f.Status), func(t *testing.T) {
-			s := newVerifySite(t)
-			s.domain(sandbox.Domain{}, true)
-			s.fail(sandbox.OpUpdateDiscoveryDomain, f)
-			s.verify()
-			s.step()
+			s, _ := newLostSite(t, f)
 			if in := s.row(0).Intent; in == nil {
 				t.Error("the row has no intent")
 			}
 			s.wantResult(ledger.Done, "")
-			var patches []time.Time
-			for _, r := range s.sandbox.Requests() {
-				if r.Method == http.MethodPatch {
-					patches = append(patches, r.At)
-				}
-			}
-			if len(patches) != 2 || patches[1].Sub(patches[0]) < 59*time.Second {
-				t.Errorf("PATCHes at %v, want two, a minute apart", patches)
+			if s.wantApart(time.Minute); len(s.writes()) != 2 {
+				t.Errorf("PATCHes %v, want two", s.writes())
 			}
 		})
 	}
@@ -188,22 +178,19 @@ func TestVerifyOwnRevertFails(t *testing.T) {
 	}
 }
 
-// TestVerifyKill kills the worker before and after each call, and again at each call of
-// the execution that follows.
+// TestVerifyKill kills the worker before and after each call, of rows that have the domain's id,
+// and of rows that have its name.
 func TestVerifyKill(t *testing.T) {
 	t.Parallel()
 	for i, c := range troubles() {
-		for point := range points(t, 0, 10, 5, i) {
-			died := ""
-			t.Run(fmt.Sprintf("%s/%d", c.name, point), func(t *testing.T) {
-				s := c.site(t)
+		for form, change := range map[string][]func(*tasks.VerifyRow){"": nil, " by name": {named("acme.example")}} {
+			disturbed(t, c.name+form, 10, 5, i, func(t *testing.T, point int) string {
+				s := c.site(t, change...)
 				// The trouble may be over with the first PATCH, so one more may follow.
-				died = s.die(point)
+				died := s.die(point)
 				c.check(s, "died "+died, c.patches+1)
+				return died
 			})
-			if died == "" {
-				break
-			}
 		}
 	}
 }
@@ -211,44 +198,13 @@ func TestVerifyKill(t *testing.T) {
 // TestVerifyKilledAgain kills the second execution as well, after a first one whose
 // answer was lost.
 func TestVerifyKilledAgain(t *testing.T) {
-	for _, c := range troubles()[1:3] {
-		for point := 0; ; point += redistest.Stride(4) {
-			died := ""
-			t.Run(fmt.Sprintf("%s/%d", c.name, point), func(t *testing.T) {
-				s := c.site(t)
-				s.step()
-				died = s.die(point)
-				c.check(s, "died "+died, c.patches+1)
-			})
-			if died == "" {
-				break
-			}
-		}
-	}
-}
-
-// TestVerifyTwice delivers the task again at each point: the second delivery does nothing.
-func TestVerifyTwice(t *testing.T) {
-	c := troubles()[0]
-	for point, more := 0, true; more; point++ {
-		t.Run(fmt.Sprint(point), func(t *testing.T) {
+	for i, c := range troubles()[1:3] {
+		disturbed(t, c.name, 6, 4, i, func(t *testing.T, point int) string {
 			s := c.site(t)
-			task := s.release()
-			worker, _ := s.worker()
-			again, _ := s.worker()
-			more = false
-			s.on = func(name string) {
-				if s.points == point+1 && name != "before begin" {
-					more = true
-					s.on = func(string) {}
-					_ = again.ProcessTask(t.Context(), task)
-				}
-				more = more || s.points == point+1
-			}
-			_ = worker.ProcessTask(t.Context(), task)
-			s.on = func(string) {}
-			c.check(s, fmt.Sprint(point), 1)
-			s.wantRequests("GET", "PATCH")
+			s.step()
+			died := s.die(point)
+			c.check(s, "died "+died, c.patches+1)
+			return died
 		})
 	}
 }
@@ -259,32 +215,21 @@ func TestVerifyTwice(t *testing.T) {
 func TestVerifyFenced(t *testing.T) {
 	t.Parallel()
 	for i, c := range troubles() {
-		for point := range points(t, 0, 10, 5, i+1) {
-			fenced := ""
-			t.Run(fmt.Sprintf("%s/%d", c.name, point), func(t *testing.T) {
-				s := c.site(t)
-				task := s.release()
-				worker, session := s.worker()
-				s.on = func(name string) {
-					if s.points == point+1 && s.row(0).Phase == ledger.PhaseInProgress {
-						fenced = name
-						s.on = func(string) {}
-						s.takeBack(session)
-						s.settle()
-					}
+		disturbed(t, c.name, 10, 5, i+1, func(t *testing.T, point int) string {
+			s := c.site(t)
+			task := s.release()
+			worker, session := s.worker()
+			fenced := s.at(point, func() {
+				if s.row(0).Phase == ledger.PhaseInProgress {
+					s.takeBack(session)
+					s.settle()
 				}
-				_ = worker.ProcessTask(t.Context(), task)
-				s.on = func(string) {}
-				if fenced == "" && s.points > point {
-					fenced = "not in progress"
-				}
-				// Nothing but a frozen process lies between the intent and its PATCH.
-				c.check(s, "fenced "+fenced, c.patches+1)
 			})
-			if fenced == "" {
-				break
-			}
-		}
+			_ = worker.ProcessTask(t.Context(), task)
+			// Nothing but a frozen process lies between the intent and its PATCH.
+			c.check(s, "fenced "+*fenced, c.patches+1)
+			return *fenced
+		})
 	}
 }
 
@@ -326,11 +271,7 @@ func TestVerifyFencedReverts(t *testing.T) {
 // TestVerifyFencedRevert has an execution lose the row while it waits for the permit of a
 // revert that a stale read has caused. It does not send the revert.
 func TestVerifyFencedRevert(t *testing.T) {
-	s := newVerifySite(t)
-	s.domain(sandbox.Domain{Use: new(false)}, true)
-	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
-	s.verify()
-	s.step()
+	s, _ := newLostSite(t, sandbox.Fault{DropAfter: true})
 	s.fail(sandbox.OpGetDiscoveryDomain, sandbox.Fault{Wrong: func(d *sandbox.Domain) { d.TXT = "former token" }})
 	s.clock.advance(time.Minute)
 	task := s.release()
@@ -352,48 +293,36 @@ func TestVerifyFencedRevert(t *testing.T) {
 // domain.
 func TestVerifyStop(t *testing.T) {
 	t.Parallel()
-	type stop = func(*ledger.Ledger, context.Context, ledger.Tenant, ledger.RunID) error
-	for name, do := range map[string]stop{"pause": (*ledger.Ledger).Pause, "cancel": (*ledger.Ledger).Cancel} {
+	for name, stop := range stops {
 		for i, c := range troubles()[:5] {
-			for point := range points(t, 0, 9, 7, i+len(name)) {
-				stopped := ""
-				t.Run(fmt.Sprintf("%s/%s/%d", name, c.name, point), func(t *testing.T) {
-					s := c.site(t)
-					s.on = func(at string) {
-						if s.points != point+1 || at == "after end" && s.counts().Settled() > 0 {
-							return
-						}
-						stopped = at
-						if err := do(s.Ledger, t.Context(), tenant, s.run.ID); err != nil {
+			disturbed(t, name+"/"+c.name, 9, 7, i+len(name), func(t *testing.T, point int) string {
+				s := c.site(t)
+				stopped := s.at(point, func() {
+					if s.counts().Settled() == 0 {
+						if err := stop(s.Ledger, t.Context(), tenant, s.run.ID); err != nil {
 							t.Error(err)
 						}
 					}
-					s.step()
-					s.on = func(string) {}
-					if stopped == "" {
-						return
-					}
-					before := len(s.writes())
-					for range 30 { // until the result of the PATCH is known
-						if !s.step() {
-							break
-						}
-					}
-					if n := len(s.writes()); n > before {
-						t.Errorf("stopped %s: PATCHes %v, %d before", stopped, s.writes(), before)
-					}
-					s.checkStopped(stopped, name == "cancel")
-					if s.row(0).Phase != ledger.PhaseSettled {
-						if err := s.Resume(t.Context(), tenant, s.run.ID); err != nil {
-							t.Fatal(err)
-						}
-						c.check(s, "paused "+stopped, 2)
-					}
 				})
-				if stopped == "" {
-					break
+				s.step()
+				before := len(s.writes())
+				for range 30 { // until the result of the PATCH is known
+					if !s.step() {
+						break
+					}
 				}
-			}
+				if n := len(s.writes()); n > before {
+					t.Errorf("stopped %s: PATCHes %v, %d before", *stopped, s.writes(), before)
+				}
+				s.checkStopped(*stopped, name == "cancel")
+				if s.row(0).Phase != ledger.PhaseSettled {
+					if err := s.Resume(t.Context(), tenant, s.run.ID); err != nil {
+						t.Fatal(err)
+					}
+					c.check(s, "paused "+*stopped, 2)
+				}
+				return *stopped
+			})
 		}
 	}
 }
@@ -422,11 +351,7 @@ func TestVerifyStaleRead(t *testing.T) {
 		"verified, with the former token": func(d *sandbox.Domain) { d.TXT = "former token" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newVerifySite(t)
-			s.domain(sandbox.Domain{Use: new(false)}, true)
-			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
-			s.verify()
-			s.step()
+			s, _ := newLostSite(t, sandbox.Fault{DropAfter: true})
 			s.fail(sandbox.OpGetDiscoveryDomain, sandbox.Fault{Wrong: change})
 			s.wantResult(ledger.Done, "")
 			s.wantStatus("verified")
@@ -442,12 +367,7 @@ func TestVerifyLostNotFound(t *testing.T) {
 		want  ledger.Outcome
 	}{"once": {1, ledger.Done}, "again": {2, engine.Refused}} {
 		t.Run(name, func(t *testing.T) {
-			s := newVerifySite(t)
-			s.domain(sandbox.Domain{Use: new(false)}, true)
-			s.clock.advance(time.Hour) // the run is not young
-			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
-			s.verify()
-			s.step()
+			s, _ := newLostSite(t, sandbox.Fault{DropAfter: true})
 			s.fail(sandbox.OpGetDiscoveryDomain, sandbox.Fault{Status: http.StatusNotFound, Count: c.reads})
 			s.wantResult(c.want, "")
 			s.wantRequests("GET", "PATCH", "GET", "GET")
@@ -461,13 +381,7 @@ func TestVerifyLostNotFound(t *testing.T) {
 func TestVerifyLostAndGone(t *testing.T) {
 	for _, lag := range []time.Duration{0, 2 * time.Minute, 4 * time.Minute} {
 		t.Run(lag.String(), func(t *testing.T) {
-			s := newVerifySite(t, func(o *sandbox.Options) { o.ReadLag = lag })
-			s.giveUp = time.Hour
-			d := s.domain(sandbox.Domain{Use: new(false)}, true)
-			s.clock.advance(lag)
-			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
-			s.verify()
-			s.step()
+			s, d := newLostSite(t, sandbox.Fault{DropAfter: true}, func(o *sandbox.Options) { o.ReadLag = lag })
 			s.wantStatus("verified")
 			s.sandbox.SetTXT(d.Host, "gone")
 			s.wantResult(ledger.Done, "")
@@ -483,12 +397,7 @@ func TestVerifyLostAndGone(t *testing.T) {
 // TestVerifyNotLandedAndGone has a PATCH without an answer not land, and the token removed. The
 // row goes on like one that has sent nothing.
 func TestVerifyNotLandedAndGone(t *testing.T) {
-	s := newVerifySite(t)
-	s.giveUp = time.Hour
-	d := s.domain(sandbox.Domain{Use: new(false)}, true)
-	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropBefore: true})
-	s.verify()
-	s.step()
+	s, d := newLostSite(t, sandbox.Fault{DropBefore: true})
 	s.sandbox.SetTXT(d.Host, "gone")
 	s.wantResult(engine.Expired, "gone")
 	s.wantStatus("pending")
@@ -543,11 +452,7 @@ func TestVerifyForeign(t *testing.T) {
 // TestVerifyFlagAfresh has another client turn the flag on after a PATCH without an answer that
 // did not land. The next PATCH sends the flag as it is then.
 func TestVerifyFlagAfresh(t *testing.T) {
-	s := newVerifySite(t)
-	d := s.domain(sandbox.Domain{Use: new(false)}, true)
-	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropBefore: true})
-	s.verify()
-	s.step()
+	s, d := newLostSite(t, sandbox.Fault{DropBefore: true})
 	now := s.now(d)
 	now.Use = new(true)
 	s.sandbox.SetDomain(org, now)
@@ -563,12 +468,7 @@ func TestVerifyLandsLate(t *testing.T) {
 	for _, lag := range []time.Duration{0, 2 * time.Minute, 4 * time.Minute} {
 		for _, stop := range []bool{false, true} {
 			t.Run(fmt.Sprint(lag, " cancelled ", stop), func(t *testing.T) {
-				s := newVerifySite(t, func(o *sandbox.Options) { o.ReadLag = lag })
-				d := s.domain(sandbox.Domain{Use: new(false)}, true)
-				s.clock.advance(lag)
-				s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropBefore: true})
-				s.verify()
-				s.step()
+				s, d := newLostSite(t, sandbox.Fault{DropBefore: true}, func(o *sandbox.Options) { o.ReadLag = lag })
 				s.step() // reads the record before the PATCH lands
 				s.clock.advance(40 * time.Second)
 				d.TXT, d.Status = "another", "verified"
@@ -590,12 +490,8 @@ func TestVerifyLandsLate(t *testing.T) {
 // TestVerifyNeverSent checks that a refused PATCH counts as without effect: if another client
 // verifies the domain meanwhile, that is not reverted.
 func TestVerifyNeverSent(t *testing.T) {
-	s := newVerifySite(t)
-	d := s.domain(sandbox.Domain{Use: new(false)}, true)
-	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{Status: http.StatusForbidden,
+	s, d := newLostSite(t, sandbox.Fault{Status: http.StatusForbidden,
 		Body: `{"statusCode":403,"error":"Forbidden","message":"Insufficient scope","errorCode":"insufficient_scope"}`})
-	s.verify()
-	s.step()
 	if row := s.row(0); row.Intent != nil || row.Checkpoint.Stage != ledger.StageReady {
 		t.Errorf("row %+v", row)
 	}
@@ -611,13 +507,9 @@ func TestVerifyNeverSent(t *testing.T) {
 func TestVerifyRefusedAfterLost(t *testing.T) {
 	for name, landed := range map[string]bool{"landed": true, "not landed": false} {
 		t.Run(name, func(t *testing.T) {
-			s := newVerifySite(t)
-			s.domain(sandbox.Domain{Use: new(false)}, true)
-			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: landed, DropBefore: !landed})
+			s, _ := newLostSite(t, sandbox.Fault{DropAfter: landed, DropBefore: !landed})
 			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain,
 				Status: http.StatusBadRequest, Count: 2})
-			s.verify()
-			s.step()
 			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 2,
 				Wrong: func(d *sandbox.Domain) { d.Status = "pending" }})
 			s.wantResult(ledger.Done, "")
@@ -649,11 +541,7 @@ func TestVerifyReverts(t *testing.T) {
 				}
 				t.Run(fmt.Sprint(c.name, " ", operation, " ", code), func(t *testing.T) {
 					t.Parallel()
-					s := newVerifySite(t)
-					s.domain(sandbox.Domain{Use: new(false)}, true)
-					s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
-					s.verify()
-					s.step()
+					s, _ := newLostSite(t, sandbox.Fault{DropAfter: true})
 					d, _ := s.sandbox.Domain(org, dom)
 					c.change(&d)
 					s.sandbox.SetDomain(org, d)
@@ -673,27 +561,18 @@ func TestVerifyReverts(t *testing.T) {
 
 // TestVerifyRevertKilled kills the worker at each point of an execution that reverts.
 func TestVerifyRevertKilled(t *testing.T) {
-	for point := 0; ; point += redistest.Stride(4) {
-		died := ""
-		t.Run(fmt.Sprint(point), func(t *testing.T) {
-			s := newVerifySite(t)
-			s.domain(sandbox.Domain{Use: new(false)}, true)
-			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
-			s.verify()
-			s.step()
-			d, _ := s.sandbox.Domain(org, dom)
-			d.TXT = "another"
-			s.sandbox.SetDomain(org, d)
-			died = s.die(point)
-			if r := s.settle(); r.Outcome != engine.Refused && r.Outcome != engine.Expired {
-				t.Errorf("died %s: %+v", died, r)
-			}
-			s.wantStatus("pending")
-		})
-		if died == "" {
-			break
+	disturbed(t, "", 8, 4, 0, func(t *testing.T, point int) string {
+		s, _ := newLostSite(t, sandbox.Fault{DropAfter: true})
+		d, _ := s.sandbox.Domain(org, dom)
+		d.TXT = "another"
+		s.sandbox.SetDomain(org, d)
+		died := s.die(point)
+		if r := s.settle(); r.Outcome != engine.Refused && r.Outcome != engine.Expired {
+			t.Errorf("died %s: %+v", died, r)
 		}
-	}
+		s.wantStatus("pending")
+		return died
+	})
 }
 
 // TestVerifyNotified repeats an execution whose event could not be notified: the record is

@@ -132,23 +132,3 @@ func TestVerifyByNameOfNoOrganization(t *testing.T) {
 	s.verify(named("acme.example"))
 	s.wantResult(engine.Refused, "No organization found")
 }
-
-// TestVerifyByNameKilled kills an execution before and after each of its calls, also between the
-// list and the proof, with an undisturbed tenant and with one whose answers are lost or whose
-// record changes.
-func TestVerifyByNameKilled(t *testing.T) {
-	t.Parallel()
-	for i, c := range troubles() {
-		for point := range points(t, 0, 10, 5, i) {
-			died := ""
-			t.Run(fmt.Sprintf("%s/%d", c.name, point), func(t *testing.T) {
-				s := c.site(t, named("acme.example"))
-				died = s.die(point)
-				c.check(s, "died "+died, c.patches+1)
-			})
-			if died == "" {
-				break
-			}
-		}
-	}
-}

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"runtime"
 	"slices"
 	"sync"
@@ -11,12 +12,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
-	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
@@ -139,12 +138,10 @@ type verifySite struct {
 	line     line
 	config   handlers.VerifyConfig
 	events   []notified
-	stopping chan struct{}      // of the worker; nil: never
-	on       func(point string) // called around each call of an execution
+	stopping chan struct{} // of the worker; nil: never
 	// handlers returns the handlers of workers; nil: the one of kind Verify.
 	handlers func(handlers.VerifyConfig) map[ledger.Kind]engine.Handler
 	engine   *engine.Engine // of the last step
-	points   int
 	began    time.Time
 	giveUp   time.Duration
 }
@@ -152,28 +149,13 @@ type verifySite struct {
 func newVerifySite(t *testing.T, change ...func(*sandbox.Options)) *verifySite {
 	t.Helper()
 	c := &clock{}
-	o := sandbox.Options{Seed: 1, Clock: c.now, TokenLifetime: 10_000 * time.Hour, NegativeTTL: time.Second}
-	for _, f := range change {
-		f(&o)
-	}
-	sb, err := sandbox.Start(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = sb.Close() })
-	client, err := apiclient.New(apiclient.Config{
-		BaseURL: sb.BaseURL(), Tokens: apiclient.StaticToken(apiclient.NewSecret(sb.Token())),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.CloseIdle)
-	rdb := redistest.New(t)
-	s := &verifySite{clock: c, on: func(string) {}, site: &site{Ledger: ledger.New(rdb), t: t, rdb: rdb,
-		sandbox: sb, api: client}}
+	change = append([]func(*sandbox.Options){func(o *sandbox.Options) {
+		o.Clock, o.TokenLifetime, o.NegativeTTL = c.now, 10_000*time.Hour, time.Second
+	}}, change...)
+	s := &verifySite{site: newSite(t, change...), clock: c}
 	s.timed = &timed{Ledger: s.Ledger, clock: c}
 	s.config = handlers.VerifyConfig{
-		API: client, List: client, DNS: s.checker(), Line: &s.line, RequestTimeout: 30 * time.Second,
+		API: s.api, List: s.api, DNS: s.checker(dnscheck.Config{}), Line: &s.line, RequestTimeout: 30 * time.Second,
 		Notify: func(_ context.Context, e events.Event, _ string, evidence []byte) error {
 			s.events = append(s.events, notified{e, evidence})
 			return nil
@@ -182,9 +164,10 @@ func newVerifySite(t *testing.T, change ...func(*sandbox.Options)) *verifySite {
 	return s
 }
 
-func (s *verifySite) checker() *dnscheck.Checker {
+// checker returns a checker that queries the sandbox.
+func (s *verifySite) checker(c dnscheck.Config) *dnscheck.Checker {
 	s.t.Helper()
-	c := dnscheck.Config{Timeout: patience}
+	c.Timeout = patience
 	for _, addr := range s.sandbox.DNSAddrs() {
 		r, err := dnscheck.ParseResolver(addr)
 		if err != nil {
@@ -230,6 +213,19 @@ func (s *verifySite) verify(change ...func(*tasks.VerifyRow)) {
 	s.began = s.clock.now()
 }
 
+// newLostSite returns a site whose row has sent a PATCH, of which that fault has lost the answer.
+func newLostSite(t *testing.T, f sandbox.Fault, change ...func(*sandbox.Options)) (*verifySite, sandbox.Domain) {
+	t.Helper()
+	s := newVerifySite(t, change...)
+	s.giveUp = time.Hour
+	d := s.domain(sandbox.Domain{Use: new(false)}, true)
+	s.clock.advance(time.Hour) // reads show it, and the run is not young
+	s.fail(sandbox.OpUpdateDiscoveryDomain, f)
+	s.verify()
+	s.step()
+	return s, d
+}
+
 // named has the row name the domain instead of its id.
 func named(name string) func(*tasks.VerifyRow) {
 	return func(r *tasks.VerifyRow) { r.DiscoveryDomainID, r.Domain = "", name }
@@ -242,16 +238,11 @@ func claim(host, txt string) func(*tasks.VerifyRow) {
 
 // worker returns a worker around whose calls s.on is called.
 func (s *verifySite) worker() (*engine.Engine, ledger.SessionID) {
-	step := func(call string, f func()) {
-		s.point("before " + call)
-		f()
-		s.point("after " + call)
-	}
-	domains := steppedDomains{s.config.API, s.config.List, step}
+	domains := steppedDomains{s.config.API, s.config.List, s.around}
 	cfg := s.config
 	cfg.API, cfg.List = domains, domains
 	return s.site.worker(func(c *engine.Config) {
-		c.Ledger, c.Stopping = stepped{s.timed, step}, s.stopping
+		c.Ledger, c.Stopping = stepped{s.timed, s.around}, s.stopping
 		c.Handlers = map[ledger.Kind]engine.Handler{handlers.Verify: handlers.NewVerify(cfg)}
 		if s.handlers != nil {
 			c.Handlers = s.handlers(cfg)
@@ -259,13 +250,9 @@ func (s *verifySite) worker() (*engine.Engine, ledger.SessionID) {
 	})
 }
 
-func (s *verifySite) point(name string) {
-	s.points++
-	s.on(name)
-}
-
 // step lets time pass until the row is due and executes it. It returns false if the row
-// is not released.
+// is not released. If the worker dies, as by kill -9, another one is given the task: a release
+// without a begin would lapse only after ten seconds.
 func (s *verifySite) step() bool {
 	s.t.Helper()
 	s.clock.advance(s.timed.after)
@@ -274,8 +261,12 @@ func (s *verifySite) step() bool {
 	if task == nil {
 		return false
 	}
-	s.engine, _ = s.worker()
-	_ = s.engine.ProcessTask(s.t.Context(), task)
+	worker, session := s.worker()
+	if s.engine = worker; !executed(s.t.Context(), worker, task) {
+		s.takeBack(session)
+		s.engine, _ = s.worker()
+		_ = s.engine.ProcessTask(s.t.Context(), task)
+	}
 	return true
 }
 
@@ -362,6 +353,21 @@ func (s *verifySite) writes() (bodies []string) {
 	return bodies
 }
 
+// wantApart checks that PATCHes were that far apart, or a second less.
+func (s *verifySite) wantApart(least time.Duration) {
+	s.t.Helper()
+	var last time.Time
+	for _, r := range s.sandbox.Requests() {
+		if r.Method != http.MethodPatch {
+			continue
+		}
+		if apart := r.At.Sub(last); apart < least-time.Second {
+			s.t.Errorf("a PATCH %s after the last one", apart)
+		}
+		last = r.At
+	}
+}
+
 // state returns the state stored with the open row.
 func (s *verifySite) state() handlers.VerifyState {
 	s.t.Helper()
@@ -378,32 +384,13 @@ func (s *verifySite) fail(operation string, f sandbox.Fault) {
 	s.sandbox.AddFault(f)
 }
 
-// die executes the row in a worker that ends, as by kill -9, at a point.
+// die executes the row in a worker that dies at a point.
 func (s *verifySite) die(point int) (died string) {
 	s.t.Helper()
-	s.points = 0
-	defer func() { s.on = func(string) {} }()
-	s.on = func(name string) {
-		if s.points == point+1 {
-			died = name
-			runtime.Goexit()
-		}
-	}
-	s.clock.advance(s.timed.after)
-	s.timed.after = 0
-	task := s.release()
-	if task == nil {
-		return ""
-	}
-	worker, session := s.worker()
-	var life sync.WaitGroup
-	life.Go(func() { _ = worker.ProcessTask(s.t.Context(), task) })
-	life.Wait()
+	reached := s.at(point, runtime.Goexit)
+	s.step()
 	s.on = func(string) {}
-	s.takeBack(session)
-	worker, _ = s.worker()
-	_ = worker.ProcessTask(s.t.Context(), task) // a release without a begin lapses after ten seconds
-	return died
+	return *reached
 }
 
 // takeBack has the ledger take the rows of a session back, and the row due at once, however

@@ -41,13 +41,12 @@ func (s *verifySite) open(number ledger.Row) handlers.OpenVerify {
 	return open
 }
 
-// TestVerifyWrongRecord publishes records as people do by mistake. A row names the mistake from
-// its first check until it expires.
+// TestVerifyWrongRecord publishes records as people do by mistake, of which package dnscheck tests
+// the others. A row names the mistake from its first check until it expires.
 func TestVerifyWrongRecord(t *testing.T) {
 	t.Parallel()
 	const (
 		token = "0123456789abcdef0123456789abcdef"
-		older = "fedcba9876543210fedcba9876543210"
 		host  = "_ss-verification.org_1.acme.com"
 	)
 	hostile := "\x1b]8;;https://evil.example\x07=cmd|'/c calc'!A1\u202e<img src=x onerror=alert(1)>[x](//evil) a@evil.example "
@@ -60,25 +59,12 @@ func TestVerifyWrongRecord(t *testing.T) {
 		found  string
 	}{
 		{"nothing", "", nil, "", "There is no TXT record at HOST: the name does not exist.", ""},
-		{"at the domain", "acme.com", []string{"v=spf1 -all", token}, "", "The record is at acme.com; it must be at HOST.", ""},
 		{"domain appended", host + ".acme.com", []string{token}, "", "The record is at HOST.acme.com; it must be at HOST. " +
 			"The DNS provider appends the domain itself: enter _ss-verification.org_1 as the record's name there, " +
 			"or the full name with a final dot.", ""},
-		{"quoted", "", []string{`"` + token + `"`}, "",
-			"The value at HOST has quotation marks or backslashes in it (FOUND): enter it without.", `"\"` + token + `\""`},
-		{"split", "", []string{token[:20], token[20:]}, "", "The value is cut in two at HOST, a part in each of two TXT records (FOUND): " +
-			"put it into one record, as one value.", `"` + token[:20] + `" "` + token[20:] + `"`},
-		{"cut off", "", []string{token[:30]}, "", "The value at HOST is only a part of the expected one (FOUND): enter all of it.",
-			`"` + token[:30] + `"`},
-		{"another organization's, or an old token", "", []string{"v=spf1 -all", older}, "", "The value at HOST looks like one that was given before, " +
-			"or to another organization (FOUND): add a TXT record with the expected value there.", `"` + older + `"`},
-		{"other values", "", []string{"v=spf1 -all", "b"}, "",
-			`The TXT record at HOST holds another value than the expected one: "v=spf1 -all" (and 1 more).`, ""},
 		{"an alias into nowhere", "", nil, "verify.acme.example", "There is a CNAME record at HOST, which leads to FOUND, " +
 			"and next to a CNAME no other record counts: delete it and add the TXT record, or add the TXT record at the name to which it leads.",
 			`"verify.acme.example"`},
-		{"a wildcard", "*.acme.com", []string{"parked"}, "", "The value at HOST comes from a wildcard record (*), " +
-			"which answers for every name that has no record of its own: add the TXT record at exactly HOST.", ""},
 		{"hostile", "", []string{hostile + token}, "",
 			"The value at HOST has the expected one and more in it (FOUND): enter the expected value alone.",
 			`"\x1b]8;;https:/\x2fevil.example\a=cmd|'/c calc'!A1\u202e\x3cimg "...`},

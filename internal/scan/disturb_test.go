@@ -22,56 +22,54 @@ func callsOf(t *testing.T, s scenario) []string {
 	return sab.calls
 }
 
-// anywhere calls test for a disturbance before and after each call of the scan, or at each
+// anywhere calls test for a disturbance before and after each call of each scan, or at each
 // third of these points. Calls that are made side by side come in any order.
-func anywhere(t *testing.T, s scenario, test func(t *testing.T, w *world, sab *saboteur)) {
+func anywhere(t *testing.T, test func(t *testing.T, s scenario, w *world, sab *saboteur)) {
 	t.Helper()
-	point, every := len(s.name), redistest.Stride(3) // scans have different points
-	for k, call := range callsOf(t, s) {
-		for _, after := range []bool{false, true} {
-			if point++; point%every != 0 {
-				continue
-			}
-			t.Run(fmt.Sprintf("%d %s after %t", k, call, after), func(t *testing.T) {
-				sab := &saboteur{at: k, after: after}
-				test(t, s.world(t), sab)
-				if !sab.acted {
-					t.Errorf("call %d was not made", k)
+	eachScan(t, func(t *testing.T, s scenario) {
+		point, every := len(s.name), redistest.Stride(3) // scans have different points
+		for k, call := range callsOf(t, s) {
+			for _, after := range []bool{false, true} {
+				if point++; point%every != 0 {
+					continue
 				}
-			})
+				t.Run(fmt.Sprintf("%d %s after %t", k, call, after), func(t *testing.T) {
+					sab := &saboteur{at: k, after: after}
+					test(t, s, s.world(t), sab)
+					if !sab.acted {
+						t.Errorf("call %d was not made", k)
+					}
+				})
+			}
 		}
-	}
+	})
 }
 
 // TestKilledAnywhere kills the worker before and after each call, and has another one
 // continue.
 func TestKilledAnywhere(t *testing.T) {
-	eachScan(t, func(t *testing.T, s scenario) {
-		anywhere(t, s, func(_ *testing.T, w *world, sab *saboteur) {
-			w.kill(sab)
-			w.scanned()
-			s.end(w)
-		})
+	anywhere(t, func(_ *testing.T, s scenario, w *world, sab *saboteur) {
+		w.kill(sab)
+		w.scanned()
+		s.end(w)
 	})
 }
 
 // TestStoppedAnywhere has the worker stop before and after each call, and another one
 // continue. No attempt is counted.
 func TestStoppedAnywhere(t *testing.T) {
-	eachScan(t, func(t *testing.T, s scenario) {
-		anywhere(t, s, func(t *testing.T, w *world, sab *saboteur) {
-			stopping := w.worker(sab)
-			sab.act = func() { close(stopping.stop) }
-			for !sab.acted {
-				w.round(stopping)
-			}
-			r := w.read(run0)
-			if len(r.Scan.Note) > 0 || r.scan.Checkpoint.Attempts > 0 || r.scan.Phase == ledger.PhaseInProgress {
-				t.Errorf("scan %+v, row %+v", r.Scan, r.scan)
-			}
-			w.scanned()
-			s.end(w)
-		})
+	anywhere(t, func(t *testing.T, s scenario, w *world, sab *saboteur) {
+		stopping := w.worker(sab)
+		sab.act = func() { close(stopping.stop) }
+		for !sab.acted {
+			w.round(stopping)
+		}
+		r := w.read(run0)
+		if len(r.Scan.Note) > 0 || r.scan.Checkpoint.Attempts > 0 || r.scan.Phase == ledger.PhaseInProgress {
+			t.Errorf("scan %+v, row %+v", r.Scan, r.scan)
+		}
+		w.scanned()
+		s.end(w)
 	})
 }
 
@@ -81,83 +79,75 @@ func (w *world) lapse() { w.advance(ledger.ExecutionLimit) }
 // TestTwoWorkersAnywhere has another worker take the row over before and after each call of
 // the first one, and do everything.
 func TestTwoWorkersAnywhere(t *testing.T) {
-	eachScan(t, func(t *testing.T, s scenario) {
-		anywhere(t, s, func(_ *testing.T, w *world, sab *saboteur) {
-			sab.act = func() {
-				w.lapse()
-				w.scanned()
-			}
-			w.drain(w.worker(sab))
-			s.end(w)
-		})
+	anywhere(t, func(_ *testing.T, s scenario, w *world, sab *saboteur) {
+		sab.act = func() {
+			w.lapse()
+			w.scanned()
+		}
+		w.drain(w.worker(sab))
+		s.end(w)
 	})
 }
 
 // TestPausedAnywhere pauses the run before and after each call, and resumes it.
 func TestPausedAnywhere(t *testing.T) {
-	eachScan(t, func(t *testing.T, s scenario) {
-		anywhere(t, s, func(t *testing.T, w *world, sab *saboteur) {
-			sab.act = func() { _ = w.Pause(t.Context(), tenant, run0) }
-			of := w.worker(sab)
-			for !sab.acted {
-				w.round(of)
-			}
-			requests := w.requests()
-			for range 30 {
-				w.round(of)
-			}
-			if n := w.requests() - requests; n != 0 {
-				t.Errorf("%d requests while paused", n)
-			}
-			_ = w.Resume(t.Context(), tenant, run0) // unless it has ended
-			w.drain(of)
-			s.end(w)
-		})
+	anywhere(t, func(t *testing.T, s scenario, w *world, sab *saboteur) {
+		sab.act = func() { _ = w.Pause(t.Context(), tenant, run0) }
+		of := w.worker(sab)
+		for !sab.acted {
+			w.round(of)
+		}
+		requests := w.requests()
+		for range 30 {
+			w.round(of)
+		}
+		if n := w.requests() - requests; n != 0 {
+			t.Errorf("%d requests while paused", n)
+		}
+		_ = w.Resume(t.Context(), tenant, run0) // unless it has ended
+		w.drain(of)
+		s.end(w)
 	})
 }
 
 // TestCancelledAnywhere: after a cancel no row is added, and the run ends.
 func TestCancelledAnywhere(t *testing.T) {
-	eachScan(t, func(t *testing.T, s scenario) {
-		anywhere(t, s, func(t *testing.T, w *world, sab *saboteur) {
-			rows := 0
-			sab.act = func() {
-				_ = w.Cancel(t.Context(), tenant, run0)
-				rows = len(w.read(run0).rows)
-			}
-			w.drain(w.worker(sab))
-			if r := w.read(run0); len(r.rows) != rows || r.Cancelled && !r.Ended() {
-				t.Errorf("%d rows, %d when it was cancelled; run %+v", len(r.rows), rows, r.Run)
-			}
-		})
+	anywhere(t, func(t *testing.T, _ scenario, w *world, sab *saboteur) {
+		rows := 0
+		sab.act = func() {
+			_ = w.Cancel(t.Context(), tenant, run0)
+			rows = len(w.read(run0).rows)
+		}
+		w.drain(w.worker(sab))
+		if r := w.read(run0); len(r.rows) != rows || r.Cancelled && !r.Ended() {
+			t.Errorf("%d rows, %d when it was cancelled; run %+v", len(r.rows), rows, r.Run)
+		}
 	})
 }
 
 // TestDeletedAnywhere cancels and deletes the run before and after each call, and creates it again:
 // it gets its own rows.
 func TestDeletedAnywhere(t *testing.T) {
-	eachScan(t, func(t *testing.T, s scenario) {
-		anywhere(t, s, func(t *testing.T, w *world, sab *saboteur) {
-			first := w.read(run0)
-			sab.act = func() {
-				ctx := t.Context()
-				_ = w.Cancel(ctx, tenant, run0)
-				w.lapse()
-				_, _ = w.Release(ctx, segment(first.Run, ledger.ScanSegment), ledger.Quota{})
-				if err := w.Delete(ctx, tenant, run0); err != nil {
-					t.Error(err)
-				}
-				w.create(first.Kind, first.Scan.Progress)
-				w.sandbox.AddDomain("org_9", sandbox.Domain{ID: "ord_9",
-					Status: map[bool]string{true: "verified", false: "pending"}[first.Kind == recheck]})
+	anywhere(t, func(t *testing.T, s scenario, w *world, sab *saboteur) {
+		first := w.read(run0)
+		sab.act = func() {
+			ctx := t.Context()
+			_ = w.Cancel(ctx, tenant, run0)
+			w.lapse()
+			_, _ = w.Release(ctx, segment(first.Run, ledger.ScanSegment), ledger.Quota{})
+			if err := w.Delete(ctx, tenant, run0); err != nil {
+				t.Error(err)
 			}
-			of := w.worker(sab)
-			for !sab.acted {
-				w.round(of)
-			}
-			w.drain(of)
-			w.wantFound(append(slices.Clone(s.rows), "org_9/ord_9")...)
-		})
+			w.create(first.Kind, first.Scan.Progress)
+			w.sandbox.AddDomain("org_9", sandbox.Domain{ID: "ord_9",
+				Status: map[bool]string{true: "verified", false: "pending"}[first.Kind == recheck]})
+		}
+		of := w.worker(sab)
+		for !sab.acted {
+			w.round(of)
+		}
+		w.drain(of)
+		w.wantFound(append(slices.Clone(s.rows), "org_9/ord_9")...)
 	})
 }
 
@@ -165,37 +155,26 @@ func TestDeletedAnywhere(t *testing.T) {
 // continues, and leaves nothing out.
 func TestTrouble(t *testing.T) {
 	t.Parallel()
-	status := func(code int, header ...string) sandbox.Fault {
-		f := sandbox.Fault{Status: code, Header: http.Header{}}
-		if len(header) > 0 {
-			f.Header.Set(header[0], header[1])
-		}
-		return f
-	}
 	for name, fault := range map[string]sandbox.Fault{
-		"throttled":    status(http.StatusTooManyRequests, "Retry-After", "7"),
-		"unavailable":  status(http.StatusServiceUnavailable),
-		"unauthorized": status(http.StatusUnauthorized),
+		"throttled":    {Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"7"}}},
+		"unauthorized": {Status: http.StatusUnauthorized},
 		"lacks scope":  lacksScope,
 		"lost":         {DropAfter: true},
-		"cut":          {Truncate: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			eachScan(t, func(t *testing.T, s scenario) {
-				undisturbed := s.world(t)
-				undisturbed.scanned()
-				every := redistest.Stride(2)
-				for k := (len(name) + len(s.name)) % every; k < undisturbed.requests(); k += every {
-					t.Run(fmt.Sprint("request ", k), func(t *testing.T) {
-						w := newWorld(t)
-						fault.Skip, fault.Count = k, 1
-						w.sandbox.AddFault(fault)
-						s.begin(w)
-						w.scanned()
-						s.end(w)
-					})
-				}
-			})
+		eachScan(t, func(t *testing.T, s scenario) {
+			undisturbed := s.world(t)
+			undisturbed.scanned()
+			every := redistest.Stride(2)
+			for k := (len(name) + len(s.name)) % every; k < undisturbed.requests(); k += every {
+				t.Run(fmt.Sprint(name, " at request ", k), func(t *testing.T) {
+					w := newWorld(t)
+					fault.Skip, fault.Count = k, 1
+					w.sandbox.AddFault(fault)
+					s.begin(w)
+					w.scanned()
+					s.end(w)
+				})
+			}
 		})
 	}
 }
@@ -288,12 +267,12 @@ func TestPauseStopsRequests(t *testing.T) {
 // TestRedisAway has Redis refuse everything for a while, before and after each call of a scan.
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
-	anywhere(t, finding(), func(_ *testing.T, w *world, sab *saboteur) {
+	anywhere(t, func(_ *testing.T, s scenario, w *world, sab *saboteur) {
 		sab.act = func() {
 			w.redis.SetError("LOADING Redis is loading the dataset in memory")
 			time.AfterFunc(10*time.Millisecond, func() { w.redis.SetError("") })
 		}
 		w.drain(w.worker(sab))
-		finding().end(w)
+		s.end(w)
 	})
 }

@@ -7,16 +7,14 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"orgops/apiclient"
 	"orgops/internal/sandbox"
-	"orgops/internal/scan"
 	"orgops/internal/sweep"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 // scenario is a scan and its result.
@@ -152,16 +150,6 @@ func TestScanOfOneOrganization(t *testing.T) {
 	if n := w.requests(sandbox.OpListOrganizations); n != 0 {
 		t.Errorf("organizations were listed %d times", n)
 	}
-}
-
-// TestScanThatFindsNothing is committed without rows.
-func TestScanThatFindsNothing(t *testing.T) {
-	w := newWorld(t)
-	w.sandbox.AddDomain("org_1", sandbox.Domain{Status: "verified"})
-	w.pending("")
-	w.scanned()
-	w.wantFound()
-	w.wantProgress(sweep.Progress{Read: 1, Ended: true})
 }
 
 func answering(status int) sandbox.Fault { return sandbox.Fault{Status: status} }
@@ -307,100 +295,43 @@ func TestScanOfManyThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// circle is a list of organizations whose checkpoints repeat, after some that do not.
-type circle struct {
-	scan.API
-	before, length int
-	pages          int
-}
-
-func (c *circle) OrganizationsPage(_ context.Context,
-	_ string) ([]apiclient.Listed[apiclient.Organization], string, error) {
-	at := c.pages
-	c.pages++
-	if at >= c.before {
-		at = c.before + (at-c.before)%c.length
-	}
-	return []apiclient.Listed[apiclient.Organization]{{Record: apiclient.Organization{ID: fmt.Sprint("org_", at)}}},
-		fmt.Sprint("checkpoint ", at), nil
-}
-
-func (c *circle) DiscoveryDomainsPage(_ context.Context,
-	_, _ string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
-	return nil, "", nil
-}
-
+// TestScanInACircle has a list of organizations whose checkpoints repeat, after some that do not.
 func TestScanInACircle(t *testing.T) {
-	for _, c := range []circle{{before: 0, length: 1}, {before: 0, length: 7}, {before: 5, length: 3}} {
+	for _, c := range []struct{ before, length int }{{0, 1}, {0, 7}, {5, 3}} {
 		t.Run(fmt.Sprintf("%d then %d", c.before, c.length), func(t *testing.T) {
 			w := newWorld(t)
-			w.api = &c
+			pages := 0
+			w.api = fake{w.api, func(string) (id, next string, err error) {
+				at := pages
+				if pages++; at >= c.before {
+					at = c.before + (at-c.before)%c.length
+				}
+				return fmt.Sprint("org_", at), fmt.Sprint("checkpoint ", at), nil
+			}, func(context.Context, string, string) (domainPage, string, error) { return nil, "", nil }}
 			w.pending("")
 			w.scanned()
 			if p := w.progress(); !p.Ended || !strings.Contains(p.Early, "never ends") {
 				t.Errorf("progress %+v", p)
 			}
-			if most := 4 * (c.before + c.length + 1); c.pages > most {
-				t.Errorf("%d pages were read, want at most %d", c.pages, most)
+			if most := 4 * (c.before + c.length + 1); pages > most {
+				t.Errorf("%d pages were read, want at most %d", pages, most)
 			}
 		})
 	}
 }
 
-// endless is an organization whose pages do not end.
-type endless struct {
-	circle
-	asked int
-}
-
-func (e *endless) OrganizationsPage(context.Context,
-	string) ([]apiclient.Listed[apiclient.Organization], string, error) {
-	return []apiclient.Listed[apiclient.Organization]{{Record: apiclient.Organization{ID: "org_1"}}}, "", nil
-}
-
-func (e *endless) DiscoveryDomainsPage(context.Context, string,
-	string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
-	e.asked++
-	return nil, fmt.Sprint(e.asked), nil
-}
-
 func TestScanOfAnOrganizationWithoutEnd(t *testing.T) {
 	w := newWorld(t)
-	api := &endless{}
-	w.api = api
-	w.pending("")
+	asked := 0
+	w.api = fake{domains: func(context.Context, string, string) (domainPage, string, error) {
+		asked++
+		return nil, fmt.Sprint(asked), nil
+	}}
+	w.pending("org_1")
 	w.scanned()
-	if p := w.progress(); p.Missed != 1 || !strings.Contains(p.Why, "does not end: 100 pages") || api.asked != 100 {
-		t.Errorf("progress %+v, %d pages", p, api.asked)
+	if p := w.progress(); p.Missed != 1 || !strings.Contains(p.Why, "does not end: 100 pages") || asked != 100 {
+		t.Errorf("progress %+v, %d pages", p, asked)
 	}
-}
-
-// slowing is an API that answers some requests, and fails the others, or never answers
-// them.
-type slowing struct {
-	scan.API
-	mu      sync.Mutex
-	never   bool
-	answers int // it still gives
-}
-
-func (a *slowing) answer() (answers, never bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.answers--
-	return a.answers >= 0, a.never
-}
-
-func (a *slowing) DiscoveryDomainsPage(ctx context.Context,
-	org, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
-	switch answers, never := a.answer(); {
-	case answers:
-		return a.API.DiscoveryDomainsPage(ctx, org, from)
-	case !never:
-		return nil, "", &apiclient.Error{Status: http.StatusServiceUnavailable}
-	}
-	<-ctx.Done()
-	return nil, "", ctx.Err()
 }
 
 // TestScanKeepsAnswers: a step whose time is up is made of the answers so far, and the
@@ -411,19 +342,32 @@ func TestScanKeepsAnswers(t *testing.T) {
 	for i := range 12 {
 		w.sandbox.AddDomain(fmt.Sprintf("org_%d", i), sandbox.Domain{})
 	}
-	api := &slowing{API: w.api}
-	w.api, w.timeout = api, 3*time.Second
+	var answers atomic.Int64 // that are given; the other requests fail, or are never answered
+	var never atomic.Bool
+	api := w.api
+	w.api = fake{API: api, domains: func(ctx context.Context, org, from string) (domainPage, string, error) {
+		switch {
+		case answers.Add(-1) >= 0:
+			return api.DiscoveryDomainsPage(ctx, org, from)
+		case !never.Load():
+			return nil, "", &apiclient.Error{Status: http.StatusServiceUnavailable}
+		}
+		<-ctx.Done()
+		return nil, "", ctx.Err()
+	}}
+	w.timeout = 3 * time.Second
 	w.pending("")
 	of := w.worker(nil)
 	w.until(of, func(r stored) bool {
 		return r.position.Through && len(r.position.Left) == 0 && len(r.position.Late) == 12
 	})
-	api.never, api.answers = true, 5
+	never.Store(true)
+	answers.Store(5)
 	w.until(of, func(stored) bool { return w.progress().Read > 0 })
 	if p := w.progress(); p.Read != 5 || p.Missed != 0 || p.Ended {
 		t.Errorf("progress %+v, want 5 read, none missed, and more to come", p)
 	}
-	api.answers = 7
+	answers.Store(7)
 	w.drain(of)
 	w.wantFound(pendingDomains(w.sandbox)...)
 	w.wantProgress(sweep.Progress{Read: 12, Ended: true})
@@ -481,46 +425,21 @@ func TestListingIsStampedWhenItIsSent(t *testing.T) {
 
 // TestClasses: requests have the class of their scan.
 func TestClasses(t *testing.T) {
-	for _, s := range []struct {
-		scenario
-		ofSweep bool
-	}{{finding(), false}, {sweeping(), true}} {
+	for class, s := range map[string]scenario{"leading ": finding(), "sweeping ": sweeping()} {
 		t.Run(s.name, func(t *testing.T) {
-			w := s.world(t)
-			api := &classed{API: w.api}
-			w.api = api
-			w.scanned()
-			want := class{leading: !s.ofSweep, sweeping: s.ofSweep}
-			if len(api.classes) == 0 || slices.ContainsFunc(api.classes, func(c class) bool { return c != want }) {
-				t.Errorf("classes %v, want %v", api.classes, want)
+			requests := 0
+			for _, call := range callsOf(t, s) {
+				of, isRequest := strings.CutSuffix(strings.TrimSuffix(call, "organizations"), "domains")
+				if isRequest || of != call {
+					requests++
+					if of != class {
+						t.Errorf("a request of class %q, want %q", of, class)
+					}
+				}
+			}
+			if requests == 0 {
+				t.Error("no request was made")
 			}
 		})
 	}
-}
-
-// class is by what a request is paced.
-type class struct{ leading, sweeping bool }
-
-type classed struct {
-	scan.API
-	mu      sync.Mutex
-	classes []class
-}
-
-func (c *classed) note(ctx context.Context) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.classes = append(c.classes, class{handlers.Leading(ctx), handlers.Sweeping(ctx)})
-}
-
-func (c *classed) OrganizationsPage(ctx context.Context,
-	from string) ([]apiclient.Listed[apiclient.Organization], string, error) {
-	c.note(ctx)
-	return c.API.OrganizationsPage(ctx, from)
-}
-
-func (c *classed) DiscoveryDomainsPage(ctx context.Context,
-	org, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
-	c.note(ctx)
-	return c.API.DiscoveryDomainsPage(ctx, org, from)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -79,24 +80,6 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: the next step is made no sooner, by whichever worker.
-func TestRetryAfter(t *testing.T) {
-	w := newWorld(t)
-	w.sandbox.AddDomain("org_1", sandbox.Domain{ID: "ord_1"})
-	w.sandbox.AddFault(sandbox.Fault{Status: http.StatusTooManyRequests,
-		Header: http.Header{"Retry-After": {"600"}}, Count: 1})
-	w.pending("")
-	w.round(w.worker(nil))
-	for of := w.worker(nil); w.requests() == 1 && w.sinceStart() < time.Hour; {
-		w.round(of)
-	}
-	if at := w.sinceStart(); at < 10*time.Minute || at > 12*time.Minute {
-		t.Errorf("the next request was after %v, want 10 min", at)
-	}
-	w.scanned()
-	w.wantFound("org_1/ord_1")
-}
-
 // TestNewerVersion: a scan that a newer version has continued waits for it, and keeps
 // its progress.
 func TestNewerVersion(t *testing.T) {
@@ -121,50 +104,27 @@ func TestDamagedPosition(t *testing.T) {
 	}
 }
 
-// panicking is an API that panics for a while.
-type panicking struct {
-	scan.API
-	mu    sync.Mutex
-	times int
-}
-
-func (p *panicking) DiscoveryDomainsPage(ctx context.Context,
-	org, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
-	p.mu.Lock()
-	p.times--
-	panics := p.times >= 0
-	p.mu.Unlock()
-	if panics {
-		panic("a bug")
-	}
-	return p.API.DiscoveryDomainsPage(ctx, org, from)
-}
-
 // TestPanic: a panic is an attempt that failed.
 func TestPanic(t *testing.T) {
-	t.Run("twice", func(t *testing.T) {
-		w := finding().world(t)
-		w.api = &panicking{API: w.api, times: 2}
-		w.scanned()
-		finding().end(w)
-		if !strings.Contains(w.log.String(), "stack") {
-			t.Error("the panic is not in the log")
-		}
-	})
-	t.Run("always", func(t *testing.T) {
-		w := finding().world(t)
-		w.api = &panicking{API: w.api, times: 1 << 30}
-		w.scanned()
-		if p := w.progress(); p.Missed != 4 || !strings.Contains(p.Why, "given up after 17 attempts: panic: a bug") {
-			t.Errorf("progress %+v", p)
-		}
-	})
+	w := finding().world(t)
+	w.api = fake{API: w.api, domains: func(context.Context, string, string) (domainPage, string, error) { panic("a bug") }}
+	w.scanned()
+	if p := w.progress(); p.Missed != 4 || !strings.Contains(p.Why, "given up after 17 attempts: panic: a bug") ||
+		!strings.Contains(w.log.String(), "stack") {
+		t.Errorf("progress %+v; log:\n%s", p, w.log.String())
+	}
 }
 
 // TestReasonsAreShort: whatever the API says, progress and notes stay small.
 func TestReasonsAreShort(t *testing.T) {
 	w := newWorld(t)
-	w.api = talkative{}
+	refusal := &apiclient.Error{Status: http.StatusBadRequest, Message: strings.Repeat("ä", 1<<20)}
+	w.api = fake{organizations: func(from string) (id, next string, err error) {
+		if from == "" {
+			return "org_1", "next", nil
+		}
+		return "", "", refusal
+	}, domains: func(context.Context, string, string) (domainPage, string, error) { return nil, "", refusal }}
 	w.pending("")
 	w.until(w.worker(nil), func(r stored) bool {
 		if len(r.Scan.Note) > 4<<10 || len(r.Scan.Progress) > 8<<10 {
@@ -177,51 +137,21 @@ func TestReasonsAreShort(t *testing.T) {
 	}
 }
 
-// talkative is an API whose refusals are long.
-type talkative struct{}
-
-func (talkative) OrganizationsPage(_ context.Context,
-	from string) ([]apiclient.Listed[apiclient.Organization], string, error) {
-	if from == "" {
-		return []apiclient.Listed[apiclient.Organization]{{Record: apiclient.Organization{ID: "org_1"}}}, "next", nil
-	}
-	return nil, "", &apiclient.Error{Status: http.StatusBadRequest, Message: strings.Repeat("ä", 1<<20)}
-}
-
-func (talkative) DiscoveryDomainsPage(context.Context, string,
-	string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
-	return nil, "", &apiclient.Error{Status: http.StatusBadRequest, Message: strings.Repeat("ü", 1<<20)}
-}
-
-// crowded counts the requests that are in progress.
-type crowded struct {
-	scan.API
-	mu        sync.Mutex
-	now, most int
-}
-
-func (c *crowded) DiscoveryDomainsPage(ctx context.Context,
-	org, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error) {
-	c.mu.Lock()
-	c.now++
-	c.most = max(c.most, c.now)
-	c.mu.Unlock()
-	defer func() {
-		c.mu.Lock()
-		c.now--
-		c.mu.Unlock()
-	}()
-	return c.API.DiscoveryDomainsPage(ctx, org, from)
-}
-
 // TestScansAtOnce: the scans of a worker share the bound of their requests.
 func TestScansAtOnce(t *testing.T) {
 	w := newWorld(t)
 	for i := range 100 {
 		w.sandbox.AddOrganization("org_"+string(rune('a'+i%26))+string(rune('a'+i/26)), "")
 	}
-	api := &crowded{API: w.api}
-	w.api = api
+	var now, most atomic.Int64 // requests in progress
+	api := w.api
+	w.api = fake{API: api, domains: func(ctx context.Context, org, from string) (domainPage, string, error) {
+		defer now.Add(-1)
+		n := now.Add(1)
+		for before := most.Load(); n > before && !most.CompareAndSwap(before, n); before = most.Load() {
+		}
+		return api.DiscoveryDomainsPage(ctx, org, from)
+	}}
 	of := w.worker(nil)
 	var all sync.WaitGroup
 	for _, id := range []ledger.RunID{"a", "b", "c"} {
@@ -245,7 +175,7 @@ func TestScansAtOnce(t *testing.T) {
 			t.Errorf("scan of %s: %+v", id, r.Scan)
 		}
 	}
-	if api.most > scan.Parallel {
-		t.Errorf("%d requests at a time, want at most %d", api.most, scan.Parallel)
+	if n := most.Load(); n > scan.Parallel {
+		t.Errorf("%d requests at a time, want at most %d", n, scan.Parallel)
 	}
 }

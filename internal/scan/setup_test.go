@@ -481,6 +481,17 @@ func (l sabotagedLedger) End(ctx context.Context, seg ledger.Segment, n ledger.N
 	return r, err
 }
 
+// class returns the class by which a request is paced.
+func class(ctx context.Context) (of string) {
+	if handlers.Leading(ctx) {
+		of += "leading "
+	}
+	if handlers.Sweeping(ctx) {
+		of += "sweeping "
+	}
+	return of
+}
+
 type sabotagedAPI struct {
 	*saboteur
 	api scan.API
@@ -488,12 +499,51 @@ type sabotagedAPI struct {
 
 func (a sabotagedAPI) OrganizationsPage(ctx context.Context,
 	from string) (page []apiclient.Listed[apiclient.Organization], next string, err error) {
-	err = a.call("organizations", func() error { page, next, err = a.api.OrganizationsPage(ctx, from); return err })
+	err = a.call(class(ctx)+"organizations", func() error {
+		page, next, err = a.api.OrganizationsPage(ctx, from)
+		return err
+	})
 	return page, next, err
 }
 
 func (a sabotagedAPI) DiscoveryDomainsPage(ctx context.Context,
 	org, from string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
-	err = a.call("domains", func() error { page, next, err = a.api.DiscoveryDomainsPage(ctx, org, from); return err })
+	err = a.call(class(ctx)+"domains", func() error {
+		page, next, err = a.api.DiscoveryDomainsPage(ctx, org, from)
+		return err
+	})
 	return page, next, err
+}
+
+// domainPage is a page of an organization's domains.
+type domainPage = []apiclient.Listed[apiclient.DiscoveryDomain]
+
+// fake is an API of which a test answers some requests. A page of organizations has one of them.
+type fake struct {
+	scan.API
+	organizations func(from string) (id, next string, err error)                                        // nil: the API's
+	domains       func(ctx context.Context, org, from string) (page domainPage, next string, err error) // nil: the API's
+}
+
+func (f fake) OrganizationsPage(ctx context.Context,
+	from string) (page []apiclient.Listed[apiclient.Organization], next string, err error) {
+	if f.organizations == nil {
+		return f.API.OrganizationsPage(ctx, from)
+	}
+	id, next, err := f.organizations(from)
+	return []apiclient.Listed[apiclient.Organization]{{Record: apiclient.Organization{ID: id}}}, next, err
+}
+
+func (f fake) DiscoveryDomainsPage(ctx context.Context, org, from string) (page domainPage, next string, err error) {
+	if f.domains == nil {
+		return f.API.DiscoveryDomainsPage(ctx, org, from)
+	}
+	return f.domains(ctx, org, from)
+}
+
+// onePage is an API whose organizations have one record.
+func onePage(record apiclient.DiscoveryDomain) fake {
+	return fake{domains: func(context.Context, string, string) (domainPage, string, error) {
+		return domainPage{{Record: record}}, "", nil
+	}}
 }

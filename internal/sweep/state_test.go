@@ -175,30 +175,6 @@ func TestObserveAbsent(t *testing.T) {
 	}
 }
 
-// TestUnknownNeitherCountsNorClears checks that checks without an answer neither lengthen an
-// absence nor restart the grace period.
-func TestUnknownNeitherCountsNorClears(t *testing.T) {
-	s := observe(proven(), 0, dnscheck.Absent, dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown,
-		dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown, dnscheck.Unknown)
-	if s.Absence == nil || s.Absence.Checks != 1 || s.AbsentFor() != 0 || s.State != "unknown" {
-		t.Fatalf("state %+v", s)
-	}
-	s = observe(s, 9, dnscheck.Absent)
-	if s.IsLost() {
-		t.Errorf("lost after two sweeps that found it absent: %+v", s.Absence)
-	}
-	s = observe(s, 10, dnscheck.Absent)
-	if !s.IsLost() {
-		t.Errorf("not lost after the third, ten days after the first: %+v", s.Absence)
-	}
-	if s = observe(s, 11, dnscheck.Unknown); s.IsLost() || s.Absence.Lost.IsZero() {
-		t.Errorf("a check without an answer has found it lost, or not at all: %+v", s)
-	}
-	if unknown := observe(sweep.DomainState{}, 0, dnscheck.Unknown); unknown.Watched() || len(unknown.Pending) > 0 {
-		t.Errorf("a check without an answer began %+v", unknown)
-	}
-}
-
 // TestOneObservationATick checks that of a present or past tick no second observation counts.
 func TestOneObservationATick(t *testing.T) {
 	s, counted := sweep.DomainState{}.Observe(observed(day0, dnscheck.Absent), sweep.Rules{})
