@@ -937,7 +937,7 @@ func (r *rowsRead) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 }
 
 func (r *rowsRead) count(cmd redis.Cmder) {
-	if args := cmd.Args(); cmd.Name() == "hmget" && strings.HasSuffix(fmt.Sprint(args[1]), ":results") {
+	if slices.Contains(cmd.Args(), any(string(ledger.WithResult))) {
 		r.results++
 	}
 }
