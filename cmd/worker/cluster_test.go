@@ -26,7 +26,8 @@ func TestClusterFailover(t *testing.T) {
 	masters, replicas := cluster.Nodes[:3], cluster.Nodes[3:]
 	f := assembleOn(outlasting(t, cluster.URL()), cluster.URL())
 	f.forgets = true // a replica may lack the last writes of its master
-	// So that there is work left after each step.
+	// So that there is work left after each step, also on a machine that takes long for one.
+	f.env["ORGOPS_RATE"], f.env["ORGOPS_BURST"] = "100/s", "10"
 	f.box.AddFault(sandbox.Fault{Latency: 400 * time.Millisecond, AnswerLatency: 400 * time.Millisecond})
 	one := f.work("one")
 	f.work("other")

@@ -43,6 +43,9 @@ func (s *site) at(point int, act func()) *string {
 	return &reached
 }
 
+// calm ends what at has begun, so that later executions are left alone.
+func (s *site) calm() { s.on = func(string) {} }
+
 // executed executes a task in a worker, and reports whether it has survived that.
 func executed(ctx context.Context, worker *engine.Engine, task *asynq.Task) (survived bool) {
 	var life sync.WaitGroup

@@ -172,6 +172,7 @@ func TestRemoveTogetherKilled(t *testing.T) {
 		task := s.task()
 		died := s.at(point, runtime.Goexit)
 		executed(t.Context(), worker, task)
+		s.calm()
 		survivor, _ := s.worker()
 		_ = survivor.ProcessTask(t.Context(), task) // of released rows without a begin
 		s.finish(session)

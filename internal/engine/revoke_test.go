@@ -431,6 +431,7 @@ func TestRevokeFenced(t *testing.T) {
 				}
 			})
 			_ = worker.ProcessTask(t.Context(), task)
+			s.calm()
 			if s.row(0).Phase != ledger.PhaseSettled {
 				s.settle()
 			}

@@ -226,6 +226,7 @@ func TestVerifyFenced(t *testing.T) {
 				}
 			})
 			_ = worker.ProcessTask(t.Context(), task)
+			s.calm()
 			// Nothing but a frozen process lies between the intent and its PATCH.
 			c.check(s, "fenced "+*fenced, c.patches+1)
 			return *fenced
@@ -305,6 +306,10 @@ func TestVerifyStop(t *testing.T) {
 					}
 				})
 				s.step()
+				s.calm()
+				if *stopped == "" {
+					return ""
+				}
 				before := len(s.writes())
 				for range 30 { // until the result of the PATCH is known
 					if !s.step() {
@@ -561,7 +566,7 @@ func TestVerifyReverts(t *testing.T) {
 
 // TestVerifyRevertKilled kills the worker at each point of an execution that reverts.
 func TestVerifyRevertKilled(t *testing.T) {
-	disturbed(t, "", 8, 4, 0, func(t *testing.T, point int) string {
+	disturbed(t, "", 6, 4, 0, func(t *testing.T, point int) string {
 		s, _ := newLostSite(t, sandbox.Fault{DropAfter: true})
 		d, _ := s.sandbox.Domain(org, dom)
 		d.TXT = "another"
