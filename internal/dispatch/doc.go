@@ -24,10 +24,10 @@
 // Files, each uses those below it:
 //
 //	dispatcher.go           the loop: election, rounds
-//	ends.go                 the follow-ups of a run's end, and upkeep once a minute
+//	upkeep.go, ends.go      once a minute; the follow-ups of a run's end
 //	take.go                 due segments from the index
 //	release.go              rows of a run, and of runs of one row, into tasks
 //	segments.go             the segments in memory, and the sorts of rows
-//	plan.go, limits.go     how many rows, of which runs
+//	plan.go, limits.go      how many rows, of which runs
 //	queue.go, lease.go      asynq's queue; the lease in Redis
 package dispatch

@@ -422,27 +422,18 @@ func TestRevokeFenced(t *testing.T) {
 			} else {
 				s.decided(new(true))
 			}
-			task := s.release()
-			worker, session := s.worker()
-			fenced := s.at(point, func() {
-				if s.row(0).Phase == ledger.PhaseInProgress {
-					s.takeBack(session)
-					s.settle()
-				}
-			})
-			_ = worker.ProcessTask(t.Context(), task)
-			s.calm()
+			fenced := s.fence(point)
 			if s.row(0).Phase != ledger.PhaseSettled {
 				s.settle()
 			}
 			s.wantDomain(c.status, new(c.use))
 			if m := s.domainState(); isSending(m) || isRevoked(m) == c.back {
-				t.Errorf("fenced %s: state %+v", *fenced, m)
+				t.Errorf("fenced %s: state %+v", fenced, m)
 			}
 			if r := s.row(0).Result; r.Outcome != ledger.Done {
-				t.Errorf("fenced %s: %+v", *fenced, r)
+				t.Errorf("fenced %s: %+v", fenced, r)
 			}
-			return *fenced
+			return fenced
 		})
 	}
 }

@@ -251,7 +251,7 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// pauseAndResume pauses the run, executes what is due, and resumes it after check.
+// pauseAndResume pauses the run, executes the rows that are due, calls check, and resumes the run.
 func (s *verifySite) pauseAndResume(check func()) {
 	s.t.Helper()
 	if err := s.Pause(s.t.Context(), tenant, s.run.ID); err != nil {

@@ -217,19 +217,10 @@ func TestVerifyFenced(t *testing.T) {
 	for i, c := range troubles() {
 		disturbed(t, c.name, 10, 5, i+1, func(t *testing.T, point int) string {
 			s := c.site(t)
-			task := s.release()
-			worker, session := s.worker()
-			fenced := s.at(point, func() {
-				if s.row(0).Phase == ledger.PhaseInProgress {
-					s.takeBack(session)
-					s.settle()
-				}
-			})
-			_ = worker.ProcessTask(t.Context(), task)
-			s.calm()
+			fenced := s.fence(point)
 			// Nothing but a frozen process lies between the intent and its PATCH.
-			c.check(s, "fenced "+*fenced, c.patches+1)
-			return *fenced
+			c.check(s, "fenced "+fenced, c.patches+1)
+			return fenced
 		})
 	}
 }

@@ -389,7 +389,24 @@ func (s *verifySite) die(point int) (died string) {
 	s.t.Helper()
 	reached := s.at(point, runtime.Goexit)
 	s.step()
-	s.on = func(string) {}
+	s.calm()
+	return *reached
+}
+
+// fence executes the row in a worker that loses it at a point. Another one settles it before the
+// first continues.
+func (s *verifySite) fence(point int) (fenced string) {
+	s.t.Helper()
+	task := s.release()
+	worker, session := s.worker()
+	reached := s.at(point, func() {
+		if s.row(0).Phase == ledger.PhaseInProgress {
+			s.takeBack(session)
+			s.settle()
+		}
+	})
+	_ = worker.ProcessTask(s.t.Context(), task)
+	s.calm()
 	return *reached
 }
 

@@ -59,9 +59,9 @@ func TestSessionDiesWithoutRenewal(t *testing.T) {
 	}
 }
 
-// TestNoSessionDiesWithoutRenewals: while nobody renews its session, as while Redis is away, none
-// is dead. That of a killed worker counts as dead once the next renewals have given it the time to
-// renew.
+// TestNoSessionDiesWithoutRenewals checks that no session is dead while none is renewed, as while
+// Redis is away. That of a killed worker counts as dead once the next renewals have given it the
+// time to renew.
 func TestNoSessionDiesWithoutRenewals(t *testing.T) {
 	w := newWorker(t)
 	w.renew()

@@ -9,7 +9,7 @@
 //   - A 429 pauses the tenant for the fleet, for as long as the API says by its
 //     own clock; after the pause the bucket is empty, so that there is no burst. If the
 //     headers and the pace show that the tenant's budget is not used up, as for a limit of
-//     one endpoint, it pauses that operation alone (answer.go).
+//     one endpoint, it pauses that operation alone (seen.go).
 //   - Responses that show that an operation cannot work (for example a missing
 //     scope) block it for the fleet. One request is let through as a probe after 30 s,
 //     then at longer and longer intervals, at most five minutes, and once more if it
@@ -32,7 +32,7 @@
 //
 // All callers of the tenant share the API's bucket. A third arrival time in the same script
 // estimates its level: it fills at the full rate, each permit takes from it, and
-// x-ratelimit-remaining can only lower it (answer.go). Permits stop at the reserve, or at the
+// x-ratelimit-remaining can only lower it (seen.go). Permits stop at the reserve, or at the
 // margin for requests that overtake each other: so the fleet uses the part of the rate that
 // other callers leave, and these do not find the bucket empty. An estimate that is too low
 // costs only a part of the next burst, since the bucket fills as fast at any level; so
@@ -60,11 +60,13 @@
 //
 //	state.go    reads the state of a budget
 //	limiter.go  gives permits, and records answers, pauses and blocks
-//	answer.go   what responses say: how long a 429 pauses and whose limit it is, the API's bucket
+//	answer.go   how long a 429 pauses
+//	seen.go     the API's bucket as responses show it, and whose limit a 429 is
 //	line.go     the order of requests within a process
 //	stop.go     an operator's stop of a tenant
 //	errors.go   the result of a request for a permit, and its errors
-//	rate.go     rates and limits, how they are written, and their buckets
+//	gcra.go     the interval and burst of a bucket
+//	rate.go     rates and limits, and how they are written
 //	clients.go  the limit of clients per request that the API accepts
 //	scripts.go  the scripts, and the names in Redis
 //

@@ -131,38 +131,3 @@ func (l Limit) untouched() int {
 	margin := math.Ceil(min(l.Rate.PerSecond()*latencyDiffers.Seconds(), float64(l.Burst)/4))
 	return min(max(reserve, int(margin)), l.Burst-1)
 }
-
-// gcra is a bucket, as the scripts take it: see lua/gcra.lua for its arithmetic, in whole
-// microseconds.
-type gcra struct {
-	Field    string `json:"field"`    // of the tenant's hash, with the theoretical arrival time
-	Interval int64  `json:"interval"` // between two permits; 0: unlimited
-	Burst    int64  `json:"burst"`    // permits that fit into it, at least 1
-}
-
-// newGCRA rounds the interval up, so that the rate is never exceeded: above
-// 10,000 a second that costs up to 1 % of it.
-func newGCRA(field string, rate Rate, burst int) gcra {
-	g := gcra{Field: field, Burst: int64(min(max(burst, 1), maxBurst))}
-	if !rate.IsUnlimited() {
-		const noise = 1e-6 // of binary fractions, which must not cost a microsecond
-		interval := math.Ceil(1e6/rate.PerSecond() - noise)
-		g.Interval = int64(min(max(interval, 1), maxInterval))
-	}
-	return g
-}
-
-const (
-	maxBurst    = 100_000
-	maxInterval = 3600e6 // an hour: slower is practically a standstill
-)
-
-// available returns how many permits can be taken at once, given the stored theoretical
-// arrival time; empty: the bucket is full.
-func (g gcra) available(now int64, stored string) int64 {
-	tat, err := strconv.ParseInt(stored, 10, 64)
-	if err != nil || g.Interval == 0 {
-		return g.Burst
-	}
-	return max(g.Burst-(max(tat-now, 0)+g.Interval-1)/g.Interval, 0)
-}

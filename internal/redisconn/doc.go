@@ -20,7 +20,7 @@
 //	ready.go   checks of a Redis: answer, version, rights
 //	flags.go   the flags of commands that connect
 //	conn.go    ForServer, Open, Masters
-//	hooks.go   of ForServer: one poll a second after a failed dequeue; of producers: commands wait
-//	           while Redis is unavailable
+//	polls.go   a hook of ForServer: one poll a second after a failed dequeue
+//	retry.go   a hook for producers: commands wait while Redis is unavailable
 //	url.go     parses and masks URLs
 package redisconn

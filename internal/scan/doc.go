@@ -22,5 +22,7 @@
 //	handler.go   executes the row of a scan: one step after the other
 //	read.go      the requests of a step
 //	position.go  where a step begins and ends
-//	request.go   the row of a listed record: of a pending domain, or of one that a sweep checks
+//	pending.go   searches for pending domains
+//	swept.go     searches for the domains of a sweep
+//	request.go   the row of a listed record
 package scan

@@ -14,10 +14,12 @@
 //
 //	states.go    the states of a tenant's domains: read, changed, notified; the last complete sweep
 //	revoke.go    the selection of domains to revoke, and its bounds
-//	observe.go   the checks of a sweep, and other changes of a state
+//	observe.go   the checks of a sweep
 //	rules.go     when a domain is lost, and when it may be revoked
+//	change.go    changes of a state, and its history
 //	state.go     the state of a domain
-//	ticks.go     the last ticks of a schedule, their sweeps, and the progress of a sweep's scan
+//	ticks.go     the last ticks of a schedule, and their sweeps
 //	store.go     states as bytes in Redis
 //	cron.go      the ticks of a schedule
+//	progress.go  the progress of a sweep's scan
 package sweep

@@ -2,5 +2,6 @@
 // commands. At most one sweep of a whole tenant is in progress.
 //
 //	schedule.go  the ticks of a schedule
-//	command.go   a sweep that is started by a command, and whether one is in progress
+//	command.go   a sweep that is started by a command
+//	progress.go  whether a sweep of the tenant is in progress
 package schedule

@@ -1,0 +1,61 @@
+package scan
+
+import (
+	"context"
+	"time"
+
+	"orgops/apiclient"
+	"orgops/internal/ledger"
+	"orgops/internal/sweep"
+	"orgops/tasks"
+)
+
+// States is the part of [sweep.Store] that a scan needs.
+type States interface {
+	// Domain returns the state of a domain, by its id; nil: none is stored.
+	Domain(ctx context.Context, id string) ([]byte, error)
+}
+
+// swept searches for the domains that a sweep checks. Its rows are of kind domain:recheck.
+type swept struct{ states States }
+
+// row returns the row of a verified domain, and of another one if the sweep is to prove
+// these or the domain has a state: a sweep may have set it to pending. A record outside
+// the specification may be verified unless it reads as pending.
+func (s swept) row(ctx context.Context, p sweep.Progress, organization string, l listed,
+	_ time.Time) (*ledger.FoundRow, error) {
+	d := l.Record
+	wanted := d.Status == apiclient.StatusVerified || l.Err != nil
+	if d.Status == apiclient.StatusPending || l.Err == nil && d.Status != apiclient.StatusVerified {
+		var err error
+		if wanted, err = s.wantsPending(ctx, p, d.ID); err != nil {
+			return nil, err
+		}
+	}
+	if !wanted {
+		return nil, nil
+	}
+	content, bad := recordOf(organization, d, p), outsideSpec(organization, l)
+	if bad == nil {
+		bad = content.CheckRecord()
+	}
+	if bad != nil { // the members that name it
+		content = tasks.RecheckRow{
+			OrganizationID: organization, DiscoveryDomainID: name(d.ID), Domain: name(d.Domain),
+			Status: apiclient.DomainStatus(name(string(d.Status))), Tick: p.Tick,
+		}
+	}
+	row, err := found(organization, content, bad)
+	if due := p.Due(d.ID); err == nil && bad == nil && due > 0 {
+		row.Due = time.Unix(due, 0).UTC()
+	}
+	return row, err
+}
+
+func (s swept) wantsPending(ctx context.Context, p sweep.Progress, domain string) (bool, error) {
+	if p.Pending || apiclient.CheckID("discovery_domain_id", domain) != nil {
+		return p.Pending, nil // a record without an id has no state
+	}
+	state, err := s.states.Domain(ctx, domain)
+	return state != nil, err
+}
