@@ -111,13 +111,12 @@ func sameCode(base, file string) (bool, error) {
 }
 
 // directive is a comment that the Go tools obey, and output that an example must print.
-var directive = regexp.MustCompile(`(?m)^\s*//(go:|export |line |nolint|\s*(Unordered output|Output):).*$`)
+var directive = regexp.MustCompile(`(?m)//(go:|export |line |nolint|\s*(Unordered output|Output):).*$`)
 
-// sameWithoutComments reports whether two Go files are equal once their comments are removed. Files with
-// directives have to be equal as they are, since a directive is a comment.
+// sameWithoutComments reports whether two Go files have the same code and the same directives.
 func sameWithoutComments(before, after []byte) bool {
-	if directive.Match(before) || directive.Match(after) {
-		return bytes.Equal(before, after)
+	if !slices.EqualFunc(directive.FindAll(before, -1), directive.FindAll(after, -1), bytes.Equal) {
+		return false
 	}
 	first, err := withoutComments(before)
 	if err != nil {
