@@ -65,7 +65,7 @@ func (s removals) worker() (*engine.Engine, ledger.SessionID) {
 		c.Handlers[handlers.Remove] = handlers.NewRemove(handlers.RemoveConfig{API: steppedClients{s.api, s.around},
 			MaxClients: s.most, Limit: pace.NewClientLimit(s.rdb, string(tenant))})
 	})
-	e.StopClock()
+	s.stopClock()
 	return e, session
 }
 

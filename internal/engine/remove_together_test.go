@@ -138,7 +138,7 @@ func TestRemoveTogetherStopped(t *testing.T) {
 					if err := stop(s.Ledger, t.Context(), tenant, s.runs[1].ID); err != nil && !errors.Is(err, ledger.ErrEnded) {
 						t.Error(err)
 					}
-					worker.Pass(staleAnswer)
+					s.pass(staleAnswer)
 					sent = s.named()
 				})
 				_ = worker.ProcessTask(t.Context(), s.task())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,6 +43,41 @@ type site struct {
 	idle    time.Duration // from the last release until a row is due
 	points  int           // before and after the calls of executions, so far
 	on      func(point string)
+	clock   *engineClock // of all workers
+}
+
+// engineClock is the clock of executions: the real time, unless a test changes it.
+type engineClock struct {
+	mu   sync.Mutex
+	read func() time.Time
+}
+
+func (c *engineClock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.read()
+}
+
+func (c *engineClock) change(next func(now func() time.Time) func() time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.read = next(c.read)
+}
+
+// stopClock stops the clock of executions. On a busy machine they would ask the ledger again, which
+// a test that counts calls does not expect.
+func (s *site) stopClock() {
+	s.clock.change(func(now func() time.Time) func() time.Time {
+		stopped := now()
+		return func() time.Time { return stopped }
+	})
+}
+
+// pass has time pass for executions.
+func (s *site) pass(d time.Duration) {
+	s.clock.change(func(now func() time.Time) func() time.Time {
+		return func() time.Time { return now().Add(d) }
+	})
 }
 
 func newSite(t *testing.T, change ...func(*sandbox.Options)) *site {
@@ -93,7 +129,9 @@ func (slowGate) Answered(context.Context, string, int, http.Header) {}
 func newLedgerSite(t *testing.T) *site {
 	t.Helper()
 	rdb := redistest.New(t)
-	return &site{Ledger: ledger.New(rdb), t: t, rdb: rdb, on: func(string) {}}
+	return &site{
+		Ledger: ledger.New(rdb), t: t, rdb: rdb, on: func(string) {}, clock: &engineClock{read: time.Now},
+	}
 }
 
 // submit submits rows of a kind as one run.
@@ -164,7 +202,7 @@ func (s *site) worker(change ...func(*engine.Config)) (*engine.Engine, ledger.Se
 	session := ledger.NewSessionID()
 	c := engine.Config{
 		Tenant: tenant, Ledger: s.Ledger, Session: session, Logger: slog.New(slog.DiscardHandler),
-		Handlers: map[ledger.Kind]engine.Handler{},
+		Handlers: map[ledger.Kind]engine.Handler{}, Now: s.clock.now,
 	}
 	for _, f := range change {
 		f(&c)

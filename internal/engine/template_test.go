@@ -109,7 +109,7 @@ func TestIntentOfTemplate(t *testing.T) {
 	permitted, intended := false, false
 	s.tenant = s.gated(func() {
 		permitted = s.row(0).Intent == nil
-		s.engine.Pass(staleAnswer)
+		s.pass(staleAnswer)
 	})
 	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Match: func(sandbox.Request) bool {
 		intended = s.row(0).Intent != nil
@@ -213,7 +213,7 @@ func TestTemplate(t *testing.T) {
 			s.on = func(point string) {
 				if point == "after list" {
 					cancel(s)
-					s.engine.Pass(staleAnswer)
+					s.pass(staleAnswer)
 				}
 			}
 		}, ledger.Cancelled, []string{"was not created"}, 0, 1, 2},
@@ -345,7 +345,7 @@ func TestTemplateStopped(t *testing.T) {
 					}
 					begun = s.posts() > 0 || sends
 					if !begun {
-						worker.Pass(staleAnswer)
+						s.pass(staleAnswer)
 					}
 				})
 				disturb := s.on

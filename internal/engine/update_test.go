@@ -158,7 +158,7 @@ func TestUpdateFlagIsFresh(t *testing.T) {
 	permits := 0
 	s.config.API = s.gated(func() {
 		if permits++; permits == 2 { // that of the PATCH
-			s.engine.Pass(2 * time.Minute)
+			s.pass(2 * time.Minute)
 			d := s.now(sandbox.Domain{ID: dom})
 			d.Use = new(true)
 			s.sandbox.SetDomain(org, d)
@@ -195,7 +195,7 @@ func TestStopWhileWaitingForPermit(t *testing.T) {
 			s := newUpdateSite(t, `"use_for_organization_discovery":false`)
 			s.domain(sandbox.Domain{Use: new(true)}, false)
 			s.config.API = s.gated(func() {
-				s.engine.Pass(staleAnswer)
+				s.pass(staleAnswer)
 				if err := stop(s.Ledger, t.Context(), tenant, s.run.ID); err != nil {
 					t.Error(err)
 				}

@@ -141,7 +141,6 @@ type verifySite struct {
 	stopping chan struct{} // of the worker; nil: never
 	// handlers returns the handlers of workers; nil: the one of kind Verify.
 	handlers func(handlers.VerifyConfig) map[ledger.Kind]engine.Handler
-	engine   *engine.Engine // of the last step
 	began    time.Time
 	giveUp   time.Duration
 }
@@ -262,10 +261,10 @@ func (s *verifySite) step() bool {
 		return false
 	}
 	worker, session := s.worker()
-	if s.engine = worker; !executed(s.t.Context(), worker, task) {
+	if !executed(s.t.Context(), worker, task) {
 		s.takeBack(session)
-		s.engine, _ = s.worker()
-		_ = s.engine.ProcessTask(s.t.Context(), task)
+		another, _ := s.worker()
+		_ = another.ProcessTask(s.t.Context(), task)
 	}
 	return true
 }

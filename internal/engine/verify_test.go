@@ -131,7 +131,7 @@ func TestVerifyStaleRecord(t *testing.T) {
 	s := newVerifySite(t)
 	s.domain(sandbox.Domain{}, true)
 	wait := time.Minute
-	s.config.API = s.gated(func() { s.engine.Pass(wait) })
+	s.config.API = s.gated(func() { s.pass(wait) })
 	s.verify(s.listed(time.Second))
 	s.step()
 	if row := s.row(0); row.Intent != nil || row.Checkpoint.Stage != ledger.StageReady || row.Checkpoint.Attempts != 0 ||
