@@ -45,6 +45,7 @@ var rooms = map[string]room{
 	"internal/deliveries": {1022, "events untrusted webhooks"},
 	"internal/dispatch":   {1823, "engine ledger pace workers"},
 	"internal/engine":     {1760, "apiclient dnscheck ledger"},
+	"internal/enginetest": {220, "engine ledger redistest"},
 	"internal/events":     {159, "untrusted"},
 	"internal/untrusted":  {100, ""},
 	"internal/health":     {1320, "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks"},

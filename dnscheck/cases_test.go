@@ -27,7 +27,7 @@ type caseSection struct {
 type caseRow struct{ about, verdict string }
 
 // testCase is a case with tests of its own: functions, or names of those that only some
-// builds have or, with "engine.", of internal/engine.
+// builds have or, with "handlers.", of tasks/handlers.
 type testCase struct {
 	caseRow
 
@@ -120,7 +120,7 @@ func caseSections() []caseSection {
 				tested("dots, blanks, nothing; names and labels at their bounds", "queried within the bounds, else refused",
 					TestHostNames, TestDomainsThatAreRefused, TestBadHostsAreNeverQueried, FuzzCheckHost, FuzzCheckDomain),
 				tested("one label, addresses, names that are not in the public DNS", "refused", TestHostNames,
-					"engine.TestVerifyRefuses"),
+					"handlers.TestVerifyRefuses"),
 			},
 		},
 		{
@@ -133,11 +133,11 @@ func caseSections() []caseSection {
 					TestQuorumIsReachedOrNot),
 				tested("there, gone, there again",
 					"each time as it is; a row stays open until it is proven; a verified domain's absence starts again",
-					TestFlappingRecord, "engine.TestVerifyTokenGone", "engine.TestRecheckLost"),
+					TestFlappingRecord, "handlers.TestVerifyTokenGone", "handlers.TestRecheckLost"),
 				tested("no answer from any server, for an hour or for days",
 					"unknown, and right again with the first answer; a row stays open for a day more than its time; a verified domain is neither nearer to its end nor back",
-					TestAllServersDownForAWhile, "engine.TestVerifyUnanswered", "engine.TestVerifyExpires",
-					"engine.TestRecheckUnknown"),
+					TestAllServersDownForAWhile, "handlers.TestVerifyUnanswered", "handlers.TestVerifyExpires",
+					"handlers.TestRecheckUnknown"),
 				tested("an alias into a top-level domain that the root denies, such as a token",
 					"absent; a top-level domain of the host's own: absent, but not to a disproof",
 					TestAliasIntoATopLevelDomainThatDoesNotExist, TestTopLevelDomainThatDoesNotExist),
@@ -152,7 +152,7 @@ func caseSections() []caseSection {
 					TestServersThatLeadNowhere, TestServersThatDisagree, TestAddressesOfOneServerThatDisagree, TestServersOutOfReach),
 				tested("lost and back within the grace window",
 					"the absence is cleared, and nothing was done; of a row that is not proven yet: open meanwhile, then proven",
-					"engine.TestRecheckLost", "engine.TestVerifyTokenGone"),
+					"handlers.TestRecheckLost", "handlers.TestVerifyTokenGone"),
 				tested("one slow name, one slow resolver or server",
 					"the others' verdicts, without delay; a proof waits for each resolver as long as that has",
 					TestSlowNameDelaysNoOther, TestSlowResolverDoesNotDelayACheck, TestProofWaitsForEachResolver,
@@ -294,7 +294,7 @@ func casesDocument(t *testing.T) string {
 # Faults and attacks of the DNS, and their verdicts
 
 Each row without a test is a scene: data that a test runs and requires the verdict of, which is *present*, *absent* or
-*unknown*, with its reason. The others have tests of their own, of this package, or of ` + "`internal/engine`" +
+*unknown*, with its reason. The others have tests of their own, of this package, or of ` + "`tasks/handlers`" +
 		` where the
 name says so; *refused* means that the question itself is. Tests at real servers (` + "`…Real…`, `…Unbound…`" +
 		`) start NSD,
@@ -329,9 +329,9 @@ func testName(t *testing.T, test any) string {
 		return name[strings.LastIndex(name, ".")+1:]
 	}
 	directory := "."
-	function, elsewhere := strings.CutPrefix(name, "engine.")
+	function, elsewhere := strings.CutPrefix(name, "handlers.")
 	if elsewhere {
-		directory = filepath.Join("..", "internal", "engine")
+		directory = filepath.Join("..", "tasks", "handlers")
 	}
 	files, _ := filepath.Glob(filepath.Join(directory, "*_test.go"))
 	for _, file := range files {

@@ -1,21 +1,25 @@
-// Command guards tests the tests of dnscheck: it removes one guard of guards.txt from the code at
-// a time, and requires that the tests named for it fail. Run it in the root of the module, after a
-// change of dnscheck; with arguments, only the guards whose line has one of them:
+// Command guards tests the tests: it removes one guard of guards.txt from the code at a time, and
+// requires that the tests named for it fail. Run it in the root of the module, after a change of
+// a package that has guards.
 //
-//	go run ./.ci/guards Checker.Prove
+//	go run ./.ci/guards                           all guards
+//	go run ./.ci/guards dnscheck tasks/handlers   those of these packages, named by their directories
+//	go run ./.ci/guards Checker.Prove             those whose line has this text
 //
-// It exits with 1 if a guard is not found, if the code without it does not compile, or if no test
+// A package that has no guards selects none, so that all changed packages can be given. The exit
+// status is 1 if a guard is not found, if the code without it does not compile, or if no test
 // notices.
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -27,18 +31,25 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
+const table = ".ci/guards/guards.txt"
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	missed, err := run(ctx, os.Args[1:])
+	untested, err := run(ctx, os.Args[1:])
 	stop()
-	if err != nil || missed > 0 {
-		fmt.Fprintf(os.Stderr, "%d guards are not tested; error: %v\n", missed, err)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if untested > 0 {
+		fmt.Fprintf(os.Stderr, "%d guards are not tested\n", untested)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, selected []string) (missed int, err error) {
-	table, err := os.ReadFile(".ci/guards/guards.txt")
+// run tests the selected guards, and returns how many of them no test notices the absence of.
+func run(ctx context.Context, selected []string) (untested int, err error) {
+	guards, err := readGuards(selected)
 	if err != nil {
 		return 0, err
 	}
@@ -47,81 +58,141 @@ func run(ctx context.Context, selected []string) (missed int, err error) {
 		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
-	var untested atomic.Int64
+
+	var missed atomic.Int64
 	var tests errgroup.Group
 	tests.SetLimit(runtime.NumCPU())
-	for i, line := range strings.Split(string(table), "\n") {
-		line = strings.TrimSpace(line)
-		chosen := len(selected) == 0 ||
-			slices.ContainsFunc(selected, func(s string) bool { return strings.Contains(line, s) })
-		if line == "" || line[0] == '#' || !chosen {
-			continue
-		}
+	for i, g := range guards {
 		tests.Go(func() error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			dir := filepath.Join(work, strconv.Itoa(i))
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				return err
-			}
-			if err := remove(ctx, dir, line); err != nil {
-				untested.Add(1)
-				fmt.Printf("%s: %v\n", line, err)
+			if err := g.test(ctx, filepath.Join(work, strconv.Itoa(i))); err != nil {
+				missed.Add(1)
+				fmt.Printf("%s: %v\n", g.line, err)
 			}
 			return nil
 		})
 	}
 	err = tests.Wait()
-	return int(untested.Load()), cmp.Or(ctx.Err(), err)
+	if err == nil {
+		err = ctx.Err()
+	}
+	fmt.Printf("%d guards were removed, one at a time\n", len(guards))
+	return int(missed.Load()), err
 }
 
-var wanted = regexp.MustCompile(`(?m)^\s*--- FAIL: `)
+// guard is a line of the table: code of a function, without which tests have to fail.
+type guard struct {
+	line     string
+	file     string // with the directory of its package
+	function string // with the type of its receiver
+	tests    string // the pattern of their names
+	code     string
+	without  string // what the code is replaced with
+}
 
-// remove runs the tests of a guard without it.
-func remove(ctx context.Context, work, line string) error {
-	fields := strings.SplitN(line, " | ", 3)
-	file, function, _ := strings.Cut(fields[0], " ")
-	before, after, _ := strings.Cut(fields[2], " =>")
-	path, err := filepath.Abs(filepath.Join("dnscheck", file))
+var form = regexp.MustCompile(`^(\S+\.go) (\S+) \| (.+?) \| (.+?) =>(.*)$`)
+
+// readGuards reads the selected guards of the table; all if nothing is selected.
+func readGuards(selected []string) (guards []guard, err error) {
+	text, err := os.ReadFile(table)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		part := form.FindStringSubmatch(line)
+		if part == nil {
+			return nil, fmt.Errorf("%s: want file, function | tests | code => replacement, got %q", table, line)
+		}
+		g := guard{
+			line: line, file: part[1], function: part[2], tests: part[3],
+			code: part[4], without: strings.TrimSpace(part[5]),
+		}
+		if len(selected) == 0 || slices.ContainsFunc(selected, g.isOf) {
+			guards = append(guards, g)
+		}
+	}
+	return guards, nil
+}
+
+// isOf reports whether the guard is of a package, which is named by its directory, or its line has
+// the text.
+func (g guard) isOf(selected string) bool {
+	info, err := os.Stat(selected)
+	if err == nil && info.IsDir() {
+		return path.Dir(g.file) == path.Clean(filepath.ToSlash(selected))
+	}
+	return strings.Contains(g.line, selected)
+}
+
+var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: `)
+
+// test runs the tests of the guard's package without the guard. It returns an error unless one of
+// them fails. work is a directory to be made.
+func (g guard) test(ctx context.Context, work string) error {
+	changed, err := g.remove()
 	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(path)
+	overlay, err := writeOverlay(work, g.file, changed)
 	if err != nil {
 		return err
 	}
-	head := `func ` + function + `\(`
-	if kind, method, ok := strings.Cut(function, "."); ok {
-		head = `func \(\w+ \*?` + kind + `(\[\w+\])?\) ` + method + `\(`
-	}
-	body := regexp.MustCompile(`(?ms)^` + head + `(?:[^\n]*}$|.*?^})`).FindIndex(text)
-	if body == nil {
-		return fmt.Errorf("there is no function %s in %s: follow the code", function, file)
-	}
-	if n := strings.Count(string(text[body[0]:body[1]]), before); n != 1 {
-		return fmt.Errorf("%s has the code %d times: follow the code", function, n)
-	}
-	changed := string(text[:body[0]]) + strings.Replace(string(text[body[0]:body[1]]), before, strings.TrimSpace(after),
-		1) + string(text[body[1]:])
-	mutant, overlay := filepath.Join(work, file), filepath.Join(work, "overlay.json")
-	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{path: mutant}})
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(mutant, []byte(changed), 0o600); err != nil {
-		return err
-	}
-	if err := os.WriteFile(overlay, replace, 0o600); err != nil {
-		return err
-	}
-	output, err := exec.CommandContext(ctx, "go", "test", "-vet=off", "-timeout=180s", "-overlay", overlay, "-run",
-		fields[1], "./dnscheck").CombinedOutput()
+	// To link takes longer than these tests: a third less without symbols for debuggers.
+	output, err := exec.CommandContext(ctx, "go", "test", "-vet=off", "-ldflags=-s -w", "-timeout=180s",
+		"-overlay", overlay, "-run", g.tests, "./"+path.Dir(g.file)).CombinedOutput()
 	switch {
 	case err == nil:
-		return fmt.Errorf("%s DOES NOT FAIL without it", fields[1])
-	case !wanted.Match(output):
+		return fmt.Errorf("%s DOES NOT FAIL without it", g.tests)
+	case !failed.Match(output):
 		return fmt.Errorf("%w, and no test failed: %s", err, output)
 	}
 	return nil
+}
+
+// remove returns the text of the file without the guard.
+func (g guard) remove() (string, error) {
+	text, err := os.ReadFile(g.file)
+	if err != nil {
+		return "", err
+	}
+	// The function, from its head to the bracket at the beginning of a line, or on one line.
+	head := `func ` + g.function + `\(`
+	if kind, method, ok := strings.Cut(g.function, "."); ok {
+		head = `func \(\w+ \*?` + kind + `(\[\w+\])?\) ` + method + `\(`
+	}
+	at := regexp.MustCompile(`(?ms)^` + head + `(?:[^\n]*}$|.*?^})`).FindIndex(text)
+	if at == nil {
+		return "", fmt.Errorf("there is no function %s in %s: follow the code", g.function, g.file)
+	}
+	body := string(text[at[0]:at[1]])
+	if n := strings.Count(body, g.code); n != 1 {
+		return "", fmt.Errorf("%s has the code %d times: follow the code", g.function, n)
+	}
+	body = strings.Replace(body, g.code, g.without, 1)
+	return string(text[:at[0]]) + body + string(text[at[1]:]), nil
+}
+
+// writeOverlay writes files to a new directory that have go build read the text instead of a file,
+// and returns the name of the one for its flag -overlay.
+func writeOverlay(work, file, text string) (string, error) {
+	original, err := filepath.Abs(file)
+	if err != nil {
+		return "", err
+	}
+	changed := filepath.Join(work, filepath.Base(file))
+	overlay := filepath.Join(work, "overlay.json")
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
+	if err != nil {
+		return "", err
+	}
+	if err := os.Mkdir(work, 0o700); err != nil {
+		return "", err
+	}
+	return overlay, errors.Join(os.WriteFile(changed, []byte(text), 0o600), os.WriteFile(overlay, replace, 0o600))
 }

@@ -96,17 +96,23 @@ func TestInvalidLinks(t *testing.T) {
 		return text
 	}
 	own := w.links.keys.Get()[0]
+	gone := claimOf() // of a domain that no run has any more
+	gone.ID = "ord_9"
+	if err := w.rdb.Set(t.Context(), nonceKey(gone.DomainName), gone.nonce[:], time.Hour).Err(); err != nil {
+		t.Fatal(err)
+	}
 	paths := map[string]string{
 		"no token": "/", "nonsense": "/nonsense", "another page": "/v1/domains", "below": "/" + token + "/check",
 		"a slash at the end": "/" + token + "/", "two slashes": "//" + token, "a way back": "/x/../" + token,
 		"a dot": "/./" + token, "padded": "/" + token + "=", "long": "/" + strings.Repeat("A", 1<<13),
-		"only a signature":     "/" + base64.RawURLEncoding.EncodeToString(own.mac(nil)),
-		"another key":          "/" + sealed(other, func(*claim) {}),
-		"expired":              "/" + sealed(own, func(c *claim) { c.expires = time.Now() }),
-		"another nonce":        "/" + sealed(own, func(c *claim) { c.nonce[0]++ }),
-		"another tenant":       "/" + sealed(own, func(c *claim) { c.Tenant = "other" }),
-		"another organization": "/" + sealed(own, func(c *claim) { c.Organization = "org_2" }),
-		"another domain":       "/" + sealed(own, func(c *claim) { c.ID = "ord_2" }),
+		"only a signature":      "/" + base64.RawURLEncoding.EncodeToString(own.mac(nil)),
+		"another key":           "/" + sealed(other, func(*claim) {}),
+		"expired":               "/" + sealed(own, func(c *claim) { c.expires = time.Now() }),
+		"another nonce":         "/" + sealed(own, func(c *claim) { c.nonce[0]++ }),
+		"another tenant":        "/" + sealed(own, func(c *claim) { c.Tenant = "other" }),
+		"another organization":  "/" + sealed(own, func(c *claim) { c.Organization = "org_2" }),
+		"another domain":        "/" + sealed(own, func(c *claim) { c.ID = "ord_2" }),
+		"a domain that is gone": "/" + sealed(own, func(c *claim) { *c = gone }),
 	}
 	for i := range token {
 		for _, with := range []string{"A", "-", "="} {

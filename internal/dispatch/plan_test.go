@@ -43,6 +43,8 @@ func TestPlan(t *testing.T) {
 			runs: []dispatch.Candidate{{Run: "a", Limit: -1, Cost: 2}, {Run: "b", ServedAt: at(-9), Limit: -1, Cost: 2},
 				{Run: "dns", ServedAt: at(-9), Class: dispatch.Bulk, Limit: 3}},
 			want: []dispatch.Grant{{"a", 2}, {"b", 2}, {"dns", 3}}},
+		{name: "a limit below a portion", rows: 5000, runs: []dispatch.Candidate{{Run: "a", Limit: 10}},
+			want: []dispatch.Grant{{"a", 10}}},
 		{name: "many", rows: 5000, runs: []dispatch.Candidate{{Run: "a", Limit: -1}}, want: []dispatch.Grant{{"a", 5000}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -25,7 +25,7 @@ func (e *Engine) newExecutions(task Task) (all []*Execution) {
 func (e *Engine) begin(ctx context.Context, x *Execution, p Part) error {
 	var begun ledger.Begun
 	err := e.persist(ctx, "begin", func(ctx context.Context) (err error) {
-		x.answered = e.now()
+		x.answered = e.cfg.Now()
 		begun, err = x.ledger.Begin(ctx, x.Segment, x.identity, x.all...)
 		if redisRefuses(err) {
 			// Surely not in progress: the release lapses. The wait keeps this place from

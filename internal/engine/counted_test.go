@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"orgops/internal/engine"
+	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
 	"orgops/internal/logtest"
 	"orgops/internal/redistest"
@@ -47,7 +48,8 @@ func TestEndIsCountedOnce(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		answer error
-		during func(*site, *engine.Engine) error // while the handler executes the row; nil: nothing happens
+		// during happens while the handler executes the row; nil: nothing does.
+		during func(context.Context, *site, *engine.Engine) error
 		want   ledger.Outcome
 		open   bool // in the ledger
 	}{
@@ -62,12 +64,12 @@ func TestEndIsCountedOnce(t *testing.T) {
 		for lost := range int64(3) {
 			t.Run(fmt.Sprintf("%s, %d answers are lost", c.name, lost), func(t *testing.T) {
 				redistest.InBubble(t, func(t *testing.T, _ *redistest.Outside) {
-					s, log, left := newLedgerSite(t), &logtest.Buffer{}, &atomic.Int64{}
+					s, log, left := enginetest.New(t), &logtest.Buffer{}, &atomic.Int64{}
 					var counted []ledger.Outcome
 					var e *engine.Engine
-					e, _ = s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+					e, _ = s.Worker(handler(func(ctx context.Context, _ *engine.Execution, _ *engine.Row) (ledger.Result, error) {
 						if c.during != nil {
-							if err := c.during(s, e); err != nil {
+							if err := c.during(ctx, s, e); err != nil {
 								return ledger.Result{}, err
 							}
 						}
@@ -82,8 +84,8 @@ func TestEndIsCountedOnce(t *testing.T) {
 							}
 						}
 					})
-					s.submit("test", `{}`)
-					_ = e.ProcessTask(t.Context(), s.release())
+					s.Submit("test", `{}`)
+					_ = e.ProcessTask(t.Context(), s.NextTask())
 					if len(counted) != 1 || counted[0] != c.want {
 						t.Errorf("metrics have %v, want %s once", counted, c.want)
 					}
@@ -91,7 +93,7 @@ func TestEndIsCountedOnce(t *testing.T) {
 					if lines != 1 || !strings.Contains(log.String(), outcome) {
 						t.Errorf("%d lines, want one with %s:\n%s", lines, outcome, log)
 					}
-					switch row := s.row(0); {
+					switch row := s.Row(0); {
 					case c.open != (row.Phase == ledger.PhaseWaiting), !c.open && row.Result.Outcome != c.want,
 						row.Checkpoint.Attempts > 0:
 						t.Errorf("the ledger has %+v", row)
@@ -102,6 +104,8 @@ func TestEndIsCountedOnce(t *testing.T) {
 	}
 }
 
-func cancelRun(s *site, _ *engine.Engine) error { return s.Cancel(s.t.Context(), tenant, s.run.ID) }
+func cancelRun(ctx context.Context, s *site, _ *engine.Engine) error {
+	return s.Cancel(ctx, tenant, s.Run.ID)
+}
 
-func giveBackAll(s *site, e *engine.Engine) error { return e.GiveBack(s.t.Context()) }
+func giveBackAll(ctx context.Context, _ *site, e *engine.Engine) error { return e.GiveBack(ctx) }

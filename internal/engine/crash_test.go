@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"orgops/internal/engine"
+	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 )
@@ -54,18 +55,18 @@ func TestCrashLoop(t *testing.T) {
 }
 
 func crashLoop(t *testing.T, batch int) {
-	s := newLedgerSite(t)
+	s := enginetest.New(t)
 	clock, now := redistest.Mini(t), time.Now()
 	rows := []string{`{"poison":true}`}
 	for i := range 300 {
 		rows = append(rows, fmt.Sprintf(`{"n":%d}`, i))
 	}
-	s.submit("test", rows...)
+	s.Submit("test", rows...)
 	deaths := 0
 	for range 1000 {
 		now = now.Add(40 * time.Minute) // each row that waits is due
 		clock.SetTime(now)
-		r, err := s.Release(t.Context(), s.segment(), ledger.Quota{First: 5 * batch, Check: 5 * batch})
+		r, err := s.Release(t.Context(), s.Segment(), ledger.Quota{First: 5 * batch, Check: 5 * batch})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,11 +74,11 @@ func crashLoop(t *testing.T, batch int) {
 			break
 		}
 		p := &process{settled: make(chan int, 2*len(r.Rows)), decided: make(chan struct{})}
-		e, session := s.worker(func(c *engine.Config) { c.Handlers["test"] = p })
+		e, session := s.Worker(func(c *engine.Config) { c.Handlers["test"] = p })
 		var tasks sync.WaitGroup
 		all := slices.Collect(slices.Chunk(r.Rows, batch))
 		for i, rows := range all {
-			task := s.task(engine.NewTask(s.run, s.segment(), r.Token, rows...))
+			task := s.Message(engine.NewTask(s.Run, s.Segment(), r.Token, rows...))
 			tasks.Go(func() {
 				defer func() { p.settled <- i }()
 				_ = e.ProcessTask(context.WithValue(t.Context(), taskKey{}, i), task)
@@ -90,12 +91,12 @@ func crashLoop(t *testing.T, batch int) {
 		tasks.Wait()
 		if p.poison.Load() {
 			deaths++
-			if _, _, err := s.Reclaim(t.Context(), s.segment(), session); err != nil {
+			if _, _, err := s.Reclaim(t.Context(), s.Segment(), session); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	for i, row := range s.rows() {
+	for i, row := range s.AllRows() {
 		switch failed := row.Result.Outcome == engine.Failed; {
 		case i == 0 && (!failed || !strings.Contains(row.Result.Detail, "given up after 17 attempts")):
 			t.Errorf("the row that took %d workers down: %+v", deaths, row.Result)

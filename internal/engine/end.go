@@ -173,7 +173,7 @@ func (e *Engine) block(ctx context.Context, all []ending) {
 // log writes one line for rows that end in the same way one after the other, and measures
 // the execution.
 func (e *Engine) log(ctx context.Context, x *Execution, all []ending) {
-	took := e.now().Sub(x.started)
+	took := e.cfg.Now().Sub(x.started)
 	for len(all) > 0 {
 		first, n := all[0], 1
 		for n < len(all) && all[n].alike(first) {

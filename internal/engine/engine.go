@@ -39,6 +39,8 @@ type Config struct {
 	// way, with their number. nil: not called.
 	Observe func(ctx context.Context, kind ledger.Kind, outcome ledger.Outcome, rows int, took time.Duration)
 	Logger  *slog.Logger // nil: none
+	// Now is the clock of executions; nil: time.Now.
+	Now func() time.Time
 }
 
 const (
@@ -52,7 +54,6 @@ const (
 // Engine is the asynq handler of one tenant.
 type Engine struct {
 	cfg Config
-	now func() time.Time // of executions
 
 	mu      sync.Mutex
 	running map[ledger.Nonce]*Execution // from before Begin to after the last write
@@ -66,7 +67,10 @@ func New(cfg Config) *Engine {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	cfg.Logger = cfg.Logger.With("tenant", cfg.Tenant)
-	return &Engine{cfg: cfg, now: time.Now, running: map[ledger.Nonce]*Execution{}}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Engine{cfg: cfg, running: map[ledger.Nonce]*Execution{}}
 }
 
 // ProcessTask implements [asynq.Handler]. An error is for asynq's archive only: it says

@@ -13,6 +13,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/engine"
+	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 )
@@ -68,20 +69,20 @@ func TestEndings(t *testing.T) {
 			stage: ledger.StageCheck, attempts: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newLedgerSite(t)
-			s.submit(kind, `{}`)
+			s := enginetest.New(t)
+			s.Submit(kind, `{}`)
 			blocked := ""
-			e, _ := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+			e, _ := s.Worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
 				return c.result, c.err
 			}), func(c *engine.Config) {
 				c.Block = func(_ context.Context, operation, _ string) error { blocked = operation; return nil }
 			})
-			task, before := s.release(), s.now()
+			task, before := s.NextTask(), redisNow(t, s)
 			err := e.ProcessTask(t.Context(), task)
 			if archived := errors.Is(err, asynq.SkipRetry); archived != c.archived || err != nil && !archived {
 				t.Errorf("error %v", err)
 			}
-			row := s.row(0)
+			row := s.Row(0)
 			note := engine.ParseNote(row.Checkpoint.Memo)
 			outcome := note.Outcome
 			if row.Phase == ledger.PhaseSettled {
@@ -106,16 +107,16 @@ func TestEndings(t *testing.T) {
 
 // TestSecondDelivery delivers a task again while and after it is executed.
 func TestSecondDelivery(t *testing.T) {
-	s := newLedgerSite(t)
-	s.submit(kind, `{}`)
-	task := s.release()
+	s := enginetest.New(t)
+	s.Submit(kind, `{}`)
+	task := s.NextTask()
 	var executed atomic.Int64
 	var again *engine.Engine
-	e, _ := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+	e, _ := s.Worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
 		executed.Add(1)
 		return ledger.Result{}, again.ProcessTask(t.Context(), task)
 	}))
-	again, _ = s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+	again, _ = s.Worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
 		executed.Add(1)
 		return ledger.Result{}, nil
 	}))
@@ -124,8 +125,8 @@ func TestSecondDelivery(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n := executed.Load(); n != 1 || s.row(0).Result.Outcome != ledger.Done {
-		t.Errorf("executed %d times, row %+v", n, s.row(0))
+	if n := executed.Load(); n != 1 || s.Row(0).Result.Outcome != ledger.Done {
+		t.Errorf("executed %d times, row %+v", n, s.Row(0))
 	}
 }
 
@@ -138,19 +139,19 @@ func TestNewerTask(t *testing.T) {
 		"member":  func(p string) string { return strings.Replace(p, `"v":3`, `"v":3,"hurry":true`, 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newLedgerSite(t)
-			s.submit(kind, `{}`)
-			task := s.release()
-			e, _ := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+			s := enginetest.New(t)
+			s.Submit(kind, `{}`)
+			task := s.NextTask()
+			e, _ := s.Worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
 				t.Error("executed")
 				return ledger.Result{}, nil
 			}))
-			before := s.now()
+			before := redisNow(t, s)
 			if err := e.ProcessTask(t.Context(), asynq.NewTask(task.Type(),
 				[]byte(change(string(task.Payload()))))); err != nil {
 				t.Error(err)
 			}
-			row, after := s.row(0), s.now()
+			row, after := s.Row(0), redisNow(t, s)
 			if row.Due.Sub(before) < 5*time.Second || row.Due.Sub(after) > 5*time.Second || row.Checkpoint.Attempts != 0 ||
 				!strings.Contains(row.Checkpoint.Note, "newer worker") {
 				t.Errorf("given back between %v and %v, row %+v", before, after, row)
@@ -158,28 +159,28 @@ func TestNewerTask(t *testing.T) {
 		})
 	}
 	t.Run("stage", func(t *testing.T) {
-		s := newLedgerSite(t)
-		s.submit(kind, `{}`)
+		s := enginetest.New(t)
+		s.Submit(kind, `{}`)
 		executed := 0
-		e, _ := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+		e, _ := s.Worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
 			executed++
 			return ledger.Result{}, engine.NotYet("no", 0)
 		}))
-		_ = e.ProcessTask(t.Context(), s.release())
-		key := "orgops:v3:{tenant:" + string(tenant) + "}:" + string(s.run.Incarnation) + ".0:values"
-		value := s.rdb.HGet(t.Context(), key, "0").Val() // which the ledger writes with no unknown stage
-		if err := s.rdb.HSet(t.Context(), key, "0", strings.Replace(value, "c0,", "n0,", 1)).Err(); err != nil {
+		_ = e.ProcessTask(t.Context(), s.NextTask())
+		key := "orgops:v3:{tenant:" + string(tenant) + "}:" + string(s.Run.Incarnation) + ".0:values"
+		value := s.Redis.HGet(t.Context(), key, "0").Val() // which the ledger writes with no unknown stage
+		if err := s.Redis.HSet(t.Context(), key, "0", strings.Replace(value, "c0,", "n0,", 1)).Err(); err != nil {
 			t.Fatal(err)
 		}
-		_ = e.ProcessTask(t.Context(), s.release())
-		if row := s.row(0); executed != 1 || !strings.Contains(row.Checkpoint.Note, `stage "n": a newer worker`) ||
+		_ = e.ProcessTask(t.Context(), s.NextTask())
+		if row := s.Row(0); executed != 1 || !strings.Contains(row.Checkpoint.Note, `stage "n": a newer worker`) ||
 			row.Checkpoint.Stage != "n" {
 			t.Errorf("executed %d times, row %+v; stored %q", executed, row, value)
 		}
 	})
 	t.Run("unreadable", func(t *testing.T) {
-		s := newLedgerSite(t)
-		e, _ := s.worker()
+		s := enginetest.New(t)
+		e, _ := s.Worker()
 		for _, payload := range []string{``, `{`, `{"v":1}`, `{"v":1,"rows":[{"row":-1}]}`} {
 			if err := e.ProcessTask(t.Context(), asynq.NewTask("test", []byte(payload))); !errors.Is(err, asynq.SkipRetry) {
 				t.Errorf("%q: %v", payload, err)
@@ -190,47 +191,47 @@ func TestNewerTask(t *testing.T) {
 
 // TestAttempts has a handler that panics or fails each time: the row fails in the end.
 func TestAttempts(t *testing.T) {
-	s := newLedgerSite(t)
-	s.submit(kind, `{}`)
+	s := enginetest.New(t)
+	s.Submit(kind, `{}`)
 	n := 0
-	e, session := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+	e, session := s.Worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
 		n++
 		panic("no such thing")
 	}))
 	for range engine.MaxAttempts - 1 { // as if it had failed each time
-		token := s.token()
+		token := release(t, s)
 		execution := ledger.Execution{Token: token, Nonce: ledger.NewNonce(), Session: session}
-		if _, err := s.Begin(t.Context(), s.segment(), execution, 0); err != nil {
+		if _, err := s.Begin(t.Context(), s.Segment(), execution, 0); err != nil {
 			t.Fatal(err)
 		}
 		failed := ledger.Ends(ledger.Waiting{Stage: ledger.StageCheck, CountAttempt: true}, 0)
-		if _, err := s.End(t.Context(), s.segment(), execution.Nonce, failed...); err != nil {
+		if _, err := s.End(t.Context(), s.Segment(), execution.Nonce, failed...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	err := e.ProcessTask(t.Context(), s.release())
-	if row := s.row(0); n != 1 || row.Result.Outcome != engine.Failed || err == nil ||
+	err := e.ProcessTask(t.Context(), s.NextTask())
+	if row := s.Row(0); n != 1 || row.Result.Outcome != engine.Failed || err == nil ||
 		!strings.Contains(row.Result.Detail, "given up after 17 attempts: panic: no such thing") {
 		t.Errorf("executed %d times, row %+v, %v", n, row, err)
 	}
 }
 
-// now returns Redis' time.
-func (s *site) now() time.Time {
-	s.t.Helper()
-	now, err := s.Now(s.t.Context())
+// redisNow returns Redis' time.
+func redisNow(t *testing.T, s *site) time.Time {
+	t.Helper()
+	now, err := s.Now(t.Context())
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return now
 }
 
-// token releases the row and returns its token.
-func (s *site) token() ledger.Token {
-	s.t.Helper()
-	r, err := s.Release(s.t.Context(), s.segment(), ledger.Quota{First: 1, Check: 1, Ready: 1})
+// release releases the row and returns its token.
+func release(t *testing.T, s *site) ledger.Token {
+	t.Helper()
+	r, err := s.Release(t.Context(), s.Segment(), ledger.Quota{First: 1, Check: 1, Ready: 1})
 	if err != nil || len(r.Rows) != 1 {
-		s.t.Fatalf("released %v, %v", r.Rows, err)
+		t.Fatalf("released %v, %v", r.Rows, err)
 	}
 	return r.Token
 }
@@ -238,14 +239,14 @@ func (s *site) token() ledger.Token {
 // TestTimeout has a handler that works too long.
 func TestTimeout(t *testing.T) {
 	redistest.InBubble(t, func(t *testing.T, _ *redistest.Outside) {
-		s := newLedgerSite(t)
-		s.submit(kind, `{}`)
-		e, _ := s.worker(handler(func(ctx context.Context, _ *engine.Execution, _ *engine.Row) (ledger.Result, error) {
+		s := enginetest.New(t)
+		s.Submit(kind, `{}`)
+		e, _ := s.Worker(handler(func(ctx context.Context, _ *engine.Execution, _ *engine.Row) (ledger.Result, error) {
 			<-ctx.Done()
 			return ledger.Result{}, ctx.Err()
 		}), func(c *engine.Config) { c.Timeout = time.Second })
-		_ = e.ProcessTask(t.Context(), s.release())
-		if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 1 {
+		_ = e.ProcessTask(t.Context(), s.NextTask())
+		if row := s.Row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 1 {
 			t.Errorf("row %+v", row)
 		}
 	})
@@ -283,23 +284,23 @@ func (mixed) Execute(context.Context, *engine.Execution) (engine.Answers, error)
 // TestMixedEndings ends the rows of a batch each in its own way, and those without an answer
 // together, with one write.
 func TestMixedEndings(t *testing.T) {
-	s := newLedgerSite(t)
-	s.submit(kind, `{}`, `{}`, `{}`, `{}`, `{}`, `{}`, `{}`)
+	s := enginetest.New(t)
+	s.Submit(kind, `{}`, `{}`, `{}`, `{}`, `{}`, `{}`, `{}`)
 	f := &faulty{Ledger: s.Ledger}
-	e, _ := s.worker(func(c *engine.Config) { c.Ledger, c.Handlers[kind] = f, mixed{} })
-	if err := e.ProcessTask(t.Context(), s.release()); !errors.Is(err, asynq.SkipRetry) ||
+	e, _ := s.Worker(func(c *engine.Config) { c.Ledger, c.Handlers[kind] = f, mixed{} })
+	if err := e.ProcessTask(t.Context(), s.NextTask()); !errors.Is(err, asynq.SkipRetry) ||
 		!strings.Contains(err.Error(), "refused: no") {
 		t.Errorf("error %v", err)
 	}
 	for n, want := range []string{"settled done 0 ", "settled refused 0 ", "waiting  0 not_yet", "in progress  0 ",
 		"waiting  1 transient", "waiting  1 transient", "waiting  1 transient"} {
-		row := s.row(ledger.Row(n))
+		row := s.Row(ledger.Row(n))
 		if got := fmt.Sprintf("%s %s %d %s", row.Phase, row.Result.Outcome, row.Checkpoint.Attempts,
 			engine.ParseNote(row.Checkpoint.Memo).Outcome); got != want {
 			t.Errorf("row %d: %s, want %s", n, got, want)
 		}
 	}
-	if a, b := s.row(5).Due, s.row(6).Due; !a.Equal(b) {
+	if a, b := s.Row(5).Due, s.Row(6).Due; !a.Equal(b) {
 		t.Errorf("rows that failed together are due at %v and %v", a, b)
 	}
 	if f.ended != 1 {
@@ -312,15 +313,15 @@ func TestMixedEndings(t *testing.T) {
 func TestBeginAtMaxmemory(t *testing.T) {
 	t.Parallel()
 	redistest.InBubble(t, func(t *testing.T, _ *redistest.Outside) {
-		s := newLedgerSite(t)
-		s.submit(kind, `{}`)
+		s := enginetest.New(t)
+		s.Submit(kind, `{}`)
 		f := &faulty{Ledger: s.Ledger, begin: ledger.ErrNoMemory}
-		e, _ := s.worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+		e, _ := s.Worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
 			t.Error("executed")
 			return ledger.Result{}, nil
 		}), func(c *engine.Config) { c.Ledger = f })
 		begun := time.Now()
-		if err := e.ProcessTask(t.Context(), s.release()); err != nil {
+		if err := e.ProcessTask(t.Context(), s.NextTask()); err != nil {
 			t.Error(err)
 		}
 		if took := time.Since(begun); took < time.Second || f.begun != 1 {
@@ -332,15 +333,15 @@ func TestBeginAtMaxmemory(t *testing.T) {
 // TestEndEarly has a handler end a row of a batch and then panic: the other rows are
 // repeated, and that one is not.
 func TestEndEarly(t *testing.T) {
-	s := newLedgerSite(t)
-	s.submit(kind, `{}`, `{}`, `{}`)
-	e, _ := s.worker(func(c *engine.Config) { c.Handlers[kind] = early{} })
-	err := e.ProcessTask(t.Context(), s.release())
-	if row := s.row(1); !errors.Is(err, asynq.SkipRetry) || row.Result.Outcome != engine.Refused {
+	s := enginetest.New(t)
+	s.Submit(kind, `{}`, `{}`, `{}`)
+	e, _ := s.Worker(func(c *engine.Config) { c.Handlers[kind] = early{} })
+	err := e.ProcessTask(t.Context(), s.NextTask())
+	if row := s.Row(1); !errors.Is(err, asynq.SkipRetry) || row.Result.Outcome != engine.Refused {
 		t.Errorf("row %+v, %v", row, err)
 	}
 	for _, n := range []ledger.Row{0, 2} {
-		if row := s.row(n); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 1 {
+		if row := s.Row(n); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 1 {
 			t.Errorf("row %d: %+v", n, row)
 		}
 	}
@@ -356,19 +357,19 @@ func (early) Execute(ctx context.Context, x *engine.Execution) (engine.Answers, 
 // TestAbandoned cancels the context of an execution whose worker stops, as asynq does
 // when it does not wait any longer: the row is given back, and no attempt is counted.
 func TestAbandoned(t *testing.T) {
-	s := newLedgerSite(t)
-	s.submit(kind, `{}`)
+	s := enginetest.New(t)
+	s.Submit(kind, `{}`)
 	ctx, cancel := context.WithCancel(t.Context())
 	stopping := make(chan struct{})
-	e, _ := s.worker(handler(func(ctx context.Context, _ *engine.Execution, _ *engine.Row) (ledger.Result, error) {
+	e, _ := s.Worker(handler(func(ctx context.Context, _ *engine.Execution, _ *engine.Row) (ledger.Result, error) {
 		close(stopping)
 		cancel()
 		return ledger.Result{}, fmt.Errorf("request: %w", ctx.Err())
 	}), func(c *engine.Config) { c.Stopping = stopping })
-	if err := e.ProcessTask(ctx, s.release()); err != nil {
+	if err := e.ProcessTask(ctx, s.NextTask()); err != nil {
 		t.Error(err)
 	}
-	if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 {
+	if row := s.Row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 {
 		t.Errorf("row %+v, want it to wait without an attempt", row)
 	}
 }

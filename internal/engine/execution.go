@@ -76,7 +76,7 @@ type Row struct {
 func (r *Row) Progressed() { r.Attempts, r.fresh = 0, true }
 
 // Now returns Redis' time, by which the ledger's times are compared.
-func (x *Execution) Now() time.Time { return x.begun.Add(x.engine.now().Sub(x.started)) }
+func (x *Execution) Now() time.Time { return x.begun.Add(x.engine.cfg.Now().Sub(x.started)) }
 
 // Intend stores the intent of a request for the row. If it returns an error the request
 // must not be made.
@@ -101,7 +101,7 @@ func (x *Execution) Intend(ctx context.Context, row *Row, intent []byte) error {
 // Amend stores the intent of a row even if its run is stopped: to record the result of
 // the request, or that it is being reverted. A row without an intent gets none then.
 func (x *Execution) Amend(ctx context.Context, row *Row, intent []byte) error {
-	asked := x.engine.now()
+	asked := x.engine.cfg.Now()
 	receipt, err := x.ledger.Intend(ctx, x.Segment, x.identity.Nonce, intent, row.Number)
 	if err != nil {
 		return fmt.Errorf("store the intent: %w", err)
@@ -181,7 +181,7 @@ func (x *Execution) Stopping() bool { return x.engine.stopping() }
 // Allowed returns nil if a request may begin now: the ledger said so within the last second.
 // The error is [ErrStopped] or [ErrSuperseded] if it may not, or that of Redis.
 func (x *Execution) Allowed(ctx context.Context) error {
-	if x.engine.now().Sub(x.answered) >= checkEvery {
+	if x.engine.cfg.Now().Sub(x.answered) >= checkEvery {
 		if err := x.ask(ctx); err != nil {
 			return err
 		}
@@ -196,7 +196,7 @@ func (x *Execution) Allowed(ctx context.Context) error {
 // requests may begin. A Begin that is repeated with its nonce returns that and changes
 // nothing.
 func (x *Execution) ask(ctx context.Context) error {
-	asked := x.engine.now()
+	asked := x.engine.cfg.Now()
 	begun, err := x.ledger.Begin(ctx, x.Segment, x.identity, x.numbers()...)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return ErrSuperseded

@@ -12,6 +12,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/engine"
+	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
@@ -31,6 +32,10 @@ type operation struct {
 	name   string // the sandbox's
 	do     func(context.Context, *apiclient.Client) error
 	landed func(*sandbox.Sandbox) bool // nil: the operation changes nothing
+}
+
+var templateRequest = apiclient.TemplateRequest{
+	Name: "n", Type: "t", Dialect: "simplified/1.0", WellKnownTrustedIssuers: "aamva",
 }
 
 func operations() []operation {
@@ -63,11 +68,7 @@ func operations() []operation {
 			return c.RemoveOrganizationClients(ctx, org, []string{"client_0"})
 		}, func(s *sandbox.Sandbox) bool { return len(s.Clients(org)) == 0 }},
 		{sandbox.OpCreateTemplate, func(ctx context.Context, c *apiclient.Client) error {
-			r, err := apiclient.DecodeTemplateRequest([]byte(template))
-			if err != nil {
-				return err
-			}
-			_, err = c.CreateTemplate(ctx, r)
+			_, err := c.CreateTemplate(ctx, templateRequest)
 			return err
 		}, func(s *sandbox.Sandbox) bool { return len(s.Templates()) == 1 }},
 	}
@@ -296,7 +297,7 @@ func (f matrixFault) at(t *testing.T, op operation) {
 	late := func() bool { // the client's time ran out before the server had the request
 		return f.timeout() > 0 && (arrived() == 0 || f.effect == landed && op.landed != nil && !op.landed(s))
 	}
-	for end := time.Now().Add(patience); late() && time.Now().Before(end); {
+	for end := time.Now().Add(enginetest.Patience); late() && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	sent := arrived()
@@ -324,8 +325,7 @@ func (f matrixFault) atTokenEndpoint(t *testing.T) {
 		fault.Body = `{"access_token":5,"token_type":"mac"}`
 	}
 	s.AddFault(fault)
-	_, err := c.CreateTemplate(t.Context(), apiclient.TemplateRequest{Name: "n", Type: "t", Dialect: "simplified/1.0",
-		WellKnownTrustedIssuers: "aamva"})
+	_, err := c.CreateTemplate(t.Context(), templateRequest)
 	want := f.outcome
 	switch {
 	case f.token != "":

@@ -25,7 +25,11 @@ func TestEachConstraintHasItsTests(t *testing.T) {
 	row := regexp.MustCompile(`(?m)^\| (\d+) \|[^|]+\|([^|]+)\|([^|]+)\|$`)
 	sides := []map[string]string{
 		{"": testsIn(t, ".")},
-		{"": testsIn(t, "../../apiclient"), "engine.": testsIn(t, "../engine")},
+		{
+			"":          testsIn(t, "../../apiclient"),
+			"engine.":   testsIn(t, "../engine"),
+			"handlers.": testsIn(t, "../../tasks/handlers"),
+		},
 	}
 	next := 1
 	for _, cells := range row.FindAllStringSubmatch(string(table), -1) {
@@ -45,7 +49,7 @@ func TestEachConstraintHasItsTests(t *testing.T) {
 // wantTests checks that each test which a cell names exists.
 func wantTests(t *testing.T, number, cell string, sources map[string]string) {
 	t.Helper()
-	names := regexp.MustCompile("`(engine\\.)?(Test\\w*)(?:/([^`]+))?`").FindAllStringSubmatch(cell, -1)
+	names := regexp.MustCompile("`(engine\\.|handlers\\.)?(Test\\w*)(?:/([^`]+))?`").FindAllStringSubmatch(cell, -1)
 	if strings.TrimSpace(cell) == "-" {
 		return
 	}

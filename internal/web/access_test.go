@@ -134,6 +134,38 @@ func TestAccessFile(t *testing.T) {
 	readAccess(t, `[{"name": "a", "role": "reader", "tenants": ["*"], "sha256": "`+hashOf(tokenOf("a"))+`"}]`) // JSON
 }
 
+// TestLimitsOfUsers checks which tenants, organizations and kinds a user may use.
+func TestLimitsOfUsers(t *testing.T) {
+	limited := web.User{Tenants: []string{"acme"}, Organizations: []string{"org_1"}, Kinds: []string{"domain:verify"}}
+	ofATenant := web.User{Tenants: []string{"acme"}}
+	ofAnOrganization := web.User{Tenants: []string{"*"}, Organizations: []string{"org_1"}}
+	unlimited := web.User{Tenants: []string{"*"}, Kinds: []string{"*"}}
+	for _, test := range []struct {
+		name string
+		may  bool
+		want bool
+	}{
+		{"their tenant", limited.MayTenant("acme"), true},
+		{"another tenant", limited.MayTenant("other"), false},
+		{"a tenant, with none", web.User{}.MayTenant("acme"), false},
+		{"any tenant, with all", unlimited.MayTenant("other"), true},
+		{"their organization", limited.MayOrganization("org_1"), true},
+		{"another organization", limited.MayOrganization("org_2"), false},
+		{"rows without an organization", limited.MayOrganization(""), false},
+		{"any organization, without a list", unlimited.MayOrganization("org_2"), true},
+		{"their kind", limited.MayKind("domain:verify"), true},
+		{"another kind", limited.MayKind("client:remove"), false},
+		{"any kind, with all", unlimited.MayKind("client:remove"), true},
+		{"everywhere", unlimited.Everywhere(), true},
+		{"everywhere, of a tenant", ofATenant.Everywhere(), false},
+		{"everywhere, of an organization", ofAnOrganization.Everywhere(), false},
+	} {
+		if test.may != test.want {
+			t.Errorf("%s: %v, want %v", test.name, test.may, test.want)
+		}
+	}
+}
+
 // TestAccessFileChanges checks that a mistake keeps the former entries in force, and that nobody
 // gets in by a file that is gone, empty, or anybody's to write.
 func TestAccessFileChanges(t *testing.T) {

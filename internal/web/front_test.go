@@ -6,11 +6,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -197,6 +199,77 @@ func TestRoutesAreDenied(t *testing.T) {
 	}
 }
 
+// TestAdmitted changes the access file during a request that lasts.
+func TestAdmitted(t *testing.T) {
+	entry := func(name string, role web.Role, letter string) string {
+		return fmt.Sprintf("- {name: %s, role: %s, tenants: ['*'], sha256: %s}\n", name, role, hashOf(tokenOf(letter)))
+	}
+	other := entry("other", web.Reader, "b")
+	for _, test := range []struct {
+		name string
+		then string // the file's content
+		want bool
+	}{
+		{"as before", entry("alice", web.Reader, "a") + other + "# more\n", true},
+		{"removed", other, false},
+		{"another user of the token", entry("mallory", web.Reader, "a") + other, false},
+		{"another role", entry("alice", web.Operator, "a") + other, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			file, now := accessFile(t, entry("alice", web.Reader, "a")+other), time.Now()
+			access, err := web.ReadAccess(file, quiet, func() time.Time { return now })
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, _ := front(t, func(f *web.Front) {
+				f.Access = access
+				lasting := func(_ http.ResponseWriter, r *http.Request) {
+					it := web.Of(r.Context())
+					if !it.Admitted() {
+						t.Error("not admitted at first")
+					}
+					if err := os.WriteFile(file, []byte(test.then), 0o600); err != nil {
+						t.Fatal(err)
+					}
+					now = now.Add(time.Minute)
+					if got := it.Admitted(); got != test.want {
+						t.Errorf("admitted %v, want %v", got, test.want)
+					}
+				}
+				f.Routes = []web.Route{{Pattern: "GET /lasting", Roles: []web.Role{web.Reader}, Serve: lasting}}
+			})
+			if got := do(h, "GET", "/lasting", basic(tokenOf("a"))); got.Code != http.StatusOK {
+				t.Errorf("%d, want 200", got.Code)
+			}
+		})
+	}
+}
+
+// TestParseProxy has settings that would let clients name themselves.
+func TestParseProxy(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		header string
+		from   []string
+		want   string // of the error; empty: none
+	}{
+		{"no proxy", "", nil, ""},
+		{"a header", "X-Forwarded-User", nil, ""},
+		{"addresses", "X-Forwarded-User", []string{"10.1.2.3", "2001:db8::/32"}, ""},
+		{"addresses alone", "", []string{"10.1.2.3"}, "without ops-proxy-header"},
+		{"a header of clients", "authorization", nil, "a header that only the proxy sets"},
+		{"no name of a header", "X User", nil, "a header that only the proxy sets"},
+		{"no address", "X-Forwarded-User", []string{"proxy"}, "want addresses or networks"},
+		{"every address", "X-Forwarded-User", []string{"0.0.0.0/0"}, "contains every address"},
+		{"an address in two forms", "X-Forwarded-User", []string{"::ffff:10.1.2.3"}, "want it written as IPv4"},
+	} {
+		_, err := web.ParseProxy(test.header, test.from)
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", test.name, err, test.want)
+		}
+	}
+}
+
 func TestProxyHeader(t *testing.T) {
 	const name = "X-Forwarded-User"
 	trusted := from("10.1.2.3:4444")
@@ -279,6 +352,7 @@ func TestOrigin(t *testing.T) {
 		{"another site's frame", "GET", []change{site("cross-site", "navigate", "iframe")}, 403, 403},
 		{"another site's image", "HEAD", []change{site("cross-site", "no-cors", "image")}, 403, 403},
 		{"another port's script", "GET", []change{site("same-site", "no-cors", "script")}, 403, 403},
+		{"another site's script, for a document", "GET", []change{site("cross-site", "cors", "document")}, 403, 403},
 		{"another site, without more", "GET", []change{site("cross-site", "", "")}, 403, 403},
 		{"an action", "POST", []change{own}, 200, 200},
 		{"an action of its own form", "POST", []change{own, site("same-origin", "navigate", "document")}, 200, 200},

@@ -1,4 +1,4 @@
-package engine_test
+package handlers_test
 
 import (
 	"context"
@@ -33,7 +33,7 @@ func (d diagnosing) Diagnose(ctx context.Context, host, domain, token string,
 // open returns an open row as people read it.
 func (s *verifySite) open(number ledger.Row) handlers.OpenVerify {
 	s.t.Helper()
-	row := s.row(number)
+	row := s.Row(number)
 	open, err := handlers.ReadOpenVerify(engine.ParseNote(row.Checkpoint.Memo).Memo, row.Content)
 	if err != nil {
 		s.t.Fatal(err)
@@ -225,14 +225,14 @@ func TestVerifyDiagnoses(t *testing.T) {
 			rows = append(rows, fmt.Sprintf(`{"organization_id":%q,"discovery_domain_id":%q}`, org, id))
 		}
 		s.config.Places = handlers.NewPlaces(2, 1)
-		s.submit(handlers.Verify, rows...)
-		r, err := s.Release(t.Context(), s.segment(), ledger.Quota{First: 2})
+		s.Submit(handlers.Verify, rows...)
+		r, err := s.Release(t.Context(), s.Segment(), ledger.Quota{First: 2})
 		if err != nil || len(r.Rows) != 2 {
 			t.Fatal(r.Rows, err)
 		}
 		execute := func(i int) {
 			worker, _ := s.worker()
-			_ = worker.ProcessTask(t.Context(), s.task(engine.NewTask(s.run, s.segment(), r.Token, r.Rows[i])))
+			_ = worker.ProcessTask(t.Context(), s.Message(engine.NewTask(s.Run, s.Segment(), r.Token, r.Rows[i])))
 		}
 		diagnoses := 0
 		s.config.DNS = diagnosing{s.config.DNS, func(next func() (dnscheck.Diagnosis, error)) (dnscheck.Diagnosis, error) {

@@ -1,4 +1,4 @@
-package engine_test
+package handlers_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"orgops/internal/engine"
+	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
@@ -47,7 +48,7 @@ func removing(t *testing.T, most int, ids []string, change ...func(*sandbox.Opti
 	s.sandbox.AddOrganization(org, "one")
 	if len(ids) > 0 {
 		s.sandbox.AddClients(org, ids...)
-		s.submit(handlers.Remove, removalRows(org, ids...)...)
+		s.Submit(handlers.Remove, removalRows(org, ids...)...)
 	}
 	return s
 }
@@ -60,12 +61,12 @@ type removals struct {
 
 // worker returns a worker around whose calls s.on is called.
 func (s removals) worker() (*engine.Engine, ledger.SessionID) {
-	e, session := s.site.worker(func(c *engine.Config) {
+	e, session := s.Worker(func(c *engine.Config) {
 		c.Ledger = stepped{c.Ledger, s.around}
 		c.Handlers[handlers.Remove] = handlers.NewRemove(handlers.RemoveConfig{API: steppedClients{s.api, s.around},
-			MaxClients: s.most, Limit: pace.NewClientLimit(s.rdb, string(tenant))})
+			MaxClients: s.most, Limit: pace.NewClientLimit(s.Redis, string(tenant))})
 	})
-	e.StopClock()
+	s.StopClock()
 	return e, session
 }
 
@@ -103,7 +104,7 @@ func (s *site) named() map[string]int {
 
 func (s *site) counts() ledger.Counts {
 	s.t.Helper()
-	run, err := s.Get(s.t.Context(), "", s.run.ID)
+	run, err := s.Get(s.t.Context(), "", s.Run.ID)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -156,7 +157,7 @@ func TestBadClients(t *testing.T) {
 			if n := s.counts(); n[engine.Refused] != int64(len(c.bad)) || n[ledger.Done] != int64(100-len(c.bad)) {
 				t.Errorf("counts %v, want %d refused and the others done", n, len(c.bad))
 			}
-			rows, left := s.rows(), s.sandbox.Clients(org)
+			rows, left := s.AllRows(), s.sandbox.Clients(org)
 			for i, client := range all {
 				bad, row := slices.Contains(c.bad, i), rows[i]
 				if slices.Contains(left, client) != bad ||
@@ -167,7 +168,7 @@ func TestBadClients(t *testing.T) {
 			if n := len(s.deletes()); n > c.requests {
 				t.Errorf("%d requests, want at most %d", n, c.requests)
 			}
-			if limit, err := pace.NewClientLimit(s.rdb, string(tenant)).InUse(t.Context(), 100); err != nil || limit != 100 {
+			if limit, err := pace.NewClientLimit(s.Redis, string(tenant)).InUse(t.Context(), 100); err != nil || limit != 100 {
 				t.Errorf("the limit is %d, %v: want 100", limit, err)
 			}
 		})
@@ -178,13 +179,13 @@ func TestBadClients(t *testing.T) {
 // execution against the bound.
 func (s *site) drainBounded(e *engine.Engine, requests int) {
 	s.t.Helper()
-	for end := time.Now().Add(patience); s.counts().Settled() < int64(s.run.Rows); {
+	for end := time.Now().Add(enginetest.Patience); s.counts().Settled() < int64(s.Run.Rows); {
 		if time.Now().After(end) {
 			s.t.Fatalf("rows stay open: %v", s.counts())
 		}
-		task := s.release()
+		task := s.NextTask()
 		if task == nil {
-			s.rest()
+			s.Rest()
 			continue
 		}
 		before := len(s.deletes())
@@ -193,7 +194,7 @@ func (s *site) drainBounded(e *engine.Engine, requests int) {
 			s.t.Errorf("%d requests in one execution, want at most %d", n, requests)
 		}
 	}
-	for n, row := range s.rows() {
+	for n, row := range s.AllRows() {
 		if row.Checkpoint.Attempts > 0 {
 			s.t.Errorf("row %d: %d attempts", n, row.Checkpoint.Attempts)
 		}
@@ -218,7 +219,7 @@ func TestAllRefused(t *testing.T) {
 	later := func(id ledger.RunID, want int) {
 		t.Helper()
 		before := len(s.deletes())
-		s.submitAs(id, handlers.Remove, removalRows(org, clients(20)...)...)
+		s.SubmitAs(id, handlers.Remove, removalRows(org, clients(20)...)...)
 		s.drainBounded(e, 64)
 		if n := len(s.deletes()) - before; n != want {
 			t.Errorf("%d requests for 20 rows of run %s, want %d", n, id, want)
@@ -250,7 +251,7 @@ func TestClientLimit(t *testing.T) {
 			before := len(s.deletes())
 			other := clients(100)
 			s.sandbox.AddClients(org, other...)
-			s.submitAs("b", handlers.Remove, removalRows(org, other...)...)
+			s.SubmitAs("b", handlers.Remove, removalRows(org, other...)...)
 			e, _ = s.worker()
 			s.drainBounded(e, 64)
 			if n, want := len(s.deletes())-before, (100+c.limit-1)/c.limit; n != want || len(s.sandbox.Clients(org)) > 0 {
@@ -285,10 +286,10 @@ func TestRefusedBatch(t *testing.T) {
 				s.sandbox.AddFault(*c.fault)
 			}
 			rows := slices.Insert(removalRows("org_2", clients(50)...), 20, removalRows(org, "a")...)
-			s.submit(handlers.Remove, rows...)
+			s.Submit(handlers.Remove, rows...)
 			e, _ := s.worker()
-			_ = e.ProcessTask(t.Context(), s.release())
-			for n, row := range s.rows() {
+			_ = e.ProcessTask(t.Context(), s.NextTask())
+			for n, row := range s.AllRows() {
 				if n == 20 && row.Result.Outcome != ledger.Done ||
 					n != 20 && (row.Result.Outcome != engine.Refused || !strings.Contains(row.Result.Detail, c.want)) {
 					t.Errorf("row %d: %+v", n, row)
@@ -307,12 +308,12 @@ func TestRemoveRows(t *testing.T) {
 	s := removing(t, 0, nil)
 	s.sandbox.AddClients(org, "a", "b")
 	rows := removalRows(org, "a", "b", "a", "")
-	s.submit(handlers.Remove, append(rows, `[]`, `{"organization_id":"org_1","client_id":"c","new":1}`)...)
+	s.Submit(handlers.Remove, append(rows, `[]`, `{"organization_id":"org_1","client_id":"c","new":1}`)...)
 	e, _ := s.worker()
-	_ = e.ProcessTask(t.Context(), s.release())
+	_ = e.ProcessTask(t.Context(), s.NextTask())
 	for n, want := range []ledger.Outcome{ledger.Done, ledger.Done, ledger.Done, engine.InvalidRow,
 		engine.InvalidRow, engine.Unrecognized} {
-		row := s.row(ledger.Row(n))
+		row := s.Row(ledger.Row(n))
 		have := row.Result.Outcome
 		if row.Phase == ledger.PhaseWaiting && strings.Contains(row.Checkpoint.Note, "newer worker") {
 			have = engine.Unrecognized
@@ -347,11 +348,11 @@ func TestLostRemoval(t *testing.T) {
 			fault.Operation, fault.Skip, fault.Count = sandbox.OpRemoveOrganizationClients, 1, 1
 			s.sandbox.AddFault(fault)
 			e, _ := s.worker()
-			_ = e.ProcessTask(t.Context(), s.release())
+			_ = e.ProcessTask(t.Context(), s.NextTask())
 			if n := s.counts(); n[ledger.Done] != 10 || n.Settled() != 10 {
 				t.Errorf("counts %v, want 10 done", n)
 			}
-			s.drain(e)
+			s.Drain(e)
 			if n := s.counts(); n[ledger.Done] != 30 || len(s.sandbox.Clients(org)) > 0 {
 				t.Errorf("counts %v, %d clients left", n, len(s.sandbox.Clients(org)))
 			}
@@ -364,6 +365,9 @@ func TestLostRemoval(t *testing.T) {
 	}
 }
 
+// noJWT is the live service's answer to a bearer token that is no JWT.
+const noJWT = `{"statusCode":400,"error":"Bad Request","message":"Bad HTTP authentication header format","errorCode":"Bearer"}`
+
 // TestRemoveWithoutAJWT has the live service's answer to a token that is no JWT, the 400 of a
 // body that it refuses: the batch is not split, no row is refused, and the tenant is blocked.
 func TestRemoveWithoutAJWT(t *testing.T) {
@@ -371,9 +375,9 @@ func TestRemoveWithoutAJWT(t *testing.T) {
 	s := removing(t, 0, clients(100))
 	s.sandbox.AddFault(sandbox.Fault{Status: http.StatusBadRequest, Body: noJWT})
 	e, _ := s.worker()
-	_ = e.ProcessTask(t.Context(), s.release())
+	_ = e.ProcessTask(t.Context(), s.NextTask())
 	if n := len(s.deletes()); n != 1 || s.counts().Settled() != 0 {
-		t.Errorf("%d requests, counts %v; want 1 and no settled row: %+v", n, s.counts(), s.row(0).Result)
+		t.Errorf("%d requests, counts %v; want 1 and no settled row: %+v", n, s.counts(), s.Row(0).Result)
 	}
 }
 

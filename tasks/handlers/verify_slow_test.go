@@ -1,4 +1,4 @@
-package engine_test
+package handlers_test
 
 import (
 	"context"
@@ -78,18 +78,18 @@ func TestVerifyPlaces(t *testing.T) {
 				}
 				return v
 			}}
-			s.submit(handlers.Verify, rows...)
-			worker, _ := s.site.worker(func(cfg *engine.Config) {
+			s.Submit(handlers.Verify, rows...)
+			worker, _ := s.Worker(func(cfg *engine.Config) {
 				cfg.Ledger = dueAtOnce{s.Ledger}
 				cfg.Handlers[handlers.Verify] = handlers.NewVerify(s.config)
 			})
 			released := func() (execute []func()) {
-				r, err := s.Release(t.Context(), s.segment(), ledger.Quota{First: 2, Check: 2})
+				r, err := s.Release(t.Context(), s.Segment(), ledger.Quota{First: 2, Check: 2})
 				if err != nil || len(r.Rows) != 2 {
 					t.Fatal(r.Rows, err)
 				}
 				for _, row := range r.Rows {
-					task := s.task(engine.NewTask(s.run, s.segment(), r.Token, row))
+					task := s.Message(engine.NewTask(s.Run, s.Segment(), r.Token, row))
 					execute = append(execute, func() { _ = worker.ProcessTask(t.Context(), task) })
 				}
 				return execute
@@ -109,7 +109,7 @@ func TestVerifyPlaces(t *testing.T) {
 			if checked := slices.Contains(asked, "_ss.d1.example"); checked != c.checked || len(asked) == 0 {
 				t.Errorf("checked %q at once", asked)
 			}
-			state := s.row(1)
+			state := s.Row(1)
 			note := engine.ParseNote(state.Checkpoint.Memo)
 			open, err := handlers.ReadOpenVerify(note.Memo, nil)
 			if err != nil || state.Phase != ledger.PhaseWaiting || state.Checkpoint.Attempts != 0 ||

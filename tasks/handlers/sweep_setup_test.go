@@ -1,4 +1,4 @@
-package engine_test
+package handlers_test
 
 import (
 	"context"
@@ -47,7 +47,7 @@ func newSweepSite(t *testing.T, set sweep.Setting, change ...func(*sandbox.Optio
 	t.Helper()
 	change = append([]func(*sandbox.Options){func(o *sandbox.Options) { o.FlagDefault = sandbox.FlagTrue }}, change...)
 	s := &sweepSite{verifySite: newVerifySite(t, change...), set: set, max: 20, known: map[ledger.RunID]bool{}}
-	s.store = sweep.NewStore(s.rdb, string(tenant))
+	s.store = sweep.NewStore(s.Redis, string(tenant))
 	s.states = &sweep.States{Tenant: string(tenant), Store: clockedStore{s.store, s.clock}, Notifier: s}
 	s.config.Logger = slog.New(slog.NewJSONHandler(&s.log, nil))
 	s.handlers = s.sweepHandlers
@@ -139,8 +139,8 @@ func (s *sweepSite) open(id ledger.RunID, kind ledger.Kind, row any) {
 		s.runs++
 		id = ledger.RunID(fmt.Sprintf("run%d", s.runs))
 	}
-	s.submitAs(id, kind, string(content))
-	s.run.CreatedAt = s.run.CreatedAt.Add(s.clock.ahead())
+	s.SubmitAs(id, kind, string(content))
+	s.Run.CreatedAt = s.Run.CreatedAt.Add(s.clock.ahead())
 	s.timed.open, s.timed.after, s.timed.first, s.timed.intent = false, 0, 0, 0
 	s.began = s.clock.now()
 }

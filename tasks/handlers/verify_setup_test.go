@@ -1,4 +1,4 @@
-package engine_test
+package handlers_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/internal/engine"
+	"orgops/internal/enginetest"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
@@ -141,7 +142,6 @@ type verifySite struct {
 	stopping chan struct{} // of the worker; nil: never
 	// handlers returns the handlers of workers; nil: the one of kind Verify.
 	handlers func(handlers.VerifyConfig) map[ledger.Kind]engine.Handler
-	engine   *engine.Engine // of the last step
 	began    time.Time
 	giveUp   time.Duration
 }
@@ -167,7 +167,7 @@ func newVerifySite(t *testing.T, change ...func(*sandbox.Options)) *verifySite {
 // checker returns a checker that queries the sandbox.
 func (s *verifySite) checker(c dnscheck.Config) *dnscheck.Checker {
 	s.t.Helper()
-	c.Timeout = patience
+	c.Timeout = enginetest.Patience
 	for _, addr := range s.sandbox.DNSAddrs() {
 		r, err := dnscheck.ParseResolver(addr)
 		if err != nil {
@@ -208,8 +208,8 @@ func (s *verifySite) verify(change ...func(*tasks.VerifyRow)) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.submit(handlers.Verify, string(content))
-	s.run.GiveUp = s.giveUp
+	s.Submit(handlers.Verify, string(content))
+	s.Run.GiveUp = s.giveUp
 	s.began = s.clock.now()
 }
 
@@ -241,7 +241,7 @@ func (s *verifySite) worker() (*engine.Engine, ledger.SessionID) {
 	domains := steppedDomains{s.config.API, s.config.List, s.around}
 	cfg := s.config
 	cfg.API, cfg.List = domains, domains
-	return s.site.worker(func(c *engine.Config) {
+	return s.Worker(func(c *engine.Config) {
 		c.Ledger, c.Stopping = stepped{s.timed, s.around}, s.stopping
 		c.Handlers = map[ledger.Kind]engine.Handler{handlers.Verify: handlers.NewVerify(cfg)}
 		if s.handlers != nil {
@@ -257,15 +257,15 @@ func (s *verifySite) step() bool {
 	s.t.Helper()
 	s.clock.advance(s.timed.after)
 	s.timed.after = 0
-	task := s.release()
+	task := s.NextTask()
 	if task == nil {
 		return false
 	}
 	worker, session := s.worker()
-	if s.engine = worker; !executed(s.t.Context(), worker, task) {
+	if !executed(s.t.Context(), worker, task) {
 		s.takeBack(session)
-		s.engine, _ = s.worker()
-		_ = s.engine.ProcessTask(s.t.Context(), task)
+		another, _ := s.worker()
+		_ = another.ProcessTask(s.t.Context(), task)
 	}
 	return true
 }
@@ -275,7 +275,7 @@ func (s *verifySite) until(at time.Time) {
 	s.t.Helper()
 	for s.clock.now().Before(at) {
 		if !s.step() {
-			s.t.Fatalf("the row is not released: %+v", s.row(0))
+			s.t.Fatalf("the row is not released: %+v", s.Row(0))
 		}
 	}
 }
@@ -288,7 +288,7 @@ func (s *verifySite) settle() ledger.Result {
 			break
 		}
 	}
-	row := s.row(0)
+	row := s.Row(0)
 	if row.Phase != ledger.PhaseSettled {
 		s.t.Fatalf("the row stays open: %+v, note %+v", row, engine.ParseNote(row.Checkpoint.Memo))
 	}
@@ -371,7 +371,7 @@ func (s *verifySite) wantApart(least time.Duration) {
 // state returns the state stored with the open row.
 func (s *verifySite) state() handlers.VerifyState {
 	s.t.Helper()
-	state, err := handlers.ReadVerifyState(engine.ParseNote(s.row(0).Checkpoint.Memo).Memo)
+	state, err := handlers.ReadVerifyState(engine.ParseNote(s.Row(0).Checkpoint.Memo).Memo)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -397,10 +397,10 @@ func (s *verifySite) die(point int) (died string) {
 // first continues.
 func (s *verifySite) fence(point int) (fenced string) {
 	s.t.Helper()
-	task := s.release()
+	task := s.NextTask()
 	worker, session := s.worker()
 	reached := s.at(point, func() {
-		if s.row(0).Phase == ledger.PhaseInProgress {
+		if s.Row(0).Phase == ledger.PhaseInProgress {
 			s.takeBack(session)
 			s.settle()
 		}
@@ -414,13 +414,13 @@ func (s *verifySite) fence(point int) (fenced string) {
 // often its worker has died.
 func (s *verifySite) takeBack(session ledger.SessionID) {
 	s.t.Helper()
-	_, r, err := s.Reclaim(s.t.Context(), s.segment(), session)
+	_, r, err := s.Reclaim(s.t.Context(), s.Segment(), session)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	for _, set := range []string{"check", "ready", "intended_check", "intended_ready"} {
-		key := "orgops:v3:{tenant:" + string(tenant) + "}:" + string(s.run.Incarnation) + ".0:" + set
-		if err := s.rdb.ZAddXX(s.t.Context(), key, redis.Z{Score: float64(r.Now.UnixMilli()),
+		key := "orgops:v3:{tenant:" + string(tenant) + "}:" + string(s.Run.Incarnation) + ".0:" + set
+		if err := s.Redis.ZAddXX(s.t.Context(), key, redis.Z{Score: float64(r.Now.UnixMilli()),
 			Member: "0"}).Err(); err != nil {
 			s.t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package engine_test
+package handlers_test
 
 import (
 	"errors"
@@ -26,8 +26,8 @@ func removingTogether(t *testing.T, n int) together {
 	s := together{removals: removing(t, 0, nil), ids: clients(n)}
 	s.sandbox.AddClients(org, s.ids...)
 	for i, row := range removalRows(org, s.ids...) {
-		s.submitAs(ledger.RunID(fmt.Sprintf("run-%d", i)), handlers.Remove, row)
-		s.runs = append(s.runs, s.run)
+		s.SubmitAs(ledger.RunID(fmt.Sprintf("run-%d", i)), handlers.Remove, row)
+		s.runs = append(s.runs, s.Run)
 	}
 	return s
 }
@@ -35,7 +35,7 @@ func removingTogether(t *testing.T, n int) together {
 // of returns the site of one of the runs.
 func (s together) of(n int) *site {
 	one := *s.site
-	one.run = s.runs[n]
+	one.Site = s.Of(s.runs[n])
 	return &one
 }
 
@@ -44,7 +44,7 @@ func (s together) task() *asynq.Task {
 	s.t.Helper()
 	var task *engine.Task
 	for n, run := range s.runs {
-		seg := s.of(n).segment()
+		seg := s.of(n).Segment()
 		r, err := s.Release(s.t.Context(), seg, ledger.Quota{First: 1, Check: 1, Ready: 1})
 		if err != nil {
 			s.t.Fatal(err)
@@ -62,14 +62,14 @@ func (s together) task() *asynq.Task {
 	if task == nil {
 		return nil
 	}
-	return s.site.task(*task)
+	return s.Message(*task)
 }
 
 // outcomes returns the outcome of each run's row; "" if it is open.
 func (s together) outcomes() (all []ledger.Outcome) {
 	s.t.Helper()
 	for n := range s.runs {
-		all = append(all, s.of(n).row(0).Result.Outcome)
+		all = append(all, s.of(n).Row(0).Result.Outcome)
 	}
 	return all
 }
@@ -81,7 +81,7 @@ func (s together) finish(dead ledger.SessionID) {
 	for n := range s.runs {
 		one := s.of(n)
 		one.reclaim(dead)
-		one.drain(e)
+		one.Drain(e)
 	}
 }
 
@@ -90,8 +90,8 @@ func (s together) finish(dead ledger.SessionID) {
 func TestRemoveTogether(t *testing.T) {
 	t.Parallel()
 	s := removingTogether(t, 4)
-	s.submitAs("malformed", handlers.Remove, `{"organization_id":"org_1"}`)
-	s.runs = append(s.runs, s.run)
+	s.SubmitAs("malformed", handlers.Remove, `{"organization_id":"org_1"}`)
+	s.runs = append(s.runs, s.Run)
 	task := s.task()
 	if err := errors.Join(s.Pause(t.Context(), tenant, s.runs[0].ID),
 		s.Cancel(t.Context(), tenant, s.runs[2].ID)); err != nil {
@@ -108,7 +108,7 @@ func TestRemoveTogether(t *testing.T) {
 		engine.InvalidRow}; !slices.Equal(got, want) {
 		t.Errorf("outcomes %q, want %q", got, want)
 	}
-	if row := s.of(0).row(0); row.Checkpoint.Attempts > 0 {
+	if row := s.of(0).Row(0); row.Checkpoint.Attempts > 0 {
 		t.Errorf("the row of the paused run: %+v", row)
 	}
 	if err := s.Resume(t.Context(), tenant, s.runs[0].ID); err != nil {
@@ -138,7 +138,7 @@ func TestRemoveTogetherStopped(t *testing.T) {
 					if err := stop(s.Ledger, t.Context(), tenant, s.runs[1].ID); err != nil && !errors.Is(err, ledger.ErrEnded) {
 						t.Error(err)
 					}
-					worker.Pass(staleAnswer)
+					s.Pass(staleAnswer)
 					sent = s.named()
 				})
 				_ = worker.ProcessTask(t.Context(), s.task())
@@ -153,7 +153,7 @@ func TestRemoveTogetherStopped(t *testing.T) {
 				if got[0] != ledger.Done || got[2] != ledger.Done || got[1] == ledger.Done && !removed || late {
 					t.Errorf("%s: outcomes %q, requests %v", *stopped, got, s.deletes())
 				}
-				if row := s.of(1).row(0); row.Phase != ledger.PhaseSettled && row.Checkpoint.Attempts > 0 {
+				if row := s.of(1).Row(0); row.Phase != ledger.PhaseSettled && row.Checkpoint.Attempts > 0 {
 					t.Errorf("%s: row %+v", *stopped, row)
 				}
 				return *stopped

@@ -1,4 +1,4 @@
-package engine_test
+package handlers_test
 
 import (
 	"net/http"
@@ -20,7 +20,7 @@ func newUpdateSite(t *testing.T, member string) *verifySite {
 		return map[ledger.Kind]engine.Handler{handlers.Update: update}
 	}
 	s.began = s.clock.now()
-	s.submit(handlers.Update, `{"organization_id":"org_1","discovery_domain_id":"`+dom+`",`+member+`}`)
+	s.Submit(handlers.Update, `{"organization_id":"org_1","discovery_domain_id":"`+dom+`",`+member+`}`)
 	return s
 }
 
@@ -35,7 +35,7 @@ func newPendingSite(t *testing.T) *verifySite {
 // next PATCH waits for twice the request timeout, is not sent in a stopped run, and sends the flag
 // as it is then.
 func TestUpdateLostAnswer(t *testing.T) {
-	cancel := func(s *verifySite) { _ = s.Cancel(s.t.Context(), tenant, s.run.ID) }
+	cancel := func(s *verifySite) { _ = s.Cancel(s.t.Context(), tenant, s.Run.ID) }
 	refuse := func(s *verifySite) {
 		s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain, Status: http.StatusConflict})
 	}
@@ -54,7 +54,7 @@ func TestUpdateLostAnswer(t *testing.T) {
 		"not landed, cancelled": {false, cancel, ledger.Cancelled, "verified", false, nil},
 		"not landed, paused": {false, func(s *verifySite) {
 			s.pauseAndResume(func() {
-				if row := s.row(0); row.Intent != nil || len(s.writes()) != 1 {
+				if row := s.Row(0); row.Intent != nil || len(s.writes()) != 1 {
 					s.t.Errorf("PATCHes %v, row %+v", s.writes(), row)
 				}
 			})
@@ -121,7 +121,7 @@ func TestUpdateRows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newUpdateSite(t, "")
-			s.submitAs("b", handlers.Update, c.row)
+			s.SubmitAs("b", handlers.Update, c.row)
 			s.wantResult(c.want, "")
 			s.wantRequests()
 		})
@@ -158,7 +158,7 @@ func TestUpdateFlagIsFresh(t *testing.T) {
 	permits := 0
 	s.config.API = s.gated(func() {
 		if permits++; permits == 2 { // that of the PATCH
-			s.engine.Pass(2 * time.Minute)
+			s.Pass(2 * time.Minute)
 			d := s.now(sandbox.Domain{ID: dom})
 			d.Use = new(true)
 			s.sandbox.SetDomain(org, d)
@@ -195,13 +195,13 @@ func TestStopWhileWaitingForPermit(t *testing.T) {
 			s := newUpdateSite(t, `"use_for_organization_discovery":false`)
 			s.domain(sandbox.Domain{Use: new(true)}, false)
 			s.config.API = s.gated(func() {
-				s.engine.Pass(staleAnswer)
-				if err := stop(s.Ledger, t.Context(), tenant, s.run.ID); err != nil {
+				s.Pass(staleAnswer)
+				if err := stop(s.Ledger, t.Context(), tenant, s.Run.ID); err != nil {
 					t.Error(err)
 				}
 			})
 			s.step()
-			row := s.row(0)
+			row := s.Row(0)
 			if row.Intent != nil || row.Checkpoint.Attempts != 0 || len(s.requests()) != 0 ||
 				row.Result.Outcome != map[string]ledger.Outcome{"cancel": ledger.Cancelled}[name] {
 				t.Errorf("requests %v, row %+v", s.requests(), row)

@@ -1,4 +1,4 @@
-package engine_test
+package handlers_test
 
 import (
 	"context"
@@ -114,7 +114,7 @@ func TestVerifyWaits(t *testing.T) {
 	for _, f := range []sandbox.Fault{{DropBefore: true}, {Status: 503}, {Status: 408}} {
 		t.Run(fmt.Sprint(f.Status), func(t *testing.T) {
 			s, _ := newLostSite(t, f)
-			if in := s.row(0).Intent; in == nil {
+			if in := s.Row(0).Intent; in == nil {
 				t.Error("the row has no intent")
 			}
 			s.wantResult(ledger.Done, "")
@@ -233,7 +233,7 @@ func TestVerifyFencedReverts(t *testing.T) {
 	s.config.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	d := s.domain(sandbox.Domain{Use: new(false)}, true)
 	s.verify()
-	task := s.release()
+	task := s.NextTask()
 	worker, session := s.worker()
 	s.on = func(name string) {
 		if name == "after intend" {
@@ -245,7 +245,7 @@ func TestVerifyFencedReverts(t *testing.T) {
 		}
 	}
 	_ = worker.ProcessTask(t.Context(), task)
-	if r := s.row(0).Result; r.Outcome != engine.Refused {
+	if r := s.Row(0).Result; r.Outcome != engine.Refused {
 		t.Errorf("result %+v", r)
 	}
 	s.wantStatus("pending")
@@ -266,7 +266,7 @@ func TestVerifyFencedRevert(t *testing.T) {
 	s, _ := newLostSite(t, sandbox.Fault{DropAfter: true})
 	s.fail(sandbox.OpGetDiscoveryDomain, sandbox.Fault{Wrong: func(d *sandbox.Domain) { d.TXT = "former token" }})
 	s.clock.advance(time.Minute)
-	task := s.release()
+	task := s.NextTask()
 	worker, session := s.worker()
 	s.on = func(name string) {
 		if name == "before PATCH" {
@@ -291,7 +291,7 @@ func TestVerifyStop(t *testing.T) {
 				s := c.site(t)
 				stopped := s.at(point, func() {
 					if s.counts().Settled() == 0 {
-						if err := stop(s.Ledger, t.Context(), tenant, s.run.ID); err != nil {
+						if err := stop(s.Ledger, t.Context(), tenant, s.Run.ID); err != nil {
 							t.Error(err)
 						}
 					}
@@ -311,8 +311,8 @@ func TestVerifyStop(t *testing.T) {
 					t.Errorf("stopped %s: PATCHes %v, %d before", *stopped, s.writes(), before)
 				}
 				s.checkStopped(*stopped, name == "cancel")
-				if s.row(0).Phase != ledger.PhaseSettled {
-					if err := s.Resume(t.Context(), tenant, s.run.ID); err != nil {
+				if s.Row(0).Phase != ledger.PhaseSettled {
+					if err := s.Resume(t.Context(), tenant, s.Run.ID); err != nil {
 						t.Fatal(err)
 					}
 					c.check(s, "paused "+*stopped, 2)
@@ -327,7 +327,7 @@ func TestVerifyStop(t *testing.T) {
 func (s *verifySite) checkStopped(point string, cancelled bool) {
 	s.t.Helper()
 	d, _ := s.sandbox.Domain(org, dom)
-	row := s.row(0)
+	row := s.Row(0)
 	settled := row.Phase == ledger.PhaseSettled
 	switch {
 	case d.Status == "verified" && row.Result.Outcome != ledger.Done:
@@ -470,7 +470,7 @@ func TestVerifyLandsLate(t *testing.T) {
 				d.TXT, d.Status = "another", "verified"
 				s.sandbox.SetDomain(org, d)
 				if stop {
-					if err := s.Cancel(t.Context(), tenant, s.run.ID); err != nil {
+					if err := s.Cancel(t.Context(), tenant, s.Run.ID); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -488,7 +488,7 @@ func TestVerifyLandsLate(t *testing.T) {
 func TestVerifyNeverSent(t *testing.T) {
 	s, d := newLostSite(t, sandbox.Fault{Status: http.StatusForbidden,
 		Body: `{"statusCode":403,"error":"Forbidden","message":"Insufficient scope","errorCode":"insufficient_scope"}`})
-	if row := s.row(0); row.Intent != nil || row.Checkpoint.Stage != ledger.StageReady {
+	if row := s.Row(0); row.Intent != nil || row.Checkpoint.Stage != ledger.StageReady {
 		t.Errorf("row %+v", row)
 	}
 	d.TXT, d.Status = "a new token", "verified"

@@ -1,4 +1,4 @@
-package engine_test
+package handlers_test
 
 import (
 	"encoding/json"
@@ -62,7 +62,7 @@ func TestRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.submit(handlers.Read, string(content))
+			s.Submit(handlers.Read, string(content))
 			result := s.settle()
 			if state := handlers.ReadState(result); state != test.state || !contains(result.Detail, test.detail) {
 				t.Errorf("%s: %s: %s, want %s: %s", state, result.Outcome, result.Detail, test.state, test.detail)

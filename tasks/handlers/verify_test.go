@@ -1,4 +1,4 @@
-package engine_test
+package handlers_test
 
 import (
 	"context"
@@ -92,7 +92,7 @@ func TestVerifyReady(t *testing.T) {
 	s.line = line(2 * time.Second)
 	s.verify()
 	s.step()
-	if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Stage != ledger.StageReady ||
+	if row := s.Row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Stage != ledger.StageReady ||
 		row.Checkpoint.Attempts != 0 || s.timed.after != 0 {
 		t.Errorf("row %+v, due after %v", row, s.timed.after)
 	}
@@ -100,7 +100,7 @@ func TestVerifyReady(t *testing.T) {
 	d.TXT = "renewed"
 	s.sandbox.SetDomain(org, d)
 	s.step()
-	if row := s.row(0); row.Checkpoint.Stage != ledger.StageCheck || len(s.writes()) != 0 {
+	if row := s.Row(0); row.Checkpoint.Stage != ledger.StageCheck || len(s.writes()) != 0 {
 		t.Errorf("row %+v, writes %v: want the new token not proven", row, s.writes())
 	}
 	s.sandbox.SetTXT(d.Host, d.TXT)
@@ -117,7 +117,7 @@ func TestVerifyReadyWithoutRead(t *testing.T) {
 	s.sandbox.SetTXT(d.Host, d.TXT)
 	s.fail(sandbox.OpGetDiscoveryDomain, sandbox.Fault{Status: http.StatusTooManyRequests})
 	s.step()
-	if row := s.row(0); row.Checkpoint.Stage != ledger.StageReady || row.Checkpoint.Attempts != 0 {
+	if row := s.Row(0); row.Checkpoint.Stage != ledger.StageReady || row.Checkpoint.Attempts != 0 {
 		t.Errorf("row %+v", row)
 	}
 	s.wantResult(ledger.Done, "")
@@ -131,10 +131,10 @@ func TestVerifyStaleRecord(t *testing.T) {
 	s := newVerifySite(t)
 	s.domain(sandbox.Domain{}, true)
 	wait := time.Minute
-	s.config.API = s.gated(func() { s.engine.Pass(wait) })
+	s.config.API = s.gated(func() { s.Pass(wait) })
 	s.verify(s.listed(time.Second))
 	s.step()
-	if row := s.row(0); row.Intent != nil || row.Checkpoint.Stage != ledger.StageReady || row.Checkpoint.Attempts != 0 ||
+	if row := s.Row(0); row.Intent != nil || row.Checkpoint.Stage != ledger.StageReady || row.Checkpoint.Attempts != 0 ||
 		len(s.requests()) != 0 {
 		t.Errorf("requests %v, row %+v", s.requests(), row)
 	}
@@ -199,7 +199,7 @@ func TestVerifyRefuses(t *testing.T) {
 			s.sandbox.SetTXT("_ss.mine.example", "mine", d.TXT)
 			s.verify(claim(c.claim[0], c.claim[1]))
 			s.step()
-			if open := s.row(0).Phase == ledger.PhaseWaiting; open != c.young {
+			if open := s.Row(0).Phase == ledger.PhaseWaiting; open != c.young {
 				t.Errorf("open after the first execution: %t", open)
 			}
 			s.wantResult(engine.Refused, c.detail)
@@ -236,7 +236,7 @@ func TestVerifyRows(t *testing.T) {
 			`{"organization_id":"org_1","discovery_domain_id":"` + dom + `","orgops_listed":{"id":"dom_2"}}`} {
 			t.Run(content, func(t *testing.T) {
 				s := newVerifySite(t)
-				s.submit(handlers.Verify, content)
+				s.Submit(handlers.Verify, content)
 				s.wantResult(engine.InvalidRow, "")
 				s.wantRequests()
 			})
@@ -250,7 +250,7 @@ func TestVerifyRows(t *testing.T) {
 		s.sandbox.SetDomain(org, d)
 		s.sandbox.SetTXT(d.Host, "new")
 		s.verify(claim(d.Host, "new"))
-		s.run.CreatedAt = s.clock.now()
+		s.Run.CreatedAt = s.clock.now()
 		s.wantResult(ledger.Done, "")
 	})
 }
@@ -265,7 +265,7 @@ func TestVerifyNotFound(t *testing.T) {
 			s.verify()
 			s.step()
 			const why = "404 Not Found: No organization"
-			note := engine.ParseNote(s.row(0).Checkpoint.Memo)
+			note := engine.ParseNote(s.Row(0).Checkpoint.Memo)
 			if note.Outcome != engine.Transient || !contains(note.Reason, why) ||
 				!contains(note.Reason, "read once more half a minute later") {
 				t.Errorf("note %+v, want the reason of the first read", note)
@@ -351,7 +351,7 @@ func TestVerifyExpires(t *testing.T) {
 		s.until(s.began.Add(2 * time.Hour))
 		s.sandbox.SetRCode(d.Host, dns.RcodeServerFailure, 0)
 		s.step()
-		if row := s.row(0); row.Result.Outcome != engine.Expired {
+		if row := s.Row(0); row.Result.Outcome != engine.Expired {
 			t.Errorf("row %+v", row)
 		}
 	})
@@ -394,7 +394,7 @@ func TestVerifyUnanswered(t *testing.T) {
 			s.sandbox.SetRCode(d.Host, dns.RcodeServerFailure, -1)
 			s.verify()
 			s.until(s.began.Add(outage))
-			if row := s.row(0); row.Phase != ledger.PhaseWaiting || len(s.writes()) != 0 {
+			if row := s.Row(0); row.Phase != ledger.PhaseWaiting || len(s.writes()) != 0 {
 				t.Errorf("row %+v, PATCHes %v", row, s.writes())
 			}
 			s.sandbox.SetRCode(d.Host, dns.RcodeServerFailure, 0)
@@ -446,7 +446,7 @@ func TestVerifyChange(t *testing.T) {
 		d := s.domain(sandbox.Domain{}, false)
 		s.verify()
 		checks := 0
-		for ; s.row(0).Phase != ledger.PhaseSettled; checks++ {
+		for ; s.Row(0).Phase != ledger.PhaseSettled; checks++ {
 			s.sandbox.SetTXT(d.Host, fmt.Sprint(checks))
 			s.step()
 		}
@@ -467,7 +467,7 @@ func TestVerifyTokenGone(t *testing.T) {
 	}}
 	s.verify()
 	s.step()
-	row := s.row(0)
+	row := s.Row(0)
 	if e := s.state().Evidence; row.Checkpoint.Stage != ledger.StageCheck || e == nil || !contains(e.Sentence, `"gone"`) ||
 		s.timed.after < 10*time.Second {
 		t.Errorf("row %+v, state %+v, due after %v", row, s.state(), s.timed.after)
@@ -490,7 +490,7 @@ func TestVerifyStopping(t *testing.T) {
 	}}
 	s.verify()
 	s.step()
-	if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 || row.Intent != nil {
+	if row := s.Row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 || row.Intent != nil {
 		t.Errorf("row %+v", row)
 	}
 	s.wantRequests("GET")
@@ -514,10 +514,10 @@ func TestNoReadScope(t *testing.T) {
 			}
 			s.fail(sandbox.OpGetDiscoveryDomain, sandbox.Fault{Status: http.StatusForbidden, Count: 3,
 				Body: `{"statusCode":403,"error":"Forbidden","message":"Insufficient scope","errorCode":"insufficient_scope"}`})
-			s.submit(kind, `{"organization_id":"`+org+`","discovery_domain_id":"`+dom+`",`+row+`}`)
+			s.Submit(kind, `{"organization_id":"`+org+`","discovery_domain_id":"`+dom+`",`+row+`}`)
 			for range 3 {
 				s.step()
-				r := s.row(0)
+				r := s.Row(0)
 				if note := engine.ParseNote(r.Checkpoint.Memo); r.Phase != ledger.PhaseWaiting || r.Checkpoint.Attempts != 0 ||
 					note.Outcome != engine.Blocked {
 					t.Errorf("row %+v, note %+v", r, note)
@@ -562,7 +562,7 @@ func TestVerifyMemo(t *testing.T) {
 		!slices.Equal(e.Said[0].Values, []string{`"v=other"`, `"v=more\a"`}) {
 		t.Errorf("evidence %+v", e)
 	}
-	note := engine.ParseNote(s.row(0).Checkpoint.Memo)
+	note := engine.ParseNote(s.Row(0).Checkpoint.Memo)
 	if note.Outcome != engine.NotYetFound || note.Reason != "" || len(note.Memo) > 400 {
 		t.Errorf("note %+v of %d bytes", note, len(note.Memo))
 	}

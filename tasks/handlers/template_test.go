@@ -1,4 +1,4 @@
-package engine_test
+package handlers_test
 
 import (
 	"context"
@@ -50,7 +50,7 @@ func creating(t *testing.T, change ...func(*sandbox.Options)) *creation {
 		return map[ledger.Kind]engine.Handler{handlers.Create: handlers.NewCreate(handlers.CreateConfig{
 			API: steppedTemplates{s.tenant, s.around}, RequestTimeout: c.RequestTimeout})}
 	}
-	s.submit(handlers.Create, template)
+	s.Submit(handlers.Create, template)
 	return s
 }
 
@@ -108,11 +108,11 @@ func TestIntentOfTemplate(t *testing.T) {
 	s := creating(t)
 	permitted, intended := false, false
 	s.tenant = s.gated(func() {
-		permitted = s.row(0).Intent == nil
-		s.engine.Pass(staleAnswer)
+		permitted = s.Row(0).Intent == nil
+		s.Pass(staleAnswer)
 	})
 	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Match: func(sandbox.Request) bool {
-		intended = s.row(0).Intent != nil
+		intended = s.Row(0).Intent != nil
 		return false
 	}})
 	s.wantTemplate(ledger.Done)
@@ -144,7 +144,7 @@ func TestTemplate(t *testing.T) {
 	claims := func(want bool) func(*creation) { // on the second page
 		return there(append(slices.Clone(others), same(func(m *sandbox.Template) { m.Claims["nationality"] = want }))...)
 	}
-	cancel := func(s *creation) { _ = s.Cancel(s.t.Context(), tenant, s.run.ID) }
+	cancel := func(s *creation) { _ = s.Cancel(s.t.Context(), tenant, s.Run.ID) }
 	listing := func(bad string) func(*creation) { // a template outside the specification
 		return func(s *creation) {
 			made := s.sandbox.Templates()[0]
@@ -196,7 +196,7 @@ func TestTemplate(t *testing.T) {
 			[]string{`"mdl"`, "presentation.nationality", "rename"}, 1, 1, 2},
 		{"another of the name, and the server permits that", true, there(other()), nil, ledger.Done, nil, 2, 1, 0},
 		{"taken, but not listed", false, fails(sandbox.Fault{Status: http.StatusConflict}), func(s *creation) {
-			if note := engine.ParseNote(s.row(0).Checkpoint.Memo); note.Outcome != engine.Transient ||
+			if note := engine.ParseNote(s.Row(0).Checkpoint.Memo); note.Outcome != engine.Transient ||
 				!contains(note.Reason, "does not list it") {
 				s.t.Errorf("note %+v", note)
 			}
@@ -213,13 +213,13 @@ func TestTemplate(t *testing.T) {
 			s.on = func(point string) {
 				if point == "after list" {
 					cancel(s)
-					s.engine.Pass(staleAnswer)
+					s.Pass(staleAnswer)
 				}
 			}
 		}, ledger.Cancelled, []string{"was not created"}, 0, 1, 2},
 		{"paused and resumed, not created", true, lostBefore, func(s *creation) {
 			s.pauseAndResume(func() {
-				if row := s.row(0); row.Intent != nil || s.posts() != 1 || s.lists() != 1 {
+				if row := s.Row(0); row.Intent != nil || s.posts() != 1 || s.lists() != 1 {
 					s.t.Errorf("%d POSTs, %d lists, row %+v", s.posts(), s.lists(), row)
 				}
 			})
@@ -254,16 +254,16 @@ func TestTemplate(t *testing.T) {
 // pauseAndResume pauses the run, executes the rows that are due, calls check, and resumes the run.
 func (s *verifySite) pauseAndResume(check func()) {
 	s.t.Helper()
-	if err := s.Pause(s.t.Context(), tenant, s.run.ID); err != nil {
+	if err := s.Pause(s.t.Context(), tenant, s.Run.ID); err != nil {
 		s.t.Fatal(err)
 	}
 	for s.step() {
 	}
-	if row := s.row(0); row.Phase != ledger.PhaseWaiting {
+	if row := s.Row(0); row.Phase != ledger.PhaseWaiting {
 		s.t.Errorf("paused: %+v", row)
 	}
 	check()
-	if err := s.Resume(s.t.Context(), tenant, s.run.ID); err != nil {
+	if err := s.Resume(s.t.Context(), tenant, s.Run.ID); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -271,25 +271,25 @@ func (s *verifySite) pauseAndResume(check func()) {
 // TestTemplateRows executes rows that send no POST, and two equal ones.
 func TestTemplateRows(t *testing.T) {
 	s := creating(t)
-	s.submitAs("b", handlers.Create,
+	s.SubmitAs("b", handlers.Create,
 		template, template, `{}`, `[]`,
 		strings.Replace(template, `"aamva"`, `"other"`, 1), strings.Replace(template, `"type"`, `"colour":"red","type"`, 1),
 	)
 	e, _ := s.worker()
-	task := s.release()
+	task := s.NextTask()
 	for range 2 { // two deliveries
 		_ = e.ProcessTask(t.Context(), task)
 	}
 	for n, want := range []ledger.Outcome{ledger.Done, engine.Unchanged, engine.InvalidRow, engine.InvalidRow,
 		engine.InvalidRow} {
-		if r := s.row(ledger.Row(n)).Result; r.Outcome != want {
+		if r := s.Row(ledger.Row(n)).Result; r.Outcome != want {
 			t.Errorf("row %d: %+v, want %s", n, r, want)
 		}
 	}
-	if r := s.row(4).Result; !contains(r.Detail, "well_known_trusted_issuers") {
+	if r := s.Row(4).Result; !contains(r.Detail, "well_known_trusted_issuers") {
 		t.Errorf("row 4: %+v", r)
 	}
-	if row := s.row(5); !contains(row.Checkpoint.Note, "newer worker") {
+	if row := s.Row(5); !contains(row.Checkpoint.Note, "newer worker") {
 		t.Errorf("row of a newer version: %+v", row)
 	}
 	if s.posts() != 2 || len(s.sandbox.Templates()) != 1 {
@@ -329,23 +329,23 @@ func TestTemplateStopped(t *testing.T) {
 		for _, fence := range []bool{false, true} {
 			disturbed(t, fmt.Sprintf("%s/fenced %t", name, fence), 8, 3, len(name), func(t *testing.T, point int) string {
 				s := creating(t, repeatNames)
-				task := s.release()
+				task := s.NextTask()
 				worker, session := s.worker()
 				begun, sends := false, false
 				stopped := s.at(point, func() {
-					if s.row(0).Phase == ledger.PhaseSettled {
+					if s.Row(0).Phase == ledger.PhaseSettled {
 						begun = true
 						return
 					}
 					if fence {
 						s.reclaim(session)
 					}
-					if err := stop(s.Ledger, t.Context(), tenant, s.run.ID); err != nil {
+					if err := stop(s.Ledger, t.Context(), tenant, s.Run.ID); err != nil {
 						t.Error(err)
 					}
 					begun = s.posts() > 0 || sends
 					if !begun {
-						worker.Pass(staleAnswer)
+						s.Pass(staleAnswer)
 					}
 				})
 				disturb := s.on
@@ -361,8 +361,8 @@ func TestTemplateStopped(t *testing.T) {
 				s.takeBack(session)
 				for s.step() {
 				}
-				if s.row(0).Phase != ledger.PhaseSettled {
-					if err := s.Resume(t.Context(), tenant, s.run.ID); err != nil {
+				if s.Row(0).Phase != ledger.PhaseSettled {
+					if err := s.Resume(t.Context(), tenant, s.Run.ID); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -412,12 +412,12 @@ func TestForgottenIntent(t *testing.T) {
 	defer land()
 	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate,
 		Match: func(sandbox.Request) bool { <-landing; return false }})
-	worker, session := s.site.worker(func(c *engine.Config) {
+	worker, session := s.Worker(func(c *engine.Config) {
 		c.Ledger = forgetful{c.Ledger}
 		c.Handlers[handlers.Create] = handlers.NewCreate(handlers.CreateConfig{API: fatal{s.tenant, &request},
 			RequestTimeout: s.config.RequestTimeout})
 	})
-	if executed(t.Context(), worker, s.release()) {
+	if executed(t.Context(), worker, s.NextTask()) {
 		t.Error("the worker has survived")
 	}
 	s.takeBack(session)

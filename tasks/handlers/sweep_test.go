@@ -1,4 +1,4 @@
-package engine_test
+package handlers_test
 
 import (
 	"fmt"
@@ -63,7 +63,7 @@ func sweepScenes() []sweepScene {
 					s.t.Errorf("state %+v", s.domainState())
 				}
 				s.wantVerdict("revoked: "+string(set), "absent", "domain revoked: "+string(set))
-				s.wantRow(s.row(0).Result, ledger.Done, string(set)+": ")
+				s.wantRow(s.Row(0).Result, ledger.Done, string(set)+": ")
 			}}
 	}
 	back := func(set sweep.Setting, audited string, omitted bool, points int) sweepScene {
@@ -89,7 +89,7 @@ func sweepScenes() []sweepScene {
 				s.wantPatches()
 				s.wantEvents(events.DomainAtRisk, events.DomainLost)
 				s.wantHistory("lost", "sweeps have found it gone", 1)
-				s.wantRow(s.row(0).Result, engine.Lost, "gone since ")
+				s.wantRow(s.Row(0).Result, engine.Lost, "gone since ")
 				if !s.domainState().IsLost() {
 					s.t.Errorf("state %+v", s.domainState())
 				}
@@ -100,7 +100,7 @@ func sweepScenes() []sweepScene {
 		}, end: func(s *sweepSite) {
 			s.wantPatches()
 			s.wantEvents()
-			s.wantProven(s.row(0).Result)
+			s.wantProven(s.Row(0).Result)
 		}},
 		revoked(sweep.Unroute, "verified", false), revoked(sweep.SetPending, "pending", true),
 		back(sweep.Unroute, "domain routed again", false, 26), back(sweep.SetPending, "domain verified", false, 18),

@@ -1,4 +1,4 @@
-package engine_test
+package handlers_test
 
 import (
 	"context"
@@ -114,7 +114,7 @@ func (d steppedDomains) DiscoveryDomainsPage(ctx context.Context, organization,
 
 func (s *site) reclaim(session ledger.SessionID) {
 	s.t.Helper()
-	if _, _, err := s.Reclaim(s.t.Context(), s.segment(), session); err != nil {
+	if _, _, err := s.Reclaim(s.t.Context(), s.Segment(), session); err != nil {
 		s.t.Fatal(err)
 	}
 }

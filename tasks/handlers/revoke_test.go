@@ -1,4 +1,4 @@
-package engine_test
+package handlers_test
 
 import (
 	"context"
@@ -351,8 +351,8 @@ func TestRevokeStop(t *testing.T) {
 						s.fail(sandbox.OpUpdateDiscoveryDomain, f.fault)
 					}
 					stopped := s.at(point, func() {
-						if s.row(0).Phase != ledger.PhaseSettled {
-							if err := stop(s.Ledger, t.Context(), tenant, s.run.ID); err != nil {
+						if s.Row(0).Phase != ledger.PhaseSettled {
+							if err := stop(s.Ledger, t.Context(), tenant, s.Run.ID); err != nil {
 								t.Error(err)
 							}
 						}
@@ -370,8 +370,8 @@ func TestRevokeStop(t *testing.T) {
 						t.Errorf("stopped %s: PATCHes %v, %d before", *stopped, s.writes(), before)
 					}
 					s.checkStopped(*stopped, name == "cancel", back)
-					if name == "pause" && s.row(0).Phase != ledger.PhaseSettled {
-						if err := s.Resume(t.Context(), tenant, s.run.ID); err != nil {
+					if name == "pause" && s.Row(0).Phase != ledger.PhaseSettled {
+						if err := s.Resume(t.Context(), tenant, s.Run.ID); err != nil {
 							t.Fatal(err)
 						}
 						s.wantRow(s.settle(), ledger.Done)
@@ -388,7 +388,7 @@ func TestRevokeStop(t *testing.T) {
 func (s *sweepSite) checkStopped(point string, cancelled, back bool) {
 	s.t.Helper()
 	d, _ := s.sandbox.Domain(org, dom)
-	m, row := s.domainState(), s.row(0)
+	m, row := s.domainState(), s.Row(0)
 	settled := row.Phase == ledger.PhaseSettled
 	switch changed := *d.Use == back; {
 	case isSending(m):
@@ -423,14 +423,14 @@ func TestRevokeFenced(t *testing.T) {
 				s.decided(new(true))
 			}
 			fenced := s.fence(point)
-			if s.row(0).Phase != ledger.PhaseSettled {
+			if s.Row(0).Phase != ledger.PhaseSettled {
 				s.settle()
 			}
 			s.wantDomain(c.status, new(c.use))
 			if m := s.domainState(); isSending(m) || isRevoked(m) == c.back {
 				t.Errorf("fenced %s: state %+v", fenced, m)
 			}
-			if r := s.row(0).Result; r.Outcome != ledger.Done {
+			if r := s.Row(0).Result; r.Outcome != ledger.Done {
 				t.Errorf("fenced %s: %+v", fenced, r)
 			}
 			return fenced
@@ -446,7 +446,7 @@ func TestRevokeFrozen(t *testing.T) {
 		t.Run(string(set), func(t *testing.T) {
 			s := newSweepSite(t, set)
 			s.decided(new(true))
-			task := s.release()
+			task := s.NextTask()
 			worker, session := s.worker()
 			s.on = func(name string) {
 				if name == "after write state" && isSending(s.domainState()) {
@@ -486,7 +486,7 @@ func TestRevokeLongLine(t *testing.T) {
 	api := s.config.API
 	s.config.API = unstamped{api}
 	s.step()
-	row := s.row(0)
+	row := s.Row(0)
 	if row.Checkpoint.Stage != ledger.StageReady || row.Intent != nil || row.Checkpoint.Attempts != 0 ||
 		s.domainState().Revoked != nil {
 		t.Errorf("row %+v, state %+v", row, s.domainState())
@@ -556,7 +556,7 @@ func TestRevokePlaces(t *testing.T) {
 		requests := len(s.requests())
 		s.open("", handlers.Revoke, s.revocation())
 		s.step()
-		if row := s.row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 {
+		if row := s.Row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 {
 			t.Errorf("row without a place: %+v", row)
 		}
 		if n := len(s.requests()) - requests; n != 0 {
@@ -579,7 +579,7 @@ func TestRevokeStopping(t *testing.T) {
 	s.config.DNS = meanwhile{dns, func() { close(stopping) }}
 	s.step()
 	s.wantPatches()
-	if row := s.row(0); row.Phase == ledger.PhaseSettled || row.Checkpoint.Attempts != 0 {
+	if row := s.Row(0); row.Phase == ledger.PhaseSettled || row.Checkpoint.Attempts != 0 {
 		t.Errorf("row %+v", row)
 	}
 }

@@ -1,4 +1,4 @@
-package engine_test
+package handlers_test
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 // known returns the entry of the row's domain in the index of names.
 func (s *site) knownDomain() (handlers.Known, bool) {
 	s.t.Helper()
-	subject, err := s.Subject(s.t.Context(), s.run.Tenant, dom)
+	subject, err := s.Subject(s.t.Context(), s.Run.Tenant, dom)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return handlers.Known{}, false
 	}

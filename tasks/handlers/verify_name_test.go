@@ -1,4 +1,4 @@
-package engine_test
+package handlers_test
 
 import (
 	"context"

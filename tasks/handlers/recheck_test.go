@@ -1,4 +1,4 @@
-package engine_test
+package handlers_test
 
 import (
 	"bytes"
@@ -134,7 +134,7 @@ func TestRecheckUnproven(t *testing.T) {
 		{"proof lost", func(s *sweepSite) {
 			s.publish()
 			s.sweep()
-			if err := s.rdb.Del(s.t.Context(), redistest.Keys(s.t, "*domain:"+dom)...).Err(); err != nil {
+			if err := s.Redis.Del(s.t.Context(), redistest.Keys(s.t, "*domain:"+dom)...).Err(); err != nil {
 				s.t.Fatal(err)
 			}
 			s.clock.advance(24 * time.Hour)
@@ -472,7 +472,7 @@ func TestRecheckInLine(t *testing.T) {
 			s.line = line(time.Minute)
 			s.scan()
 			s.step()
-			if row := s.row(0); row.Checkpoint.Stage != ledger.StageReady || len(s.writes()) != 1 {
+			if row := s.Row(0); row.Checkpoint.Stage != ledger.StageReady || len(s.writes()) != 1 {
 				t.Fatalf("row %+v", row)
 			}
 			s.line = 0
@@ -600,7 +600,7 @@ func TestRecheckPlaces(t *testing.T) {
 				s.config.DNS = dns
 				s.scan()
 				s.step()
-				if row := s.row(0); (row.Phase == ledger.PhaseWaiting) != test.open || row.Checkpoint.Attempts != 0 {
+				if row := s.Row(0); (row.Phase == ledger.PhaseWaiting) != test.open || row.Checkpoint.Attempts != 0 {
 					t.Errorf("%+v", row)
 				}
 			}}
@@ -644,8 +644,8 @@ func TestRecheckLostPatch(t *testing.T) {
 			s.fail(sandbox.OpUpdateDiscoveryDomain, test.fault)
 			s.scan()
 			s.step()
-			if s.row(0).Intent == nil {
-				t.Fatalf("row %+v", s.row(0))
+			if s.Row(0).Intent == nil {
+				t.Fatalf("row %+v", s.Row(0))
 			}
 			test.change(s)
 			s.wantRow(s.settle(), test.outcome)
@@ -662,7 +662,7 @@ func TestRecheckLostPatch(t *testing.T) {
 
 func (s *sweepSite) cancel() {
 	s.t.Helper()
-	if err := s.Cancel(s.t.Context(), tenant, s.run.ID); err != nil {
+	if err := s.Cancel(s.t.Context(), tenant, s.Run.ID); err != nil {
 		s.t.Fatal(err)
 	}
 }
