@@ -66,9 +66,9 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (queues.Queue
 		Handler: w.traces.Traced(t.engine), Full: fullAt}, nil
 }
 
-// checkKinds returns an error that names each place in which a kind is missing. The rows of a kind that
-// is not released would wait for ever, and those of one without a handler would be given back every
-// five seconds, while the worker is ready.
+// checkKinds returns an error that names each place in which a kind is missing. The rows of a kind
+// that is not released would wait for ever, and those of one without a handler would be given back
+// every five seconds, while the worker is ready.
 func checkKinds(executed map[ledger.Kind]engine.Handler, released map[ledger.Kind]dispatch.Kind) error {
 	var missing []error
 	for _, kind := range tasks.All() {

@@ -43,8 +43,8 @@ func readState(ctx context.Context, rdb redis.UniversalClient, tenant string) (s
 	return state, slices.Sorted(maps.Keys(known)), nil
 }
 
-// resume has an endpoint get deliveries again after it has answered 410. Its queue is resumed first:
-// as long as that fails, the endpoint remains gone, so that [Reopen] and people try again.
+// resume has an endpoint get deliveries again after it has answered 410. Its queue is resumed
+// first: as long as that fails the endpoint remains gone, so that [Reopen] and people try again.
 func resume(ctx context.Context, rdb redis.UniversalClient, tenant, endpoint string) error {
 	if err := rdb.Del(ctx, pausedKey(tenant, endpoint)).Err(); err != nil {
 		return fmt.Errorf("resume the deliveries to webhook endpoint %s: %w", endpoint, err)

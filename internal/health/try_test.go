@@ -127,8 +127,8 @@ func TestTriesAreBounded(t *testing.T) {
 	})
 }
 
-// TestNoTryOfARedisThatIsNotReady checks that a Redis that does not answer is not given work as well:
-// the answer would have to wait for a second limit.
+// TestNoTryOfARedisThatIsNotReady checks that a Redis that does not answer is not given work as
+// well: the answer would have to wait for a second limit.
 func TestNoTryOfARedisThatIsNotReady(t *testing.T) {
 	rdb := redistest.New(t)
 	tried := false
