@@ -113,7 +113,10 @@ func (c Config) check() (quorum int, err error) {
 	if quorum, err = QuorumOf(c.Quorum, len(c.Resolvers)); err != nil {
 		return 0, err
 	}
-	return quorum, cmp.Or(checkOperators(c.Resolvers, quorum), checkPerspectives(c.Resolvers))
+	if err := checkOperators(c.Resolvers, quorum); err != nil {
+		return 0, err
+	}
+	return quorum, checkPerspectives(c.Resolvers)
 }
 
 func checkResolvers(resolvers []Resolver) error {

@@ -27,8 +27,6 @@ import (
 // can only prevent a proof. A single resolver proves nothing.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
-//
-//nolint:gocognit // it is the rule, and reads from top to bottom
 func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error) {
 	q := question{host: host, token: token, observe: c.config.Observe}
 	if err := q.validate(ctx); err != nil {
@@ -183,7 +181,7 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 // no name server at all has answered for a day, and two attempts failed.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
-func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, error) { //nolint:gocognit // as Prove
+func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, error) {
 	q := question{host: host, token: token, thorough: true, observe: c.config.Observe}
 	if err := q.validate(ctx); err != nil {
 		return Verdict{}, err

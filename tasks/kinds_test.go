@@ -60,7 +60,9 @@ func parse(t *testing.T, k tasks.Kind, row string, d tasks.Defaults) (tasks.Row,
 	return k.Parse(values, d)
 }
 
+// TestParse checks rows of each kind, good ones and bad ones.
 func TestParse(t *testing.T) {
+	good, bad := map[string]bool{}, map[string]bool{}
 	pending := tasks.Defaults{"status": "pending", "use_for_organization_discovery": "false"}
 	for _, test := range []struct {
 		name, kind, row string
@@ -109,6 +111,12 @@ func TestParse(t *testing.T) {
 		{"verify, public suffix", tasks.TypeVerify, row("domain", "co.uk"), tasks.Defaults{}, "public suffix"},
 		{"verify, address", tasks.TypeVerify, row("domain", "192.0.2.1"), tasks.Defaults{}, "192.0.2.1"},
 		{"verify, URL", tasks.TypeVerify, row("domain", "https://acme.example/"), tasks.Defaults{}, "acme.example"},
+		{"read", tasks.TypeRead, domainRow(0), tasks.Defaults{}, ""},
+		{"read, no domain", tasks.TypeRead, row("organization_id", "o"), tasks.Defaults{}, "discovery_domain_id"},
+		{"recheck", tasks.TypeRecheck, domainRow(0), tasks.Defaults{}, ""},
+		{"recheck, no domain", tasks.TypeRecheck, row("organization_id", "o"), tasks.Defaults{}, "discovery_domain_id"},
+		{"revoke", tasks.TypeRevoke, domainRow(0), tasks.Defaults{}, ""},
+		{"revoke, no organization", tasks.TypeRevoke, row("discovery_domain_id", "d"), tasks.Defaults{}, "organization_id"},
 		{"update", tasks.TypeUpdate, verifyRow("status", "pending"), tasks.Defaults{}, ""},
 		{"update of nothing", tasks.TypeUpdate, verifyRow(), tasks.Defaults{}, "status"},
 		{"update by defaults", tasks.TypeUpdate, verifyRow(), pending, ""},
@@ -121,6 +129,8 @@ func TestParse(t *testing.T) {
 			tasks.Defaults{}, "shoe_size"},
 		{"create, no object", tasks.TypeCreate, `[]`, tasks.Defaults{}, "object"},
 	} {
+		good[test.kind] = good[test.kind] || test.says == ""
+		bad[test.kind] = bad[test.kind] || test.says != ""
 		t.Run(test.name, func(t *testing.T) {
 			k, _ := tasks.KindOf(test.kind)
 			_, err := parse(t, k, test.row, test.defaults)
@@ -128,6 +138,11 @@ func TestParse(t *testing.T) {
 				t.Errorf("error %v, want it to say %q", err, test.says)
 			}
 		})
+	}
+	for _, kind := range tasks.All() {
+		if !good[kind.Name] || !bad[kind.Name] {
+			t.Errorf("%s: a good row here: %t, a bad one: %t; add them", kind.Name, good[kind.Name], bad[kind.Name])
+		}
 	}
 }
 

@@ -235,8 +235,11 @@ func (t *tool) undoRevocations(ctx context.Context, c *revokeCommand) error {
 	var rows [][]byte
 	for first := int64(0); first < from.Total(); {
 		page, err := t.ledger.Contents(ctx, from, first, ledger.SegmentRows)
-		if err != nil || len(page) == 0 {
-			return cmp.Or(err, fmt.Errorf("run %s: its rows from %d on cannot be read", from.ID, first))
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			return fmt.Errorf("run %s: its rows from %d on cannot be read", from.ID, first)
 		}
 		for _, source := range page {
 			var row sweep.RevokeRow

@@ -22,8 +22,11 @@ type listCommand struct {
 }
 
 func (c *listCommand) Run(ctx context.Context, t *tool) error {
-	if err := c.Check(time.Now()); err != nil || c.Limit < 1 {
-		return cli.Usage(cmp.Or(err, errors.New("limit: want 1 or more")))
+	if err := c.Check(time.Now()); err != nil {
+		return cli.Usage(err)
+	}
+	if c.Limit < 1 {
+		return cli.Usage(errors.New("limit: want 1 or more"))
 	}
 	if err := t.connectToRead(ctx); err != nil {
 		return err

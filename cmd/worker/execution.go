@@ -31,10 +31,15 @@ import (
 
 // newExecution sets the engine and dispatcher of a tenant, not started, and returns the queue of
 // its tasks.
-func (w *worker) newExecution(t *served, notifier events.Notifier) queues.Queue {
+func (w *worker) newExecution(t *served, notifier events.Notifier) (queues.Queue, error) {
 	name := ledger.Tenant(t.Name)
+	executed := w.handlers(t, notifier)
+	released := handlers.Released(t.MaxClientsPerRequest)
+	if err := checkKinds(executed, released); err != nil {
+		return queues.Queue{}, err
+	}
 	t.engine = engine.New(engine.Config{
-		Tenant: name, Ledger: w.ledger, Session: w.session, Handlers: w.handlers(t, notifier), Stopping: t.stopping,
+		Tenant: name, Ledger: w.ledger, Session: w.session, Handlers: executed, Stopping: t.stopping,
 		Block: t.limiter.Block, Alone: &w.alone, Logger: w.logger,
 		Observe: func(ctx context.Context, kind ledger.Kind, outcome ledger.Outcome, rows int, took time.Duration) {
 			w.metrics.Task(t.Name, metricType(kind), string(outcome), took)
@@ -50,7 +55,7 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) queues.Queue 
 	t.dispatcher = dispatch.New(dispatch.Config{
 		Tenant: name, Ledger: own, Redis: w.permits, Queue: queue, Session: w.session, Protocol: engine.Protocol,
 		Places: places, Place: func() workers.Place { return w.order.Place(name) },
-		Kinds: handlers.Released(t.MaxClientsPerRequest), Pace: t.limiter.State, Rate: perSecond(t.Limit), Logger: w.logger,
+		Kinds: released, Pace: t.limiter.State, Rate: perSecond(t.Limit), Logger: w.logger,
 		Ahead: func() time.Duration { return t.limiter.Ahead(context.Background()) },
 		Ended: func(ctx context.Context, run ledger.Run) error {
 			return afterEnd(ctx, states, notifier, w.author("worker"), run)
@@ -58,7 +63,33 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) queues.Queue 
 		Enqueued: func() { w.queues.Wake(queue) },
 	})
 	return queues.Queue{Name: queue, Tenant: t.Name, Config: engine.ServerConfig(places),
-		Handler: w.traces.Traced(t.engine), Full: fullAt}
+		Handler: w.traces.Traced(t.engine), Full: fullAt}, nil
+}
+
+// checkKinds returns an error that names each place in which a kind is missing. The rows of a kind
+// that is not released would wait for ever, and those of one without a handler would be given back
+// every five seconds, while the worker is ready.
+func checkKinds(executed map[ledger.Kind]engine.Handler, released map[ledger.Kind]dispatch.Kind) error {
+	var missing []error
+	for _, kind := range tasks.All() {
+		if _, ok := released[ledger.Kind(kind.Name)]; !ok {
+			missing = append(missing, fmt.Errorf("kind %s is described in package tasks and not released: add it to "+
+				"Released in tasks/handlers/kinds.go", kind.Name))
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(released)) {
+		if executed[kind] == nil {
+			missing = append(missing, fmt.Errorf("kind %s is released and has no handler: add it to handlers in "+
+				"cmd/worker/execution.go, or a scan to Handlers in internal/scan/handler.go", kind))
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(executed)) {
+		if _, ok := released[kind]; !ok {
+			missing = append(missing, fmt.Errorf("kind %s has a handler and is not released: add it to Released in "+
+				"tasks/handlers/kinds.go", kind))
+		}
+	}
+	return errors.Join(missing...)
 }
 
 // meterRows counts rows that an execution has settled, for the plots of the pages.

@@ -103,7 +103,12 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	}
 	s.shown.AwaitsToken = func() bool { return w.awaitsToken(s) }
 	notifier := w.newNotifier(s) // adds queues, too
-	s.queues = append(s.queues, w.newExecution(s, notifier))
+	queue, err := w.newExecution(s, notifier)
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	s.queues = append(s.queues, queue)
 	return s, nil
 }
 

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -117,8 +116,8 @@ func (s *site) readFleet(ctx context.Context) (fleet, error) {
 			f.tenants = append(f.tenants, status.Tenant{Name: t.Settings.Tenant})
 		}
 	}
-	if !since.IsZero() {
-		return f, cmp.Or(f.err, fmt.Errorf("no answer since %s", status.Stamp(since)))
+	if f.err == nil && !since.IsZero() {
+		return f, fmt.Errorf("no answer since %s", status.Stamp(since))
 	}
 	return f, f.err
 }

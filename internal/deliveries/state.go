@@ -43,10 +43,16 @@ func readState(ctx context.Context, rdb redis.UniversalClient, tenant string) (s
 	return state, slices.Sorted(maps.Keys(known)), nil
 }
 
-// resume has an endpoint get deliveries again after it has answered 410.
+// resume has an endpoint get deliveries again after it has answered 410. Its queue is resumed
+// first: as long as that fails the endpoint remains gone, so that [Reopen] and people try again.
 func resume(ctx context.Context, rdb redis.UniversalClient, tenant, endpoint string) error {
-	return cmp.Or(rdb.Del(ctx, pausedKey(tenant, endpoint)).Err(),
-		rdb.HDel(ctx, stateKey(tenant), endpoint+".gone").Err())
+	if err := rdb.Del(ctx, pausedKey(tenant, endpoint)).Err(); err != nil {
+		return fmt.Errorf("resume the deliveries to webhook endpoint %s: %w", endpoint, err)
+	}
+	if err := rdb.HDel(ctx, stateKey(tenant), endpoint+".gone").Err(); err != nil {
+		return fmt.Errorf("forget that webhook endpoint %s answered 410: %w", endpoint, err)
+	}
+	return nil
 }
 
 // Reopen has the endpoints that answered 410 get deliveries again if their settings have changed

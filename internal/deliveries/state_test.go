@@ -1,14 +1,19 @@
 package deliveries_test
 
 import (
+	"context"
+	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/deliveries"
+	"orgops/internal/redistest"
 )
 
 // states reads the endpoints, without times, which must be those of attempts.
@@ -108,6 +113,46 @@ func TestReopen(t *testing.T) {
 	reopen(", changed", "desk")
 	if all := w.states(); all[0].Gone || all[0].Queue.Paused || !all[1].Queue.Paused {
 		t.Errorf("not resumed with other settings: %+v", all)
+	}
+}
+
+// TestReopenIsRepeated: an endpoint whose queue could not be resumed remains one that has answered
+// 410, so that the next attempt resumes it. Otherwise its events would wait for ever.
+func TestReopenIsRepeated(t *testing.T) {
+	w := newWorld(t, crm(func(string, string, time.Time, []byte) error {
+		return attemptError(attempt{Permanent: true, Status: 410})
+	}), 10)
+	w.notify(deliveries.NewNotifier(w.cfg), "event-001")
+	if err := w.process(deliveries.NewHandler(w.cfg), "webhook-acme-crm-event-001"); err == nil {
+		t.Fatal("delivered")
+	}
+	w.cfg.Receivers = receivers{wants: map[string][]string{"crm": {"domain.lost"}}, settings: ", changed"}
+	refused := errors.New("LOADING Redis is loading the dataset in memory")
+	var refuse atomic.Bool
+	w.rdb.AddHook(redistest.Around(func(_ context.Context, run func() error, cmds ...redis.Cmder) error {
+		if refuse.Load() && cmds[0].Name() == "del" {
+			return refused
+		}
+		return run()
+	}))
+	for name, reopen := range map[string]func() error{
+		"other settings": func() error { _, err := deliveries.Reopen(t.Context(), w.cfg); return err },
+		"sent again":     func() error { _, err := deliveries.Resend(t.Context(), w.rdb, "acme", "crm"); return err },
+	} {
+		refuse.Store(true)
+		if err := reopen(); !errors.Is(err, refused) || !strings.Contains(err.Error(), "endpoint crm") {
+			t.Errorf("%s: error %v, want that of Redis, with the endpoint", name, err)
+		}
+		if all := w.states(); !all[0].Gone || !all[0].Queue.Paused {
+			t.Errorf("%s, refused: %+v", name, all[0])
+		}
+	}
+	refuse.Store(false)
+	if _, err := deliveries.Reopen(t.Context(), w.cfg); err != nil {
+		t.Fatal(err)
+	}
+	if all := w.states(); all[0].Gone || all[0].Queue.Paused {
+		t.Errorf("not resumed by the second attempt: %+v", all[0])
 	}
 }
 

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 
 	"orgops/internal/ledger"
@@ -36,7 +35,10 @@ func (f one) Execute(ctx context.Context, x *Execution) (Answers, error) {
 	answers := Answers{}
 	for _, row := range x.Rows {
 		result, err := f(ctx, x, row)
-		answers[row.Number] = cmp.Or(err, Settle(result))
+		if err == nil {
+			err = Settle(result)
+		}
+		answers[row.Number] = err
 	}
 	return answers, nil
 }

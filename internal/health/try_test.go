@@ -2,6 +2,7 @@ package health_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -124,6 +125,27 @@ func TestTriesAreBounded(t *testing.T) {
 			time.Sleep(3 * time.Second)
 		}
 	})
+}
+
+// TestNoTryOfARedisThatIsNotReady checks that a Redis that does not answer is not given work as
+// well: the answer would have to wait for a second limit.
+func TestNoTryOfARedisThatIsNotReady(t *testing.T) {
+	rdb := redistest.New(t)
+	tried := false
+	rdb.AddHook(redistest.Around(func(_ context.Context, run func() error, cmds ...redis.Cmder) error {
+		if cmds[0].Name() == "ping" {
+			return errors.New("connection refused")
+		}
+		tried = tried || cmds[0].Name() == "eval"
+		return run()
+	}))
+	found := health.OfIntake(rdb).Findings(t.Context())
+	if len(found) == 0 || found[0].Level != health.Wrong || !strings.Contains(found[0].Text, "connection refused") {
+		t.Errorf("findings %+v, want that Redis does not answer", found)
+	}
+	if tried {
+		t.Error("a script was run")
+	}
 }
 
 // counting is a hook that sees each command.

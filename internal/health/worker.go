@@ -1,7 +1,6 @@
 package health
 
 import (
-	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -67,7 +66,10 @@ func OfIntake(rdb redis.UniversalClient) *Readiness {
 // tried is the check that Redis can be worked with: it stores a key, by a script.
 func tried(rdb redis.UniversalClient) Check {
 	return Check{"redis", func(ctx context.Context) Finding {
-		return failed(cmp.Or(redisconn.Ready(ctx, rdb), redisconn.Try(ctx, rdb, ledger.Commands()...)))
+		if err := redisconn.Ready(ctx, rdb); err != nil {
+			return failed(err)
+		}
+		return failed(redisconn.Try(ctx, rdb, ledger.Commands()...))
 	}}
 }
 

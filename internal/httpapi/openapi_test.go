@@ -51,7 +51,7 @@ func TestDescription(t *testing.T) {
 		"problems": {httpapi.Problems(), values(schemas["problem"].Value.Properties["type"])},
 	} {
 		if diff := cmp.Diff(sorted(c.code), sorted(c.described)); diff != "" {
-			t.Errorf("%s of the code (-) and of openapi.yaml (+):\n%s", what, diff)
+			t.Errorf("%s of the code (-) and of openapi.yaml (+): add there what it lacks\n%s", what, diff)
 		}
 	}
 }

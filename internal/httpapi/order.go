@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -61,6 +60,7 @@ func namesOf(fits func(tasks.Kind) bool) string {
 }
 
 func orderOfQuery(caller web.User, kind tasks.Kind, query url.Values) (o order, err error) {
+	// Who may submit, and for which tenant.
 	name := tasks.DefaultTenant
 	if len(caller.Tenants) == 1 && caller.Tenants[0] != "*" {
 		name = caller.Tenants[0]
@@ -71,20 +71,34 @@ func orderOfQuery(caller web.User, kind tasks.Kind, query url.Values) (o order, 
 			return o, badRequest("The parameter tenant: %s.", err)
 		}
 	}
+	if err := checkCaller(caller, kind.Name, name); err != nil {
+		return o, err
+	}
+
+	// What the parameters say of the input and of the run. The first bad one is the answer.
 	o = order{input: intake.Input{Name: "body", Kind: kind.Name, MayOrganization: caller.MayOrganization},
 		run: ledger.NewRun{Tenant: ledger.Tenant(name), Description: ledger.Description{Caller: caller.Name,
 			Label: query.Get("label")}}}
 	if names := query.Get("ignore_columns"); names != "" {
 		o.input.Ignore = strings.Split(names, ",")
 	}
-	var dryRun, skipInvalid, giveUp, batchWait, notBefore error
-	o.dryRun, dryRun = flagOf(query, "dry_run")
-	o.input.SkipInvalid, skipInvalid = flagOf(query, "skip_invalid")
-	o.run.GiveUp, giveUp = giveUpOf(query, kind)
-	o.run.BatchWait, batchWait = batchWaitOf(query, kind)
-	o.run.NotBefore, notBefore = notBeforeOf(query)
-	return o, cmp.Or(checkCaller(caller, kind.Name, name), checkLabel(o.run.Label), dryRun, skipInvalid,
-		giveUp, batchWait, notBefore)
+	if err := checkLabel(o.run.Label); err != nil {
+		return o, err
+	}
+	if o.dryRun, err = flagOf(query, "dry_run"); err != nil {
+		return o, err
+	}
+	if o.input.SkipInvalid, err = flagOf(query, "skip_invalid"); err != nil {
+		return o, err
+	}
+	if o.run.GiveUp, err = giveUpOf(query, kind); err != nil {
+		return o, err
+	}
+	if o.run.BatchWait, err = batchWaitOf(query, kind); err != nil {
+		return o, err
+	}
+	o.run.NotBefore, err = notBeforeOf(query)
+	return o, err
 }
 
 // checkCaller returns an error for rows that the caller may not submit.

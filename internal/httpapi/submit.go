@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -247,18 +246,26 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent ledger.Run
 
 // retryOrder returns how a request retries the run.
 func retryOrder(r *http.Request, parent ledger.Run) (o intake.RetryOptions, err error) {
-	query, caller := r.URL.Query(), callerOf(r.Context())
-	o.Label, o.MayOrganization = query.Get("label"), caller.MayOrganization
+	caller := callerOf(r.Context())
+	if err := checkCaller(caller, string(parent.Kind), string(parent.Tenant)); err != nil {
+		return o, err
+	}
+	o.MayOrganization = caller.MayOrganization
+	query := r.URL.Query()
+	o.Label = query.Get("label")
+	if err := checkLabel(o.Label); err != nil {
+		return o, err
+	}
+	if o.NotBefore, err = notBeforeOf(query); err != nil {
+		return o, err
+	}
+	id, err := runOf(r, caller.Name)
+	if err != nil {
+		return o, err
+	}
+	o.ID = ledger.RunID(id)
 	if names := query.Get("outcomes"); names != "" {
 		o.Outcomes = strings.Split(names, ",")
-	}
-	var start error
-	o.NotBefore, start = notBeforeOf(query)
-	id, key := runOf(r, caller.Name)
-	o.ID = ledger.RunID(id)
-	if err := cmp.Or(checkCaller(caller, string(parent.Kind), string(parent.Tenant)), checkLabel(o.Label),
-		start, key); err != nil {
-		return o, err
 	}
 	if err := o.Check(); err != nil {
 		return o, badRequest("The parameter outcomes: %s.", err)

@@ -21,6 +21,16 @@ type Execution struct {
 	Session SessionID
 }
 
+func (e Execution) validate() error {
+	if err := e.Token.Validate(); err != nil {
+		return err
+	}
+	if err := e.Nonce.Validate(); err != nil {
+		return err
+	}
+	return e.Session.Validate()
+}
+
 // Begun is the answer to [Ledger.Begin].
 type Begun struct {
 	Rows []BegunRow // in the caller's order
@@ -72,7 +82,10 @@ type Intent struct {
 // repeated. Only admitted rows may be worked on, and each later write carries the nonce.
 func (l *Ledger) Begin(ctx context.Context, seg Segment, e Execution, rows ...Row) (b Begun, err error) {
 	defer wrap(&err, "segment %s: begin", seg)
-	if err := cmp.Or(e.Token.Validate(), e.Nonce.Validate(), e.Session.Validate(), checkRows(rows)); err != nil {
+	if err := e.validate(); err != nil {
+		return Begun{}, err
+	}
+	if err := checkRows(rows); err != nil {
 		return Begun{}, err
 	}
 	for part := range slices.Chunk(rows, scriptRows) {

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -106,7 +105,13 @@ func (n *NewRun) fields() ([]any, error) {
 }
 
 func (n NewRun) validate() error {
-	if err := cmp.Or(n.ID.Validate(), n.Tenant.Validate(), n.Kind.Validate()); err != nil {
+	if err := n.ID.Validate(); err != nil {
+		return err
+	}
+	if err := n.Tenant.Validate(); err != nil {
+		return err
+	}
+	if err := n.Kind.Validate(); err != nil {
 		return err
 	}
 	switch {

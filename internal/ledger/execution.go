@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,15 +68,24 @@ const maxNote = 200
 // segment closes it, and the last segment of a committed run ends the run. If the run is
 // cancelled, a row without an intent is settled as cancelled instead of being left open.
 func (l *Ledger) End(ctx context.Context, seg Segment, n Nonce, ends ...RowEnd) (Receipt, error) {
-	err := n.Validate()
-	for _, e := range ends {
-		err = cmp.Or(err, e.validate())
-	}
+	err := checkEnds(n, ends)
 	var parts [][]any
 	if err == nil {
 		parts = endParts(ends)
 	}
 	return l.write(ctx, seg, rowWrite{"end", endScript, err, []any{string(n), l.mostSubjects}, parts})
+}
+
+func checkEnds(n Nonce, ends []RowEnd) error {
+	if err := n.Validate(); err != nil {
+		return err
+	}
+	for _, e := range ends {
+		if err := e.validate(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (e RowEnd) validate() error {
@@ -180,14 +188,21 @@ func (l *Ledger) Intend(ctx context.Context, seg Segment, n Nonce, intent []byte
 	if err == nil && (len(intent) == 0 || len(intent) > maxIntent) {
 		err = fmt.Errorf("intent of %d bytes: want 1 to %d", len(intent), maxIntent)
 	}
+	if err == nil {
+		err = checkRows(rows)
+	}
 	return l.write(ctx, seg, rowWrite{
-		"intend", intendScript, cmp.Or(err, checkRows(rows)), []any{string(n), intent}, rowParts(rows, scriptBytes/maxIntent),
+		"intend", intendScript, err, []any{string(n), intent}, rowParts(rows, scriptBytes/maxIntent),
 	})
 }
 
 // Withdraw removes the intents of rows: no request of theirs is under way.
 func (l *Ledger) Withdraw(ctx context.Context, seg Segment, n Nonce, rows ...Row) (Receipt, error) {
+	err := n.Validate()
+	if err == nil {
+		err = checkRows(rows)
+	}
 	return l.write(ctx, seg, rowWrite{
-		"withdraw", intendScript, cmp.Or(n.Validate(), checkRows(rows)), []any{string(n), ""}, rowParts(rows, scriptRows),
+		"withdraw", intendScript, err, []any{string(n), ""}, rowParts(rows, scriptRows),
 	})
 }

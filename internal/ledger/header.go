@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -35,7 +34,10 @@ func (l *Ledger) Run(ctx context.Context, t Tenant, id RunID) (Run, error) {
 
 // header returns the header of a run that is not being deleted, or [ErrNotFound].
 func (l *Ledger) header(ctx context.Context, t Tenant, id RunID) (map[string]string, error) {
-	if err := cmp.Or(t.Validate(), id.Validate()); err != nil {
+	if err := t.Validate(); err != nil {
+		return nil, err
+	}
+	if err := id.Validate(); err != nil {
 		return nil, err
 	}
 	hash, err := l.rdb.HGetAll(ctx, headerKey(t, id, "header")).Result()
@@ -131,8 +133,13 @@ func parseRun(t Tenant, id RunID, hash map[string]string) (Run, error) {
 		r.Counts, err = countsOf(hash)
 	}
 	if err == nil {
-		err = cmp.Or(r.segment(0).Validate(), checkSegments("staged", r.Reserved),
-			checkSegments("segments", r.Segments))
+		err = r.segment(0).Validate()
+	}
+	if err == nil {
+		err = checkSegments("staged", r.Reserved)
+	}
+	if err == nil {
+		err = checkSegments("segments", r.Segments)
 	}
 	if err != nil {
 		return Run{}, fmt.Errorf("run %s: stored header: %w", id, err)

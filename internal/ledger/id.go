@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"crypto/rand"
 	"fmt"
 	"strconv"
@@ -142,7 +141,10 @@ func ParseSegment(t Tenant, text string) (Segment, error) {
 
 // Validate returns an error unless a run can have a segment of that name.
 func (s Segment) Validate() error {
-	if err := cmp.Or(s.Tenant.Validate(), s.Run.Validate()); err != nil {
+	if err := s.Tenant.Validate(); err != nil {
+		return err
+	}
+	if err := s.Run.Validate(); err != nil {
 		return err
 	}
 	if err := checkRandom("incarnation", string(s.Incarnation)); err != nil {

@@ -117,16 +117,23 @@ func releasedRows(a answer) ([]ReleasedRow, error) {
 // could not be enqueued: they are due at once. Rows of a cancelled run it settles as
 // cancelled. An execution gives rows back with [Ledger.End].
 func (l *Ledger) GiveBack(ctx context.Context, seg Segment, t Token, rows ...Row) (Receipt, error) {
+	err := t.Validate()
+	if err == nil {
+		err = checkRows(rows)
+	}
 	return l.write(ctx, seg, rowWrite{
-		"give back", giveBackScript, cmp.Or(t.Validate(), checkRows(rows)), []any{string(t)}, rowParts(rows, scriptRows),
+		"give back", giveBackScript, err, []any{string(t)}, rowParts(rows, scriptRows),
 	})
 }
 
 // Dismiss settles rows that are neither in progress nor have an intent, such as one that
 // cannot be read. Other rows are RowSuperseded.
 func (l *Ledger) Dismiss(ctx context.Context, seg Segment, r Result, rows ...Row) (Receipt, error) {
+	err := r.validate()
+	if err == nil {
+		err = checkRows(rows)
+	}
 	return l.write(ctx, seg, rowWrite{
-		"dismiss", dismissScript, cmp.Or(r.validate(), checkRows(rows)), []any{string(r.Outcome), r.stored()},
-		rowParts(rows, scriptRows),
+		"dismiss", dismissScript, err, []any{string(r.Outcome), r.stored()}, rowParts(rows, scriptRows),
 	})
 }

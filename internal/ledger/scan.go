@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -60,7 +59,10 @@ type FoundRow struct {
 // where.
 func (l *Ledger) AddStep(ctx context.Context, scan Segment, n Nonce, s ScanStep) (status Status, err error) {
 	defer wrap(&err, "segment %s: step %d", scan, s.Number)
-	if err := cmp.Or(n.Validate(), s.validate()); err != nil {
+	if err := n.Validate(); err != nil {
+		return "", err
+	}
+	if err := s.validate(); err != nil {
 		return "", err
 	}
 	run := Run{ID: scan.Run, Incarnation: scan.Incarnation, Tenant: scan.Tenant}

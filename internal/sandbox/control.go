@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -178,11 +177,15 @@ type NSRequest struct {
 }
 
 func (n NSRequest) check() error {
-	err := checkName("zone", n.Zone)
-	for _, server := range n.Servers {
-		err = cmp.Or(err, checkName("server", server))
+	if err := checkName("zone", n.Zone); err != nil {
+		return err
 	}
-	return err
+	for _, server := range n.Servers {
+		if err := checkName("server", server); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ScopesRequest is the body of PUT /_sandbox/scopes: the scopes that no token has, also if it was

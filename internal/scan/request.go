@@ -1,7 +1,6 @@
 package scan
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,7 +27,10 @@ type listed = apiclient.Listed[apiclient.DiscoveryDomain]
 // outsideSpec returns why a record of an organization's list is outside the specification;
 // nil if it is not.
 func outsideSpec(organization string, l listed) error {
-	err := cmp.Or(l.Err, apiclient.CheckID("discovery_domain_id", l.Record.ID))
+	err := l.Err
+	if err == nil {
+		err = apiclient.CheckID("discovery_domain_id", l.Record.ID)
+	}
 	if err == nil {
 		return nil
 	}

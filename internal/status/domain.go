@@ -71,7 +71,10 @@ func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, 
 	default:
 		err = nil
 	}
-	return found, cmp.Or(err, found.readSwept(ctx, rdb))
+	if err != nil {
+		return found, err
+	}
+	return found, found.readSwept(ctx, rdb)
 }
 
 // search adds at most so many of the domain's rows.

@@ -55,7 +55,10 @@ func Report(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, te
 		return DomainReport{}, err
 	}
 	d := Domain{DomainName: known.DomainName, Known: &known}
-	if err := cmp.Or(d.addLast(ctx, l), d.readSwept(ctx, rdb)); err != nil {
+	if err := d.addLast(ctx, l); err != nil {
+		return DomainReport{}, err
+	}
+	if err := d.readSwept(ctx, rdb); err != nil {
 		return DomainReport{}, err
 	}
 	r := DomainReport{KnownDomain: known, domain: d}

@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -76,7 +75,10 @@ func (s *Store) Domains(ctx context.Context, ids []string) ([][]byte, error) {
 		keys[i] = s.domainKey(id)
 	}
 	values, err := s.rdb.MGet(ctx, keys...).Result()
-	if err = cmp.Or(err, ctx.Err()); err != nil {
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read the states of domains: %w", err)
 	}
 	states := make([][]byte, len(values))
@@ -124,7 +126,10 @@ func (s *Store) WatchedDomains(ctx context.Context) (ids []string, err error) {
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
 		var page []string
 		page, cursor, err = s.rdb.SScan(ctx, s.key("watched"), cursor, "", watchedPage).Result()
-		if err = cmp.Or(err, ctx.Err()); err != nil {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
 			return nil, fmt.Errorf("read the watched domains: %w", err)
 		}
 		ids = append(ids, page...)
