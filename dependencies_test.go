@@ -72,6 +72,10 @@ var rooms = map[string]room{
 		3740,
 		"dnscheck activity cli deliveries dispatch engine intake ledger pace provider redisconn sweep sweep/schedule tenant untrusted tasks tasks/handlers",
 	},
+	"internal/surface": {
+		1400,
+		"apiclient dnscheck activity deliveries engine events intake ledger ledgertest meters pace redistest reference scan status sweep tenant webhooks producer tasks tasks/handlers",
+	},
 	"internal/sweep":          {1399, "dnscheck events untrusted"},
 	"internal/sweep/schedule": {360, "intake ledger sweep"},
 	"internal/tenant":         {838, "apiclient dnscheck cli deliveries pace sweep untrusted webhooks tasks"},
