@@ -80,11 +80,19 @@ func labels() kong.Vars {
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
-	t := &tool{Program: cli.Program{
+	return newTool(args, stdin, stdout, stderr, environ).run(ctx)
+}
+
+func newTool(args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) *tool {
+	return &tool{Program: cli.Program{
 		Name: "enqueue", Description: "Submit rows and track their results.",
 		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: cli.NewEnvironment(environ),
 		Version: cli.ReadBuild(version, commit).String(), Vars: labels(),
 	}}
+}
+
+// run runs the command that the arguments name, and returns the exit status.
+func (t *tool) run(ctx context.Context) int {
 	var g grammar
 	selected, done, err := t.Parse(&g)
 	if done {

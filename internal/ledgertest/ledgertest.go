@@ -86,6 +86,13 @@ func Settle(t testing.TB, l *ledger.Ledger, id, outcome, detail string, items ..
 // Begin starts the next n rows of a run's first segment that have not started yet.
 func Begin(t testing.TB, l *ledger.Ledger, id string, n int) (ledger.Segment, ledger.Nonce, []ledger.Row) {
 	t.Helper()
+	return BeginBy(t, l, ledger.NewSessionID(), id, n)
+}
+
+// BeginBy starts rows as [Begin] does, by the worker of that session.
+func BeginBy(t testing.TB, l *ledger.Ledger, worker ledger.SessionID, id string,
+	n int) (ledger.Segment, ledger.Nonce, []ledger.Row) {
+	t.Helper()
 	seg, nonce := segment(t, l, id), ledger.NewNonce()
 	released, err := l.Release(t.Context(), seg, ledger.Quota{First: n})
 	if err != nil || len(released.Rows) != n {
@@ -96,7 +103,7 @@ func Begin(t testing.TB, l *ledger.Ledger, id string, n int) (ledger.Segment, le
 		rows = append(rows, row.Row)
 	}
 	_, err = l.Begin(t.Context(), seg, ledger.Execution{Token: released.Token, Nonce: nonce,
-		Session: ledger.NewSessionID()}, rows...)
+		Session: worker}, rows...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write docs/reference")
+var update = flag.Bool("update", false, "write what is generated, such as docs/reference, instead of comparing it")
+
+// Updating reports whether the test writes what is generated: it has the flag -update.
+func Updating() bool { return *update }
 
 // pages is the pages' directory, from that of a package in cmd or internal.
 const pages = "../../docs/reference"
