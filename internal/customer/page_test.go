@@ -107,7 +107,8 @@ func TestInvalidLinks(t *testing.T) {
 	unused := strings.IndexByte(base64url, token[last]) | 1
 	paths := map[string]string{
 		"bits that are not used": "/" + token[:last] + base64url[unused:unused+1],
-		"no token":               "/", "nonsense": "/nonsense", "another page": "/v1/domains", "below": "/" + token + "/check",
+		"no token":               "/", "nonsense": "/nonsense",
+		"another page": "/v1/domains", "below": "/" + token + "/check",
 		"a slash at the end": "/" + token + "/", "two slashes": "//" + token, "a way back": "/x/../" + token,
 		"a dot": "/./" + token, "padded": "/" + token + "=", "long": "/" + strings.Repeat("A", 1<<13),
 		"only a signature":      "/" + base64.RawURLEncoding.EncodeToString(own.mac(nil)),
