@@ -332,6 +332,30 @@ func TestRemoveRows(t *testing.T) {
 	}
 }
 
+// TestRemoveOfTwoOrganizations has a client that two organizations have, in one task. The API refuses
+// it to one of them: the other's row is done, by a request of its own.
+func TestRemoveOfTwoOrganizations(t *testing.T) {
+	s := removing(t, 0, nil)
+	s.sandbox.AddOrganization("org_2", "two")
+	s.sandbox.AddClients(org, "bad_shared")
+	s.sandbox.AddClients("org_2", "bad_shared")
+	s.sandbox.AddFault(sandbox.Fault{
+		Operation: sandbox.OpRemoveOrganizationClients, Count: 1, Status: http.StatusBadRequest,
+		Body: `{"statusCode":400,"error":"Bad Request","message":"no such client","errorCode":"invalid_body"}`,
+	})
+	s.Submit(handlers.Remove, append(removalRows(org, "bad_shared"), removalRows("org_2", "bad_shared")...)...)
+	e, _ := s.worker()
+	_ = e.ProcessTask(t.Context(), s.NextTask())
+	for n, want := range []ledger.Outcome{engine.Refused, ledger.Done} {
+		if r := s.Row(ledger.Row(n)).Result; r.Outcome != want {
+			t.Errorf("row %d: %+v, want %s", n, r, want)
+		}
+	}
+	if len(s.sandbox.Clients(org)) != 1 || len(s.sandbox.Clients("org_2")) != 0 || len(s.deletes()) != 2 {
+		t.Errorf("clients %v and %v, requests %v", s.sandbox.Clients(org), s.sandbox.Clients("org_2"), s.deletes())
+	}
+}
+
 // TestLostRemoval has the API not answer, or not at once. The clients are removed, and a
 // row whose request was answered is in no other.
 func TestLostRemoval(t *testing.T) {

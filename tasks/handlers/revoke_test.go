@@ -511,6 +511,12 @@ func TestRevokeNeedsTheProof(t *testing.T) {
 			d.Domain = "other.example"
 			return s.proofOf(d)
 		},
+		"of another organization": func(s *sweepSite, d sandbox.Domain, _ ledger.Result) []byte {
+			return s.proofThat(d, func(e *handlers.Evidence) { e.Compared.OrganizationID = "org_2" })
+		},
+		"a disproof": func(s *sweepSite, d sandbox.Domain, _ ledger.Result) []byte {
+			return s.proofThat(d, func(e *handlers.Evidence) { e.State = "absent" })
+		},
 		"of its absence": func(_ *sweepSite, _ sandbox.Domain, lost ledger.Result) []byte { return lost.Evidence },
 	} {
 		t.Run(name, func(t *testing.T) {

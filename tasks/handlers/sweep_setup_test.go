@@ -311,9 +311,16 @@ func (s *sweepSite) verified(use *bool) sandbox.Domain {
 // proofOf returns stored evidence of a proof of the record.
 func (s *sweepSite) proofOf(d sandbox.Domain) []byte {
 	s.t.Helper()
+	return s.proofThat(d, func(*handlers.Evidence) {})
+}
+
+// proofThat returns stored evidence of a proof of the record, after a change.
+func (s *sweepSite) proofThat(d sandbox.Domain, change func(*handlers.Evidence)) []byte {
+	s.t.Helper()
 	proof := handlers.Evidence{Evidence: dnscheck.Evidence{State: "present", Reason: "found"}}
 	proof.Compared = &handlers.Compared{OrganizationID: org, DiscoveryDomainID: d.ID, Domain: d.Domain,
 		Host: d.Host, TXT: d.TXT}
+	change(&proof)
 	packed, err := proof.Pack()
 	if err != nil {
 		s.t.Fatal(err)

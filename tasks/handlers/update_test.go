@@ -13,7 +13,7 @@ import (
 
 // newUpdateSite returns a site with one row about a domain, on a clock that waits for nothing.
 func newUpdateSite(t *testing.T, member string) *verifySite {
-	s := newVerifySite(t)
+	s := newVerifySite(t, func(o *sandbox.Options) { o.FlagDefault = sandbox.FlagTrue })
 	s.sandbox.AddOrganization(org, "one")
 	s.handlers = func(c handlers.VerifyConfig) map[ledger.Kind]engine.Handler {
 		update := handlers.NewUpdate(handlers.UpdateConfig{API: c.API, RequestTimeout: c.RequestTimeout})
@@ -65,6 +65,11 @@ func TestUpdateLostAnswer(t *testing.T) {
 				Wrong: func(d *sandbox.Domain) { d.Status = "verified" }})
 			refuse(s)
 		}, ledger.Done, "pending", false, []string{"GET", "PATCH", "GET", "GET", "GET", "PATCH", "GET"}},
+		"landed, cancelled, and reads are behind": {true, func(s *verifySite) {
+			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 3,
+				Wrong: func(d *sandbox.Domain) { d.Status = "verified" }})
+			cancel(s)
+		}, ledger.Done, "pending", false, nil},
 		"not landed, another client turns the flag on": {false, func(s *verifySite) {
 			d := s.now(sandbox.Domain{ID: dom})
 			d.Use = new(true)

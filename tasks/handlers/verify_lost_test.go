@@ -130,13 +130,20 @@ func TestVerifyWaits(t *testing.T) {
 func TestVerifyOwnAnswer(t *testing.T) {
 	for name, change := range map[string]func(*sandbox.Domain){
 		"token":                      func(d *sandbox.Domain) { d.TXT = "another" },
+		"long token":                 func(d *sandbox.Domain) { d.TXT = strings.Repeat("y", 200) },
 		"host":                       func(d *sandbox.Domain) { d.Host = "_ss-verification." + org + ".elsewhere.example" },
+		"host below the domain":      func(d *sandbox.Domain) { d.Host = "_x." + d.Domain },
 		"domain":                     func(d *sandbox.Domain) { d.Domain = "elsewhere.example" },
+		"the domain's parent":        func(d *sandbox.Domain) { d.Domain = "acme.example" },
 		"domain with host and token": func(d *sandbox.Domain) { d.Domain, d.Host, d.TXT = "e.example", "x.e.example", "y" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newVerifySite(t, func(o *sandbox.Options) { o.FlagDefault = sandbox.FlagTrue })
-			s.domain(sandbox.Domain{Use: new(false)}, true)
+			record := sandbox.Domain{Domain: "shop.acme.example", Use: new(false)}
+			if name == "long token" { // it is compared by its hash
+				record.TXT = strings.Repeat("x", 200)
+			}
+			s.domain(record, true)
 			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{Wrong: change})
 			s.verify()
 			s.wantResult(engine.Refused, "no longer the one that was proven")
@@ -145,6 +152,25 @@ func TestVerifyOwnAnswer(t *testing.T) {
 			}
 			s.wantRequests("GET", "PATCH", "PATCH")
 			s.wantEvents()
+		})
+	}
+}
+
+// TestVerifyNotCarriedOut has the answer to the PATCH show another status or flag than was sent. The
+// row is done once a read shows the result.
+func TestVerifyNotCarriedOut(t *testing.T) {
+	for name, change := range map[string]func(*sandbox.Domain){
+		"status": func(d *sandbox.Domain) { d.Status = "pending" },
+		"flag":   func(d *sandbox.Domain) { d.Use = new(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newVerifySite(t)
+			s.domain(sandbox.Domain{Use: new(false)}, true)
+			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{Wrong: change})
+			s.verify()
+			s.wantResult(ledger.Done, "")
+			s.wantRequests("GET", "PATCH", "GET")
+			s.wantEvents(events.DomainVerified)
 		})
 	}
 }
@@ -396,6 +422,20 @@ func TestVerifyNotLandedAndGone(t *testing.T) {
 	s, d := newLostSite(t, sandbox.Fault{DropBefore: true})
 	s.sandbox.SetTXT(d.Host, "gone")
 	s.wantResult(engine.Expired, "gone")
+	s.wantStatus("pending")
+	if writes := s.writes(); len(writes) != 1 {
+		t.Errorf("PATCHes %v, want one", writes)
+	}
+}
+
+// TestVerifyNotLandedAndChanged has a PATCH without an answer not land, and the record get another
+// host and token, which are published. The row was about the former ones.
+func TestVerifyNotLandedAndChanged(t *testing.T) {
+	s, d := newLostSite(t, sandbox.Fault{DropBefore: true})
+	d.Host, d.TXT = "_another."+d.Domain, "another"
+	s.sandbox.SetDomain(org, d)
+	s.sandbox.SetTXT(d.Host, d.TXT)
+	s.wantResult(engine.Refused, "it is pending")
 	s.wantStatus("pending")
 	if writes := s.writes(); len(writes) != 1 {
 		t.Errorf("PATCHes %v, want one", writes)
