@@ -47,7 +47,7 @@ func TestReleased(t *testing.T) {
 		scans++
 		if k.Cost.First == 0 || k.Cost.Check == 0 || k.Batch > 1 ||
 			kind != engine.ScanOf(handlers.Verify) && kind != engine.ScanOf(handlers.Recheck) {
-			t.Errorf("%s: %+v", kind, k)
+			t.Errorf("%s is released, and neither a scan nor described: add it to kinds of tasks/kinds.go; %+v", kind, k)
 		}
 	}
 	if len(released) != len(tasks.All())+scans || scans != 2 {
