@@ -286,9 +286,8 @@ func TestSurface(t *testing.T) {
 	t.Cleanup(func() { _ = box.Close() })
 	box.SetTXT("_v.here.example", "token-1")
 	box.SetTXT("_v.quoted.example", `"token-1"`)
-	dir := t.TempDir()
 	t.Setenv("COLUMNS", "80") // the width of the help
-	t.Chdir(dir)
+	t.Chdir(t.TempDir())
 	app, err := cli.Program{Name: "enqueue", Vars: labels()}.Model(&grammar{})
 	if err != nil {
 		t.Fatal(err)
