@@ -7,7 +7,7 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build man completions reference rules release module test race lint ci sandbox fuzz bench
+.PHONY: help build man completions reference surface rules release module test race lint ci sandbox fuzz bench
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ completions: ## Write the completions of bash, zsh and fish into bin/completions
 
 reference: ## Write the generated parts of docs/reference
 	go generate ./internal/reference
+
+surface: ## Write what users see of the fixed world into testdata/surface
+	go generate ./internal/surface
 
 rules: ## Print the alert rules; RUNBOOK=https://HOST/PATH/ makes links of their runbook pages
 	@sed 's#runbook_url: #&$(RUNBOOK)#' deploy/prometheus/orgops.rules.yaml

@@ -286,14 +286,16 @@ func TestSurface(t *testing.T) {
 	t.Cleanup(func() { _ = box.Close() })
 	box.SetTXT("_v.here.example", "token-1")
 	box.SetTXT("_v.quoted.example", `"token-1"`)
-	dir := t.TempDir()
-	t.Chdir(dir)
+	t.Setenv("COLUMNS", "80") // the width of the help
+	t.Chdir(t.TempDir())
 	app, err := cli.Program{Name: "enqueue", Vars: labels()}.Model(&grammar{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	help := []string{helpOf(t, "--help")}
 	for _, command := range cli.Commands(app.Node) {
 		name := strings.TrimPrefix(command.FullPath(), "enqueue ")
+		help = append(help, helpOf(t, name+" --help"))
 		if name == "man" { // the texts of --help
 			continue
 		}
@@ -301,6 +303,7 @@ func TestSurface(t *testing.T) {
 			t.Errorf("enqueue %s: the surface has no examples of it: add some to surfaceOf", name)
 		}
 	}
+	room.Compare(t, "help", strings.Join(help, surface.Separator))
 	plain := []string{whoAmI(), "ada@laptop"}
 	for i, addr := range box.DNSAddrs() {
 		plain = append(plain, addr, fmt.Sprintf("192.0.2.%d:5300", i+51)) // as wide
@@ -324,6 +327,14 @@ func TestSurface(t *testing.T) {
 			room.Compare(t, surface.FileName(s.command), strings.NewReplacer(plain...).Replace(text))
 		})
 	}
+}
+
+// helpOf returns what a command prints that needs nothing.
+func helpOf(t *testing.T, line string) string {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	status := run(t.Context(), strings.Fields(line), strings.NewReader(""), &stdout, &stderr, nil)
+	return surface.Example("enqueue "+line, stdout.String(), stderr.String(), status)
 }
 
 // interruptedAfter is when a command is interrupted that follows a run: between two readings.

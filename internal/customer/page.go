@@ -121,18 +121,9 @@ func (s PageSettings) Handler(links *Links, checker *dnscheck.Checker, log *slog
 		return nil, fmt.Errorf("link-url: %w", err)
 	}
 	p := &page{links, l, checker, log}
-	customers := []web.Role{web.Customer}
 	front := web.Front{
-		Routes: []web.Route{
-			{Pattern: "GET /{token}", Roles: customers, Serve: p.show},
-			{Pattern: "POST /{token}", Roles: customers, Serve: p.check},
-			{Pattern: "GET /page.css", Roles: customers, Serve: p.style},
-			{Pattern: "GET /page.js", Roles: customers, Serve: func(w http.ResponseWriter, r *http.Request) {
-				http.ServeFileFS(w, r, static, "static/page.js")
-			}},
-		},
-		Unsigned: web.Customer, Pages: true, Public: true, Hosts: hosts, Limit: mostPages, MaxBody: 1 << 10, Logger: log,
-		Refuse: p.refuse,
+		Routes: p.routes(), Unsigned: web.Customer, Pages: true, Public: true, Hosts: hosts, Limit: mostPages,
+		MaxBody: 1 << 10, Logger: log, Refuse: p.refuse,
 	}
 	handler := front.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -141,6 +132,19 @@ func (s PageSettings) Handler(links *Links, checker *dnscheck.Checker, log *slog
 		}
 		handler.ServeHTTP(w, r)
 	}), nil
+}
+
+// routes returns all routes.
+func (p *page) routes() []web.Route {
+	customers := []web.Role{web.Customer}
+	return []web.Route{
+		{Pattern: "GET /{token}", Roles: customers, Serve: p.show},
+		{Pattern: "POST /{token}", Roles: customers, Serve: p.check},
+		{Pattern: "GET /page.css", Roles: customers, Serve: p.style},
+		{Pattern: "GET /page.js", Roles: customers, Serve: func(w http.ResponseWriter, r *http.Request) {
+			http.ServeFileFS(w, r, static, "static/page.js")
+		}},
+	}
 }
 
 // view is the content of the page.

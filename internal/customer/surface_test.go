@@ -36,7 +36,10 @@ var surfaceOf = surface.Routes{
 // TestSurface compares what the page shows of domains of the fixed world.
 func TestSurface(t *testing.T) {
 	room, world, key := surface.Open(t, "customer"), surface.New(t), surface.LinkKey(t)
-	patterns := []string{"GET /{token}", "POST /{token}", "GET /page.css", "GET /page.js"}
+	var patterns []string
+	for _, route := range new(page).routes() {
+		patterns = append(patterns, route.Pattern)
+	}
 	surfaceOf.Compare(t, room, world, "verify.example.com", patterns, func(t *testing.T, m *surface.Moment) http.Handler {
 		log := slog.New(slog.DiscardHandler)
 		links, err := Settings{LinkKeys: []string{key}, LinkURL: address}.Open(m.Redis, m.Ledger, log)
