@@ -81,7 +81,7 @@ var rooms = map[string]room{
 	"internal/workers":        {140, "ledger"},
 	"producer":                {260, "activity engine intake ledger tasks tasks/handlers"},
 	"tasks":                   {743, "apiclient dnscheck"},
-	"tasks/handlers":          {3321, "apiclient dnscheck activity dispatch engine events ledger sweep untrusted tasks"},
+	"tasks/handlers":          {3321, "apiclient dnscheck activity dispatch engine events ledger pace sweep untrusted tasks"},
 }
 
 // TestRooms compares the packages with rooms, in both directions: an import that is not used any
