@@ -14,7 +14,8 @@
 //     scope) block it for the fleet. One request is let through as a probe after 30 s,
 //     then at longer and longer intervals, at most five minutes, and once more if it
 //     is repeated with a fresh token. The block ends with the first answer that only a
-//     client with the scope gets, such as a 404, or when nobody probes any more.
+//     client with the scope gets, such as a 404, or when nobody probes any more although no
+//     pause or stop prevents it.
 //   - Requests without an answer are counted. An API that hangs gets no more of them than it
 //     allows at once, or in a second if that is more: each worker has an equal share, by
 //     its own count, so that one that dies leaves nothing behind.

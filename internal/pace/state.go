@@ -41,7 +41,7 @@ type Block struct {
 	Operation string `json:"operation"`
 	Reason    string `json:"reason"`
 	// NextProbe is when the next request is let through as a probe. It is in the past if none
-	// was attempted since; a minute later the block expires.
+	// was attempted since; a minute later, or after a pause or stop, the block expires.
 	NextProbe time.Time `json:"-"`
 }
 
