@@ -30,7 +30,7 @@ func TestBlockOutlastsPauseAndStop(t *testing.T) {
 			}
 		}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		bubble(t, tt.name, func(t *testing.T) {
 			c := newClocked(t, pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10})
 			var changes []string
 			l := c.process(func(cfg *pace.Config) {

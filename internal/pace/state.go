@@ -77,7 +77,8 @@ func (l *Limiter) State(ctx context.Context) (s State, err error) {
 		fields[name] = value
 	}
 	if s.PausedUntil.IsZero() {
-		s.Available = min(l.gcra.available(now, fields["tat"]), l.api.available(now, fields["api_tat"]))
+		s.Available = min(l.gcra.available(now, fields["tat"], fields["tat_interval"]),
+			l.api.available(now, fields["api_tat"], fields["api_tat_interval"]))
 	}
 	blocks, _ := answer[2].([]any)
 	for _, block := range blocks {
