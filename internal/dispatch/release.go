@@ -268,7 +268,8 @@ func (d *Dispatcher) releaseSort(ctx context.Context, r *run, s *segment, so sor
 // releaseFrom releases rows of a segment that can be read, and learns its due time and counts. It
 // releases none of one that does not exist any more, and of which nothing is due then, and none
 // while a Cluster moves the segment's slot: until that is finished, which an interrupted
-// redis-cli leaves undone, each script fails.
+// redis-cli leaves undone, each script fails. One that its script cannot read steps aside, until the index
+// returns it again, and stops no other run.
 func (d *Dispatcher) releaseFrom(ctx context.Context, s *segment, q ledger.Quota,
 	now time.Time) (ledger.Release, error) {
 	release, err := d.cfg.Ledger.Release(ctx, s.id, q)
@@ -276,6 +277,11 @@ func (d *Dispatcher) releaseFrom(ctx context.Context, s *segment, q ledger.Quota
 		d.cfg.Logger.WarnContext(ctx, "rows wait: a slot of the Cluster is being moved", "tenant", d.cfg.Tenant, "run",
 			s.id.Run, "segment", s.id.Number, "error", err)
 		release, err = ledger.Release{Receipt: ledger.Receipt{Due: ledger.DueNow}}, nil // put keeps it in memory
+	}
+	if errors.Is(err, ledger.ErrDamaged) {
+		d.cfg.Logger.ErrorContext(ctx, "rows cannot be released: their segment is damaged", "tenant", d.cfg.Tenant, "run",
+			s.id.Run, "segment", s.id.Number, "error", err)
+		release, err = ledger.Release{Receipt: ledger.Receipt{Due: ledger.DueNow}}, nil
 	}
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return release, err
