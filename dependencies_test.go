@@ -69,7 +69,7 @@ var rooms = map[string]string{
 	"internal/workers":        "ledger",
 	"producer":                "activity engine intake ledger tasks tasks/handlers",
 	"tasks":                   "apiclient dnscheck",
-	"tasks/handlers":          "apiclient dnscheck activity dispatch engine events ledger sweep untrusted tasks",
+	"tasks/handlers":          "apiclient dnscheck activity dispatch engine events ledger sweep untrusted tasks pace",
 	"internal/surface":        "apiclient dnscheck activity deliveries engine events intake ledger ledgertest meters pace redistest reference scan status sweep tenant webhooks producer tasks tasks/handlers",
 }
 

@@ -29,7 +29,7 @@ import (
 func (w *worker) serve(t tenant.Settings) (*served, error) {
 	logger := w.logger.With("tenant", t.Name)
 	stopping := make(chan struct{})
-	limiter := pace.New(pace.Config{Redis: w.permits, Tenant: t.Name, Limit: t.Limit, Class: classOf,
+	limiter := pace.New(pace.Config{Redis: w.permits, Tenant: t.Name, Limit: t.Limit, Class: handlers.ClassOf,
 		MaxWait: longestWait(t.Limit), Stopping: stopping, Writes: apiclient.Writes,
 		Repeats: apiclient.IsRepetition, Logger: w.logger,
 		Changed: func(ctx context.Context, how, what string) {
@@ -189,10 +189,6 @@ func resolverLabel(o dnscheck.Observation) string {
 		return "authority"
 	}
 	return o.Resolver
-}
-
-func classOf(ctx context.Context) pace.Class {
-	return pace.ClassOf(handlers.Leading(ctx), handlers.Sweeping(ctx))
 }
 
 // longestWait is how long a request waits for its permit before its row is given back: long enough

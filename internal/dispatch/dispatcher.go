@@ -141,9 +141,8 @@ type Dispatcher struct {
 	window      Window
 	permits     Permits
 	gate        Gate
-	line        time.Duration  // that a request waits for its permit, at the last release
-	prober      *run           // of the present pass: see nextProber
-	proven      [Bulk + 1]bool // of the present pass: see provenEnough
+	line        time.Duration // that a request waits for its permit, at the last release
+	prober      *run          // of the present pass: see nextProber
 	turn        int
 	ends        *ends
 }
@@ -281,8 +280,6 @@ func (d *Dispatcher) work(ctx context.Context, now time.Time) (after time.Durati
 		return busyEvery, nil
 	case len(d.candidates(now, nil)) > 0 && !d.load.Paused:
 		return fullEvery, nil
-	case d.line >= longestLine:
-		return min(max(d.line-longestLine, fullEvery), d.untilDue()), nil
 	}
 	return d.untilDue(), nil
 }

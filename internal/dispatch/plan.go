@@ -45,12 +45,16 @@ type Candidate struct {
 	Limit int
 	// Cost is the number of requests of the cheapest rows that the run may have due.
 	Cost float64
+	// Held says that the run gets only the portions that go to any class.
+	Held bool
 }
 
 // Grant is a number of rows that a run may release.
 type Grant struct {
 	Run  ledger.RunID
 	Rows int
+	// Turn says that one of its portions went to the run whatever its class.
+	Turn bool
 }
 
 const (
@@ -69,13 +73,16 @@ const (
 // more than planned, and must not take the permits of a run that comes before it.
 func Plan(rows int, permits Permits, runs []Candidate, turn *int) []Grant {
 	granted, order := make([]int, len(runs)), []int{}
+	turns := make([]bool, len(runs))
 	portion := max(1, rows/planSteps)
 	for rows > 0 {
-		i := next(runs, granted, permits, (*turn+1)%longestEvery == 0)
+		anyClass := (*turn+1)%longestEvery == 0
+		i := next(runs, granted, permits, anyClass)
 		if i < 0 {
 			break
 		}
 		*turn++
+		turns[i] = turns[i] || anyClass
 		n := permits.Rows(min(portion, rows), runs[i].Cost)
 		if limit := runs[i].Limit; limit >= 0 {
 			n = min(n, limit-granted[i])
@@ -89,7 +96,7 @@ func Plan(rows int, permits Permits, runs []Candidate, turn *int) []Grant {
 	}
 	var grants []Grant
 	for _, i := range order {
-		grants = append(grants, Grant{Run: runs[i].Run, Rows: granted[i]})
+		grants = append(grants, Grant{Run: runs[i].Run, Rows: granted[i], Turn: turns[i]})
 	}
 	return grants
 }
@@ -98,7 +105,13 @@ func Plan(rows int, permits Permits, runs []Candidate, turn *int) []Grant {
 func next(runs []Candidate, granted []int, permits Permits, anyClass bool) int {
 	best := -1
 	for i, r := range runs {
-		if r.Limit >= 0 && granted[i] >= r.Limit || permits.Rows(1, r.Cost) == 0 {
+		if r.Held && !anyClass {
+			continue
+		}
+		if r.Limit >= 0 && granted[i] >= r.Limit {
+			continue
+		}
+		if permits.Rows(1, r.Cost) == 0 {
 			continue
 		}
 		if best < 0 || before(r, granted[i], runs[best], granted[best], anyClass) {

@@ -79,10 +79,9 @@ func (d *Dispatcher) places() int {
 func (d *Dispatcher) pass(ctx context.Context, now time.Time, free int,
 	unused map[ledger.RunID]bool) (tasks int, granted bool, err error) {
 	d.prober = d.nextProber(now, unused)
-	d.proven = d.provenEnough(now)
 	for _, g := range Plan(free, d.permits, d.candidates(now, unused), &d.turn) {
 		granted = true
-		n, err := d.serve(ctx, d.taken[g.Run], g.Rows, now)
+		n, err := d.serve(ctx, d.taken[g.Run], g, now)
 		tasks += n
 		if err != nil {
 			return tasks, granted, err
@@ -107,7 +106,8 @@ func (d *Dispatcher) candidates(now time.Time, unused map[ledger.RunID]bool) []C
 			groups[g] = grouped
 		} else if limit, cost := d.limit(r, now); limit != 0 {
 			groups[g] = grouped
-			all = append(all, Candidate{Run: r.ID, Class: ClassOf(r.Run), ServedAt: r.servedAt, Limit: limit, Cost: cost})
+			all = append(all, Candidate{Run: r.ID, Class: ClassOf(r.Run), ServedAt: r.servedAt, Limit: limit, Cost: cost,
+				Held: d.held(r, cost)})
 		}
 	}
 	return all
@@ -138,19 +138,23 @@ func (d *Dispatcher) limit(r *run, now time.Time) (most int, cost float64) {
 // longestLine is how long requests may wait for their permits before rows of bulk runs wait.
 const longestLine = time.Second
 
-// gateRows returns the largest number of rows of a sort to release now; -1: no limit.
+// held reports whether rows of a run that cost so many requests wait for the line to become shorter.
 //
-// Rows of a bulk run that need requests wait while others wait long for their permits, since
-// executions make more requests than they cost on average, or the rate is lower than it is set to
-// be: the rows of small runs would wait behind all of them. First reads that lead to checks wait
-// while proven rows of their class, or of one before it, keep the pace busy: they would only add
-// to these.
+// The line is of the requests of rows that wait for their permits: scans and sweeps are behind them,
+// and do not count. It is long if executions make more requests than they cost on average, or the
+// rate is lower than it is set to be: requests of small runs would wait behind all of them, so rows
+// of bulk runs wait. Beside small runs that keep the line long, each ninth portion goes to a bulk
+// run all the same: see [Plan]. A line that stands still is one of a pause, or of an API that does
+// not answer, and ends with it: each request leaves the line when it has waited too long.
+func (d *Dispatcher) held(r *run, cost float64) bool {
+	return ClassOf(r.Run) == Bulk && cost > 0 && d.line >= longestLine
+}
+
+// gateRows returns the largest number of rows of a sort that stop, pause and blocks allow to be
+// released now; -1: no limit. While the tenant is paused no row is released that costs requests, also
+// if it is not known of which operations they are, as those of a scan.
 func (d *Dispatcher) gateRows(r *run, so sort, now time.Time) int {
-	class, cost := ClassOf(r.Run), d.cfg.Kinds[r.Kind].Cost
-	if class == Bulk && cost.of(so) > 0 && d.line >= longestLine {
-		return 0
-	}
-	if so == first && cost.First > 0 && cost.Check == 0 && d.proven[class] {
+	if d.cfg.Kinds[r.Kind].Cost.of(so) > 0 && d.pace.PausedUntil.After(d.pace.At) {
 		return 0
 	}
 	n := d.gate.Rows(now, d.pace, d.cfg.Kinds[r.Kind].Operations.of(so))
@@ -178,15 +182,18 @@ func (d *Dispatcher) nextProber(now time.Time, unused map[ledger.RunID]bool) (ne
 	return next
 }
 
-// serve releases rows of a run for up to n tasks, and returns the number of tasks: proven
+// serve releases rows of a run for its grant, and returns the number of tasks: proven
 // rows of any segment first, and rows that were never released last.
-func (d *Dispatcher) serve(ctx context.Context, r *run, n int, now time.Time) (tasks int, err error) {
+func (d *Dispatcher) serve(ctx context.Context, r *run, g Grant, now time.Time) (tasks int, err error) {
 	if all := d.together(r, now); len(all) > 1 {
-		return d.serveTogether(ctx, all, n, now)
+		return d.serveTogether(ctx, all, g.Rows, now)
 	}
 	segments := slices.Clone(r.segments)
 	for so := range sorts {
-		some, err := d.serveSort(ctx, r, segments, so, n-tasks, now)
+		if !g.Turn && d.held(r, d.cfg.Kinds[r.Kind].Cost.of(so)) {
+			continue
+		}
+		some, err := d.serveSort(ctx, r, segments, so, g.Rows-tasks, now)
 		tasks += some
 		if err != nil {
 			return tasks, err
@@ -227,31 +234,6 @@ func (d *Dispatcher) serveSort(ctx context.Context, r *run, segments []*segment,
 	return tasks, nil
 }
 
-// provenMost is how long proven rows may keep the pace busy before first reads wait: more
-// reads would only add rows that wait for a permit.
-const provenMost = 2 * time.Second
-
-// provenEnough reports, by class, whether rows at stage ready that may be released, of its runs and
-// of those of the classes before it, need more permits than provenMost of the pace gives.
-func (d *Dispatcher) provenEnough(now time.Time) (enough [Bulk + 1]bool) {
-	var need [Bulk + 1]float64
-	for _, r := range d.taken {
-		if d.gateRows(r, ready, now) >= 0 {
-			continue
-		}
-		cost := d.cfg.Kinds[r.Kind].Cost.Ready
-		for _, s := range r.segments {
-			for class := ClassOf(r.Run); class <= Bulk; class++ {
-				need[class] += cost * float64(s.open.Ready)
-			}
-		}
-	}
-	for class := range enough {
-		enough[class] = need[class] > 0 && need[class] >= provenMost.Seconds()*d.cfg.Rate()
-	}
-	return enough
-}
-
 // releaseMost is how many rows of a sort one call of [ledger.Ledger.Release] releases.
 const releaseMost = 250
 
@@ -286,7 +268,8 @@ func (d *Dispatcher) releaseSort(ctx context.Context, r *run, s *segment, so sor
 // releaseFrom releases rows of a segment that can be read, and learns its due time and counts. It
 // releases none of one that does not exist any more, and of which nothing is due then, and none
 // while a Cluster moves the segment's slot: until that is finished, which an interrupted
-// redis-cli leaves undone, each script fails.
+// redis-cli leaves undone, each script fails. One that its script cannot read steps aside, until the index
+// returns it again, and stops no other run.
 func (d *Dispatcher) releaseFrom(ctx context.Context, s *segment, q ledger.Quota,
 	now time.Time) (ledger.Release, error) {
 	release, err := d.cfg.Ledger.Release(ctx, s.id, q)
@@ -294,6 +277,11 @@ func (d *Dispatcher) releaseFrom(ctx context.Context, s *segment, q ledger.Quota
 		d.cfg.Logger.WarnContext(ctx, "rows wait: a slot of the Cluster is being moved", "tenant", d.cfg.Tenant, "run",
 			s.id.Run, "segment", s.id.Number, "error", err)
 		release, err = ledger.Release{Receipt: ledger.Receipt{Due: ledger.DueNow}}, nil // put keeps it in memory
+	}
+	if errors.Is(err, ledger.ErrDamaged) {
+		d.cfg.Logger.ErrorContext(ctx, "rows cannot be released: their segment is damaged", "tenant", d.cfg.Tenant, "run",
+			s.id.Run, "segment", s.id.Number, "error", err)
+		release, err = ledger.Release{Receipt: ledger.Receipt{Due: ledger.DueNow}}, nil
 	}
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return release, err

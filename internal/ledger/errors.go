@@ -11,6 +11,8 @@ var (
 	// ErrNotFound says that a run or segment does not exist, or that another run has
 	// its id by now.
 	ErrNotFound = errors.New("no such run")
+	// ErrDamaged says that what is stored of a segment cannot be read: other segments can.
+	ErrDamaged = errors.New("the stored segment is damaged")
 	// ErrOpen says that the operation needs a run that has ended.
 	ErrOpen = errors.New("the run has not ended: cancel it and let its rows in progress finish")
 	// ErrEnded says that the operation needs a run that has not ended.

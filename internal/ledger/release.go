@@ -3,8 +3,12 @@ package ledger
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Stage is the stage of a row between its executions.
@@ -79,17 +83,21 @@ type ReleasedRow struct {
 // [ExecutionLimit]. While the run is paused or not yet to start, only rows
 // with an intent are released. At most 250 rows are released at once, and fewer if
 // they are large: see [OpenRows] for those that are due. At maxmemory nothing is released
-// and the segment stays as it is.
+// and the segment stays as it is. The error is [ErrDamaged] if what is stored of the segment cannot be read.
 func (l *Ledger) Release(ctx context.Context, seg Segment, q Quota) (r Release, err error) {
 	defer wrap(&err, "segment %s: release", seg)
 	token := NewToken()
 	a, err := l.onSegment(ctx, releaseScript, seg, string(token), q.First, q.Check, q.Ready, cmp.Or(q.Pieces, releaseRows))
+	if failed, ok := errors.AsType[redis.Error](err); ok && strings.Contains(failed.Error(), "user_script:") {
+		// The script stopped at a value that it does not expect, as one of a lost field.
+		return Release{}, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
 	if err != nil {
 		return Release{}, err
 	}
 	rows, err := releasedRows(a.list(6))
 	if err != nil {
-		return Release{}, err
+		return Release{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return Release{Token: token, Rows: rows, Receipt: parseReceipt(a), Open: parseOpenRows(a.list(7))}, nil
 }

@@ -57,8 +57,8 @@ func TestPermitsGoByClass(t *testing.T) {
 		asking, want []pace.Class
 	}{
 		{"in their order, whoever came first", 1,
-			[]pace.Class{pace.Sweep, pace.Look, pace.Finish},
-			[]pace.Class{pace.Finish, pace.Look, pace.Sweep}},
+			[]pace.Class{pace.Sweep, pace.Scan, pace.Look, pace.Finish},
+			[]pace.Class{pace.Finish, pace.Look, pace.Scan, pace.Sweep}},
 		{"a confirm before looks that wait", 1,
 			[]pace.Class{pace.Look, pace.Look, pace.Look, pace.Finish},
 			[]pace.Class{pace.Finish, pace.Look, pace.Look, pace.Look}},
@@ -86,7 +86,7 @@ func TestNoClassStarves(t *testing.T) {
 		l := f.process(byContext)
 		wait(t, l, op)
 		var asking []pace.Class
-		for _, c := range []pace.Class{pace.Sweep, pace.Look, pace.Finish} {
+		for _, c := range []pace.Class{pace.Sweep, pace.Scan, pace.Look, pace.Finish} {
 			asking = append(asking, slices.Repeat([]pace.Class{c}, permits)...)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -214,7 +214,7 @@ func TestASweepWaitingForItsShareHoldsNobodyUp(t *testing.T) {
 }
 
 // TestAhead checks that requests wait behind those of their class and of higher ones, in this
-// and each other worker, and until a pause ends.
+// and each other worker, and until a pause ends. A single one is no line, and a sweep is before none.
 func TestAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, perSecond(1, 1))
@@ -233,17 +233,29 @@ func TestAhead(t *testing.T) {
 			wg.Go(func() { _ = permit(context.WithValue(ctx, classKey{}, c), l, op) })
 			synctest.Wait()
 		}
-		ahead(pace.Finish, 2*time.Second)
-		ahead(pace.Look, 3*time.Second)
+		ahead(pace.Finish, time.Second)
+		ahead(pace.Look, 2*time.Second)
 		cancel()
 		wg.Wait()
 		ahead(pace.Look, 0)
+
+		ctx, cancel = context.WithCancel(t.Context())
+		for range 3 {
+			wg.Go(func() { _ = permit(context.WithValue(ctx, classKey{}, pace.Sweep), l, op) })
+		}
+		synctest.Wait()
+		ahead(pace.Sweep, 2*time.Second)
+		ahead(pace.Look, 0)
+		cancel()
+		wg.Wait()
 
 		wait(t, other, op)
 		time.Sleep(10 * time.Second) // until the workers are counted again
 		wait(t, l, op)
 		ctx, cancel = context.WithCancel(t.Context())
-		wg.Go(func() { _ = permit(context.WithValue(ctx, classKey{}, pace.Finish), l, op) })
+		for range 2 {
+			wg.Go(func() { _ = permit(context.WithValue(ctx, classKey{}, pace.Finish), l, op) })
+		}
 		synctest.Wait()
 		ahead(pace.Finish, 2*time.Second)
 		cancel()

@@ -14,7 +14,8 @@
 //     scope) block it for the fleet. One request is let through as a probe after 30 s,
 //     then at longer and longer intervals, at most five minutes, and once more if it
 //     is repeated with a fresh token. The block ends with the first answer that only a
-//     client with the scope gets, such as a 404, or when nobody probes any more.
+//     client with the scope gets, such as a 404, or when nobody probes any more although no
+//     pause or stop prevents it.
 //   - Requests without an answer are counted. An API that hangs gets no more of them than it
 //     allows at once, or in a second if that is more: each worker has an equal share, by
 //     its own count, so that one that dies leaves nothing behind.
@@ -51,8 +52,9 @@
 // stored before are then further ahead than they were meant to be. So a bucket is empty at the
 // most, whatever is stored, a pause lasts an hour at the most, and a probe that is more than five
 // minutes ahead is due. Workers whose settings differ, as while these are changed, share the
-// buckets: the largest of theirs counts, or one would fill the bucket of the other. A step
-// forward is time that passes: it fills the bucket, and ends a pause.
+// buckets by the number of missing permits: a time that was stored with another interval is converted,
+// or one would fill the bucket of the other, and a raised rate would begin after the former bucket is
+// full. A step forward is time that passes: it fills the bucket, and ends a pause.
 //
 // # Files
 //
@@ -72,7 +74,7 @@
 //
 // # Keys
 //
-//	orgops:v1:{tenant:<name>}:pace      hash: tat, api_tat and sweep_tat in µs, and of each <field>_reach, how far ahead it may be;
+//	orgops:v1:{tenant:<name>}:pace      hash: tat, api_tat and sweep_tat in µs, and of each <field>_interval, with which it was stored;
 //	                                    paused_until, paused:<operation>, blocked:<operation>, blocked_since:<operation>, used:<0 to 11>, stopped
 //	orgops:v1:{tenant:<name>}:workers   sorted set: workers by when they were last counted, in µs
 package pace

@@ -31,11 +31,15 @@ const (
 )
 
 // available returns how many permits can be taken at once, given the stored theoretical
-// arrival time; empty: the bucket is full.
-func (g gcra) available(now int64, stored string) int64 {
+// arrival time and the interval with which it was stored; empty: the bucket is full.
+func (g gcra) available(now int64, stored, with string) int64 {
 	tat, err := strconv.ParseInt(stored, 10, 64)
 	if err != nil || g.Interval == 0 {
 		return g.Burst
 	}
-	return max(g.Burst-(max(tat-now, 0)+g.Interval-1)/g.Interval, 0)
+	interval, err := strconv.ParseInt(with, 10, 64)
+	if err != nil || interval <= 0 {
+		interval = g.Interval
+	}
+	return max(g.Burst-(max(tat-now, 0)+interval-1)/interval, 0)
 }

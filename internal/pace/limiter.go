@@ -146,14 +146,17 @@ func (l *Limiter) Wait(ctx context.Context, operation string) error {
 	return err
 }
 
-// Ahead estimates how long a request of the context would wait for its permit: for the
+// Ahead estimates how long a request of the context would wait in the line: for the
 // requests before it in this process, for as many in each other worker, and for the end
-// of a pause. It sends no command, so it does not know the level of the bucket.
+// of a pause. The first of them gets the next permit and is no line yet: at a low rate there is nearly
+// always one, and it would stand for a second in each worker. Ahead sends no command, so it does not
+// know the level of the bucket.
 func (l *Limiter) Ahead(ctx context.Context) time.Duration {
 	l.mu.Lock()
 	workers, paused := max(l.workers, 1), l.paused
 	l.mu.Unlock()
-	permits := int64(l.line.entering(l.cfg.Class(ctx))) * workers
+	behind := max(l.line.entering(l.cfg.Class(ctx))-1, 0)
+	permits := int64(behind) * workers
 	return max(time.Duration(permits*l.gcra.Interval)*time.Microsecond, time.Until(paused), 0)
 }
 

@@ -14,21 +14,10 @@ type Class int
 const (
 	Finish Class = iota // proves or changes a record
 	Look                // reads a record for a check
-	Sweep               // checks for a sweep; limited to a share of the rate
+	Scan                // finds rows: those that are there already go first
+	Sweep               // reads for a sweep; limited to a share of the rate
 	classes
 )
-
-// ClassOf returns the class of a request: Sweep if it reads for a sweep, else Look if it reads
-// for a check, else Finish.
-func ClassOf(looks, sweeps bool) Class {
-	switch {
-	case sweeps:
-		return Sweep
-	case looks:
-		return Look
-	}
-	return Finish
-}
 
 // turns is after how many permits each class has been the first one once, so that no class waits
 // forever.
@@ -117,7 +106,7 @@ func (l *line) inVain(wait time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweepsFrom = time.Now().Add(wait)
-	return len(l.waiting[Finish])+len(l.waiting[Look]) > 0
+	return len(l.waiting[Finish])+len(l.waiting[Look])+len(l.waiting[Scan]) > 0
 }
 
 // leave gives the place up; the next turn begins if it had the turn. served reports whether it
@@ -136,11 +125,12 @@ func (p *place) leave(served bool) {
 	l.waiting[p.class] = slices.DeleteFunc(l.waiting[p.class], func(other *place) bool { return other == p })
 }
 
-// entering returns the number of places before a new one of that class.
+// entering returns the number of places before a new one of that class. One of a later class is not
+// before it, also if it has the turn.
 func (l *line) entering(c Class) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.holder != nil {
+	if l.holder != nil && l.holder.class <= c {
 		n = 1
 	}
 	for class := range c + 1 {

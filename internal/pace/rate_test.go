@@ -134,3 +134,34 @@ func TestIntervals(t *testing.T) {
 		}
 	}
 }
+
+// TestRaisedRateTakesEffect: a tenant was slowed down and has used its burst, sweeps their part of it. Whoever
+// raises the rate again gets permits at once, not when the former bucket would be full: minutes later.
+func TestRaisedRateTakesEffect(t *testing.T) {
+	const burst = 50
+	limit := func(perSecond float64) func(*pace.Config) {
+		return func(cfg *pace.Config) {
+			cfg.Limit = pace.Limit{Rate: pace.Rate{Count: perSecond, Per: time.Second}, Burst: burst, Reserve: 0.2}
+		}
+	}
+	for name, class := range map[string]pace.Class{"rows": pace.Finish, "sweeps": pace.Sweep} {
+		bubble(t, name, func(t *testing.T) {
+			c := newClocked(t, pace.Limit{})
+			slow, fast := c.process(limit(0.1)), c.process(limit(16))
+			if n, next := c.take(slow, class); n == 0 || next < 10*time.Second {
+				t.Fatalf("%d permits, and the next after %v", n, next)
+			}
+			if next := c.ask(fast, class, op); next > time.Second {
+				t.Fatalf("the raised rate gives a permit after %v", next)
+			}
+			c.pass(time.Second)
+			if n, _ := c.take(fast, class); n == 0 || n > 13 {
+				t.Errorf("%d permits in a second of the raised rate, want those of a second", n)
+			}
+			// Lowered again, the bucket is as empty as before.
+			if n, _ := c.take(slow, class); n > 1 {
+				t.Errorf("%d permits once the rate is lowered, of a bucket that is empty", n)
+			}
+		})
+	}
+}

@@ -41,7 +41,7 @@ type Block struct {
 	Operation string `json:"operation"`
 	Reason    string `json:"reason"`
 	// NextProbe is when the next request is let through as a probe. It is in the past if none
-	// was attempted since; a minute later the block expires.
+	// was attempted since; a minute later, or after a pause or stop, the block expires.
 	NextProbe time.Time `json:"-"`
 }
 
@@ -77,7 +77,8 @@ func (l *Limiter) State(ctx context.Context) (s State, err error) {
 		fields[name] = value
 	}
 	if s.PausedUntil.IsZero() {
-		s.Available = min(l.gcra.available(now, fields["tat"]), l.api.available(now, fields["api_tat"]))
+		s.Available = min(l.gcra.available(now, fields["tat"], fields["tat_interval"]),
+			l.api.available(now, fields["api_tat"], fields["api_tat_interval"]))
 	}
 	blocks, _ := answer[2].([]any)
 	for _, block := range blocks {

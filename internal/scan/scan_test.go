@@ -425,7 +425,7 @@ func TestListingIsStampedWhenItIsSent(t *testing.T) {
 
 // TestClasses: requests have the class of their scan.
 func TestClasses(t *testing.T) {
-	for class, s := range map[string]scenario{"leading ": finding(), "sweeping ": sweeping()} {
+	for class, s := range map[string]scenario{"finding ": finding(), "sweeping ": sweeping()} {
 		t.Run(s.name, func(t *testing.T) {
 			requests := 0
 			for _, call := range callsOf(t, s) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -22,6 +23,7 @@ import (
 	"orgops/apiclient"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/scan"
@@ -482,14 +484,17 @@ func (l sabotagedLedger) End(ctx context.Context, seg ledger.Segment, n ledger.N
 }
 
 // class returns the class by which a request is paced.
-func class(ctx context.Context) (of string) {
-	if handlers.Leading(ctx) {
-		of += "leading "
+func class(ctx context.Context) string {
+	switch c := handlers.ClassOf(ctx); c {
+	case pace.Finish:
+		return ""
+	case pace.Scan:
+		return "finding "
+	case pace.Sweep:
+		return "sweeping "
+	default:
+		return fmt.Sprintf("class %d ", c)
 	}
-	if handlers.Sweeping(ctx) {
-		of += "sweeping "
-	}
-	return of
 }
 
 type sabotagedAPI struct {

@@ -206,9 +206,7 @@ func (w *fleetWorker) newPart(tn *fleetTenant) *fleetPart {
 	p.limiter = pace.New(pace.Config{
 		Redis: w.rdb, Tenant: string(tn.name), Limit: tn.limit, Stopping: w.stopping, Writes: apiclient.Writes,
 		Repeats: apiclient.IsRepetition,
-		Class: func(ctx context.Context) pace.Class {
-			return pace.ClassOf(handlers.Leading(ctx), handlers.Sweeping(ctx))
-		},
+		Class:   handlers.ClassOf,
 		MaxWait: 20*time.Second + time.Duration(2/left.PerSecond()*float64(time.Second)),
 	})
 	states := &sweep.States{Tenant: string(tn.name), Store: sweep.NewStore(w.rdb, string(tn.name)),

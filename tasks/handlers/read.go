@@ -10,6 +10,7 @@ import (
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/pace"
 	"orgops/tasks"
 )
 
@@ -32,7 +33,7 @@ func NewRead(cfg VerifyConfig) engine.Handler {
 		v.settled = 0                        // no second read of a record that seems not to exist
 		defer func() { row.Subject = nil }() // the index of names keeps the open row of the domain, if any
 		if v.state.Record == nil {
-			err = v.fresh(leading.of(ctx))
+			err = v.fresh(withClass(ctx, pace.Look))
 		}
 		if isNotFound(err) {
 			err = engine.Refuse(notFound+"%v", err)

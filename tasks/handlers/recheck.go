@@ -21,6 +21,7 @@ import (
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/pace"
 	"orgops/internal/sweep"
 	"orgops/tasks"
 )
@@ -35,13 +36,12 @@ var releaseRecheck = dispatch.Kind{
 	Cost:       dispatch.Cost{Ready: 2},
 }
 
-// OfScan returns the context of the requests of a scan: they are reads of a sweep, or lead
-// to checks.
+// OfScan returns the context of the requests of a scan.
 func OfScan(ctx context.Context, ofSweep bool) context.Context {
 	if ofSweep {
-		return sweeping.of(ctx)
+		return withClass(ctx, pace.Sweep)
 	}
-	return leading.of(ctx)
+	return withClass(ctx, pace.Scan)
 }
 
 // Operators is the part of [dnscheck.Checker] that finds the operators of name servers.
@@ -162,7 +162,7 @@ func (r *recheck) contradicts(revoked sweep.Revocation) bool {
 // deleted unless it is revoked: a single answer may be that of a server that is behind.
 func (r *recheck) read(ctx context.Context) error {
 	id := r.record.DiscoveryDomainID
-	d, err := r.cfg.Verify.API.DiscoveryDomain(r.x.Beginning(sweeping.of(ctx)), r.record.OrganizationID, id)
+	d, err := r.cfg.Verify.API.DiscoveryDomain(r.x.Beginning(withClass(ctx, pace.Sweep)), r.record.OrganizationID, id)
 	if isNotFound(err) {
 		s, _, err := r.cfg.States.Read(ctx, id)
 		if err == nil && s.Revoked == nil {

@@ -21,6 +21,7 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
+	"orgops/internal/pace"
 	"orgops/tasks"
 )
 
@@ -39,25 +40,18 @@ var releaseVerify = dispatch.Kind{
 	Cost: dispatch.Cost{First: 2, Ready: 2},
 }
 
-// class is the class of a request, in its context.
-type class int
-
-const (
-	leading  class = 1 + iota // only leads to a check
-	sweeping                  // is a read of a sweep
-)
-
 type classKey struct{}
 
-func (c class) of(ctx context.Context) context.Context { return context.WithValue(ctx, classKey{}, c) }
+// withClass returns the context of requests of a class.
+func withClass(ctx context.Context, c pace.Class) context.Context {
+	return context.WithValue(ctx, classKey{}, c)
+}
 
-// Leading reports whether a request of the context only leads to a check: the requests that
-// finish rows go first.
-func Leading(ctx context.Context) bool { return ctx.Value(classKey{}) == leading }
-
-// Sweeping reports whether a request of the context is a read of a sweep: it has a part of
-// the tenant's pace of its own.
-func Sweeping(ctx context.Context) bool { return ctx.Value(classKey{}) == sweeping }
+// ClassOf returns the class of the requests of a context. Those that do not say otherwise finish rows.
+func ClassOf(ctx context.Context) pace.Class {
+	c, _ := ctx.Value(classKey{}).(pace.Class)
+	return c
+}
 
 // NewVerify returns the handler of [Verify].
 func NewVerify(cfg VerifyConfig) engine.Handler {
@@ -123,7 +117,7 @@ func (v *verification) check(ctx context.Context) error {
 	}
 	read := v.state.Record == nil || v.isListed()
 	if read {
-		if err := v.fresh(leading.of(ctx)); err != nil {
+		if err := v.fresh(withClass(ctx, pace.Look)); err != nil {
 			return err
 		}
 	}

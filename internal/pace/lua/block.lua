@@ -3,7 +3,7 @@
 local at = now()
 local field, since_field = 'blocked:' .. ARGV[1], 'blocked_since:' .. ARGV[1]
 local r = redis.call('HMGET', pace, field, since_field)
-local probe_at, _, every = read_block(at, r[1], r[2])
+local probe_at, _, every = read_block(ARGV[1], at, r[1], r[2])
 allow_writes()
 local fresh = not probe_at
 if fresh then

@@ -15,20 +15,38 @@ local function allow_writes() redis.pcall('HDEL', pace, '') end
 -- own. It is probed first after 30 s, and then at intervals as long as it has lasted, at
 -- most five minutes: a probe fetches a token, of which a tenant has few, and an operation works
 -- again five minutes after the fix. A block that nobody probes within a minute of the time
--- has expired: no row needs the operation any more.
+-- has expired: no row needs the operation any more. The minute begins when probes may be sent: after
+-- a pause, and after a stop.
 local first_probe, longest_probe, unprobed_for = 30000000, 300000000, 60000000
 
--- Returns when the next probe of a block is due, the reason, and the interval to the one after
--- it; nil: there is no block, or it has expired. A probe that is further ahead than any was set
+-- Returns when the next probe of an operation's block is due, the reason, and the interval to the one
+-- after it; nil: there is no block, or it has expired. A probe that is further ahead than any was set
 -- while the clock was, and is due.
-local function read_block(at, value, since)
+local function read_block(operation, at, value, since)
   if not value then return nil end
   local due, reason = string.match(value, '^(%d+):(.*)$')
   local every = math.min(math.max(at - (since or at), first_probe), longest_probe)
   local probe_at = tonumber(due)
   if probe_at > at + longest_probe then probe_at = at end
-  if at > probe_at + unprobed_for then return nil end
+  if at > probe_at + unprobed_for then
+    local r = redis.call('HMGET', pace, 'stopped', 'paused_until', 'paused:' .. operation)
+    local from = math.max(tonumber(r[2] or '0'), tonumber(r[3] or '0'))
+    if not r[1] and at > from + unprobed_for then return nil end
+  end
   return probe_at, reason, every
+end
+
+-- Makes the probes of all blocks due now that were due while none could be sent. It is called before
+-- the stop or pause is removed.
+local function renew_blocks(at)
+  for _, field in ipairs(redis.call('HKEYS', pace)) do
+    local operation = string.match(field, '^blocked:(.*)$')
+    if operation then
+      local r = redis.call('HMGET', pace, field, 'blocked_since:' .. operation)
+      local probe_at, reason = read_block(operation, at, r[1], r[2])
+      if probe_at and probe_at < at then redis.call('HSET', pace, field, text(at) .. ':' .. reason) end
+    end
+  end
 end
 
 -- Permits given are counted in twelve slots of five seconds, each stored as

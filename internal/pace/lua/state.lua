@@ -5,7 +5,7 @@ for i = 1, #fields, 2 do
   local operation = string.match(fields[i], '^blocked:(.*)$')
   if operation then
     local since = redis.call('HGET', pace, 'blocked_since:' .. operation)
-    local probe_at, reason = read_block(at, fields[i + 1], since)
+    local probe_at, reason = read_block(operation, at, fields[i + 1], since)
     if probe_at then blocks[#blocks + 1] = {operation, probe_at, reason} end
   end
 end

@@ -13,24 +13,31 @@ local function read_pause(at, field, stored)
   return bounded(field, tonumber(stored or '0'), at + longest_pause)
 end
 
+local function store_bucket(bucket)
+  redis.call('HSET', pace, bucket.field, text(bucket.tat), bucket.field .. '_interval', text(bucket.interval))
+end
+
 -- Sets the arrival time of a bucket from which there is no permit before due: it is empty at the
--- most. Workers whose settings differ share the bucket, so the largest of theirs counts.
-local function read_bucket(bucket, due, tat, reach)
-  bucket.reach = math.max(tonumber(reach or '0'), bucket.interval * bucket.burst)
-  bucket.tat = bounded(bucket.field, tonumber(tat or '0'), due + bucket.reach)
+-- most. A time that was stored with another interval, by a worker whose settings differ or before they were
+-- changed, is converted, so that as many permits are missing: they come at the present rate.
+local function read_bucket(bucket, due, tat, interval)
+  tat, interval = tonumber(tat or '0'), tonumber(interval or '0')
+  local ahead = tat - due
+  if ahead > 0 and interval > 0 and interval ~= bucket.interval then
+    bucket.tat = due + math.floor(math.min(ahead / interval, bucket.burst) * bucket.interval)
+    redis.pcall('HSET', pace, bucket.field, text(bucket.tat), bucket.field .. '_interval', text(bucket.interval))
+    return
+  end
+  bucket.tat = bounded(bucket.field, tat, due + bucket.interval * bucket.burst)
 end
 
 -- Returns the fields of the tenant's hash, and behind them two of each bucket.
 local function read(fields, buckets)
   for _, bucket in ipairs(buckets) do
     fields[#fields + 1] = bucket.field
-    fields[#fields + 1] = bucket.field .. '_reach'
+    fields[#fields + 1] = bucket.field .. '_interval'
   end
   return redis.call('HMGET', pace, unpack(fields))
-end
-
-local function store_bucket(bucket)
-  redis.call('HSET', pace, bucket.field, text(bucket.tat), bucket.field .. '_reach', text(bucket.reach))
 end
 
 -- Empties a bucket until due.

@@ -13,7 +13,7 @@ if ask.writes and r[1] then return {'stopped', 0, '', r[1], 0} end
 
 local probes, blocked_for, blocked_by, why = {}, 0, '', ''
 for i, operation in ipairs({ask.operation, '*'}) do
-  local probe_at, reason, every = read_block(at, r[2 + 2 * i], r[3 + 2 * i])
+  local probe_at, reason, every = read_block(operation, at, r[2 + 2 * i], r[3 + 2 * i])
   if probe_at then
     if probe_at - at > blocked_for then
       blocked_for, blocked_by, why = probe_at - at, operation, reason
@@ -58,7 +58,10 @@ if wait > 0 then return {'wait', wait, '', of, workers} end
 for _, bucket in ipairs(ask.buckets) do store_bucket(bucket) end
 count_use(at)
 -- A pause that is over must not come back if the clock does.
-if r[2] or r[3] then redis.call('HDEL', pace, 'paused_until', pause_field) end
+if r[2] or r[3] then
+  renew_blocks(at)
+  redis.call('HDEL', pace, 'paused_until', pause_field)
+end
 
 -- Whoever gets a permit past a block whose probe is due is the probe.
 local probed = {}

@@ -1,0 +1,69 @@
+package pace_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/internal/pace"
+)
+
+// TestBlockOutlastsPauseAndStop: while no probe may be sent a block does not expire. If it did, people
+// would be told that nothing is blocked, and afterwards each row would find that out again.
+func TestBlockOutlastsPauseAndStop(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		begin func(t *testing.T, c *clocked, l *pace.Limiter)
+		end   func(t *testing.T, c *clocked, l *pace.Limiter)
+	}{
+		{"tenant paused", func(t *testing.T, _ *clocked, l *pace.Limiter) {
+			l.Answered(t.Context(), "list", http.StatusTooManyRequests, http.Header{"Retry-After": {"600"}})
+		}, func(*testing.T, *clocked, *pace.Limiter) {}},
+		{"tenant stopped", func(_ *testing.T, c *clocked, _ *pace.Limiter) {
+			c.redis.HSet(paceKey, "stopped", `1:{"by":"ada"}`)
+		}, func(t *testing.T, _ *clocked, l *pace.Limiter) {
+			if _, err := l.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		bubble(t, tt.name, func(t *testing.T) {
+			c := newClocked(t, pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10})
+			var changes []string
+			l := c.process(func(cfg *pace.Config) {
+				cfg.Changed = func(_ context.Context, how, what string) { changes = append(changes, how+" "+what) }
+			})
+			if err := l.Block(t.Context(), "remove", "403 Insufficient scope"); err != nil {
+				t.Fatal(err)
+			}
+			tt.begin(t, c, l)
+			c.pass(10*time.Minute + time.Second)
+			tt.end(t, c, l)
+			if s, err := l.State(t.Context()); err != nil || len(s.Blocks) != 1 {
+				t.Errorf("blocks %+v, want one: %v", s.Blocks, err)
+			}
+			c.ask(l, pace.Finish, "list") // the first permit after the pause
+			c.pass(30 * time.Second)
+			granted := 0
+			for range 8 {
+				if c.ask(l, pace.Finish, "remove") == 0 {
+					granted++
+				}
+				c.pass(time.Second)
+			}
+			if granted != 1 {
+				t.Errorf("%d requests of the blocked operation got permits, want one, as a probe", granted)
+			}
+			if diff := cmp.Diff([]string{"blocked remove: 403 Insufficient scope"}, changes); diff != "" {
+				t.Error(diff)
+			}
+			c.pass(10 * time.Minute)
+			if s, err := l.State(t.Context()); err != nil || len(s.Blocks) != 0 {
+				t.Errorf("blocks %+v although nobody has probed for minutes: %v", s.Blocks, err)
+			}
+		})
+	}
+}
