@@ -20,6 +20,7 @@
 //	submit.go     submissions
 //	instructions.go  domains instructions
 //	check.go      domains check
+//	confirm.go    the question before something is taken away
 //	files.go      the files of rows that a submission reads, and that of its bad rows
 //	domain.go     domains show and history
 //	evidence.go   evidence export
