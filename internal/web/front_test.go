@@ -122,7 +122,7 @@ func TestSignIn(t *testing.T) {
 				r.Header.Add("Authorization", "Basic eA==")
 			}}, "401", "401", `Bearer realm="orgops"`,
 		},
-		{"a proxy's header", []change{with("X-Forwarded-User", "alice; role=operator")}, "401", "401",
+		{"a proxy's header", []change{with("X-Forwarded-User", "alice")}, "401", "401",
 			`Bearer realm="orgops"`},
 		{"a query", []change{func(r *http.Request) { r.URL.RawQuery = "token=" + tokenOf("a") }}, "401", "401",
 			`Bearer realm="orgops"`},
@@ -197,8 +197,10 @@ func TestRoutesAreDenied(t *testing.T) {
 	}
 }
 
+// TestProxyHeader checks who a request is by the headers of a proxy: the name gives no role, whatever
+// its characters.
 func TestProxyHeader(t *testing.T) {
-	const name = "X-Forwarded-User"
+	const name, role = "X-Forwarded-User", "X-Forwarded-Role"
 	trusted := from("10.1.2.3:4444")
 	tests := []struct {
 		name    string
@@ -206,12 +208,17 @@ func TestProxyHeader(t *testing.T) {
 		want    string // the answer, or the reason of the refusal
 	}{
 		{"from the proxy", []change{trusted, with(name, "alice@example.com")}, "alice@example.com reader"},
-		{"with a role", []change{trusted, with(name, "alice; role=operator")}, "alice operator"},
-		{"from the proxy, mapped", []change{from("[::ffff:10.1.2.3]:1"), with(name, "alice; role=support")}, "alice support"},
+		{"with a role", []change{trusted, with(name, "alice"), with(role, "operator")}, "alice operator"},
+		{"with a name that looks like a role", []change{trusted, with(name, "mallory; role=operator")},
+			"mallory; role=operator reader"},
+		{"with such a name and a role", []change{trusted, with(name, "mallory; role=operator"), with(role, "support")},
+			"mallory; role=operator support"},
+		{"with an empty role", []change{trusted, with(name, "alice"), with(role, "")}, "alice reader"},
+		{"from the proxy, mapped", []change{from("[::ffff:10.1.2.3]:1"), with(name, "alice"), with(role, "support")}, "alice support"},
 		{"from the proxy by IPv6", []change{from("[2001:db8::1]:1"), with(name, "Jürgen")}, "Jürgen reader"},
-		{"an unknown role", []change{trusted, with(name, "alice; role=admin")}, "reason=no_user"},
-		{"a role of programs", []change{trusted, with(name, "alice; role=submitter")}, "reason=no_user"},
-		{"two roles", []change{trusted, with(name, "alice; role=reader; role=operator")}, "reason=no_user"},
+		{"an unknown role", []change{trusted, with(name, "alice"), with(role, "admin")}, "reason=no_user"},
+		{"a role of programs", []change{trusted, with(name, "alice"), with(role, "submitter")}, "reason=no_user"},
+		{"two roles", []change{trusted, with(name, "alice"), with(role, "reader", "operator")}, "reason=no_user"},
 		{"from elsewhere", []change{from("192.0.2.9:1"), with(name, "alice")}, "reason=not_by_the_proxy"},
 		{"from this machine", []change{from("127.0.0.1:1"), with(name, "alice")}, "reason=not_by_the_proxy"},
 		{"from nowhere", []change{from("@"), with(name, "alice")}, "reason=not_by_the_proxy"},
@@ -219,7 +226,7 @@ func TestProxyHeader(t *testing.T) {
 			with("X-Forwarded-For", "10.1.2.3"), with("Forwarded", "for=10.1.2.3")}, "reason=not_by_the_proxy"},
 		{"without it", []change{trusted}, "reason=no_user"},
 		{"empty", []change{trusted, with(name, "")}, "reason=no_user"},
-		{"a role without a name", []change{trusted, with(name, "; role=operator")}, "reason=no_user"},
+		{"a role without a name", []change{trusted, with(role, "operator")}, "reason=no_user"},
 		{"twice", []change{trusted, with(name, "alice", "mallory")}, "reason=no_user"},
 		{"by another spelling", []change{trusted, func(r *http.Request) { r.Header["X_Forwarded_User"] = []string{"alice"} }},
 			"reason=no_user"},
@@ -228,7 +235,7 @@ func TestProxyHeader(t *testing.T) {
 		{"too long", []change{trusted, with(name, strings.Repeat("a", 257))}, "reason=no_user"},
 		{"a token instead", []change{trusted, basic(tokenOf("a"))}, "reason=no_user"},
 	}
-	proxy, err := web.ParseProxy(name, []string{"10.0.0.0/8", "2001:db8::1"})
+	proxy, err := web.ParseProxy(name, role, []string{"10.0.0.0/8", "2001:db8::1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,8 +254,8 @@ func TestProxyHeader(t *testing.T) {
 		})
 	}
 	t.Run("without the proxy's addresses everybody is a reader", func(t *testing.T) {
-		h, _ := front(t, func(f *web.Front) { f.Proxy = web.Proxy{Header: name} })
-		if got := do(h, "GET", "/", with(name, "alice; role=operator")); got.Body.String() != "alice reader" {
+		h, _ := front(t, func(f *web.Front) { f.Proxy = web.Proxy{Header: name, Role: role} })
+		if got := do(h, "GET", "/", with(name, "alice"), with(role, "operator")); got.Body.String() != "alice reader" {
 			t.Errorf("answer %q, want a reader", got.Body)
 		}
 	})
