@@ -48,7 +48,7 @@ var rooms = map[string]room{
 	"internal/events":     {159, "untrusted"},
 	"internal/untrusted":  {100, ""},
 	"internal/health":     {1320, "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks"},
-	"internal/httpapi":    {1814, "activity cli customer intake ledger status tenant untrusted web tasks"},
+	"internal/httpapi":    {1814, "activity cli customer engine intake ledger status tenant untrusted web tasks"},
 	"internal/intake": {
 		3754, "dnscheck activity engine ledger redisconn spelling sweep untrusted tasks tasks/handlers",
 	},

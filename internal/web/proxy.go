@@ -114,6 +114,10 @@ func (p Proxy) user(r *http.Request) (User, *Refusal) {
 		return User{}, forbidden(reason, "the header %s is not a valid name: want 1 to %d bytes of printable text",
 			p.Header, maxUser)
 	}
+	if reserved(name) {
+		return User{}, forbidden(reason, "the header %s names %s, which is the name of requests without a sign-in",
+			p.Header, name)
+	}
 	u := Unsigned(Reader)
 	u.Name = name
 	if p.Role == "" || len(p.From) == 0 {
