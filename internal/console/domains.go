@@ -265,7 +265,6 @@ func (f facts) missing() (text string, is bool) {
 
 // summary returns the answer of the page: the newest of the facts decide.
 func (f facts) summary() summary {
-	refused, _ := errors.AsType[*apiclient.Error](f.err)
 	rows := f.known.Rows
 	open := slices.IndexFunc(rows, func(d status.DomainRow) bool { return d.Outcome == "" })
 	missing, isMissing := f.missing()
@@ -273,7 +272,7 @@ func (f facts) summary() summary {
 		return open < 0 || !o.Concerns(rows[open].Ledger)
 	})
 	switch {
-	case refused != nil && refused.Status == http.StatusNotFound:
+	case apiclient.NotFound(f.err):
 		return summary{"bad", "The API has no such domain", "No domain of this organization has this id, or it was deleted.",
 			"Compare both ids with those in the tenant."}
 	case f.verified() && isMissing:
