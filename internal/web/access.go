@@ -190,8 +190,7 @@ func ReadAccess(file string, log *slog.Logger, now func() time.Time) (*Access, e
 	users, err := Read(func() (map[[sha256.Size]byte]User, error) {
 		users, err := loadAccess(file)
 		if started && err != nil && !errors.Is(err, errEntry) {
-			log.Error("nobody has access: the access file is not usable", "error", err)
-			return nil, nil
+			return nil, &WithoutValue{fmt.Errorf("nobody has access: the access file is not usable: %w", err)}
 		}
 		return users, err
 	}, log, now, file)
