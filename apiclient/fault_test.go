@@ -27,7 +27,7 @@ func TestFaultOf(t *testing.T) {
 		want     apiclient.Fault
 		notFound bool
 	}{
-		"400":                           {api(400, "invalid_body", "Payload validation error: x"), apiclient.FaultOfRow, false},
+		"400":                           {api(400, "invalid_body", "Payload validation error"), apiclient.FaultOfRow, false},
 		"400, no JWT":                   {api(400, "Bearer", ""), apiclient.FaultOfToken, false},
 		"401":                           {api(401, "", ""), apiclient.FaultOfToken, false},
 		"402":                           {api(402, "", ""), apiclient.FaultOfOperation, false},

@@ -303,6 +303,10 @@ func maySplit(err error) bool {
 		return page.Status == http.StatusRequestEntityTooLarge
 	}
 	answer, ok := errors.AsType[*apiclient.Error](err)
-	return ok && (answer.Status == http.StatusRequestEntityTooLarge ||
-		answer.Status == http.StatusBadRequest && answer.Code != "invalid_uri" && apiclient.FaultOf(err) == apiclient.FaultOfRow)
+	if !ok {
+		return false
+	}
+	ofBody := answer.Status == http.StatusBadRequest && answer.Code != "invalid_uri"
+	return answer.Status == http.StatusRequestEntityTooLarge ||
+		(ofBody && apiclient.FaultOf(err) == apiclient.FaultOfRow)
 }
