@@ -41,7 +41,7 @@ var rooms = map[string]string{
 	"internal/events":         "untrusted",
 	"internal/untrusted":      "",
 	"internal/health":         "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks",
-	"internal/httpapi":        "activity cli customer intake ledger status tenant untrusted web tasks",
+	"internal/httpapi":        "activity cli customer intake ledger status tenant untrusted web tasks engine",
 	"internal/intake":         "dnscheck activity engine ledger redisconn spelling sweep untrusted tasks tasks/handlers",
 	"internal/ledger":         "untrusted",
 	"internal/ledgertest":     "ledger",

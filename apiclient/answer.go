@@ -72,8 +72,7 @@ func readBody(resp *http.Response, limit int64) (body []byte, err error) {
 func (a answer) isForeign() bool {
 	switch {
 	case isSuccess(a.status):
-		media, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
-		return len(bytes.TrimSpace(a.body)) > 0 && err == nil && (media == "text/html" || media == "application/xhtml+xml")
+		return a.isPage()
 	case isPassing(a.status):
 		return false // it is handled alike, from the API or not
 	}
@@ -92,13 +91,27 @@ func (a answer) stranger() error {
 	return errors.New(text)
 }
 
+// isPage reports whether the body is HTML, which the API does not send.
+func (a answer) isPage() bool {
+	media, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
+	return len(bytes.TrimSpace(a.body)) > 0 && err == nil && (media == "text/html" || media == "application/xhtml+xml")
+}
+
 // meaning returns the status by which the gate and the token's health judge an answer of
-// the API.
+// the API: 401 if it refuses the token, and 403 if the tenant may not have the operation, so that
+// no such 404 proves that the operation works.
 func (a answer) meaning() int {
-	if a.refusal != nil && a.refusal.RefusesToken() {
-		return http.StatusUnauthorized
+	if a.refusal == nil {
+		return a.status
 	}
-	return a.status
+	switch FaultOf(a.refusal) {
+	case FaultOfToken:
+		return http.StatusUnauthorized
+	case FaultOfScope, FaultOfOperation:
+		return http.StatusForbidden
+	default:
+		return a.status
+	}
 }
 
 // describe says what sort of body came instead of the API's, and names server and proxy. It

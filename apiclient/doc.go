@@ -54,6 +54,7 @@
 //	network.go            proxy, certificate authorities, addresses, the log of exchanges
 //	answer.go             an answer: its body up to a bound, its error, whose it is
 //	retryafter.go         how long an answer asks to wait
+//	fault.go              whose fault an answer is: the row's, the operation's or the tenant's
 //	errors.go             the errors of requests and tokens
 //	validate.go           the rules of requests, and the error of a broken one
 //	form.go               bodies of requests

@@ -23,6 +23,7 @@ type Error struct {
 	Title      string        // the body's "error", such as "Not Found"; may be empty
 	Message    string        // the body's "message"; if it has none, what body came instead, or the status text
 	Code       string        // the body's "errorCode", such as "insufficient_scope"; may be empty
+	Page       bool          // the body is HTML, of something before the API
 	RequestID  string        // from the answer's headers; may be empty
 	RetryAfter time.Duration // from Retry-After, or on a 429 the bucket's reset by the server's own clock; 0: unknown
 }
@@ -39,19 +40,6 @@ func (e *Error) Error() string {
 	return text + notes(e.Code, e.RequestID)
 }
 
-// LacksScope reports whether the API refused the request because the token does not have
-// the scope for it.
-func (e *Error) LacksScope() bool {
-	return e.Status == http.StatusForbidden && (e.Code == "insufficient_scope" ||
-		strings.HasPrefix(e.Message, "Insufficient scope"))
-}
-
-// RefusesToken reports whether the API refused the token: by a 401, or by the 400 for a
-// token that is no JWT.
-func (e *Error) RefusesToken() bool {
-	return e.Status == http.StatusUnauthorized || e.Status == http.StatusBadRequest && e.Code == "Bearer"
-}
-
 // AnswerError is an answer that cannot be used: one that is not the API's but seems to be
 // the page of a proxy, firewall or portal, or a 2xx whose body cannot be read, lacks
 // required members (specification 2.1), or is of another record than the requested one.
@@ -62,6 +50,7 @@ type AnswerError struct {
 	Path      string // below the base URL, without the query
 	Status    int
 	RequestID string // may be empty
+	Foreign   bool   // it is a page of something before the API, and no answer of the API's
 	Err       error  // the fault of the answer
 }
 

@@ -65,10 +65,10 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 func (c *Client) fresher(ctx context.Context, a answer) (Secret, error) {
 	switch {
 	case a.refusal == nil:
-	case a.refusal.RefusesToken():
+	case FaultOf(a.refusal) == FaultOfToken:
 		c.cfg.Tokens.Expire(a.token)
 		return c.cfg.Tokens.Token(ctx)
-	case a.refusal.LacksScope():
+	case FaultOf(a.refusal) == FaultOfScope:
 		// The token is valid, but a scope that was granted since takes effect with the next
 		// one.
 		if s, ok := c.cfg.Tokens.(interface {
@@ -209,7 +209,7 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 		if a.bodyErr != nil {
 			return a, k.unread(ctx, a)
 		}
-		return a, k.answerError(a, a.stranger())
+		return a, k.foreign(a)
 	}
 	if !isSuccess(a.status) {
 		a.refusal = k.refused(a)
@@ -298,6 +298,14 @@ func (k request) answerError(a answer, err error) error {
 	}
 }
 
+// foreign returns the error of an answer that is not the API's.
+func (k request) foreign(a answer) error {
+	return &AnswerError{
+		Operation: k.operation, Method: k.method, Path: k.path,
+		Status: a.status, RequestID: a.requestID(), Foreign: true, Err: a.stranger(),
+	}
+}
+
 // unread returns the error of an answer whose body is incomplete: a *TransportError after a
 // timeout or the end of the caller's context, otherwise an *AnswerError.
 func (k request) unread(ctx context.Context, a answer) error {
@@ -317,7 +325,7 @@ func (k request) refused(a answer) *Error {
 	}
 	return &Error{
 		Operation: k.operation, Method: k.method, Path: k.path,
-		Status: a.status, Title: parsed.title, Message: parsed.message, Code: parsed.code,
+		Status: a.status, Title: parsed.title, Message: parsed.message, Code: parsed.code, Page: a.isPage(),
 		RequestID:  a.requestID(),
 		RetryAfter: retryAfter(a.status, a.header),
 	}

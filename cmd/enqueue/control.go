@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"orgops/internal/activity"
 	"orgops/internal/cli"
@@ -64,11 +65,14 @@ func (c *resumeCommand) Run(ctx context.Context, t *tool) error {
 	return t.change(ctx, c.manyRuns, status.Resume)
 }
 
-type cancelCommand struct{ manyRuns }
+type cancelCommand struct {
+	manyRuns
+	sure
+}
 
 func (*cancelCommand) Help() string {
 	return `Rows that have not started do not start. If a request of a row is in progress, its result is found out first and the row settles with
-it; nothing more is verified or created. A run that is still being submitted accepts no more rows.
+it; nothing more is verified or created. A run that is still being submitted accepts no more rows. On a terminal the command asks first.
 
 Example:
 
@@ -76,10 +80,35 @@ Example:
 }
 
 func (c *cancelCommand) Run(ctx context.Context, t *tool) error {
+	if err := t.connect(ctx); err != nil {
+		return err
+	}
+	// A run that cannot be read is reported by change, after the others were cancelled.
+	var open int64
+	for _, id := range c.IDs {
+		if run, err := t.find(ctx, oneRun{id, c.Tenant}); err == nil {
+			open += run.Total() - run.Settled()
+		}
+	}
+	question := fmt.Sprintf("Cancel %s: open rows (%d) settle as cancelled?", strings.Join(c.IDs, ", "), open)
+	if err := c.confirm(ctx, t, question); err != nil {
+		return err
+	}
 	return t.change(ctx, c.manyRuns, status.Cancel)
 }
 
-type deleteCommand struct{ oneRun }
+type deleteCommand struct {
+	oneRun
+	sure
+}
+
+func (*deleteCommand) Help() string {
+	return `Its rows, their results and the proofs of its domains are deleted. On a terminal the command asks first.
+
+Example:
+
+    enqueue runs delete nightly`
+}
 
 func (c *deleteCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connect(ctx); err != nil {
@@ -92,6 +121,9 @@ func (c *deleteCommand) Run(ctx context.Context, t *tool) error {
 			return cli.Fixed(fmt.Errorf("run %s has retried rows of run %s, which would be forgotten", r.ID, r.Parent),
 				"first delete that run: enqueue runs delete %s", r.Parent)
 		}
+	}
+	if err == nil {
+		err = c.confirm(ctx, t, fmt.Sprintf("Delete run %s, with the results of its rows (%d)?", c.ID, r.Total()))
 	}
 	if err == nil {
 		err = t.ledger.Delete(ctx, r.Tenant, r.ID)

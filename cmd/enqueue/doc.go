@@ -28,6 +28,7 @@
 //	show.go       runs show
 //	tenant.go     tenant stop and start; the settings of a tenant's workers
 //	runs.go       runs list and follow
+//	confirm.go    the question before something is taken away
 //	flags.go      flags that several commands have, and their checks
 //	unknown.go    errors of runs and tenants that are not there, and of users who may not
 //	tool.go       the connections and the output that the commands share

@@ -76,21 +76,6 @@ func (t *tool) open(ctx context.Context, path string, one []byte) (*rowsFile, er
 	return rows, nil
 }
 
-// endingReader returns a reader that ends with ctx or by end, also while r waits for a pipe or
-// a terminal, which cannot be interrupted: that read is abandoned.
-func endingReader(ctx context.Context, r io.Reader) (reader io.Reader, end func()) {
-	reads, writes := io.Pipe()
-	go func() {
-		_, err := io.Copy(writes, r)
-		_ = writes.CloseWithError(err) // nil: io.EOF
-	}()
-	stop := context.AfterFunc(ctx, func() { _ = writes.CloseWithError(ctx.Err()) })
-	return reads, func() {
-		stop()
-		_ = reads.Close()
-	}
-}
-
 // rejectedFile is the file of bad rows. Under its name it appears whole, or not at all.
 type rejectedFile struct {
 	*os.File

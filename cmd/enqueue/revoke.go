@@ -32,6 +32,7 @@ type revokeCommand struct {
 	Follow    bool          `noenv:"true" help:"Wait until the run has ended, then print the results of its rows."`
 	DryRun    bool          `noenv:"true" help:"Print all domains known to be absent, and which of them would be revoked; change nothing."`
 	Rows      int           `noenv:"true" default:"20" help:"Domains that --dry-run prints; --json prints all."`
+	sure
 }
 
 func (*revokeCommand) Help() string {
@@ -42,6 +43,8 @@ was never proven, one whose record omits use_for_organization_discovery, and one
 
 If five or more domains of one name-server operator, and a tenth of all its domains, are absent, the operator may be the cause: they are
 left out unless --operator names it. A revoked domain is restored when a sweep finds its TXT record again, or at once by --undo.
+
+Unless --undo is given the command asks on a terminal, with the number of domains. Elsewhere, as for cron, it needs --yes.
 
 Examples:
 
@@ -200,6 +203,19 @@ func (t *tool) revoke(ctx context.Context, c *revokeCommand) error {
 	}
 	if err := p.refusal(); err != nil {
 		return err
+	}
+	if p.Chosen > 0 {
+		// Without a terminal nobody could be asked, and no customer loses a domain by a command that
+		// was only pasted into a script.
+		if !c.Yes && !cli.IsTerminal(t.Stdin) {
+			return cli.Usage(cli.Fixed(fmt.Errorf("%d domains of tenant %s would be set to %s", p.Chosen, c.Tenant, c.Set),
+				"list them by --dry-run; then add --yes, or answer the question on a terminal"))
+		}
+		question := fmt.Sprintf("Revoke %d domains of tenant %s (%s): their logins are no longer routed to the organization?",
+			p.Chosen, c.Tenant, c.Set)
+		if err := c.confirm(ctx, t, question); err != nil {
+			return err
+		}
 	}
 	var rows [][]byte
 	for _, d := range p.Candidates[:p.Chosen] {

@@ -114,6 +114,7 @@ func (t *tool) printDetails(ctx context.Context, one status.Tenant, settings ten
 
 type stopCommand struct {
 	oneTenant
+	sure
 	Reason      string `noenv:"true" placeholder:"TEXT" help:"Reason shown to others."`
 	By          string `noenv:"true" placeholder:"NAME" help:"Who stops the tenant (default: the user and machine that run this command)."`
 	NoWorkerYet bool   `help:"Stop a tenant that no worker has served on this Redis yet."`
@@ -124,7 +125,7 @@ func (*stopCommand) Help() string {
 worker has stopped and Redis has kept the stop. Rows stay open, no attempt is counted, and requests that only read are still sent: the
 result of a request in progress is found out. A stop applies to all runs and sweeps. Webhook receivers are still notified.
 
-A worker that cannot reach Redis does not learn of a stop. Stop that worker too.
+A worker that cannot reach Redis does not learn of a stop. Stop that worker too. On a terminal the command asks first.
 
 Example:
 
@@ -133,6 +134,10 @@ Example:
 
 func (c *stopCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectTo(ctx, c.Tenant, c.NoWorkerYet); err != nil {
+		return err
+	}
+	question := fmt.Sprintf("Stop tenant %s: send no PATCH, POST or DELETE for it until it is started again?", c.Tenant)
+	if err := c.confirm(ctx, t, question); err != nil {
 		return err
 	}
 	stop, err := status.StopTenant(ctx, t.author(cmp.Or(c.By, whoAmI())), c.Tenant, c.Reason)

@@ -138,3 +138,18 @@ func whoAmI() string {
 	}
 	return name + "@" + host
 }
+
+// endingReader returns a reader that ends with ctx or by end, also while r waits for a pipe or
+// a terminal, which cannot be interrupted: that read is abandoned.
+func endingReader(ctx context.Context, r io.Reader) (reader io.Reader, end func()) {
+	reads, writes := io.Pipe()
+	go func() {
+		_, err := io.Copy(writes, r)
+		_ = writes.CloseWithError(err) // nil: io.EOF
+	}()
+	stop := context.AfterFunc(ctx, func() { _ = writes.CloseWithError(ctx.Err()) })
+	return reads, func() {
+		stop()
+		_ = reads.Close()
+	}
+}

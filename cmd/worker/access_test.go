@@ -33,6 +33,11 @@ var wrongAccess = []settingsCase{
 		want: "ops-proxy-header is set, but anyone could send it: set ops-proxy-from to the proxy's addresses"},
 	{name: "a proxy without a header", args: everywhere("--ops-proxy-from", "10.0.0.1"),
 		want: "ops-proxy-from is set without ops-proxy-header: name the header in which the proxy passes the user"},
+	{name: "a role without a name", args: everywhere("--ops-proxy-role-header", "X-Forwarded-Role"),
+		want: "ops-proxy-role-header is set without ops-proxy-header: name the header in which the proxy passes the user"},
+	{name: "name and role in one header", args: everywhere("--ops-proxy-header", "X-Forwarded-User",
+		"--ops-proxy-role-header", "x-forwarded-user"),
+		want: "ops-proxy-role-header: want another header than ops-proxy-header, got X-Forwarded-User for both"},
 	{name: "everybody's proxy", args: everywhere("--ops-proxy-header", "X-Forwarded-User", "--ops-proxy-from",
 		"10.0.0.1,0.0.0.0/0"),
 		want: "ops-proxy-from: 0.0.0.0/0 contains every address, so any client could claim to be any user: want the proxy's addresses"},
@@ -81,9 +86,9 @@ func TestAccess(t *testing.T) {
 		},
 		{
 			"by the proxy", everywhere("--ops-proxy-header", "X-Forwarded-User", "--ops-proxy-from", "10.0.0.0/8,::1",
-				"--tls-cert", cert, "--tls-key", key),
+				"--ops-proxy-role-header", "X-Forwarded-Role", "--tls-cert", cert, "--tls-key", key),
 			"http-addr: 0.0.0.0:8080\ntls-cert: " + cert + "\ntls-key: " + key +
-				"\nops-proxy-header: X-Forwarded-User\nops-proxy-from: 10.0.0.0/8, ::1\n",
+				"\nops-proxy-header: X-Forwarded-User\nops-proxy-role-header: X-Forwarded-Role\nops-proxy-from: 10.0.0.0/8, ::1\n",
 		},
 		{"by a proxy on this machine", []string{"--http-addr", "127.0.0.1:8080", "--ops-proxy-header", "X-Forwarded-User"},
 			"http-addr: 127.0.0.1:8080\nops-proxy-header: X-Forwarded-User\n"},

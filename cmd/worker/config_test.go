@@ -271,7 +271,7 @@ var invalidFiles = map[string]string{
 	"secret-env-unset":   `line 2: tenants[0] "acme": client secret: the environment variable "NOT_SET" is not set, or empty`,
 	"token-env-unset":    `line 2: tenants[0] "acme": token: the environment variable "NOT_SET" is not set, or empty`,
 	"webhooks":           `line 2: tenants[0] "acme": webhooks: testdata/invalid-webhooks.hooks: line 2: url: want https; http is for loopback only, with allow_private`,
-	"webhook-backlog":    `line 2: tenants[0] "acme": webhook-backlog: want 1 to 1000000 events, got 0`,
+	"webhook-backlog":    `line 2: tenants[0] "acme": webhook-backlog: want 1 to 9999 events, got 0`,
 	"rate-too-high":      `line 2: tenants[0] "acme": rate: "1000000/s": want at least 1/h and at most 100000/s`,
 	"burst-no-number":    "line 6: cannot unmarshal !!str `many`",
 	"give-up":            `line 6: want a duration such as 36h or 14d, got "soon"`,
@@ -360,7 +360,7 @@ tenant production:
   lost: grace 336h0m0s, absent-checks 5
   protect: example.com, org_ExAmPlE000000001
   allow-unproven: false
-  webhook-backlog: 10000
+  webhook-backlog: 9000
   webhook crm: https://crm.example.com (domain.at_risk, domain.lost, domain.found), secret [secret]
   webhook desk: https://10.20.0.7:8443 (all events), secret [secret]
 tenant staging:

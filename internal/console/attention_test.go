@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"orgops/internal/console"
 	"orgops/internal/health"
@@ -41,7 +42,7 @@ func TestAllIsWell(t *testing.T) {
 	d.given("default", "crm", "503")
 	d.serve()
 	says("(3) Overview", "Needs attention 1 worker serves 1 tenant. 3 matters need attention.",
-		"The sweep of 2030-03-17 17:46:40 UTC found 12 domains lost", "revoke the domains: enqueue domains revoke --tenant default",
+		"The sweep of 2030-03-17 17:46:40 UTC found 12 domains lost", "which may be revoked: enqueue domains revoke --dry-run --tenant default",
 		"got no clear answer for 1 domain", "1 webhook event given up", "last sweep: 12 lost, 13 absent, 1 unknown", "webhooks: 0 waiting, 1 given up")
 	if page := d.get("/"); !strings.Contains(page, `href="/runs/sweep-7?tenant=default"`) {
 		t.Error("no link to the sweep")
@@ -60,6 +61,38 @@ func TestAllIsWell(t *testing.T) {
 	// Its runs need attention too.
 	if page := plain(d.get("/runs?state=attention")); !strings.Contains(page, "label of a") {
 		t.Errorf("the filter does not find the held run: %s", page)
+	}
+}
+
+// TestRevokedDomainsAreNoLongerLost checks that pages, commands and metrics, which share these
+// warnings, count lost domains that were revoked since their sweep, and warn of the others alone.
+func TestRevokedDomainsAreNoLongerLost(t *testing.T) {
+	d := newDesk(t)
+	d.serve()
+	store, ended := sweep.NewStore(d.rdb, "default"), time.Unix(1_900_000_000, 0)
+	value, err := json.Marshal(sweep.Summary{Tick: ended.Unix(), At: ended, Run: "sweep-7", Lost: 2, Absent: 2})
+	mustNot(t, err)
+	_, err = store.SetState(t.Context(), sweep.SummaryState, nil, value)
+	mustNot(t, err)
+	revoke := func(name string, at time.Time) {
+		_, err := store.CountRevocation(t.Context(), name, at, 20)
+		mustNot(t, err)
+	}
+	revoke("before the sweep ended", ended.Add(-time.Minute))
+	const found, revoked = "found 2 domains lost", "; 1 revoked since"
+	page := plain(d.get("/"))
+	if !strings.Contains(page, found) || strings.Contains(page, revoked) {
+		t.Errorf("before a revocation the page says: %s", page)
+	}
+	revoke("a", ended.Add(time.Minute))
+	page = plain(d.get("/"))
+	if !strings.Contains(page, found) || !strings.Contains(page, revoked) {
+		t.Errorf("after one of two revocations the page says: %s", page)
+	}
+	revoke("b", ended.Add(time.Hour))
+	page = plain(d.get("/"))
+	if strings.Contains(page, "enqueue domains revoke") || !strings.Contains(page, "All is well") {
+		t.Errorf("after both revocations the page says: %s", page)
 	}
 }
 

@@ -192,15 +192,18 @@ func (s *site) known(ctx context.Context, name status.DomainName, all bool) (sta
 	return status.DomainOf(ctx, s.Redis, s.Ledger, name, rows)
 }
 
-// toDo returns the remedy for a failed or waiting row; empty: there is nothing to do.
-func toDo(row status.DomainRow) string {
+// toDo returns the remedy for a failed or waiting row of a domain; empty: there is nothing to do.
+func toDo(row status.DomainRow, of status.Domain) string {
 	switch {
 	case row.Outcome == "" && row.Ledger.Paused:
 		return "The run is paused. Resume it on its page or with: enqueue runs resume " + string(row.Run)
 	case row.Outcome == "", row.Well():
 		return ""
+	case row.Outcome == engine.Lost && of.Swept != nil && of.Swept.Revoked != nil:
+		return "" // it is revoked already
 	case row.Outcome == engine.Lost:
-		return "Ask the customer to publish the record again: the next sweep finds it. To revoke lost domains, use: enqueue domains revoke"
+		return "Ask the customer to publish the record again: the next sweep finds it. " +
+			capital(status.ReviewLost(of.Tenant))
 	case row.Outcome == engine.Unproven:
 		return "Ask the customer to publish the record: the next sweep proves it. The domain stays verified until then."
 	case row.Outcome == engine.Refused && row.Ledger.Kind == tasks.TypeRecheck:
@@ -262,7 +265,6 @@ func (f facts) missing() (text string, is bool) {
 
 // summary returns the answer of the page: the newest of the facts decide.
 func (f facts) summary() summary {
-	refused, _ := errors.AsType[*apiclient.Error](f.err)
 	rows := f.known.Rows
 	open := slices.IndexFunc(rows, func(d status.DomainRow) bool { return d.Outcome == "" })
 	missing, isMissing := f.missing()
@@ -270,7 +272,7 @@ func (f facts) summary() summary {
 		return open < 0 || !o.Concerns(rows[open].Ledger)
 	})
 	switch {
-	case refused != nil && refused.Status == http.StatusNotFound:
+	case apiclient.NotFound(f.err):
 		return summary{"bad", "The API has no such domain", "No domain of this organization has this id, or it was deleted.",
 			"Compare both ids with those in the tenant."}
 	case f.verified() && isMissing:
@@ -288,10 +290,10 @@ func (f facts) summary() summary {
 		if text == "" {
 			text = printable(rows[open].Text())
 		}
-		return summary{"wait", "Not verified yet: a run is checking it", text, cmp.Or(toDo(rows[open]),
+		return summary{"wait", "Not verified yet: a run is checking it", text, cmp.Or(toDo(rows[open], f.known),
 			"Ask the customer to compare the published record with host and value below. \"Check now\" explains the difference.")}
 	case len(rows) > 0 && !rows[0].Well():
-		return summary{"bad", "Not verified, and no run checks it any more", printable(rows[0].Text()), toDo(rows[0])}
+		return summary{"bad", "Not verified, and no run checks it any more", printable(rows[0].Text()), toDo(rows[0], f.known)}
 	case f.err == nil:
 		return summary{"bad", "Not verified, and no run checks it",
 			"The domain is " + printable(string(f.record.Status)) + ", and no executed row waits for its record.",

@@ -180,7 +180,7 @@ func (p *page) check(w http.ResponseWriter, r *http.Request) {
 	v := view{DomainReport: d, Expires: expires}
 	if err == nil {
 		v.Check, err = status.CheckNow(ctx, p.links.redis, p.links.ledger, d, status.Requester{
-			Caller: "link", Link: true, GiveUp: expires.Sub(p.links.now()).Truncate(time.Second),
+			Caller: web.Link, Link: true, GiveUp: expires.Sub(p.links.now()).Truncate(time.Second),
 		})
 	}
 	many, _ := errors.AsType[*status.TooManyChecks](err)
@@ -191,7 +191,7 @@ func (p *page) check(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, err)
 		return
 	case err == nil:
-		p.log.InfoContext(ctx, "check of a domain requested", "caller", "link", "tenant", d.Tenant,
+		p.log.InfoContext(ctx, "check of a domain requested", "caller", web.Link, "tenant", d.Tenant,
 			"organization", d.Organization, "domain", d.ID, "effect", v.Check)
 	}
 	p.answer(ctx, w, r, v)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -102,6 +103,33 @@ func TestBacklogIsBounded(t *testing.T) {
 		t.Errorf("delivered %q, want %q", got, want)
 	}
 	await(t, "an empty backlog", func() bool { return len(redistest.Keys(t, backlogKey)) == 0 })
+}
+
+// TestFirstSuccessCallsTheOthers checks that events which were put off while their receiver rested
+// are delivered once one of them has arrived, however far their next attempts are.
+func TestFirstSuccessCallsTheOthers(t *testing.T) {
+	var up atomic.Bool
+	var arrived atomic.Int32
+	w := newWorld(t, crm(func(string, string, time.Time, []byte) error {
+		if !up.Load() {
+			return attemptError(attempt{RetryAfter: time.Hour, Unsent: true})
+		}
+		arrived.Add(1)
+		return nil
+	}), 10)
+	w.serve()
+	w.notify(deliveries.NewNotifier(w.cfg), ids(1, 5)...)
+	retries := func() int { return len(w.in(w.inspector.ListRetryTasks)) }
+	await(t, "all to be put off", func() bool { return retries() == 5 })
+	up.Store(true)
+	first, err := w.inspector.ListRetryTasks("acme.webhook.crm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.inspector.RunTask("acme.webhook.crm", first[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "all deliveries", func() bool { return arrived.Load() == 5 && retries() == 0 })
 }
 
 func (w *world) active() []string  { return w.in(w.inspector.ListActiveTasks) }

@@ -41,8 +41,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// MaxBacklog bounds [Config].Backlog. A delivery takes 1.2 KB in Redis.
-const MaxBacklog = 1_000_000
+// MaxBacklog bounds [Config].Backlog. A backlog that is given up goes to asynq's archive, which
+// keeps 9,999 tasks and drops others without a word. A delivery takes 1.2 KB in Redis.
+const MaxBacklog = 9_999
 
 // Receivers are the webhook endpoints of one tenant.
 type Receivers interface {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -20,6 +22,7 @@ type Handler struct {
 	cfg     Config
 	backlog *backlog
 	lines   *tally
+	resting sync.Map // endpoints of which this worker has put off an event, since they rest
 }
 
 // NewHandler returns the handler of a tenant's deliveries.
@@ -113,6 +116,7 @@ func (h *Handler) deliver(ctx context.Context, p payload, retried int) *verdict 
 	err := h.attempt(ctx, p, now)
 	if err == nil {
 		h.count(p.Endpoint, "delivered")
+		h.rested(ctx, p.Endpoint)
 		return &verdict{outcome: done}
 	}
 	failure, is := errors.AsType[*webhooks.DeliveryError](err)
@@ -152,13 +156,26 @@ func (h *Handler) attempt(ctx context.Context, p payload, now time.Time) (err er
 // present. That is no attempt, but the event's lifetime continues.
 func (h *Handler) rest(p payload, retried int, retryAfter time.Duration, err error) *verdict {
 	now := h.cfg.Now()
-	// A backlog of old events does not come back each minute.
-	after := wholeSeconds(max(retryAfter, spread(now.Sub(p.CreatedAt)/16)))
+	h.resting.Store(p.Endpoint, true)
+	// A backlog does not come back all at once, and the first success calls what is left of it.
+	after := wholeSeconds(retryAfter + time.Duration(rand.Int64N(int64(time.Minute))))
 	if outlived(p.CreatedAt, now.Add(after)) {
 		h.count(p.Endpoint, "given_up")
 		return givenUp(retried, p.CreatedAt, now, err)
 	}
 	return &verdict{outcome: paced, reason: err.Error(), after: after}
+}
+
+// rested calls the events that wait for another attempt, once the first one has arrived after a
+// rest.
+func (h *Handler) rested(ctx context.Context, endpoint string) {
+	if _, was := h.resting.LoadAndDelete(endpoint); !was {
+		return
+	}
+	if _, err := h.backlog.queue.RunAllRetryTasks(Queue(h.cfg.Tenant, endpoint)); err != nil {
+		h.cfg.Logger.WarnContext(ctx, "calling the waiting webhook events failed: they come by themselves",
+			"endpoint", endpoint, "error", err)
+	}
 }
 
 func givenUp(attempts int, created, now time.Time, last error) *verdict {

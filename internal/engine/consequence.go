@@ -50,6 +50,7 @@ func decide(err error) Consequence {
 			RetryIn() time.Duration
 		}
 		api     *apiclient.Error
+		odd     *apiclient.AnswerError
 		token   *apiclient.TokenError
 		proxy   *apiclient.ProxyError
 		request *apiclient.ValidationError
@@ -74,8 +75,8 @@ func decide(err error) Consequence {
 		return decideToken(token)
 	case errors.As(err, &proxy) && proxy.Status < 500: // until somebody corrects its settings
 		return Consequence{Outcome: Blocked, After: blockedFor, Operation: everyOperation, Cause: proxy.Error()}
-	case errors.As(err, &api):
-		return decideAnswer(api)
+	case errors.As(err, &api), errors.As(err, &odd):
+		return decideAnswer(err)
 	case errors.As(err, &request):
 		return Consequence{Outcome: InvalidRow}
 	case redisAway(err):
@@ -116,23 +117,38 @@ func decideToken(err *apiclient.TokenError) Consequence {
 	return Consequence{Outcome: Blocked, After: blockedFor, Operation: everyOperation, Cause: err.Error()}
 }
 
-func decideAnswer(err *apiclient.Error) Consequence {
+// decideAnswer returns the consequence of an answer of the API, or of something before it.
+// [apiclient.FaultOf] decides whose fault it is.
+func decideAnswer(err error) Consequence {
+	var (
+		refused *apiclient.Error
+		odd     *apiclient.AnswerError
+	)
+	// The cause of a block has no path, which names a row.
+	var operation, cause string
+	var retryAfter time.Duration
+	var limited bool
 	switch {
-	case err.RefusesToken():
-		return Consequence{Outcome: Blocked, After: blockedFor, Operation: everyOperation, Cause: cause(err)}
-	case err.LacksScope():
-		return Consequence{Outcome: Blocked, After: blockedFor, Operation: err.Operation, Cause: cause(err)}
-	case err.Status == http.StatusTooManyRequests:
-		return paced(err.RetryAfter)
-	case err.Status == http.StatusRequestTimeout, err.Status >= 500:
-		return Consequence{Outcome: Transient, Counts: true, After: min(err.RetryAfter, longestRetryAfter)}
+	case errors.As(err, &refused):
+		operation = refused.Operation
+		cause = fmt.Sprintf("%d %s: %s", refused.Status, http.StatusText(refused.Status), refused.Message)
+		retryAfter = refused.RetryAfter
+		limited = refused.Status == http.StatusTooManyRequests
+	case errors.As(err, &odd):
+		cause = fmt.Sprintf("%d %s: %s", odd.Status, http.StatusText(odd.Status), odd.Err)
 	}
-	return Consequence{Outcome: Refused}
-}
-
-// cause is an answer without its path, which names a row.
-func cause(err *apiclient.Error) string {
-	return fmt.Sprintf("%d %s: %s", err.Status, http.StatusText(err.Status), err.Message)
+	switch apiclient.FaultOf(err) {
+	case apiclient.FaultOfToken, apiclient.FaultOfTenant:
+		return Consequence{Outcome: Blocked, After: blockedFor, Operation: everyOperation, Cause: cause}
+	case apiclient.FaultOfScope, apiclient.FaultOfOperation:
+		return Consequence{Outcome: Blocked, After: blockedFor, Operation: operation, Cause: cause}
+	case apiclient.FaultOfRow:
+		return Consequence{Outcome: Refused}
+	}
+	if limited {
+		return paced(retryAfter)
+	}
+	return Consequence{Outcome: Transient, Counts: true, After: min(retryAfter, longestRetryAfter)}
 }
 
 // refusals are the codes with which Redis refuses any client's write. DENIED is that of the

@@ -58,6 +58,18 @@ func answer(status int) *apiclient.Error {
 		Status: status, Message: "says so"}
 }
 
+// of is an answer with a code and a message.
+func of(status int, code, message string) *apiclient.Error {
+	a := answer(status)
+	a.Code, a.Message = code, message
+	return a
+}
+
+// page is an answer of something before the API.
+func page(status int) *apiclient.AnswerError {
+	return &apiclient.AnswerError{Status: status, Foreign: true, Err: errors.New("x")}
+}
+
 // TestDecide checks the consequence of each error, also of one that is wrapped or joined. Those of
 // the API's answers are in TestFaultMatrix too.
 func TestDecide(t *testing.T) {
@@ -127,13 +139,25 @@ func TestDecide(t *testing.T) {
 
 		{"503 with Retry-After of a day", overloadedForLong, decided{engine.Transient, time.Hour, true, ""}},
 
-		{"402", answer(402), refused},
+		{"402", answer(402), one},
+		{"403 of a feature", of(403, "feature_not_enabled", "x"), one},
+		{"403 of a feature in words", of(403, "", "This feature is not enabled for this tenant."), one},
+		{"404 of a feature", of(404, "operation_not_supported", "x"), one},
+		{"404 of a plan", of(404, "", "Please upgrade your subscription to use this."), one},
+		{"423", answer(423), one},
+		{"451", answer(451), one},
+		{"403 of the row", of(403, "other", "x"), refused},
 		{"403 in words", lacksScopeInWords, one},
 		{"410", answer(410), refused},
 
-		{"302 of a proxy", &apiclient.AnswerError{Status: 302, Err: errors.New("x")}, trouble},
-		{"403 of a proxy", &apiclient.AnswerError{Status: 403, Err: errors.New("x")}, trouble},
-		{"404 of a proxy", &apiclient.AnswerError{Status: 404, Err: errors.New("x")}, trouble},
+		{"200 of a portal", page(200), all},
+		{"302 of a proxy", page(302), all},
+		{"401 of a proxy", page(401), all},
+		{"403 of a firewall, which may mean the row", page(403), trouble},
+		{"404 of a proxy", page(404), all},
+		{"413 of a proxy", page(413), trouble},
+		{"503, a page", &apiclient.Error{Status: 503, Page: true}, all},
+		{"504, a page", &apiclient.Error{Status: 504, Page: true}, trouble},
 		{"an answer that cannot be read", &apiclient.AnswerError{Status: 200, Err: errors.New("x")}, trouble},
 		{"no connection", &apiclient.TransportError{Err: errors.New("x")}, trouble},
 		{"a proxy that wants to be authorized to", &apiclient.TransportError{Err: &apiclient.ProxyError{Status: 407}}, all},

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -106,6 +107,8 @@ type matrixFault struct {
 	effect   effect
 	requests int  // to the operation; 0: 1
 	patient  bool // the client's time must not run out
+	// ofOperation says that the operation alone is blocked, and not the tenant.
+	ofOperation bool
 	// bodiless is the outcome of a removal, for which the body does not matter; empty: the
 	// same.
 	bodiless ledger.Outcome
@@ -122,6 +125,10 @@ const noJWT = `{"statusCode":400,"error":"Bad Request","message":"Bad HTTP authe
 
 func matrixFaults(elsewhere string) []matrixFault {
 	scope := `{"statusCode":403,"error":"Forbidden","message":"Insufficient scope, expected any of: x","errorCode":"insufficient_scope"}`
+	feature := func(status int) sandbox.Fault {
+		return sandbox.Fault{Status: status, Body: fmt.Sprintf(`{"statusCode":%d,"error":"E","errorCode":"feature_not_enabled",`+
+			`"message":"This feature is not enabled for this tenant."}`, status)}
+	}
 	once := func(f sandbox.Fault) sandbox.Fault { f.Count = 1; return f }
 	return []matrixFault{
 		{name: "none", outcome: ledger.Done, effect: landed},
@@ -130,8 +137,15 @@ func matrixFaults(elsewhere string) []matrixFault {
 			requests: 2, token: engine.Blocked},
 		{name: "401 always", fault: status(401), outcome: engine.Blocked, requests: 2},
 		{name: "403", fault: status(403), outcome: engine.Refused},
-		{name: "403 insufficient_scope", fault: sandbox.Fault{Status: 403, Body: scope}, outcome: engine.Blocked},
+		{name: "403 insufficient_scope", fault: sandbox.Fault{Status: 403, Body: scope}, outcome: engine.Blocked,
+			ofOperation: true},
+		{name: "402", fault: status(402), outcome: engine.Blocked, ofOperation: true},
+		{name: "403 of a feature", fault: feature(403), outcome: engine.Blocked, ofOperation: true},
 		{name: "404", fault: status(404), outcome: engine.Refused},
+		{name: "404 of a feature", fault: feature(404), outcome: engine.Blocked, ofOperation: true},
+		{name: "423", fault: status(423), outcome: engine.Blocked, ofOperation: true},
+		{name: "451", fault: status(451), outcome: engine.Blocked, ofOperation: true},
+		{name: "503, a page", fault: sandbox.Fault{HTML: true, Status: 503}, outcome: engine.Blocked, effect: unknown},
 		{name: "408", fault: status(408), outcome: engine.Transient, effect: unknown},
 		{name: "409", fault: status(409), outcome: engine.Refused},
 		{name: "413", fault: status(413), outcome: engine.Refused},
@@ -157,17 +171,17 @@ func matrixFaults(elsewhere string) []matrixFault {
 		{name: "400, a page", fault: sandbox.Fault{HTML: true, Status: 400}, outcome: engine.Transient,
 			effect: unknown},
 		{name: "400, no JWT", fault: sandbox.Fault{Status: 400, Body: noJWT}, outcome: engine.Blocked, requests: 2},
-		{name: "401, a page", fault: sandbox.Fault{HTML: true, Status: 401}, outcome: engine.Transient,
+		{name: "401, a page", fault: sandbox.Fault{HTML: true, Status: 401}, outcome: engine.Blocked,
 			effect: unknown},
 		{name: "403, a page", fault: sandbox.Fault{HTML: true, Status: 403}, outcome: engine.Transient,
 			effect: unknown},
-		{name: "404, a page", fault: sandbox.Fault{HTML: true, Status: 404}, outcome: engine.Transient,
+		{name: "404, a page", fault: sandbox.Fault{HTML: true, Status: 404}, outcome: engine.Blocked,
 			effect: unknown},
 		{name: "409, a page", fault: sandbox.Fault{HTML: true, Status: 409}, outcome: engine.Transient,
 			effect: unknown},
 		{name: "404, JSON of a gateway", fault: sandbox.Fault{Status: 404, Body: `{"message":"no Route matched"}`},
-			outcome: engine.Transient, effect: unknown},
-		{name: "200, a page", fault: sandbox.Fault{HTML: true, Status: 200, Body: "log in"}, outcome: engine.Transient,
+			outcome: engine.Blocked, effect: unknown},
+		{name: "200, a page", fault: sandbox.Fault{HTML: true, Status: 200, Body: "log in"}, outcome: engine.Blocked,
 			effect: unknown},
 		{name: "200, not JSON", fault: sandbox.Fault{Body: "<html>", Handled: true}, outcome: engine.Transient,
 			effect: landed, bodiless: ledger.Done},
@@ -185,10 +199,10 @@ func matrixFaults(elsewhere string) []matrixFault {
 		{name: "too late", fault: sandbox.Fault{Latency: time.Minute}, outcome: engine.Transient, effect: unknown},
 		{name: "dripping", fault: sandbox.Fault{Drip: time.Minute}, outcome: engine.Transient,
 			effect: landed, bodiless: ledger.Done},
-		{name: "redirect elsewhere", fault: sandbox.Fault{Redirect: elsewhere}, outcome: engine.Transient,
+		{name: "redirect elsewhere", fault: sandbox.Fault{Redirect: elsewhere}, outcome: engine.Blocked,
 			effect: unknown},
 		{name: "redirect elsewhere that keeps the method", fault: sandbox.Fault{Redirect: elsewhere, Status: 308},
-			outcome: engine.Transient, effect: unknown},
+			outcome: engine.Blocked, effect: unknown},
 		{name: "not HTTP", fault: sandbox.Fault{NotHTTP: true}, outcome: engine.Transient, effect: unknown},
 	}
 }
@@ -279,7 +293,7 @@ func (f matrixFault) at(t *testing.T, op operation) {
 	j := f.consequence(t, err, want)
 	if want == engine.Blocked {
 		blocked := op.name
-		if f.name != "403 insufficient_scope" {
+		if !f.ofOperation {
 			blocked = "*"
 		}
 		if j.Operation != blocked {

@@ -91,7 +91,7 @@ func (t Tenant) read(ctx context.Context, scopes []string) error {
 		return nil
 	}
 	_, _, err := t.API.OrganizationsPage(ctx, "")
-	if refusal, answered := errors.AsType[*apiclient.Error](err); answered && refusal.LacksScope() {
+	if apiclient.FaultOf(err) == apiclient.FaultOfScope {
 		return nil // it is there and knows us; the finding on scopes names the missing one
 	}
 	return err

@@ -30,10 +30,11 @@
 //	events.go    a run after each change
 //	failed.go    the rows of a run, or the failed ones, as a file
 //	domains.go   the state of domains, and their check
-//	run.go       runs as clients get them; cancel
+//	run.go       runs as clients get them, and whose they are; cancel
 //	order.go     the properties of a submission, from the head of its request
 //	body.go      the rows: types, gzip, limits and time
 //	server.go    settings
+//	owner.go     remembers whose runs are
 //	metrics.go   the metrics of a server
 //	problem.go   all errors, as clients get them; JSON
 package httpapi

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"orgops/internal/activity"
+	"orgops/internal/engine"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
+	"orgops/tasks"
 )
 
 // submittedRun is a run with the answer to a body: its rows, the bad ones among them, and
@@ -24,6 +27,43 @@ type submittedRun struct {
 	} `json:"submission"`
 }
 
+// isOwn reports whether a run is the caller's: they have submitted it, and may act for its tenant
+// and for the organizations of all its rows. The caller's present entry decides, which may be
+// narrower than the one that has submitted it.
+func (s *Server) isOwn(ctx context.Context, run ledger.Run) (bool, error) {
+	caller := callerOf(ctx)
+	if run.Caller != caller.Name || !caller.MayTenant(string(run.Tenant)) {
+		return false, nil
+	}
+	if len(caller.Organizations) == 0 {
+		return true, nil
+	}
+
+	// Rows are read once for each list of organizations: those of a committed run remain the same.
+	key := string(run.Incarnation) + " " + strings.Join(caller.Organizations, " ")
+	if known, ok := s.organizations.get(key); ok {
+		return known, nil
+	}
+	for row, err := range s.cfg.Ledger.Each(ctx, run, ledger.Every, 0) {
+		if err != nil {
+			return false, err
+		}
+		if row.Content == nil {
+			return false, row.Err
+		}
+		// A row that was refused as it was read is only a part of the caller's own request.
+		invalid := row.Phase == ledger.PhaseSettled && row.Result.Outcome == ledger.Outcome(engine.InvalidRow)
+		if !invalid && !caller.MayOrganization(tasks.OrganizationOf(row.Content)) {
+			s.organizations.put(key, false)
+			return false, nil
+		}
+	}
+	if run.Sealed() {
+		s.organizations.put(key, true)
+	}
+	return true, nil
+}
+
 // own returns the run of that id, if it is the caller's. For other callers it does not exist.
 func (s *Server) own(ctx context.Context, id string) (ledger.Run, error) {
 	if !keyPattern.MatchString(id) {
@@ -34,12 +74,17 @@ func (s *Server) own(ctx context.Context, id string) (ledger.Run, error) {
 	run, err := s.cfg.Ledger.Get(ctx, "", ledger.RunID(id))
 	if several, ok := errors.AsType[*ledger.AmbiguousError](err); ok { // the others are not the caller's
 		for _, t := range several.Tenants {
-			if run, err = s.cfg.Ledger.Get(ctx, t, ledger.RunID(id)); err != nil || run.Caller == callerOf(ctx).Name {
+			run, err = s.cfg.Ledger.Get(ctx, t, ledger.RunID(id))
+			if err != nil || (run.Caller == callerOf(ctx).Name && callerOf(ctx).MayTenant(string(t))) {
 				break
 			}
 		}
 	}
-	if errors.Is(err, ledger.ErrNotFound) || (err == nil && run.Caller != callerOf(ctx).Name) {
+	mine := false
+	if err == nil {
+		mine, err = s.isOwn(ctx, run)
+	}
+	if errors.Is(err, ledger.ErrNotFound) || (err == nil && !mine) {
 		return ledger.Run{}, noSuchRun(id)
 	}
 	if err == nil {
@@ -115,6 +160,13 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	answer := listJSON{Runs: make([]status.Run, 0, len(page))}
 	for _, run := range page {
+		mine, err := s.isOwn(ctx, run)
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			return err
+		}
+		if !mine {
+			continue
+		}
 		answer.Runs = append(answer.Runs, status.RunOf(run))
 	}
 	if next != (ledger.Place{}) {

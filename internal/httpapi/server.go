@@ -84,6 +84,7 @@ type Server struct {
 	limits Limits
 	log    *slog.Logger
 
+	organizations    ownership
 	uploads, streams *web.Places
 	bytes            *web.Places // of rows that are stored and not committed; an upper bound, as Redis has them compressed
 	metrics          metrics

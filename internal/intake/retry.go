@@ -214,7 +214,7 @@ type OwnRunError struct{ Run ledger.RunID }
 
 // Error says what to do instead.
 func (e *OwnRunError) Error() string {
-	return fmt.Sprintf("run %s revokes domains, or undoes that, and is not retried: use enqueue domains revoke", e.Run)
+	return fmt.Sprintf("run %s revokes domains, or undoes that, and is not retried: start with enqueue domains revoke --dry-run", e.Run)
 }
 
 // CanRetry reports whether rows of that kind can be submitted again unchanged after that outcome.

@@ -30,7 +30,7 @@ var (
 	paceBlocked = redisDesc("orgops_pace_blocked",
 		"1 while an operation is blocked for all workers. Operation *: all operations.", "tenant", "operation")
 	sweepDomains = redisDesc("orgops_sweep_domains",
-		"Domains of the last complete sweep by state: present, absent (without those that are lost or unproven), lost, unproven (absent for as long, but their token was never proven), unknown.", "tenant", "state")
+		"Domains of the last complete sweep by state: present, absent (without those that are lost or unproven), lost (and not revoked since), unproven (absent for as long, but their token was never proven), unknown.", "tenant", "state")
 	sweepStarted = redisDesc("orgops_sweep_started_timestamp_seconds",
 		"Start of the last sweep of the whole tenant, as Unix time, without cancelled and deleted sweeps; absent before the first sweep.", "tenant")
 	sweepEnded = redisDesc("orgops_sweep_ended_timestamp_seconds",
@@ -78,7 +78,7 @@ func sweepMetrics(ctx context.Context, l *ledger.Ledger, tenant string,
 			gauge(sweepEnded, unixSeconds(summary.At), tenant),
 			gauge(sweepDomains, float64(summary.Present), tenant, "present"),
 			gauge(sweepDomains, float64(summary.Absent-summary.Lost-summary.Unproven), tenant, "absent"),
-			gauge(sweepDomains, float64(summary.Lost), tenant, "lost"),
+			gauge(sweepDomains, float64(summary.StillLost()), tenant, "lost"),
 			gauge(sweepDomains, float64(summary.Unproven), tenant, "unproven"),
 			gauge(sweepDomains, float64(summary.Unknown), tenant, "unknown"))
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -187,6 +186,5 @@ func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organizati
 }
 
 func isGone(err error) bool {
-	answer, ok := errors.AsType[*apiclient.Error](err)
-	return ok && answer.Status == http.StatusNotFound
+	return apiclient.NotFound(err)
 }

@@ -283,7 +283,7 @@ func TestHeld(t *testing.T) {
 				f.t.Fatal(err)
 			}
 		},
-			"the operation get_discovery_domain is blocked: 403 Forbidden; fix the credentials, the missing scope or the way to the token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds"},
+			"the operation get_discovery_domain is blocked: 403 Forbidden; fix the credentials, the missing scope, the tenant's subscription or the way to the API or token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds"},
 		{"a block of another operation", announced, func(f *followed, budget *pace.Limiter) {
 			if err := budget.Block(f.t.Context(), "delete_organization_clients", "403 Forbidden"); err != nil {
 				f.t.Fatal(err)
@@ -295,7 +295,7 @@ func TestHeld(t *testing.T) {
 			}
 			f.note("not_yet: there is none", 2)
 		},
-			"every operation is blocked: 401; fix the credentials, the missing scope or the way to the token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds; 2 wait for DNS, until UNTIL at most"},
+			"every operation is blocked: 401; fix the credentials, the missing scope, the tenant's subscription or the way to the API or token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds; 2 wait for DNS, until UNTIL at most"},
 		{"a pause of the run", announced, func(f *followed, _ *pace.Limiter) {
 			if err := ledgertest.Control(f.t.Context(), f.ledger, (*ledger.Ledger).Pause, "a"); err != nil {
 				f.t.Fatal(err)

@@ -59,7 +59,7 @@ func Obstacles(tenant string, budget pace.State, queue string) (all []Obstacle) 
 		}
 		all = append(all, Obstacle{
 			Kind: OperationBlocked, operation: operation, What: what + " is blocked: " + b.Reason,
-			Fix: "fix the credentials, the missing scope or the way to the token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds",
+			Fix: "fix the credentials, the missing scope, the tenant's subscription or the way to the API or token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds",
 		})
 	}
 	if queue != "" {

@@ -16,22 +16,43 @@ type Sweep struct {
 	sweep.Summary
 
 	Tick time.Time `json:"tick"` // instead of the Unix second
+	// Revoked is how many domains were revoked since the sweep ended. It is 0 if none was lost, and
+	// those of more than seven days ago are forgotten.
+	Revoked int64 `json:"revoked_since,omitempty"`
 }
 
 // SweepOf reads the result of the tenant's last complete sweep; nil: there was none.
 func SweepOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (*Sweep, error) {
-	states := sweep.States{Tenant: tenant, Store: sweep.NewStore(rdb, tenant)}
+	store := sweep.NewStore(rdb, tenant)
+	states := sweep.States{Tenant: tenant, Store: store}
 	summary, raw, err := states.Summary(ctx)
 	if err != nil || raw == nil {
 		return nil, err
 	}
-	return &Sweep{summary, TickAt(summary.Tick)}, nil
+	s := &Sweep{Summary: summary, Tick: TickAt(summary.Tick)}
+	if s.Lost > 0 {
+		s.Revoked, err = store.RevokedSince(ctx, summary.At)
+	}
+	return s, err
+}
+
+// StillLost returns how many of the lost domains were not revoked since.
+func (s Sweep) StillLost() int64 { return max(0, s.Lost-s.Revoked) }
+
+// ReviewLost is what to do about lost domains, apart from asking their owners. It never names the
+// command that changes them: what is printed here is pasted into shells.
+func ReviewLost(tenant string) string {
+	return "to list lost domains, and which may be revoked: enqueue domains revoke --dry-run --tenant " + tenant
 }
 
 // String describes the result.
 func (s Sweep) String() string {
-	return fmt.Sprintf("%s (run %s): %d organizations, %d domains: %d present, %d absent (%d lost, %d unproven), %d unknown",
+	text := fmt.Sprintf("%s (run %s): %d organizations, %d domains: %d present, %d absent (%d lost, %d unproven), %d unknown",
 		Stamp(s.Tick), Shown(s.Run), s.Organizations, s.Domains(), s.Present, s.Absent, s.Lost, s.Unproven, s.Unknown)
+	if s.Revoked > 0 {
+		text += fmt.Sprintf("; %d revoked since", s.Revoked)
+	}
+	return text
 }
 
 // RulesText describes when a domain is lost, and what is never revoked.

@@ -137,7 +137,7 @@ func decision(rules sweep.Rules, s sweep.DomainState, lastTick int64, tenant str
 	if unfit := rules.Unfit(s, lastTick); unfit != "" {
 		return lost + "; not to be revoked: " + reason(unfit)
 	}
-	return lost + "; to revoke lost domains: enqueue domains revoke --tenant " + tenant
+	return lost + "; " + ReviewLost(tenant)
 }
 
 // Facts returns the domain's state and the decision on it.

@@ -59,11 +59,14 @@ func (t Tenant) Warnings() (all []Warning) {
 		all = append(all, Warning{false, "a sweep was skipped: " + SkippedTick(t.Ticks.Skipped),
 			"the next scheduled sweep starts once the cause is gone", ""})
 	}
-	if s := t.Sweep; s != nil && s.Lost > 0 {
-		all = append(all, Warning{true, fmt.Sprintf(
-			"the sweep of %s found %s lost: the proven record is gone for the grace period", Stamp(s.Tick), count(s.Lost, "domain")),
-			"ask the customers to publish it again, or revoke the domains: enqueue domains revoke --tenant " + t.Name,
-			ledger.RunID(s.Run)})
+	if s := t.Sweep; s != nil && s.StillLost() > 0 {
+		what := fmt.Sprintf("the sweep of %s found %s lost: the proven record is gone for the grace period",
+			Stamp(s.Tick), count(s.Lost, "domain"))
+		if s.Revoked > 0 {
+			what += fmt.Sprintf("; %d revoked since", s.Revoked)
+		}
+		all = append(all, Warning{true, what,
+			"ask the customers to publish the record again; " + ReviewLost(t.Name), ledger.RunID(s.Run)})
 	}
 	if s := t.Sweep; s != nil && s.Unknown > 0 {
 		all = append(all, Warning{false, fmt.Sprintf("the sweep of %s got no clear answer for %s", Stamp(s.Tick),

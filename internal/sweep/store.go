@@ -181,7 +181,13 @@ func (s *Store) CountRevocation(ctx context.Context, name string, at time.Time, 
 
 // Revocations returns how many revocations were counted in the seven days before that time.
 func (s *Store) Revocations(ctx context.Context, at time.Time) (int64, error) {
-	n, err := s.rdb.ZCount(ctx, s.key("revocations"), strconv.FormatInt(at.Add(-BrakeTime).Unix(), 10), "+inf").Result()
+	return s.RevokedSince(ctx, at.Add(-BrakeTime))
+}
+
+// RevokedSince returns how many revocations were counted since that time, which is at most seven
+// days ago: older ones are forgotten.
+func (s *Store) RevokedSince(ctx context.Context, at time.Time) (int64, error) {
+	n, err := s.rdb.ZCount(ctx, s.key("revocations"), strconv.FormatInt(at.Unix(), 10), "+inf").Result()
 	if err != nil {
 		return 0, fmt.Errorf("count the revocations: %w", err)
 	}

@@ -50,7 +50,7 @@ type Settings struct {
 	AbsentChecks         int          `yaml:"absent_checks" help:"Number of consecutive sweeps that must find it gone until then; at least 2." default:"3"`
 	Protect              []string     `yaml:"protect" help:"Domains (including their subdomains) and organization ids that are never revoked." placeholder:"NAME"`
 	Webhooks             string       `yaml:"webhooks" help:"YAML file of webhook endpoints." placeholder:"FILE"`
-	WebhookBacklog       int          `yaml:"webhook_backlog" help:"Maximum number of events that wait for one endpoint. If there are more, the oldest are dropped." default:"10000"`
+	WebhookBacklog       int          `yaml:"webhook_backlog" help:"Maximum number of events that wait for one endpoint. If there are more, the oldest are dropped." default:"9000"`
 	AllowUnproven        bool         `yaml:"allow_unproven" help:"Allow domains update to set verified without a proof."`
 
 	Derived `yaml:"-" kong:"-"`

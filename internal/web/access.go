@@ -38,6 +38,13 @@ const (
 // Roles are the roles that an entry can have.
 var Roles = []Role{Reader, Support, Operator, Submitter, Customer}
 
+// Link is the name in which rows are submitted by those who have a link to a domain's page.
+const Link = "link"
+
+// reserved reports whether nobody may have the name: rows that are submitted without a sign-in are
+// its, and a run belongs to the name that has submitted it.
+func reserved(name string) bool { return name == string(Anybody) || name == Link }
+
 // all in a list means all tenants, organizations or kinds.
 const all = "*"
 
@@ -79,8 +86,9 @@ func (u User) Everywhere() bool { return slices.Contains(u.Tenants, all) && u.Ma
 // Check returns an error for an entry that the file may not have.
 func (u User) Check() error {
 	switch {
-	case !namePattern.MatchString(u.Name) || u.Name == string(Anybody):
-		return fmt.Errorf("name: want 1 to 64 letters, digits, _, ., @, + or -, and not %s, got %.70q", Anybody, u.Name)
+	case !namePattern.MatchString(u.Name) || reserved(u.Name):
+		return fmt.Errorf("name: want 1 to 64 letters, digits, _, ., @, + or -, and neither %s nor %s, got %.70q",
+			Anybody, Link, u.Name)
 	case !slices.Contains(Roles, u.Role):
 		return fmt.Errorf("role: want one of %s, got %.40q", roleNames(Roles), string(u.Role))
 	case len(u.Tenants) == 0:
@@ -182,8 +190,7 @@ func ReadAccess(file string, log *slog.Logger, now func() time.Time) (*Access, e
 	users, err := Read(func() (map[[sha256.Size]byte]User, error) {
 		users, err := loadAccess(file)
 		if started && err != nil && !errors.Is(err, errEntry) {
-			log.Error("nobody has access: the access file is not usable", "error", err)
-			return nil, nil
+			return nil, &WithoutValue{fmt.Errorf("nobody has access: the access file is not usable: %w", err)}
 		}
 		return users, err
 	}, log, now, file)

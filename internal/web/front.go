@@ -153,7 +153,11 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request) *Refusal {
 		}
 		Of(r.Context()).Admitted = func() bool {
 			now, refused := f.user(r)
-			return refused == nil && now.Name == user.Name && route.Admits(now) == nil
+			if refused != nil || now.Name != user.Name || route.Admits(now) != nil {
+				return false
+			}
+			Of(r.Context()).User = now
+			return true
 		}
 	}
 	if f.MaxBody > 0 {

@@ -124,7 +124,7 @@ func TestSignIn(t *testing.T) {
 				r.Header.Add("Authorization", "Basic eA==")
 			}}, "401", "401", `Bearer realm="orgops"`,
 		},
-		{"a proxy's header", []change{with("X-Forwarded-User", "alice; role=operator")}, "401", "401",
+		{"a proxy's header", []change{with("X-Forwarded-User", "alice")}, "401", "401",
 			`Bearer realm="orgops"`},
 		{"a query", []change{func(r *http.Request) { r.URL.RawQuery = "token=" + tokenOf("a") }}, "401", "401",
 			`Bearer realm="orgops"`},
@@ -250,28 +250,35 @@ func TestParseProxy(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		header string
+		role   string
 		from   []string
 		want   string // of the error; empty: none
 	}{
-		{"no proxy", "", nil, ""},
-		{"a header", "X-Forwarded-User", nil, ""},
-		{"addresses", "X-Forwarded-User", []string{"10.1.2.3", "2001:db8::/32"}, ""},
-		{"addresses alone", "", []string{"10.1.2.3"}, "without ops-proxy-header"},
-		{"a header of clients", "authorization", nil, "a header that only the proxy sets"},
-		{"no name of a header", "X User", nil, "a header that only the proxy sets"},
-		{"no address", "X-Forwarded-User", []string{"proxy"}, "want addresses or networks"},
-		{"every address", "X-Forwarded-User", []string{"0.0.0.0/0"}, "contains every address"},
-		{"an address in two forms", "X-Forwarded-User", []string{"::ffff:10.1.2.3"}, "want it written as IPv4"},
+		{"no proxy", "", "", nil, ""},
+		{"a header", "X-Forwarded-User", "", nil, ""},
+		{"addresses", "X-Forwarded-User", "", []string{"10.1.2.3", "2001:db8::/32"}, ""},
+		{"a role", "X-Forwarded-User", "X-Forwarded-Role", nil, ""},
+		{"a role alone", "", "X-Forwarded-Role", nil, "without ops-proxy-header"},
+		{"one header for name and role", "X-Forwarded-User", "x-forwarded-user", nil, "another header than ops-proxy-header"},
+		{"a role in a header of clients", "X-Forwarded-User", "cookie", nil, "a header that only the proxy sets"},
+		{"addresses alone", "", "", []string{"10.1.2.3"}, "without ops-proxy-header"},
+		{"a header of clients", "authorization", "", nil, "a header that only the proxy sets"},
+		{"no name of a header", "X User", "", nil, "a header that only the proxy sets"},
+		{"no address", "X-Forwarded-User", "", []string{"proxy"}, "want addresses or networks"},
+		{"every address", "X-Forwarded-User", "", []string{"0.0.0.0/0"}, "contains every address"},
+		{"an address in two forms", "X-Forwarded-User", "", []string{"::ffff:10.1.2.3"}, "want it written as IPv4"},
 	} {
-		_, err := web.ParseProxy(test.header, test.from)
+		_, err := web.ParseProxy(test.header, test.role, test.from)
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.name, err, test.want)
 		}
 	}
 }
 
+// TestProxyHeader checks who a request is by the headers of a proxy: the name gives no role, whatever
+// its characters.
 func TestProxyHeader(t *testing.T) {
-	const name = "X-Forwarded-User"
+	const name, role = "X-Forwarded-User", "X-Forwarded-Role"
 	trusted := from("10.1.2.3:4444")
 	tests := []struct {
 		name    string
@@ -279,12 +286,18 @@ func TestProxyHeader(t *testing.T) {
 		want    string // the answer, or the reason of the refusal
 	}{
 		{"from the proxy", []change{trusted, with(name, "alice@example.com")}, "alice@example.com reader"},
-		{"with a role", []change{trusted, with(name, "alice; role=operator")}, "alice operator"},
-		{"from the proxy, mapped", []change{from("[::ffff:10.1.2.3]:1"), with(name, "alice; role=support")}, "alice support"},
+		{"with a role", []change{trusted, with(name, "alice"), with(role, "operator")}, "alice operator"},
+		{"with a name that looks like a role", []change{trusted, with(name, "mallory; role=operator")},
+			"mallory; role=operator reader"},
+		{"with a reserved name", []change{trusted, with(name, "link")}, "reason=no_user"},
+		{"with the name of nobody", []change{trusted, with(name, "anybody")}, "reason=no_user"},
+		{"with an empty role", []change{trusted, with(name, "alice"), with(role, "")}, "alice reader"},
+		{"from the proxy, mapped", []change{from("[::ffff:10.1.2.3]:1"), with(name, "alice"),
+			with(role, "support")}, "alice support"},
 		{"from the proxy by IPv6", []change{from("[2001:db8::1]:1"), with(name, "Jürgen")}, "Jürgen reader"},
-		{"an unknown role", []change{trusted, with(name, "alice; role=admin")}, "reason=no_user"},
-		{"a role of programs", []change{trusted, with(name, "alice; role=submitter")}, "reason=no_user"},
-		{"two roles", []change{trusted, with(name, "alice; role=reader; role=operator")}, "reason=no_user"},
+		{"an unknown role", []change{trusted, with(name, "alice"), with(role, "admin")}, "reason=no_user"},
+		{"a role of programs", []change{trusted, with(name, "alice"), with(role, "submitter")}, "reason=no_user"},
+		{"two roles", []change{trusted, with(name, "alice"), with(role, "reader", "operator")}, "reason=no_user"},
 		{"from elsewhere", []change{from("192.0.2.9:1"), with(name, "alice")}, "reason=not_by_the_proxy"},
 		{"from this machine", []change{from("127.0.0.1:1"), with(name, "alice")}, "reason=not_by_the_proxy"},
 		{"from nowhere", []change{from("@"), with(name, "alice")}, "reason=not_by_the_proxy"},
@@ -292,7 +305,7 @@ func TestProxyHeader(t *testing.T) {
 			with("X-Forwarded-For", "10.1.2.3"), with("Forwarded", "for=10.1.2.3")}, "reason=not_by_the_proxy"},
 		{"without it", []change{trusted}, "reason=no_user"},
 		{"empty", []change{trusted, with(name, "")}, "reason=no_user"},
-		{"a role without a name", []change{trusted, with(name, "; role=operator")}, "reason=no_user"},
+		{"a role without a name", []change{trusted, with(role, "operator")}, "reason=no_user"},
 		{"twice", []change{trusted, with(name, "alice", "mallory")}, "reason=no_user"},
 		{"by another spelling", []change{trusted, func(r *http.Request) { r.Header["X_Forwarded_User"] = []string{"alice"} }},
 			"reason=no_user"},
@@ -301,7 +314,7 @@ func TestProxyHeader(t *testing.T) {
 		{"too long", []change{trusted, with(name, strings.Repeat("a", 257))}, "reason=no_user"},
 		{"a token instead", []change{trusted, basic(tokenOf("a"))}, "reason=no_user"},
 	}
-	proxy, err := web.ParseProxy(name, []string{"10.0.0.0/8", "2001:db8::1"})
+	proxy, err := web.ParseProxy(name, role, []string{"10.0.0.0/8", "2001:db8::1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -320,8 +333,8 @@ func TestProxyHeader(t *testing.T) {
 		})
 	}
 	t.Run("without the proxy's addresses everybody is a reader", func(t *testing.T) {
-		h, _ := front(t, func(f *web.Front) { f.Proxy = web.Proxy{Header: name} })
-		if got := do(h, "GET", "/", with(name, "alice; role=operator")); got.Body.String() != "alice reader" {
+		h, _ := front(t, func(f *web.Front) { f.Proxy = web.Proxy{Header: name, Role: role} })
+		if got := do(h, "GET", "/", with(name, "alice"), with(role, "operator")); got.Body.String() != "alice reader" {
 			t.Errorf("answer %q, want a reader", got.Body)
 		}
 	})

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -14,10 +13,11 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Proxy is a reverse proxy that signs users in, and names them in a header: NAME, or NAME;
-// role=ROLE.
+// Proxy is a reverse proxy that signs users in. It names them in a header, and their role in
+// another one, so that no name is taken for a role, whatever its characters.
 type Proxy struct {
-	Header string // canonical; empty: there is no such proxy
+	Header string // of the name, canonical; empty: there is no such proxy
+	Role   string // the header of the role, canonical; empty: everybody is a [Reader]
 	// From are the addresses of the proxy. Requests from others are refused. Empty: any address may
 	// send the header, and nobody's role is more than [Reader].
 	From []netip.Prefix
@@ -36,21 +36,28 @@ func ParseSignOut(address string) (string, error) {
 	return address, nil
 }
 
-// ParseProxy parses the name of a header that only a proxy sets, and addresses and networks
-// (10.0.0.0/8).
-func ParseProxy(header string, from []string) (p Proxy, err error) {
+// ParseProxy parses the names of the headers of name and role, which only a proxy sets, and its
+// addresses and networks (10.0.0.0/8).
+func ParseProxy(header, role string, from []string) (p Proxy, err error) {
 	if header == "" {
-		if len(from) > 0 {
-			return p, errors.New("ops-proxy-from is set without ops-proxy-header: name the header in which the proxy " +
-				"passes the user")
+		for flag, set := range map[string]bool{"ops-proxy-from": len(from) > 0, "ops-proxy-role-header": role != ""} {
+			if set {
+				return p, fmt.Errorf("%s is set without ops-proxy-header: name the header in which the proxy passes the user",
+					flag)
+			}
 		}
 		return p, nil
 	}
-	p.Header = http.CanonicalHeaderKey(header)
-	clients := []string{"Host", "Authorization", "Cookie", "Origin", "User-Agent"}
-	if !httpguts.ValidHeaderFieldName(p.Header) || len(p.Header) > 64 || slices.Contains(clients, p.Header) {
-		return p, fmt.Errorf("ops-proxy-header: want the name of a header that only the proxy sets, "+
-			"such as X-Forwarded-User, got %.60q", p.Header)
+	if p.Header, err = proxyHeader("ops-proxy-header", header, "X-Forwarded-User"); err != nil {
+		return p, err
+	}
+	if role != "" {
+		if p.Role, err = proxyHeader("ops-proxy-role-header", role, "X-Forwarded-Role"); err != nil {
+			return p, err
+		}
+		if p.Role == p.Header {
+			return p, fmt.Errorf("ops-proxy-role-header: want another header than ops-proxy-header, got %s for both", p.Role)
+		}
 	}
 	for _, text := range from {
 		prefix, err := netip.ParsePrefix(text)
@@ -69,6 +76,17 @@ func ParseProxy(header string, from []string) (p Proxy, err error) {
 		p.From = append(p.From, prefix.Masked())
 	}
 	return p, nil
+}
+
+// proxyHeader returns the canonical name of a header that only a proxy sets.
+func proxyHeader(flag, name, example string) (string, error) {
+	canonical := http.CanonicalHeaderKey(name)
+	clients := []string{"Host", "Authorization", "Cookie", "Origin", "User-Agent"}
+	if !httpguts.ValidHeaderFieldName(canonical) || len(canonical) > 64 || slices.Contains(clients, canonical) {
+		return "", fmt.Errorf("%s: want the name of a header that only the proxy sets, such as %s, got %.60q",
+			flag, example, canonical)
+	}
+	return canonical, nil
 }
 
 // maxUser bounds the header, which has to be printable text.
@@ -90,19 +108,30 @@ func (p Proxy) user(r *http.Request) (User, *Refusal) {
 	case len(values) > 1:
 		return User{}, forbidden(reason, "the header %s came twice: the proxy must replace that of clients", p.Header)
 	}
-	name, role, _ := strings.Cut(values[0], "; role=")
+	name := values[0]
 	garbage := strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) })
 	if name == "" || len(name) > maxUser || !utf8.ValidString(name) || garbage {
 		return User{}, forbidden(reason, "the header %s is not a valid name: want 1 to %d bytes of printable text",
 			p.Header, maxUser)
 	}
+	if reserved(name) {
+		return User{}, forbidden(reason, "the header %s names %s, which is the name of requests without a sign-in",
+			p.Header, name)
+	}
 	u := Unsigned(Reader)
 	u.Name = name
-	if role != "" && len(p.From) > 0 {
-		u.Role = Role(role)
+	if p.Role == "" || len(p.From) == 0 {
+		return u, nil
+	}
+	// A proxy that knows no role of a user sends an empty header, or none.
+	switch roles := r.Header.Values(p.Role); {
+	case len(roles) > 1:
+		return User{}, forbidden(reason, "the header %s came twice: the proxy must replace that of clients", p.Role)
+	case len(roles) == 1 && roles[0] != "":
+		u.Role = Role(roles[0])
 	}
 	if !slices.Contains([]Role{Reader, Support, Operator}, u.Role) {
-		return User{}, forbidden(reason, "the header %s names an unknown role: want reader, support or operator", p.Header)
+		return User{}, forbidden(reason, "the header %s names an unknown role: want reader, support or operator", p.Role)
 	}
 	return u, nil
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"slices"
@@ -12,8 +13,9 @@ import (
 const statEvery = time.Second
 
 // Reloaded is a value that is read from files, and read again when one of them has changed.
-// If load returns an error, the former value stays in force; if it must not, load returns
-// another value instead of the error. Its methods may be called from any goroutine.
+// If load returns an error, the former value stays in force, or none if the error is a
+// [WithoutValue], and the files are read again each second until they can be: the cause may have
+// been a moment without file descriptors. Its methods may be called from any goroutine.
 type Reloaded[T any] struct {
 	files []string
 	load  func() (T, error)
@@ -24,7 +26,15 @@ type Reloaded[T any] struct {
 	value T
 	at    time.Time // of seen
 	seen  []os.FileInfo
+	fault string // of the last reading; empty: there was none
 }
+
+// WithoutValue is an error of load after which the former value must not stay in force.
+type WithoutValue struct{ Err error }
+
+func (e *WithoutValue) Error() string { return e.Err.Error() }
+
+func (e *WithoutValue) Unwrap() error { return e.Err }
 
 // Read reads the files for the first time, by load; later reads are logged.
 func Read[T any](
@@ -46,15 +56,30 @@ func (r *Reloaded[T]) Get() T {
 	}
 	r.at = r.now()
 	seen := r.stat()
-	if slices.EqualFunc(seen, r.seen, sameFile) {
+	same := slices.EqualFunc(seen, r.seen, sameFile)
+	if same && r.fault == "" {
 		return r.value
 	}
 	r.seen = seen
 	value, err := r.load()
 	if err != nil {
-		r.log.Error("changed file not usable: its former content stays in force", "files", r.files, "error", err)
+		without, is := errors.AsType[*WithoutValue](err)
+		if is {
+			r.value = value
+		}
+		// A fault that lasts is logged once.
+		switch known := same && r.fault == err.Error(); {
+		case known:
+		case is:
+			r.log.Error("changed file not usable: nothing of its former content is in force", "files", r.files,
+				"error", without.Err)
+		default:
+			r.log.Error("changed file not usable: its former content stays in force", "files", r.files, "error", err)
+		}
+		r.fault = err.Error()
 		return r.value
 	}
+	r.fault = ""
 	r.log.Info("file reloaded", "files", r.files)
 	r.value = value
 	return value

@@ -27,7 +27,8 @@ func forbidden(reason, text string, a ...any) *Refusal {
 type Request struct {
 	ID   string // the client's X-Request-Id, so that its log and ours match, or a new one
 	User User
-	// Admitted reports whether the user is still admitted, for requests that last.
+	// Admitted reports whether the user is still admitted, for requests that last. User is their
+	// present entry then, which may have been narrowed. It is for the handler's goroutine alone.
 	Admitted func() bool
 	// About are further attributes of its line in the log, in pairs.
 	About []any

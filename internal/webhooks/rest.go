@@ -8,12 +8,16 @@ import (
 
 // Bounds of a rest.
 const (
+	// restAfter is how many attempts in a row fail before a receiver rests: one that fails now and
+	// then gets all of its events at full speed.
+	restAfter   = 5
 	firstRest   = 5 * time.Second
 	longestRest = time.Minute
 )
 
-// rest spares a receiver that does not answer, or is overloaded. It gets one attempt at a time
-// then, after pauses that double. The zero value is for a receiver that answers.
+// rest spares a receiver that does not answer, or is overloaded, so that several attempts in a row
+// failed. It gets one attempt at a time then, after pauses that double, and the first success ends
+// the rest. The zero value is for a receiver that answers.
 type rest struct {
 	mu     sync.Mutex
 	failed int       // attempts in a row
@@ -26,7 +30,7 @@ type rest struct {
 func (r *rest) begin() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.failed == 0 {
+	if r.failed < restAfter {
 		return 0
 	}
 	if wait := time.Until(r.until); wait > 0 {
@@ -51,7 +55,10 @@ func (r *rest) end(failure *DeliveryError) {
 		return // one of several that were in progress together
 	}
 	r.failed++
-	pause := min(firstRest<<min(r.failed-1, 10), longestRest)
+	if r.failed < restAfter {
+		return
+	}
+	pause := min(firstRest<<min(r.failed-restAfter, 10), longestRest)
 	r.until = time.Now().Add(min(max(pause, failure.RetryAfter), longestRest))
 }
 

@@ -641,8 +641,13 @@ func TestSilentReceiversAreLeftAlone(t *testing.T) {
 			}
 			return failed(t, err)
 		}
-		// Concurrent failures count as one.
+		// A rest begins after five failures in a row; concurrent ones are its beginning together.
 		results := make(chan *webhooks.DeliveryError, 3)
+		for range 4 {
+			if failure := deliver(); failure.Unsent {
+				t.Errorf("not sent after too few failures: %v", failure)
+			}
+		}
 		for range 3 {
 			go func() { results <- deliver() }()
 		}
@@ -684,6 +689,31 @@ func TestSilentReceiversAreLeftAlone(t *testing.T) {
 			if failure := deliver(); failure != nil {
 				t.Errorf("it is back: %v", failure)
 			}
+		}
+	})
+}
+
+// TestFlakyReceiversDoNotRest checks that a receiver of which one answer of four fails gets every
+// attempt, since no five fail in a row.
+func TestFlakyReceiversDoNotRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var attempts atomic.Int32
+		piped(t, func(conn net.Conn) {
+			status := "204 No Content"
+			if attempts.Add(1)%4 == 0 {
+				status = "503 Service Unavailable"
+			}
+			_, _ = io.WriteString(conn, "HTTP/1.1 "+status+"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		})
+		s := newSender(t, webhooks.Config{Endpoints: endpointAt(t, "http://127.0.0.1:1/", secret)})
+		for i := range 40 {
+			err := s.Deliver(t.Context(), "crm", "id", attemptAt, []byte(body))
+			if err != nil && failed(t, err).Unsent {
+				t.Errorf("attempt %d was not sent: %v", i, err)
+			}
+		}
+		if n := attempts.Load(); n != 40 {
+			t.Errorf("%d attempts arrived, want 40", n)
 		}
 	})
 }

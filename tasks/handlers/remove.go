@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -225,7 +226,7 @@ func (r *removal) removePiece(ctx context.Context, organization string, clients 
 		_, err = r.removePiece(ctx, organization, piece)
 		return false, err
 	case !maySplit(err):
-		if answer, ok := errors.AsType[*apiclient.Error](err); ok && answer.Status == http.StatusNotFound {
+		if answer, ok := errors.AsType[*apiclient.Error](err); ok && isNotFound(err) && namesOrganization(answer) {
 			err = engine.Refuse("organization %s does not exist (deleted, or its id is wrong): %s", organization, answer.Message)
 		}
 		return false, err
@@ -244,6 +245,12 @@ func (r *removal) removePiece(ctx context.Context, organization string, clients 
 		return false, err
 	}
 	return false, r.lower(ctx, len(piece))
+}
+
+// namesOrganization reports whether a 404 says that the organization is missing: another one is
+// reported in the platform's own words.
+func namesOrganization(answer *apiclient.Error) bool {
+	return strings.Contains(strings.ToLower(answer.Message), "organization")
 }
 
 // errFewer says that a request was not made since an execution has ended for rows of it.
@@ -296,6 +303,10 @@ func maySplit(err error) bool {
 		return page.Status == http.StatusRequestEntityTooLarge
 	}
 	answer, ok := errors.AsType[*apiclient.Error](err)
-	return ok && (answer.Status == http.StatusRequestEntityTooLarge ||
-		answer.Status == http.StatusBadRequest && answer.Code != "invalid_uri" && !answer.RefusesToken())
+	if !ok {
+		return false
+	}
+	ofBody := answer.Status == http.StatusBadRequest && answer.Code != "invalid_uri"
+	return answer.Status == http.StatusRequestEntityTooLarge ||
+		(ofBody && apiclient.FaultOf(err) == apiclient.FaultOfRow)
 }

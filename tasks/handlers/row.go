@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"orgops/apiclient"
@@ -91,10 +90,7 @@ func retryRefused(err error) error {
 }
 
 // isNotFound reports whether the API has no such record.
-func isNotFound(err error) bool {
-	answer, ok := errors.AsType[*apiclient.Error](err)
-	return ok && answer.Status == http.StatusNotFound
-}
+func isNotFound(err error) bool { return apiclient.NotFound(err) }
 
 // stateError leaves a row open if another process has changed the domain's state, and
 // settles it if the state cannot be read: the end of a sweep must not wait for that.
