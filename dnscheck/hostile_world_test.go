@@ -20,8 +20,8 @@ import (
 	"orgops/dnscheck"
 )
 
-// TestProofsInHostileWorlds makes random worlds. An attacker controls at most half of each
-// zone's servers, those of the zones with the servers' names among them, and fewer resolvers than
+// TestProofsInHostileWorlds makes random worlds. An attacker controls at most half of each zone's
+// servers, those of registries and of the zones with the servers' names among them, and fewer resolvers than
 // a quorum or all of one perspective. The attacker answers each query at will, silences honest
 // servers, and leads honest resolvers to servers of their own. A proof may be present only if the
 // honest servers publish the token, and one of them and one honest resolver returned it during
@@ -161,18 +161,27 @@ func newHostileWorld(t *testing.T, chance *rand.Rand) *hostileWorld {
 			zoneOf(start("example.com"), cname(host, "_v.target.com")))...)
 		registry = append(registry, w.serve("target.com", "5.2", holds("target.com", "_v.target.com"))...)
 	}
-	for i := range 1 + w.intN(3) {
-		name, addr := fmt.Sprintf("%c.registry.net", 'a'+i), fmt.Sprintf("5.0.0.%d", i+1)
-		w.know(ns("com", name), address(name, addr))
-		w.at(addr, zoneOf(registry...))
-	}
-	w.know(ns("net", "a.nic.net"), address("a.nic.net", "5.0.1.1"), ns("net", "b.nic.net"),
-		address("b.nic.net", "5.0.1.2"))
-	for _, addr := range []string{"5.0.1.1", "5.0.1.2"} {
-		w.at(addr, zoneOf(append([]dns.RR{start("net")}, w.elsewhere...)...))
-	}
+	w.registry("com", "5.0.0", zoneOf(registry...))
+	w.registry("net", "5.0.1", zoneOf(append([]dns.RR{start("net")}, w.elsewhere...)...))
 	w.resolvers()
 	return w
+}
+
+// registry adds two to thirteen servers of a top-level domain, at most half of them hostile.
+func (w *hostileWorld) registry(tld, net string, honest zone) {
+	servers := 2 + w.intN(12)
+	hostile := 0
+	if !w.calm && w.oneIn(2) {
+		hostile = w.intN(servers/2 + 1)
+	}
+	for i := range servers {
+		m := &member{zone: tld, honest: honest, habit: w.intN(2*habits) - habits}
+		m.hostile.Store(i < hostile)
+		w.members = append(w.members, m)
+		name, addr := fmt.Sprintf("%c.nic.%s", 'a'+i, tld), fmt.Sprintf("%s.%d", net, i+1)
+		w.know(ns(tld, name), address(name, addr))
+		w.at(addr, func(q *dns.Msg) *dns.Msg { return w.answers(m, q) })
+	}
 }
 
 // forged returns the attacker's record for a question: the token, or evilAddr.

@@ -121,6 +121,19 @@ func isRegistry(zone string) bool {
 	return dns.CountLabel(zone) < 2 || isPublicSuffix(unrooted(zone))
 }
 
+// belowRegistry returns the domain of a name that its registry delegates: the label below the
+// registry's zone, and that zone. Empty: the name is a registry's.
+func belowRegistry(name string) string {
+	name = canonical(name)
+	offsets := dns.Split(name)
+	for _, off := range slices.Backward(offsets) {
+		if !isRegistry(name[off:]) {
+			return name[off:]
+		}
+	}
+	return ""
+}
+
 // registered returns the registered domain of a name: the label below the public suffix, and
 // the suffix. Empty: there is none.
 func registered(name string) string {

@@ -26,14 +26,14 @@ import (
 //
 //nolint:gocognit // it is the rule, and reads from top to bottom
 func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error) {
-	q := question{host: host, token: token, observe: c.config.Observe}
+	q := question{host: host, token: token, waits: true, observe: c.config.Observe}
 	if err := q.validate(ctx); err != nil {
 		return Verdict{}, err
 	}
 	v := c.verdict(host)
 	if c.authority != nil {
 		v.Basis = ByAuthority
-		limited, cancel := context.WithTimeoutCause(ctx, authorityTime, errTimeUp)
+		limited, cancel := context.WithTimeoutCause(ctx, proofTime, errTimeUp)
 		defer cancel()
 		w := c.authority.walk(q)
 		var sightings []Observation // of the token, at servers above a zone that others refer to
@@ -52,16 +52,16 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 				break
 			}
 			yes, no, refers, aliases := p.kinds()
-			down, confirmed := p.delegation()
+			down := p.delegation()
 			switch {
 			case no && (yes || refers || len(aliases) > 0), len(aliases) > 1, len(aliases) > 0 && (yes || refers):
 				v.Reason = ReasonServersDisagree
 			case down != nil:
-				if !confirmed { // it is a majority with those that have the token, which may hold the zone below, too
+				if p.cut != nil { // servers that have the token may hold the zone below, too
 					sightings = append(sightings, present(v.Observations)...)
 				}
-				w.enter(*down, confirmed)
-			case p.majority(serverAnswer.isAlias):
+				w.enter(down)
+			case len(aliases) > 0 && p.majority(serverAnswer.isAlias):
 				if err := w.follow(aliases[0]); err != nil {
 					v.Reason, v.Note = ReasonAlias, err.Error()
 				}
@@ -162,7 +162,7 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, error) { //nolint:gocognit // as Prove
-	q := question{host: host, token: token, thorough: true, observe: c.config.Observe}
+	q := question{host: host, token: token, waits: true, thorough: true, observe: c.config.Observe}
 	if err := q.validate(ctx); err != nil {
 		return Verdict{}, err
 	}
@@ -174,7 +174,7 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 	defer queries.Wait()
 
 	if c.authority != nil {
-		limited, cancel := context.WithTimeoutCause(ctx, disproofTime, errTimeUp)
+		limited, cancel := context.WithTimeoutCause(ctx, proofTime, errTimeUp)
 		defer cancel()
 		w := c.authority.walk(q)
 		var sightings []Observation // of the token, at servers above a zone that others refer to
@@ -199,9 +199,9 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 			yes, no, refers, aliases := p.kinds()
 			disagree := no && (yes || refers || len(aliases) > 0) || len(aliases) > 1 || len(aliases) > 0 && (yes || refers)
 			contradiction = cmp.Or(contradiction, p.contradiction())
-			if down, confirmed := p.delegation(); down != nil && !disagree {
+			if down := p.delegation(); down != nil && !disagree {
 				sightings = append(sightings, present(v.Observations)...)
-				w.enter(*down, confirmed)
+				w.enter(down)
 				continue
 			}
 			answered = true
