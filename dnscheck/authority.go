@@ -93,7 +93,8 @@ func (a *authority) walk(q question) *walk {
 	queries := cmp.Or(q.queries, &own)
 	return &walk{
 		authority: a, token: q.token, path: newAliasPath(q.host), lookups: &lookups,
-		limited: &exchange{dialer: budget{a.exchange.dialer, queries}, timeout: a.exchange.timeout}, waits: q.waits, thorough: q.thorough,
+		limited: &exchange{dialer: budget{a.exchange.dialer, queries}, timeout: a.exchange.timeout},
+		waits:   q.waits, thorough: q.thorough,
 	}
 }
 

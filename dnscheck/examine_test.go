@@ -69,7 +69,8 @@ func TestExamineOutward(t *testing.T) {
 	}
 	examine := func(r dnscheck.Resolver, anyAddress bool) dnscheck.Outward {
 		_, out := build(t, dnscheck.Config{
-			Resolvers: []dnscheck.Resolver{r}, Mode: dnscheck.ModeAuthority, NameServerPort: r.Addr.Port(), AnyNameServer: anyAddress,
+			Resolvers: []dnscheck.Resolver{r}, Mode: dnscheck.ModeAuthority, NameServerPort: r.Addr.Port(),
+			AnyNameServer: anyAddress,
 		}).Examine(t.Context())
 		return out
 	}

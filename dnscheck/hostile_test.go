@@ -331,7 +331,7 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 				cut("target.com", "5.3.0.1"))...))
 			n.at("5.3.0.1", zoneOf(start("target.com"), txt("_v.target.com", token)))
 			return n
-		}, 1 + 2 + 1 + 1, 2 + 1},
+		}, 1 + 2 + 1 + 1 + 2*2, 2 + 1 + 2*2}, // both are asked for a sibling, which they deny twice
 	}
 	for _, test := range tests {
 		bubble(t, test.name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package dnscheck
 
 import (
+	"crypto/rand"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -120,6 +121,8 @@ func isPublicSuffix(ascii string) bool {
 func isRegistry(zone string) bool {
 	return dns.CountLabel(zone) < 2 || isPublicSuffix(unrooted(zone))
 }
+
+func randomLabel() string { return strings.ToLower(rand.Text()) }
 
 // belowRegistry returns the domain of a name that its registry delegates: the label below the
 // registry's zone, and that zone. Empty: the name is a registry's.

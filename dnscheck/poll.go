@@ -251,7 +251,8 @@ func (p *zonePoll) disagree() bool {
 func (p *zonePoll) decided() bool {
 	if down := p.delegation(); down != nil {
 		return !slices.ContainsFunc(down.servers, func(server nameServer) bool {
-			return len(server.glue)+len(server.spare) == 0 && p.any(func(a serverAnswer) bool { return a.down.hasAddress(server.name) })
+			given := func(a serverAnswer) bool { return a.down.hasAddress(server.name) }
+			return len(server.glue)+len(server.spare) == 0 && p.any(given)
 		})
 	}
 	if p.any(func(a serverAnswer) bool { return len(a.addrs) > 0 }) {

@@ -65,6 +65,10 @@ const (
 	// A proof that Config.RefuseAliases refuses.
 	ReasonAliasOut Reason = "alias_out_of_domain" // through an alias that leads out of the domain
 
+	// through aliases out of the domain, of which one was not shown to be of its name alone: other
+	// names have it as well, by a wildcard or DNAME record, or too few servers answered
+	ReasonWildcardAlias Reason = "wildcard_alias"
+
 	// Reasons from the zone's own name servers.
 	ReasonServersDisagree Reason = "name_servers_disagree" // some have the token, others say that it is not there
 	// the name servers have the token, and too few of the resolvers see it yet
@@ -291,6 +295,9 @@ var plain = map[Reason]string{
 		"resolvers in at least two have to see it. Check again later; if that lasts, ",
 	ReasonAliasOut: "The TXT record at %[1]s was found through an alias (CNAME or DNAME) that leads out of the domain, " +
 		"where others may be able to publish it: publish the record at %[1]s itself, instead of an alias.",
+	ReasonWildcardAlias: "The TXT record at %[1]s was found through an alias (CNAME) that leads out of the domain, and it was not shown " +
+		"that it is an alias of that name alone: a wildcard or DNAME record gives it to other names, too, or too few servers " +
+		"answered. Publish the record at %[1]s itself, or an alias for that name instead of the wildcard.",
 	ReasonRCode: unchecked + "the answer was an unexpected error.",
 }
 
