@@ -203,7 +203,8 @@ func TestOneDeadServerOfTwo(t *testing.T) {
 		for what, sentences := range map[string][2]string{
 			"sentence": {
 				v.Sentence(), "Only 1 of the 2 name servers of example.com answered for the TXT record at " + host +
-					": more than half of them have to.",
+					": more than half of them have to. No usable answer: ns2.example.com (5.1.0.2:53). " +
+					"Repair it, or take it out at the registrar.",
 			},
 			"plain": {
 				v.Plain(), "Too few of the domain's name servers answered for the TXT record at " + host +

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/miekg/dns"
+
 	"orgops/internal/untrusted"
 )
 
@@ -203,8 +205,8 @@ func (v Verdict) Sentence() string {
 		if 2*v.Answered > v.Servers { // a disproof
 			enough = "each of them has to"
 		}
-		return fmt.Sprintf("Only %d of the %d name servers of %s answered for the TXT record at %s: %s.",
-			v.Answered, v.Servers, v.Zone, shownHost(v.Host), enough)
+		return fmt.Sprintf("Only %d of the %d name servers of %s answered for the TXT record at %s: %s.%s",
+			v.Answered, v.Servers, v.Zone, shownHost(v.Host), enough, v.remedy())
 	case v.Reason == ReasonServerAlias && o.Resolver != "":
 		return fmt.Sprintf("%s It is %s.", v.Plain(), o.Resolver)
 	case v.Reason == ReasonAliasOut:
@@ -220,6 +222,36 @@ func (v Verdict) Sentence() string {
 		return fmt.Sprintf("%s The %s says: %s.", v.Plain(), role, o.EDE)
 	}
 	return v.Plain()
+}
+
+// remedy tells who has to do what about the name servers of v.Zone that failed.
+func (v Verdict) remedy() string {
+	if isRegistry(dns.Fqdn(v.Zone)) {
+		return " They are the registry's: that is no fault of the domain's, and is tried again."
+	}
+	useful := make(map[string]bool)
+	for _, o := range v.Observations {
+		useful[o.Resolver] = useful[o.Resolver] || o.State != Unknown || o.Reason == ReasonReferral || o.Reason == ReasonAlias
+	}
+	var silent, unknown []string // servers, by name and address; and those whose address cannot be found
+	for _, o := range v.Observations {
+		switch shown := fmt.Sprintf("%s (%s)", o.Resolver, o.Address); {
+		case !o.Authority || useful[o.Resolver]:
+		case o.Address == "":
+			unknown = append(unknown, o.Resolver)
+		case !slices.Contains(silent, shown):
+			silent = append(silent, shown)
+		}
+	}
+	var text string
+	if len(silent) > 0 {
+		text += " No usable answer: " + someNames(silent) + ". Repair it, or take it out at the registrar."
+	}
+	if len(unknown) > 0 {
+		text += " No address can be found: " + someNames(unknown) + ". The operator of the zone with that name has to " +
+			"repair its name servers, or the name has to be taken out at the registrar."
+	}
+	return text
 }
 
 // sides lists the name servers with the token, those without, and those that refer to others.
@@ -310,7 +342,7 @@ func (v Verdict) Plain() string {
 	case v.Reason == ReasonNoName && len(v.deciding().Aliases) > 0: // another name does not exist
 		sentence = plain[ReasonNoRecord]
 	case v.Reason == ReasonTimeout && v.Basis == ByAuthority:
-		sentence = unchecked + "the domain's name servers did not answer in time."
+		sentence = unchecked + "%[2]s did not answer in time."
 	case v.Reason == ReasonOnePerspective && slices.ContainsFunc(v.Observations,
 		func(o Observation) bool { return !o.Authority && o.State == Absent }):
 		sentence += "have the domain's name servers give the same answer to every network."
@@ -318,10 +350,20 @@ func (v Verdict) Plain() string {
 		sentence += "have the operators of the resolvers in the other networks repair them."
 	}
 	servers := "the resolver"
-	if v.Basis == ByAuthority {
+	switch {
+	case v.Basis == ByAuthority && v.isOfRegistry():
+		servers = "the name servers of the domain's registry"
+	case v.Basis == ByAuthority:
 		servers = "the domain's name servers"
 	}
 	return fmt.Sprintf(sentence, shownHost(v.Host), servers)
+}
+
+// isOfRegistry reports whether no server of the domain's own zone was asked.
+func (v Verdict) isOfRegistry() bool {
+	return v.Zone == "" && v.HostZone.Name == "" && slices.ContainsFunc(v.Observations, func(o Observation) bool {
+		return o.Authority
+	})
 }
 
 // deciding returns the observation with the verdict's reason: a resolver's if these were
