@@ -85,7 +85,7 @@ func TestNameServersNamedInAZoneWithOneHostileServer(t *testing.T) {
 					if !published {
 						n.know(txt(host, token)) // the resolvers query the attacker's server
 					}
-					c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+					c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
 					for range 2 { // the second uses the cache
 						proof, absence := prove(t, c), disprove(t, c)
 						if proof.State == dnscheck.Present || published && proof.State == dnscheck.Absent {
@@ -244,11 +244,11 @@ func TestAddressesOfNameServers(t *testing.T) {
 			n := test.build(t)
 			n.at("5.4.1.1", zoneOf(start(name), address(name, nsOne)))
 			n.at(evilAddr, publishes)
-			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
 			for range 2 {
 				began := time.Now()
 				want(t, prove(t, c), test.want.state, test.want.reason)
-				if took := time.Since(began); took > dnscheck.AuthorityTime {
+				if took := time.Since(began); took > dnscheck.CheckTime {
 					t.Errorf("took %s", took)
 				}
 				if n.dials(evilAddr) > 0 {
@@ -260,8 +260,7 @@ func TestAddressesOfNameServers(t *testing.T) {
 }
 
 // TestResolversAddressIsOfATopLevelDomainOnly has a domain name a top-level domain's server as its
-// own. The resolvers gave an address of that server, which must not be used for the domain: while
-// port 53 was closed, they were all that answered.
+// own. The resolvers gave an address of that server, which must not be used for the domain.
 func TestResolversAddressIsOfATopLevelDomainOnly(t *testing.T) {
 	for _, name := range []string{"a.registry.net", "dns.net"} { // of com and of net
 		bubble(t, name, func(t *testing.T) {
@@ -276,11 +275,7 @@ func TestResolversAddressIsOfATopLevelDomainOnly(t *testing.T) {
 				}
 				return refers(q)
 			})
-			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
-			open := n.servers[tldAddr]
-			n.at(tldAddr, nil)
-			want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound) // by the resolvers
-			n.at(tldAddr, open)
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
 			for range 2 {
 				want(t, prove(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
 			}
@@ -295,7 +290,7 @@ func TestCachedAddressesOfNameServers(t *testing.T) {
 		n := overTLD(t, ns("example.com", "ns1.hoster.net"), ns("example.com", "gone.hoster.net"))
 		n.hosts(address("ns1.hoster.net", nsOne))
 		n.at(nsOne, denies)
-		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
 		queried := func() (there, gone int) {
 			look(t, c)
 			for _, a := range n.askedOf(hostAddr("hoster.net")) {
@@ -386,7 +381,7 @@ func (e elsewhere) build(t *testing.T) *internet {
 		delegate(e.above, []string{"a." + e.above, "b." + e.above}, zoneOf(append([]dns.RR{start(e.above)}, above...)...))
 	}
 	for tld, records := range registries {
-		for i := range 3 {
+		for i := range 13 {
 			name := fmt.Sprintf("%c.nic.%s", 'a'+i, tld)
 			found := both(name)
 			n.know(append(found, ns(tld, name))...)
@@ -400,7 +395,7 @@ func (e elsewhere) build(t *testing.T) *internet {
 // TestProofsOfServersNamedElsewhere counts the queries to name servers for a proof of domains whose
 // servers are named in other zones, with a cold and a warm cache.
 func TestProofsOfServersNamedElsewhere(t *testing.T) {
-	const registry = 4 // two servers agree; the query to the third is given up, at both addresses
+	const registry = 14 // each is queried at one address, and one that is given up perhaps over TCP
 	for name, test := range map[string]struct {
 		elsewhere
 
@@ -409,6 +404,9 @@ func TestProofsOfServersNamedElsewhere(t *testing.T) {
 		"four in four top-level domains (Route 53)": {elsewhere{names: 4, servers: 4,
 			zones: []string{"awsdns-01.com", "awsdns-02.net", "awsdns-03.org", "awsdns-04.co.uk"}},
 			registry + 4*(registry+4*2) + 8, 8},
+		"six in six top-level domains": {elsewhere{names: 6, servers: 4,
+			zones: []string{"one.com", "one.net", "one.org", "one.info", "one.de", "one.fr"}},
+			registry + 6*(registry+4*2) + 12, 12},
 		"two in a zone of five servers": {elsewhere{names: 2, servers: 5, zones: []string{"hoster.net"}},
 			registry + 2*(registry+5*2) + 4, 4},
 		"four that are their zone's own": {elsewhere{names: 4, own: true, zones: []string{"hoster.net"}},
@@ -421,7 +419,7 @@ func TestProofsOfServersNamedElsewhere(t *testing.T) {
 	} {
 		bubble(t, name, func(t *testing.T) {
 			n := test.build(t)
-			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
 			for i, most := range []int{test.cold, test.warm, test.warm} {
 				before := n.straight()
 				want(t, prove(t, c), dnscheck.Present, dnscheck.ReasonFound)

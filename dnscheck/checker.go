@@ -27,10 +27,9 @@ type Config struct {
 	RequireDNSSEC bool // a proof needs authenticated answers (AD), even if no resolver returns any
 	RefuseAliases bool // no proof through an alias out of the registered domain: ReasonAliasOut
 
-	Mode           Mode                           // which servers are queried; 0: the resolvers
-	Reach          func(reached bool, why string) // called when name servers become reachable or unreachable; nil: not
-	NameServerPort uint16                         // of the zones' name servers; 0: 53
-	AnyNameServer  bool                           // query non-public addresses too: for tests, and a private DNS
+	Mode           Mode   // which servers are queried; 0: the resolvers
+	NameServerPort uint16 // of the zones' name servers; 0: 53
+	AnyNameServer  bool   // query non-public addresses too: for tests, and a private DNS
 }
 
 // Mode selects the servers that are queried.
@@ -38,15 +37,15 @@ type Mode int
 
 // The modes.
 const (
-	ModeResolvers Mode = iota // only the resolvers
-	// ModeAuto queries the zone's name servers, and for a proof the resolvers too. The
-	// resolvers decide if no name server can be reached, and a check also if no server of the
-	// zone answers.
-	ModeAuto
-	ModeAuthority // the same, but Unknown without an answer of a name server
+	// ModeResolvers queries only the resolvers. A public one counts for a proof only over HTTPS: where
+	// port 53 is redirected, one machine would be all of them.
+	ModeResolvers Mode = iota
+	// ModeAuthority queries the zone's name servers, and for a proof the resolvers too. Without an
+	// answer of the name servers the result is Unknown: what the resolvers say does not replace it.
+	ModeAuthority
 )
 
-var modes = []string{ModeResolvers: "resolvers", ModeAuto: "auto", ModeAuthority: "authority"}
+var modes = []string{ModeResolvers: "resolvers", ModeAuthority: "authority"}
 
 func (m Mode) String() string { return modes[m] }
 
@@ -54,7 +53,7 @@ func (m Mode) String() string { return modes[m] }
 func ParseMode(s string) (Mode, error) {
 	m := slices.Index(modes, s)
 	if m < 0 {
-		return 0, fmt.Errorf("dns mode %s: want auto, authority or resolvers", untrusted.QuoteASCII(s, 20))
+		return 0, fmt.Errorf("dns mode %s: want authority or resolvers", untrusted.QuoteASCII(s, 20))
 	}
 	return Mode(m), nil
 }
@@ -79,7 +78,7 @@ func newChecker(c Config, d dialer) (*Checker, error) {
 		return nil, err
 	}
 	checker := &Checker{
-		panel:  panel{quorum: quorum, span: namesPerspectives(c.Resolvers)},
+		panel:  panel{quorum: quorum, in: perspectivesOf(c.Resolvers)},
 		config: c, exchange: newExchange(d, c.Timeout), zones: newCache[Zone](),
 	}
 	operators := Operators(c.Resolvers)
@@ -96,7 +95,7 @@ func newChecker(c Config, d dialer) (*Checker, error) {
 		checker.authority = &authority{
 			panel: checker.panel, exchange: newExchange(d, min(c.Timeout, authorityAttempt)),
 			port: cmp.Or(c.NameServerPort, defaultPort), anyAddress: c.AnyNameServer,
-			delegations: newCache[delegation](), reach: reachability{notify: c.Reach},
+			delegations: newCache[delegation](),
 		}
 		for i := range checker.authority.addresses {
 			checker.authority.addresses[i] = newCache[addresses]()
@@ -116,7 +115,13 @@ func (c Config) check() (quorum int, err error) {
 	if err := checkOperators(c.Resolvers, quorum); err != nil {
 		return 0, err
 	}
-	return quorum, checkPerspectives(c.Resolvers)
+	if err := checkPerspectives(c.Resolvers); err != nil {
+		return 0, err
+	}
+	if c.Mode == ModeResolvers {
+		return quorum, checkProtected(c.Resolvers, quorum)
+	}
+	return quorum, nil
 }
 
 func checkResolvers(resolvers []Resolver) error {
@@ -132,6 +137,17 @@ func checkResolvers(resolvers []Resolver) error {
 		}
 	}
 	return nil
+}
+
+// NameServerAnsweredAt is when a name server last had a useful answer; zero: none yet.
+func (c *Checker) NameServerAnsweredAt() time.Time {
+	if c.authority == nil {
+		return time.Time{}
+	}
+	if at := c.authority.answeredAt.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
 }
 
 // Close closes the connections to resolvers. All checks must have ended.

@@ -20,7 +20,7 @@
 //
 // # Name servers
 //
-// [ModeAuto] and [ModeAuthority] also query the zone's own name servers, which know a record
+// [ModeAuthority] also queries the zone's own name servers, which know a record
 // as soon as it is published. They are found from the top-level domain down: a quorum of the
 // resolvers gives its name servers and their addresses, in place of the root; each zone's
 // servers are queried for the host's TXT records without recursion, and refer to the next zone,
@@ -33,29 +33,31 @@
 // where the servers of that zone have their names in a third one: by a majority at each step,
 // and never by a resolver, which may have it from one hostile server.
 //
-// All servers of a zone are queried, at each address; but three of a registry, at one
-// address each, and at most sixteen of any zone, chosen at random. A referral is followed,
-// and its delegation cached, if a majority gave it: the same server names, with the
-// addresses (glue) that a majority gave. It must lead strictly down and toward the host.
-// Glue counts for names in the referred zone, and addresses that are not public unicast are
-// not queried. A majority is one of all the zone's servers, and of their addresses, each
-// counted once: with at most half of them an attacker proves nothing.
+// From the registry down all servers of each zone are asked (at most 16, of at most 31), and more
+// than half of all of them have to give the same delegation, the same glue, the same alias, the same
+// token. In a zone that may hold the token or an alias, every server is waited for until it has
+// answered or failed, and one that denies what the others give prevents the proof. Then the resolvers
+// are asked, each of which is waited for, and a quorum of them has to see the token as well.
 //
-// A proof needs the token from a majority, a denial from none, and then the resolvers' quorum
-// as well, since an attacker can spoof a single authoritative answer. If at most half of the
+// A referral must lead strictly down and toward the host. If some servers hold the zone below as
+// well, and no majority refers to it, all are asked for its name servers. A registry's zone holds no
+// token: the poll ends at the majority, and the others prevent nothing. It is asked for the registered
+// domain, and for the host only if it does not refer to others. Glue counts for names in the referred
+// zone; a registry's for names in other zones below it, too, if they cannot be looked up. Addresses
+// that are not public unicast are not queried. A majority is one of all the zone's servers, and of
+// their addresses, each counted once: with at most half of them an attacker proves nothing.
+//
+// If at most half of the
 // servers answer, the result is ReasonTooFew, since an attacker with one of them may be able
 // to silence the others. So of two servers both have to answer, and a zone of 32 is never proven.
 // A disproof needs an answer of every server: a zone of 17 has no absence to act upon.
 //
-// If the servers of a top-level domain are all silent, port 53 is taken to be closed for five
-// minutes ([Config.Reach]). A check then uses the resolvers. A proof finds out by itself, in
-// ModeAuto, and counts only resolvers over HTTPS, since an attacker that closes or
-// redirects the port can forge the answers of the others. A disproof requires two such
-// attempts, and no answer of any name server within a day.
+// Where no name server can be reached, because port 53 is closed or redirected, the result is
+// Unknown: it is not guessed why, and the resolvers do not decide in their place.
 //
-// Foreign zones choose all of this, so it is bounded: a verdict takes at most 300 queries to
-// name servers, 48 lookups of their addresses, through at most four zones, 12 referrals to each
-// name, and 5 seconds, or 10 for a disproof. Delegations and addresses are cached by their TTL,
+// Foreign zones choose all of this, so it is bounded: a verdict takes at most 500 queries to
+// name servers, 128 lookups of their addresses, through at most four zones, 12 referrals to each
+// name, and 5 seconds, or 10 for a proof or a disproof. Delegations and addresses are cached by their TTL,
 // at most a quarter of an hour.
 //
 // # Resolvers
@@ -83,19 +85,20 @@
 //	diagnose.go   Diagnose: mistakes with a missing record
 //	examine.go    Examine: test queries to resolvers
 //	prove.go      Prove and Disprove, each a function that is the rule
+//	alias.go      aliases that lead out of the domain
 //	check.go      Check, and the queries to all resolvers
 //	checker.go    Config, New, Close
 //	walk.go       from a top-level domain down to a name's zone, and to name servers' addresses
 //	poll.go       queries the servers of one zone, and counts majorities
-//	authority.go  the state of a walk, its limits, and whether port 53 is open
+//	authority.go  the state of a walk, and its limits
 //	referral.go   reads one server's answer
 //	operator.go   Operator: of a zone's name servers
 //	panel.go      queries to resolvers, which of them answer, and records that a quorum has
 //	answer.go     reads a reply: aliases, values, denials
 //	exchange.go   sends a query over UDP, TCP or HTTPS, and parses its reply
+//	verdict.go    results, their sentences, and evidence
 //	resolver.go   resolvers, their operators and their quorum
 //	cache.go      values with a TTL
-//	verdict.go    results, their sentences, and evidence
 //	mistake.go    mistakes, and values that are like the token
 //	names.go      names, addresses, and values of TXT records
 package dnscheck

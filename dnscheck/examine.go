@@ -3,11 +3,9 @@ package dnscheck
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 	"sync"
 
 	"github.com/miekg/dns"
@@ -82,8 +80,6 @@ func (c resolverClient) examine(ctx context.Context) Examination {
 	tests.Wait()
 	return e
 }
-
-func randomLabel() string { return strings.ToLower(rand.Text()) }
 
 // fabricationIn describes the answer for a name that does not exist; empty: the reply denies it, or
 // is not an answer of the zone.

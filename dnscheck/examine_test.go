@@ -69,7 +69,8 @@ func TestExamineOutward(t *testing.T) {
 	}
 	examine := func(r dnscheck.Resolver, anyAddress bool) dnscheck.Outward {
 		_, out := build(t, dnscheck.Config{
-			Resolvers: []dnscheck.Resolver{r}, Mode: dnscheck.ModeAuto, NameServerPort: r.Addr.Port(), AnyNameServer: anyAddress,
+			Resolvers: []dnscheck.Resolver{r}, Mode: dnscheck.ModeAuthority, NameServerPort: r.Addr.Port(),
+			AnyNameServer: anyAddress,
 		}).Examine(t.Context())
 		return out
 	}
@@ -113,7 +114,7 @@ func TestExamineIPv6(t *testing.T) {
 			if test.address != "" {
 				n.know(address("a.root.net", test.address))
 			}
-			_, out := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}).Examine(t.Context())
+			_, out := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}).Examine(t.Context())
 			if out.Err != nil || out.UDP != nil || out.TCP != nil || (out.IPv6 != nil) != test.wrong {
 				t.Errorf("%+v", out)
 			}

@@ -6,41 +6,42 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"time"
 )
 
 // Prove checks whether the token may be acted upon. A false Present gives an organization the
-// logins of a foreign domain, so that every doubt makes the result Unknown, with its Reason. The
-// rule, of which [ModeResolvers] has only the second part:
+// logins of a foreign domain, so that every doubt makes the result Unknown, with its Reason. The rule:
 //
-// First the zone's name servers, found from the top-level domain down. A majority gives each
-// delegation on the way (two of three at a registry), each alias, and the token. One denial, or one
-// alias, together with any other answer is Unknown. The resolvers are not queried before these
-// servers have the token, since they would cache a negative answer; nor do they override a denial.
-// Only if no name server at all can be reached, in ModeAuto, do they decide alone, and then only
-// those over HTTPS: an attacker who closes or redirects port 53 can forge the answers of the
-// others.
+// From the registry down all servers of each zone are asked (at most 16, of at most 31), and more than
+// half of all of them have to give the same delegation, the same glue, the same alias, the same token.
+// In a zone that may hold the token or an alias, every server is waited for until it has answered or
+// failed, and one that denies what the others give prevents the proof. Then the resolvers are asked,
+// each of which is waited for, and a quorum of them has to see the token as well.
 //
-// Then the resolvers, each of which is waited for. A quorum has to see the token, from two
-// perspectives if any is named. One that finds the answer bogus is a veto. If any answer is
-// authenticated (AD), or Config.RequireDNSSEC is set, only authenticated ones count; so a forged AD
-// can only prevent a proof. A single resolver proves nothing.
+// The resolvers are not asked before, since they would cache a negative answer; nor do they override
+// a denial. Where perspectives are named, each has one vote, by more than half of its resolvers: this
+// machine's has to see the token, and of the others all of one or two, all but one of three to five,
+// all but two of six; one that denies it is a veto. One resolver that finds the answer bogus is a
+// veto. If any answer is authenticated (AD), or Config.RequireDNSSEC is set, only authenticated ones
+// count; so a forged AD can only prevent a proof. A single resolver proves nothing.
+//
+// If aliases lead out of the registered domain, those within it have to be of their name alone: where
+// nobody has published anything, a wildcard would let the owner of its target prove the domain.
+// [ModeResolvers] has only what concerns the resolvers.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error) {
-	q := question{host: host, token: token, observe: c.config.Observe}
+	q := question{host: host, token: token, waits: true, observe: c.config.Observe}
 	if err := q.validate(ctx); err != nil {
 		return Verdict{}, err
 	}
 	v := c.verdict(host)
-	resolvers := c.resolvers
-
 	if c.authority != nil {
 		v.Basis = ByAuthority
-		limited, cancel := context.WithTimeoutCause(ctx, authorityTime, errTimeUp)
+		limited, cancel := context.WithTimeoutCause(ctx, proofTime, errTimeUp)
 		defer cancel()
 		w := c.authority.walk(q)
 		var sightings []Observation // of the token, at servers above a zone that others refer to
+		var passed []passedAlias
 		for v.Reason == "" {
 			p, err := w.ask(limited) // all servers of the zone
 			if ctx.Err() != nil {
@@ -52,20 +53,21 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 				break
 			}
 			if err != nil {
-				v.Reason, v.Note = exchangeFailure(err).reason, cmp.Or(w.reach.problem(), err.Error())
+				v.Reason, v.Note = exchangeFailure(err).reason, err.Error()
 				break
 			}
 			yes, no, refers, aliases := p.kinds()
-			down, confirmed := p.delegation()
+			down := p.delegation()
 			switch {
 			case no && (yes || refers || len(aliases) > 0), len(aliases) > 1, len(aliases) > 0 && (yes || refers):
 				v.Reason = ReasonServersDisagree
 			case down != nil:
-				if !confirmed { // it is a majority with those that have the token, which may hold the zone below, too
+				if p.cut != nil { // servers that have the token may hold the zone below, too
 					sightings = append(sightings, present(v.Observations)...)
 				}
-				w.enter(*down, confirmed)
-			case p.majority(serverAnswer.isAlias):
+				w.enter(down)
+			case len(aliases) > 0 && p.majority(serverAnswer.isAlias):
+				passed = append(passed, passedAlias{p.zone, w.path.name, aliases[0]})
 				if err := w.follow(aliases[0]); err != nil {
 					v.Reason, v.Note = ReasonAlias, err.Error()
 				}
@@ -86,32 +88,33 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 		if v.Reason == ReasonServersDisagree {
 			v.Observations = slices.Concat(sightings, v.Observations)
 		}
-		q.report(&v)
-		switch {
-		case w.unreachable && c.config.Mode == ModeAuto:
-			v.Basis = ByResolvers
-			resolvers = slices.DeleteFunc(slices.Clone(resolvers),
-				func(r resolverClient) bool { return !r.resolver.encrypted() })
-			var possible votes
-			for _, r := range resolvers {
-				possible.add(r.resolver.perspective())
+		// The owner of the target could prove each name below a wildcard alias.
+		if _, _, out := v.AliasOut(); v.State == Present && out && !c.config.RefuseAliases {
+			for _, alias := range passed {
+				if alias.isWithin(host) && !w.isOwn(limited, alias) {
+					v.State, v.Reason = Unknown, ReasonWildcardAlias
+				}
 			}
-			if !c.enough(possible) {
-				v.Reason = ReasonUnprotected
-				return v, nil
-			}
-		case v.State != Present:
-			return v, nil
-		default:
-			v.Basis = ByBoth
 		}
+		if ctx.Err() != nil {
+			return Verdict{}, contextError(ctx, host)
+		}
+		q.report(&v)
+		if v.State != Present {
+			return v, nil
+		}
+		v.Basis = ByBoth
 	}
 
+	resolvers := c.resolvers
+	if c.authority == nil { // who redirects port 53 would be the whole quorum
+		resolvers = slices.DeleteFunc(slices.Clone(resolvers), func(r resolverClient) bool { return r.resolver.InTheClear() })
+	}
 	answers, err := c.ask(ctx, q, resolvers, nil)
 	if err != nil {
 		return Verdict{}, err
 	}
-	if count(answers).present.count >= c.quorum {
+	if c.enough(count(answers).present) {
 		// A resolver that fails, and has an answer where checking is disabled, found it bogus (RFC
 		// 4035 section 3.2.2). Some give no reason (RFC 8914), BIND 9.18 among them.
 		unchecked := q
@@ -142,22 +145,27 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 	switch {
 	case t.bogus > 0:
 		v.Reason = ReasonDNSSEC
-	case t.absent.count >= c.quorum:
+	case c.enough(t.absent):
 		v.State, v.Reason = Absent, reasonOf(Absent, answers)
-	case t.present.count < c.quorum:
+	case c.winsAny(t.present) && (c.winsAny(t.absent) || !c.enough(t.present)): // one perspective is a veto
+		v.Reason = ReasonOnePerspective
+	case !c.enough(t.present):
 		v.Reason = reasonOf(Unknown, answers)
 	case len(resolvers) < minResolvers:
 		v.Reason = ReasonTooFewResolvers
-	case t.authenticated > 0 && counted.count < c.quorum:
+	case t.authenticated > 0 && !c.enough(counted):
 		v.Reason = ReasonUnconfirmed
-	case counted.count < c.quorum:
-		v.Reason = ReasonUnsigned
 	case !c.enough(counted):
-		v.Reason = ReasonOnePerspective
+		v.Reason = ReasonUnsigned
 	case out && c.config.RefuseAliases: // others may be able to register the target of a dangling alias
 		v.Reason = ReasonAliasOut
+	case out && c.authority == nil && !c.ownAliases(ctx, host, resolvers, answers):
+		v.Reason = ReasonWildcardAlias
 	default:
 		v.State, v.Reason = Present, ReasonFound
+	}
+	if ctx.Err() != nil {
+		return Verdict{}, contextError(ctx, host)
 	}
 	if v.State == Absent || v.Basis == ByBoth {
 		v.NegativeTTL = longestNegativeTTL(answers)
@@ -172,17 +180,16 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 // locks a rightful owner out, so that one sighting of the token is Present, and every doubt is
 // Unknown.
 //
-// It queries, and waits for, all resolvers and, in ModeAuto and ModeAuthority, all of the zone's
-// name servers, which it finds from the top-level domain down without cached delegations. Absent
-// needs a majority of the name servers of each zone and a quorum of the resolvers, from two
-// perspectives if any is named. A negative answer of a resolver must have the zone's SOA record.
+// It queries, and waits for, all resolvers and, in ModeAuthority, all of the zone's name servers,
+// which it finds from the registry down by the rule of a proof, without cached delegations. Absent
+// needs a majority of the name servers of each zone and a quorum of the resolvers, by perspectives
+// if any is named. A negative answer of a resolver must have the zone's SOA record.
 // No answer may contradict itself or its signature, and no server may be left out because of our
-// own limits. The resolvers decide without name servers only in ModeResolvers, and in ModeAuto if
-// no name server at all has answered for a day, and two attempts failed.
+// own limits. The resolvers decide without name servers only in ModeResolvers.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, error) {
-	q := question{host: host, token: token, thorough: true, observe: c.config.Observe}
+	q := question{host: host, token: token, waits: true, thorough: true, observe: c.config.Observe}
 	if err := q.validate(ctx); err != nil {
 		return Verdict{}, err
 	}
@@ -193,16 +200,10 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 	queries.Go(func() { answers, failed = c.ask(ctx, q, c.resolvers, nil) })
 	defer queries.Wait()
 
-	needsServers := c.authority != nil
-	if needsServers {
-		limited, cancel := context.WithTimeoutCause(ctx, disproofTime, errTimeUp)
+	if c.authority != nil {
+		limited, cancel := context.WithTimeoutCause(ctx, proofTime, errTimeUp)
 		defer cancel()
 		w := c.authority.walk(q)
-		if w.reach.isClosedForSure(time.Now()) {
-			if v.Note = w.reach.closed(time.Now(), authorityTime); v.Note != "" {
-				v.Reason = ReasonUnreachable
-			}
-		}
 		var sightings []Observation // of the token, at servers above a zone that others refer to
 		var contradiction Reason
 		answered, complete := false, true
@@ -219,15 +220,15 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 				break
 			}
 			if err != nil {
-				v.Reason, v.Note = exchangeFailure(err).reason, cmp.Or(w.reach.problem(), err.Error())
+				v.Reason, v.Note = exchangeFailure(err).reason, err.Error()
 				break
 			}
 			yes, no, refers, aliases := p.kinds()
 			disagree := no && (yes || refers || len(aliases) > 0) || len(aliases) > 1 || len(aliases) > 0 && (yes || refers)
 			contradiction = cmp.Or(contradiction, p.contradiction())
-			if down, confirmed := p.delegation(); down != nil && !disagree {
+			if down := p.delegation(); down != nil && !disagree {
 				sightings = append(sightings, present(v.Observations)...)
-				w.enter(*down, confirmed)
+				w.enter(down)
 				continue
 			}
 			answered = true
@@ -255,11 +256,10 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 		}
 		v.Observations = slices.Concat(sightings, v.Observations)
 		if len(sightings) > 0 {
-			v.State, answered = Present, true
+			v.State = Present
 		}
 		slices.SortStableFunc(v.Observations, presentFirst) // so that none is left out
 		q.report(&v)
-		needsServers = answered || c.config.Mode == ModeAuthority || !w.reach.isClosedForSure(time.Now())
 	}
 
 	queries.Wait()
@@ -280,11 +280,11 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 		return v, nil
 	}
 	v.NegativeTTL = longestNegativeTTL(v.Observations)
-	if needsServers {
+	if c.authority != nil {
 		v.Basis = ByBoth
 	}
 	doubts := make(map[Reason]int)
-	if needsServers && servers != Absent {
+	if c.authority != nil && servers != Absent {
 		doubts[why]++
 	}
 	denied := c.enough(t.absent)
@@ -301,7 +301,7 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 		return v, nil
 	}
 	v.State, v.Reason = Unknown, firstOf(doubts, doubtful)
-	if needsServers && servers != Absent && v.Reason == why {
+	if c.authority != nil && servers != Absent && v.Reason == why {
 		v.Basis = ByAuthority
 	}
 	return v, nil

@@ -2,9 +2,12 @@ package dnscheck
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/miekg/dns"
 
 	"orgops/internal/untrusted"
 )
@@ -60,10 +63,14 @@ const (
 	ReasonUnconfirmed     Reason = "dnssec_unconfirmed"
 	ReasonUnsigned        Reason = "dnssec_missing"    // no answer is authenticated by DNSSEC, and that is required
 	ReasonTooFewResolvers Reason = "too_few_resolvers" // there is only one resolver
-	ReasonOnePerspective  Reason = "one_perspective"   // perspectives are named, and the token is seen from only one
+	ReasonOnePerspective  Reason = "one_perspective"   // too few perspectives see the token, or one denies it
 
 	// A proof that Config.RefuseAliases refuses.
 	ReasonAliasOut Reason = "alias_out_of_domain" // through an alias that leads out of the domain
+
+	// through aliases out of the domain, of which one was not shown to be of its name alone: other
+	// names have it as well, by a wildcard or DNAME record, or too few servers answered
+	ReasonWildcardAlias Reason = "wildcard_alias"
 
 	// Reasons from the zone's own name servers.
 	ReasonServersDisagree Reason = "name_servers_disagree" // some have the token, others say that it is not there
@@ -76,10 +83,8 @@ const (
 	// the name of a server that would make a majority is an alias, which RFC 2181 section 10.3 forbids
 	ReasonServerAlias Reason = "name_server_is_alias"
 	// servers that would make a majority have IPv6 addresses only, and there is no IPv6 from here
-	ReasonNoIPv6 Reason = "no_ipv6"
-	// a proof without name servers, and too few resolvers are queried over HTTPS
-	ReasonUnprotected Reason = "resolvers_unprotected"
-	ReasonReferral    Reason = "referral" // of an observation only: the name server refers to others
+	ReasonNoIPv6   Reason = "no_ipv6"
+	ReasonReferral Reason = "referral" // of an observation only: the name server refers to others
 )
 
 // Basis names the servers on whose answers a verdict is based.
@@ -201,8 +206,15 @@ func (v Verdict) Sentence() string {
 		if 2*v.Answered > v.Servers { // a disproof
 			enough = "each of them has to"
 		}
-		return fmt.Sprintf("Only %d of the %d name servers of %s answered for the TXT record at %s: %s.",
-			v.Answered, v.Servers, v.Zone, shownHost(v.Host), enough)
+		return fmt.Sprintf("Only %d of the %d name servers of %s answered for the TXT record at %s: %s.%s",
+			v.Answered, v.Servers, v.Zone, shownHost(v.Host), enough, v.remedy())
+	case v.Reason == ReasonOnePerspective:
+		var each []string
+		answers := v.perspectives()
+		for _, perspective := range slices.Sorted(maps.Keys(answers)) {
+			each = append(each, perspective+": "+answers[perspective])
+		}
+		return strings.TrimSuffix(v.Plain()+" Seen from "+strings.Join(each, ", ")+".", " Seen from .")
 	case v.Reason == ReasonServerAlias && o.Resolver != "":
 		return fmt.Sprintf("%s It is %s.", v.Plain(), o.Resolver)
 	case v.Reason == ReasonAliasOut:
@@ -218,6 +230,70 @@ func (v Verdict) Sentence() string {
 		return fmt.Sprintf("%s The %s says: %s.", v.Plain(), role, o.EDE)
 	}
 	return v.Plain()
+}
+
+// remedy tells who has to do what about the name servers of v.Zone that failed.
+func (v Verdict) remedy() string {
+	if isRegistry(dns.Fqdn(v.Zone)) {
+		return " They are the registry's: that is no fault of the domain's, and is tried again."
+	}
+	useful := make(map[string]bool)
+	for _, o := range v.Observations {
+		useful[o.Resolver] = useful[o.Resolver] || o.State != Unknown || o.Reason == ReasonReferral || o.Reason == ReasonAlias
+	}
+	var silent, unknown []string // servers, by name and address; and those whose address cannot be found
+	for _, o := range v.Observations {
+		switch shown := fmt.Sprintf("%s (%s)", o.Resolver, o.Address); {
+		case !o.Authority || useful[o.Resolver]:
+		case o.Address == "":
+			unknown = append(unknown, o.Resolver)
+		case !slices.Contains(silent, shown):
+			silent = append(silent, shown)
+		}
+	}
+	var text string
+	if len(silent) > 0 {
+		text += " No usable answer: " + someNames(silent) + ". Repair it, or take it out at the registrar."
+	}
+	if len(unknown) > 0 {
+		text += " No address can be found: " + someNames(unknown) + ". The operator of the zone with that name has to " +
+			"repair its name servers, or the name has to be taken out at the registrar."
+	}
+	return text
+}
+
+// perspectives returns each perspective's answer, by more than half of its resolvers; nil: none is
+// named.
+func (v Verdict) perspectives() map[string]string {
+	var present, absent, all votes
+	for _, o := range v.Observations {
+		if o.Authority {
+			continue
+		}
+		all.add(o.Perspective)
+		switch o.State {
+		case Present:
+			present.add(o.Perspective)
+		case Absent:
+			absent.add(o.Perspective)
+		}
+	}
+	delete(all.in, "")
+	if len(all.in) == 0 || len(all.in) == 1 && all.in[DefaultPerspective] > 0 {
+		return nil
+	}
+	answers := make(map[string]string)
+	for perspective, of := range all.in {
+		state := Unknown
+		switch {
+		case 2*present.in[perspective] > of:
+			state = Present
+		case 2*absent.in[perspective] > of:
+			state = Absent
+		}
+		answers[perspective] = state.String()
+	}
+	return answers
 }
 
 // sides lists the name servers with the token, those without, and those that refer to others.
@@ -279,8 +355,6 @@ var plain = map[Reason]string{
 		"forbids: name it, at the registrar and in the zone, by a name with addresses of its own.",
 	ReasonNoIPv6: unchecked + "%[2]s cannot be reached over IPv6 from here, where there is none. " +
 		"That is no fault of the domain's.",
-	ReasonUnprotected: "The TXT record at %[1]s could not be proven: the domain's name servers cannot be reached from here, " +
-		"and too few resolvers are queried over HTTPS to do without.",
 	ReasonMalformed: unchecked + "the answer could not be understood.",
 	ReasonAlias:     unchecked + "the aliases (CNAME) there are too many, run in a circle, or contradict other records.",
 	ReasonDisagree:  "Resolvers disagree about the TXT record at %[1]s: some see the expected value and others do not (yet).",
@@ -291,10 +365,13 @@ var plain = map[Reason]string{
 		"sign the domain's zone, and have its DS record published by the registrar.",
 	ReasonTooFewResolvers: "The TXT record at %[1]s holds the expected value as far as one resolver sees it, which proves nothing: " +
 		"at least two resolvers of different operators have to be asked.",
-	ReasonOnePerspective: "The TXT record at %[1]s holds the expected value as seen from one network alone: " +
-		"resolvers in at least two have to see it. Check again later; if that lasts, ",
+	ReasonOnePerspective: "The TXT record at %[1]s holds the expected value as seen from some networks, but not from enough of them. " +
+		"Check again later; if that lasts, ",
 	ReasonAliasOut: "The TXT record at %[1]s was found through an alias (CNAME or DNAME) that leads out of the domain, " +
 		"where others may be able to publish it: publish the record at %[1]s itself, instead of an alias.",
+	ReasonWildcardAlias: "The TXT record at %[1]s was found through an alias (CNAME) that leads out of the domain, and it was not shown " +
+		"that it is an alias of that name alone: a wildcard or DNAME record gives it to other names, too, or too few servers " +
+		"answered. Publish the record at %[1]s itself, or an alias for that name instead of the wildcard.",
 	ReasonRCode: unchecked + "the answer was an unexpected error.",
 }
 
@@ -307,7 +384,7 @@ func (v Verdict) Plain() string {
 	case v.Reason == ReasonNoName && len(v.deciding().Aliases) > 0: // another name does not exist
 		sentence = plain[ReasonNoRecord]
 	case v.Reason == ReasonTimeout && v.Basis == ByAuthority:
-		sentence = unchecked + "the domain's name servers did not answer in time."
+		sentence = unchecked + "%[2]s did not answer in time."
 	case v.Reason == ReasonOnePerspective && slices.ContainsFunc(v.Observations,
 		func(o Observation) bool { return !o.Authority && o.State == Absent }):
 		sentence += "have the domain's name servers give the same answer to every network."
@@ -315,10 +392,20 @@ func (v Verdict) Plain() string {
 		sentence += "have the operators of the resolvers in the other networks repair them."
 	}
 	servers := "the resolver"
-	if v.Basis == ByAuthority {
+	switch {
+	case v.Basis == ByAuthority && v.isOfRegistry():
+		servers = "the name servers of the domain's registry"
+	case v.Basis == ByAuthority:
 		servers = "the domain's name servers"
 	}
 	return fmt.Sprintf(sentence, shownHost(v.Host), servers)
+}
+
+// isOfRegistry reports whether no server of the domain's own zone was asked.
+func (v Verdict) isOfRegistry() bool {
+	return v.Zone == "" && v.HostZone.Name == "" && slices.ContainsFunc(v.Observations, func(o Observation) bool {
+		return o.Authority
+	})
 }
 
 // deciding returns the observation with the verdict's reason: a resolver's if these were
@@ -334,16 +421,18 @@ func (v Verdict) deciding() Observation {
 
 // Evidence is a verdict for JSON. All texts are safe to show.
 type Evidence struct {
-	At          time.Time           `json:"at,omitzero"`            // when the verdict was reached
-	State       string              `json:"state"`                  // present, absent or unknown
-	Reason      string              `json:"reason"`                 // a Reason
-	Sentence    string              `json:"sentence,omitempty"`     // for the customer
-	Basis       string              `json:"basis"`                  // a Basis
-	Note        string              `json:"note,omitempty"`         // why no name server answered
-	Quorum      int                 `json:"quorum"`                 // how many resolvers have to agree
-	Resolvers   int                 `json:"resolvers"`              // the number of resolvers
-	NegativeTTL float64             `json:"negative_ttl,omitempty"` // seconds for which a resolver may cache the absence
-	Said        []ObservationRecord `json:"observations"`           // name servers, then resolvers
+	At       time.Time `json:"at,omitzero"`        // when the verdict was reached
+	State    string    `json:"state"`              // present, absent or unknown
+	Reason   string    `json:"reason"`             // a Reason
+	Sentence string    `json:"sentence,omitempty"` // for the customer
+	Basis    string    `json:"basis"`              // a Basis
+	Note     string    `json:"note,omitempty"`     // why no name server answered
+	// Perspectives has each one's answer, by more than half of its resolvers, if any is named.
+	Perspectives map[string]string   `json:"perspectives,omitempty"`
+	Quorum       int                 `json:"quorum"`                 // how many resolvers have to agree
+	Resolvers    int                 `json:"resolvers"`              // the number of resolvers
+	NegativeTTL  float64             `json:"negative_ttl,omitempty"` // seconds for which a resolver may cache the absence
+	Said         []ObservationRecord `json:"observations"`           // name servers, then resolvers
 }
 
 // ObservationRecord is an observation for JSON.
@@ -376,6 +465,7 @@ func (v Verdict) Evidence() Evidence {
 	for _, o := range v.Observations {
 		e.Said = append(e.Said, o.record())
 	}
+	e.Perspectives = v.perspectives()
 	return e
 }
 

@@ -47,9 +47,9 @@ func (w *walk) askZone(ctx context.Context) (*zonePoll, error) {
 	if w.zone.operator != "" && len(w.path.targets) == 0 {
 		w.operator = w.zone.operator
 	}
-	p := w.poll(ctx, w.zone, name)
+	p := w.pollZone(ctx)
 	p.timedOut = ctx.Err() != nil
-	w.recordReach(ctx, p)
+	w.note(ctx, p)
 	if !p.any(serverAnswer.isUseful) {
 		err := fmt.Errorf("no name server of %s answered with authority: %s",
 			shownHost(unrooted(w.zone.name)), p.firstError())
@@ -58,12 +58,34 @@ func (w *walk) askZone(ctx context.Context) (*zonePoll, error) {
 	return p, nil
 }
 
-// enter makes the zone below the one to query next. It is cached if a majority confirmed it.
-func (w *walk) enter(down delegation, confirmed bool) {
-	if confirmed {
-		w.delegations.put(down.name, down, down.ttl)
+// pollZone polls the servers of the zone for the name. A registry is not told the host: it is asked
+// for the registered domain, and for the host only if it does not refer to others for that.
+func (w *walk) pollZone(ctx context.Context) *zonePoll {
+	kind := dns.TypeTXT
+	if w.isLookup() {
+		kind = dns.TypeA
 	}
-	w.zone = down
+	names := []string{w.path.name}
+	if domain := belowRegistry(w.path.name); isRegistry(w.zone.name) && domain != "" && !sameName(domain, w.path.name) {
+		names = []string{domain, w.path.name}
+	}
+	var p *zonePoll
+	for _, name := range names {
+		p = w.poll(ctx, w.zone, name, kind)
+		if cut := p.doubtfulCut(); cut != "" {
+			p.cut = w.poll(ctx, w.zone, cut, dns.TypeNS)
+		}
+		if p.delegation() != nil || !p.any(serverAnswer.isUseful) {
+			break
+		}
+	}
+	return p
+}
+
+// enter makes the zone below the one to query next, and caches it: a majority refers to it.
+func (w *walk) enter(down *delegation) {
+	w.delegations.put(down.name, *down, down.ttl)
+	w.zone = *down
 }
 
 func (w *walk) follow(alias string) error {
@@ -96,25 +118,15 @@ func (w *walk) nearest(name string) (delegation, bool) {
 	return delegation{}, false
 }
 
-// recordReach records whether name servers can be reached, and removes a zone whose servers
-// all failed from the cache.
-func (w *walk) recordReach(ctx context.Context, p *zonePoll) {
-	if p.any(serverAnswer.isUseful) {
-		w.reach.answered(time.Now())
-		return
-	}
-	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errTimeUp) || p.spent() {
-		return // the caller gave up
-	}
-	w.delegations.forget(p.zone.name)
-	queried := func(a serverAnswer) bool { return a.observation.Address != "" }
-	if dns.CountLabel(p.zone.name) == 1 && p.any(queried) {
-		why := "cannot be reached: is port 53 outwards open?"
-		if p.any(serverAnswer.isLame) {
-			why = "cannot be reached: another server answers in their place: port 53 is redirected on the way."
-		}
-		w.unreachable = w.reach.silent(time.Now(),
-			"the name servers of "+shownHost(unrooted(p.zone.name))+" "+why+" "+p.firstError())
+// note records that a name server has answered, or removes a zone whose servers all failed from
+// the cache.
+func (w *walk) note(ctx context.Context, p *zonePoll) {
+	switch {
+	case p.any(serverAnswer.isUseful):
+		w.answeredAt.Store(new(time.Now()))
+	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), errTimeUp) || p.spent(): // the caller gave up
+	default:
+		w.delegations.forget(p.zone.name)
 	}
 }
 
@@ -131,7 +143,7 @@ func (w *walk) topLevel(ctx context.Context, name string) (delegation, error) {
 		if err != nil && !errors.Is(err, errNone) {
 			return delegation{}, 0, err
 		}
-		d := newDelegation(tld, names, nil)
+		d := newDelegation(".", tld, names, nil)
 		d.none = err
 		if w.lookups.Add(-int64(len(d.servers))) < 0 {
 			return delegation{}, 0, errors.Join(errAbandoned, errSpent)
@@ -182,13 +194,23 @@ func (w *walk) byResolvers(ctx context.Context, name string) (addrs []netip.Addr
 	return firstAddrs(addrs), ttl
 }
 
-// addressesOf returns the addresses of a name server that may be queried.
+// errNoAddress: a name server's zone says that the name has no address.
+var errNoAddress = errors.New("it has no address")
+
+// addressesOf returns the addresses of a name server that may be queried. Those that the registry
+// gave of a name in another zone are the second choice: they may be stale, but servers that cannot
+// be reached, or zones that name their servers in each other, would leave a name without any. They
+// do not replace the answer of the name's zone that it has none: the address may be a stranger's now.
 func (w *walk) addressesOf(ctx context.Context, zone string, server nameServer) ([]netip.Addr, error) {
 	found := server.glue
 	if len(found) == 0 {
 		var err error
-		if found, err = w.lookUp(ctx, zone, server.name); err != nil {
+		found, err = w.lookUp(ctx, zone, server.name)
+		if err != nil && (len(server.spare) == 0 || errors.Is(err, errNoAddress)) {
 			return nil, err
+		}
+		if err != nil {
+			found = server.spare
 		}
 	}
 	return w.allowed(firstAddrs(found))
@@ -229,11 +251,11 @@ func (w *walk) find(ctx context.Context, name string) (addresses, time.Duration,
 	}
 	p, err := w.ask(ctx)
 	for err == nil {
-		down, confirmed := p.delegation()
-		if !confirmed {
+		down := p.delegation()
+		if down == nil {
 			break
 		}
-		w.enter(*down, true)
+		w.enter(down)
 		p, err = w.ask(ctx)
 	}
 	none := func(a serverAnswer) bool { return a.definite() && len(a.addrs) == 0 }
@@ -256,11 +278,11 @@ func (w *walk) find(ctx context.Context, name string) (addresses, time.Duration,
 		switch {
 		case p.spent():
 			return addresses{}, 0, errors.Join(errAbandoned, errSpent)
-		case p.majority(serverAnswer.isAlias):
+		case len(aliases) > 0:
 			err = &exchangeError{ReasonServerAlias, fmt.Errorf(
 				"its name is an alias (CNAME) of %s, which RFC 2181 section 10.3 forbids", shownHost(unrooted(aliases[0])))}
 		case p.majority(none):
-			err = errors.New("it has no address")
+			err = errNoAddress
 		default:
 			zone := shownHost(unrooted(p.zone.name))
 			err = &exchangeError{ReasonTooFew, fmt.Errorf("no majority of the name servers of %s gives its address", zone)}

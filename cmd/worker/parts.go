@@ -63,21 +63,13 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 		Observe: func(o dnscheck.Observation) {
 			w.metrics.DNSQuery(resolverLabel(o), o.Transport, o.RCode, o.State.String(), string(o.Reason), o.Took)
 		},
-		Reach: func(reached bool, why string) {
-			reach.Store(&console.Reach{Reached: reached, Why: why})
-			if reached {
-				logger.Info("checking at the domains' own name servers")
-				return
-			}
-			logger.Warn("name servers unreachable: checking at the resolvers only", "dns_mode", t.Mode.String(), "error", why)
-		},
 	}
 	checker, err := dnscheck.New(dns)
 	if err != nil {
 		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
 	// A disproof queries the name servers in every mode, or nothing is revoked.
-	dns.Mode, dns.Reach = dnscheck.ModeAuthority, nil
+	dns.Mode = dnscheck.ModeAuthority
 	if t.OnLoopback() {
 		dns.Mode = t.Mode // a sandbox may have no name servers
 	}

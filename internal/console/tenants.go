@@ -157,9 +157,8 @@ func (v *tenantView) showHere() {
 		v.Reach = v.Tenant.Reach.Load()
 	}
 	if v.Reach != nil && !v.Reach.Reached {
-		v.warn(false, "The domains' own name servers are unreachable from here. Only the resolvers are queried, and only "+
-			"resolvers over HTTPS can prove a domain.",
-			"Open port 53 outwards (UDP and TCP), use https:// resolvers, or set --dns-mode resolvers.")
+		v.warn(false, "The domains' own name servers are unreachable from here, so that no domain can be proven.",
+			"Open port 53 outwards (UDP and TCP), or set --dns-mode resolvers.")
 	}
 	for _, r := range v.Resolvers {
 		if r.InTheClear {

@@ -142,7 +142,7 @@ func TestOutward(t *testing.T) {
 		"does not answer over TCP": {Server: "a", TCP: no},
 		"have IPv6 addresses only": {Server: "a", IPv6: no},
 	} {
-		got := complaints(health.Outward(o, dnscheck.ModeAuto, nil, 2))
+		got := complaints(health.Outward(o))
 		if want == "" && len(got) > 0 ||
 			want != "" && (len(got) != 1 || !strings.Contains(got[0], want) ||
 				o.IPv6 == nil && !strings.Contains(got[0], "--dns-mode resolvers")) {
@@ -152,40 +152,13 @@ func TestOutward(t *testing.T) {
 }
 
 func TestPort53Closed(t *testing.T) {
-	over := func(transport, perspective string) dnscheck.Examination {
-		return dnscheck.Examination{Transport: transport, Perspective: perspective}
-	}
-	silent := over("https", "default")
-	silent.Err = errors.New("no answer")
-	for _, tc := range []struct {
-		name string
-		mode dnscheck.Mode
-		all  []dnscheck.Examination
-		want string
-	}{
-		{"resolvers over HTTPS", dnscheck.ModeAuto, []dnscheck.Examination{over("https", "default"), over("https", "default"),
-			over("udp", "default")},
-			"warning  : port 53 is closed or redirected: name server a: i/o timeout; domains are proven by the 2 resolvers over HTTPS alone, of which a proof needs 2 -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
-		{"one over HTTPS is silent", dnscheck.ModeAuto, []dnscheck.Examination{over("https", "default"), silent,
-			over("udp", "default")},
-			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: 1 resolvers over HTTPS are usable, and a proof without name servers needs 2 -> let UDP and TCP to port 53 out, or set --dns-mode resolvers; or name resolvers by https://"},
-		{"those over HTTPS are in one perspective", dnscheck.ModeAuto,
-			[]dnscheck.Examination{over("https", "eu"), over("https", "eu"), over("udp", "us")},
-			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: 2 resolvers over HTTPS are usable, in eu, and a proof without name servers needs 2 of two perspectives -> let UDP and TCP to port 53 out, or set --dns-mode resolvers; or name resolvers by https://"},
-		{"those over HTTPS are in two", dnscheck.ModeAuto, []dnscheck.Examination{over("https", "eu"), over("https", "us")},
-			"warning  : port 53 is closed or redirected: name server a: i/o timeout; domains are proven by the 2 resolvers over HTTPS alone, in eu, us, of which a proof needs 2 of two perspectives -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
-		{"never by the resolvers alone", dnscheck.ModeAuthority,
-			[]dnscheck.Examination{over("https", "default"), over("https", "default")},
-			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: --dns-mode authority never goes by the resolvers alone -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			no := errors.New("i/o timeout")
-			for _, o := range []dnscheck.Outward{{Server: "a", UDP: no, TCP: no}, {Server: "a", Err: no}} {
-				if diff := cmp.Diff([]string{tc.want}, complaints(health.Outward(o, tc.mode, tc.all, 2))); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
-			}
-		})
+	const want = "wrong    : port 53 is closed or redirected, so that nothing can be proven: name server a: i/o timeout " +
+		"-> let UDP and TCP to port 53 out, or set --dns-mode resolvers"
+	no := errors.New("i/o timeout")
+	for _, o := range []dnscheck.Outward{{Server: "a", UDP: no, TCP: no}, {Server: "a", Err: no}} {
+		if diff := cmp.Diff([]string{want}, complaints(health.Outward(o))); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
 	}
 }
 

@@ -143,16 +143,13 @@ func reach(e dnscheck.Examination) string {
 	return "check that this machine reaches it"
 }
 
-// Outward evaluates the way to domains' own name servers. If they cannot be reached, it says
-// whether the resolvers prove anything.
-func Outward(o dnscheck.Outward, mode dnscheck.Mode, all []dnscheck.Examination, quorum int) []Finding {
+// Outward evaluates the way to domains' own name servers.
+func Outward(o dnscheck.Outward) []Finding {
 	const fix = "let UDP and TCP to port 53 out, or set --dns-mode resolvers"
 	switch {
 	case o.Server != "" && (o.Err != nil || o.UDP != nil && o.TCP != nil):
-		return []Finding{
-			closed(fix, fmt.Sprintf("port 53 is closed or redirected: name server %s: %v", o.Server, cmp.Or(o.Err, o.UDP)), mode,
-				all, quorum),
-		}
+		return []Finding{wrong(fix, "port 53 is closed or redirected, so that nothing can be proven: name server %s: %v",
+			o.Server, cmp.Or(o.Err, o.UDP))}
 	case o.Err != nil:
 		return []Finding{warn(fix, "domains' own name servers cannot be queried: %v", o.Err)}
 	case o.Server == "":
@@ -169,20 +166,4 @@ func Outward(o dnscheck.Outward, mode dnscheck.Mode, all []dnscheck.Examination,
 	return []Finding{reached, warn("give this machine IPv6, with UDP and TCP to port 53 out",
 		"name servers that have IPv6 addresses only cannot be reached, and domains that need them cannot be proven "+
 			"(no_ipv6, or too_few_name_servers): name server %s: %v", o.Server, o.IPv6)}
-}
-
-// closed evaluates the resolvers without domains' own name servers: only those over HTTPS count
-// then.
-func closed(fix, why string, mode dnscheck.Mode, all []dnscheck.Examination, quorum int) Finding {
-	v := examined(all, quorum, func(e dnscheck.Examination) bool { return e.Transport == "https" })
-	switch {
-	case mode == dnscheck.ModeAuthority:
-		return wrong(fix, "%s; nothing can be proven: --dns-mode authority never goes by the resolvers alone", why)
-	case !v.prove():
-		return wrong(fix+"; or name resolvers by https://",
-			"%s; nothing can be proven: %d resolvers over HTTPS are usable%s, and a proof without name servers needs %s",
-			why, v.count, v.where(), v.needs())
-	}
-	return warn(fix, "%s; domains are proven by the %d resolvers over HTTPS alone%s, of which a proof needs %s", why,
-		v.count, v.where(), v.needs())
 }

@@ -43,7 +43,7 @@ func (t Tenant) Test(ctx context.Context) []Finding {
 func DNS(ctx context.Context, t tenant.Settings, checker *dnscheck.Checker) []Finding {
 	resolvers, outward := checker.Examine(ctx)
 	return about("tenant "+t.Name, append(Resolvers(resolvers, t.Quorum),
-		Outward(outward, t.Mode, resolvers, t.Quorum)...))
+		Outward(outward)...))
 }
 
 func (t Tenant) api(ctx context.Context) []Finding {

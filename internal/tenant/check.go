@@ -21,7 +21,7 @@ import (
 func (t *Settings) Complete(env func(string) string) error {
 	t.Files = t.DigestFiles()
 	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.readNetwork(), t.checkLimit(),
-		t.checkResolvers(), t.checkDNSMode(), t.checkSweep(), t.checkRules(), t.readWebhooks(env), t.checkBacklog())
+		t.checkDNSMode(), t.checkResolvers(), t.checkSweep(), t.checkRules(), t.readWebhooks(env), t.checkBacklog())
 }
 
 func (t *Settings) checkURLs() error {
@@ -167,7 +167,8 @@ func (t *Settings) checkResolvers() error {
 			t.Resolvers[0])
 	}
 	// New checks the resolvers, and sends no query.
-	if _, err := dnscheck.New(dnscheck.Config{Resolvers: t.DNSResolvers, Quorum: t.ResolverQuorum}); err != nil {
+	c := dnscheck.Config{Resolvers: t.DNSResolvers, Quorum: t.ResolverQuorum, Mode: t.Mode}
+	if _, err := dnscheck.New(c); err != nil {
 		return fmt.Errorf("resolvers: %w", err)
 	}
 	var err error
@@ -178,9 +179,12 @@ func (t *Settings) checkResolvers() error {
 }
 
 func (t *Settings) checkDNSMode() error {
+	if t.DNSMode == "auto" { // the name of an earlier mode
+		t.DNSMode = dnscheck.ModeAuthority.String()
+	}
 	mode, err := dnscheck.ParseMode(t.DNSMode)
 	if err != nil {
-		return fmt.Errorf("dns-mode: want auto, authority or resolvers, got %.40q", t.DNSMode)
+		return fmt.Errorf("dns-mode: want authority or resolvers, got %.40q", t.DNSMode)
 	}
 	t.Mode = mode
 	return nil
