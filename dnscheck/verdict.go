@@ -79,7 +79,10 @@ const (
 	ReasonNoIPv6 Reason = "no_ipv6"
 	// a proof without name servers, and too few resolvers are queried over HTTPS
 	ReasonUnprotected Reason = "resolvers_unprotected"
-	ReasonReferral    Reason = "referral" // of an observation only: the name server refers to others
+	// no name server answers, and the probe of our own network found port 53 closed, or redirected
+	ReasonPortClosed     Reason = "port_53_closed"
+	ReasonPortRedirected Reason = "port_53_redirected"
+	ReasonReferral       Reason = "referral" // of an observation only: the name server refers to others
 )
 
 // Basis names the servers on whose answers a verdict is based.
@@ -296,6 +299,10 @@ var plain = map[Reason]string{
 	ReasonAliasOut: "The TXT record at %[1]s was found through an alias (CNAME or DNAME) that leads out of the domain, " +
 		"where others may be able to publish it: publish the record at %[1]s itself, instead of an alias.",
 	ReasonRCode: unchecked + "the answer was an unexpected error.",
+	ReasonPortClosed: unchecked + "no name server of any domain can be reached from here, where port 53 is closed. " +
+		"That is no fault of the domain's.",
+	ReasonPortRedirected: unchecked + "no name server of any domain can be reached from here, where port 53 is redirected to " +
+		"another server. That is no fault of the domain's.",
 }
 
 // Plain is Sentence without anything that was found: it names only the host.

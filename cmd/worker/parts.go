@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"orgops/apiclient"
@@ -42,7 +41,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	if err != nil {
 		return nil, err
 	}
-	problems, reach := new(console.APIErrors), new(atomic.Pointer[console.Reach])
+	problems := new(console.APIErrors)
 	api, err := apiclient.New(apiclient.Config{
 		BaseURL: t.BaseURL, Tokens: tokens, Network: t.Network, Body: apiclient.BodyFormat(t.Body),
 		Gate: measuredGate{limiter, w.metrics, w.traces, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
@@ -62,14 +61,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 		RefuseAliases: t.RefuseAliases,
 		Observe: func(o dnscheck.Observation) {
 			w.metrics.DNSQuery(resolverLabel(o), o.Transport, o.RCode, o.State.String(), string(o.Reason), o.Took)
-		},
-		Reach: func(reached bool, why string) {
-			reach.Store(&console.Reach{Reached: reached, Why: why})
-			if reached {
-				logger.Info("checking at the domains' own name servers")
-				return
-			}
-			logger.Warn("name servers unreachable: checking at the resolvers only", "dns_mode", t.Mode.String(), "error", why)
+			w.network.Observe(o)
 		},
 	}
 	checker, err := dnscheck.New(dns)
@@ -77,7 +69,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
 	// A disproof queries the name servers in every mode, or nothing is revoked.
-	dns.Mode, dns.Reach = dnscheck.ModeAuthority, nil
+	dns.Mode = dnscheck.ModeAuthority
 	if t.OnLoopback() {
 		dns.Mode = t.Mode // a sandbox may have no name servers
 	}
@@ -95,11 +87,14 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	}
 	s := &served{
 		shown: console.Tenant{
-			Served: health.Served{Settings: t.Announced(), API: api, DNS: checker}, Reach: reach,
+			Served: health.Served{Settings: t.Announced(), API: api, DNS: checker},
 			Errors: problems, Webhooks: t.Endpoints,
 		},
 		Settings: t, logger: logger, api: api, tokens: tokens, limiter: limiter, dns: checker, disprover: disprover,
 		hooks: hooks, schedule: w.schedule(t, logger), stopping: stopping,
+	}
+	if t.Mode != dnscheck.ModeResolvers {
+		s.shown.Network = w.network.Last
 	}
 	s.shown.AwaitsToken = func() bool { return w.awaitsToken(s) }
 	notifier := w.newNotifier(s) // adds queues, too

@@ -133,57 +133,35 @@ func TestOperatorsAreNamed(t *testing.T) {
 	}
 }
 
-func TestOutward(t *testing.T) {
-	no := errors.New("no answer")
-	for want, o := range map[string]dnscheck.Outward{
-		"":                         {},
-		"cannot be queried":        {Err: no},
-		"does not answer over UDP": {Server: "a", UDP: no},
-		"does not answer over TCP": {Server: "a", TCP: no},
-		"have IPv6 addresses only": {Server: "a", IPv6: no},
-	} {
-		got := complaints(health.Outward(o, dnscheck.ModeAuto, nil, 2))
-		if want == "" && len(got) > 0 ||
-			want != "" && (len(got) != 1 || !strings.Contains(got[0], want) ||
-				o.IPv6 == nil && !strings.Contains(got[0], "--dns-mode resolvers")) {
-			t.Errorf("%+v: %q, want %q", o, got, want)
-		}
-	}
-}
-
-func TestPort53Closed(t *testing.T) {
-	over := func(transport, perspective string) dnscheck.Examination {
-		return dnscheck.Examination{Transport: transport, Perspective: perspective}
-	}
-	silent := over("https", "default")
-	silent.Err = errors.New("no answer")
+// TestNameServers has what doctor says of the way to domains' own name servers.
+func TestNameServers(t *testing.T) {
+	const remedy = " -> let UDP and TCP to port 53 of any address out, or set dns_mode: resolvers (docs/how-to/choose-a-proof.md says what that gives up)"
+	blackHole := dnscheck.Network{Port53: dnscheck.Port53Open, IPv6: dnscheck.IPv6Silent, NoIPv6: "no answer"}
 	for _, tc := range []struct {
-		name string
-		mode dnscheck.Mode
-		all  []dnscheck.Examination
-		want string
+		name    string
+		network dnscheck.Network
+		want    []string
 	}{
-		{"resolvers over HTTPS", dnscheck.ModeAuto, []dnscheck.Examination{over("https", "default"), over("https", "default"),
-			over("udp", "default")},
-			"warning  : port 53 is closed or redirected: name server a: i/o timeout; domains are proven by the 2 resolvers over HTTPS alone, of which a proof needs 2 -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
-		{"one over HTTPS is silent", dnscheck.ModeAuto, []dnscheck.Examination{over("https", "default"), silent,
-			over("udp", "default")},
-			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: 1 resolvers over HTTPS are usable, and a proof without name servers needs 2 -> let UDP and TCP to port 53 out, or set --dns-mode resolvers; or name resolvers by https://"},
-		{"those over HTTPS are in one perspective", dnscheck.ModeAuto,
-			[]dnscheck.Examination{over("https", "eu"), over("https", "eu"), over("udp", "us")},
-			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: 2 resolvers over HTTPS are usable, in eu, and a proof without name servers needs 2 of two perspectives -> let UDP and TCP to port 53 out, or set --dns-mode resolvers; or name resolvers by https://"},
-		{"those over HTTPS are in two", dnscheck.ModeAuto, []dnscheck.Examination{over("https", "eu"), over("https", "us")},
-			"warning  : port 53 is closed or redirected: name server a: i/o timeout; domains are proven by the 2 resolvers over HTTPS alone, in eu, us, of which a proof needs 2 of two perspectives -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
-		{"never by the resolvers alone", dnscheck.ModeAuthority,
-			[]dnscheck.Examination{over("https", "default"), over("https", "default")},
-			"wrong    : port 53 is closed or redirected: name server a: i/o timeout; nothing can be proven: --dns-mode authority never goes by the resolvers alone -> let UDP and TCP to port 53 out, or set --dns-mode resolvers"},
+		{"open", dnscheck.Network{Port53: dnscheck.Port53Open, IPv6: dnscheck.IPv6Open}, nil},
+		{"IPv6 not known", dnscheck.Network{Port53: dnscheck.Port53Open}, nil},
+		{"closed", dnscheck.Network{Port53: dnscheck.Port53Closed, Why: "no answer"}, []string{
+			"wrong    : port 53 is closed: no name server of the root, com or org answers over UDP or TCP. No domain can be proven, and rows wait: no answer" + remedy}},
+		{"redirected", dnscheck.Network{Port53: dnscheck.Port53Redirected, Why: "another"}, []string{
+			"wrong    : port 53 is redirected: another server answers in the place of the name servers of the root, com and org. No domain can be proven, and rows wait: another" + remedy}},
+		{"UDP only", dnscheck.Network{Port53: dnscheck.Port53NoTCP, Why: "refused"}, []string{
+			"warning  : TCP to port 53 is closed: the name servers of the root, com and org answer over UDP only. Long answers are not seen: refused -> let TCP to port 53 of any address out"}},
+		{"TCP only", dnscheck.Network{Port53: dnscheck.Port53NoUDP, Why: "no answer"}, []string{
+			"warning  : UDP to port 53 is closed: the name servers of the root, com and org answer over TCP only. Each query waits a second for it: no answer -> let UDP to port 53 of any address out"}},
+		{"not known", dnscheck.Network{}, []string{
+			"warning  : it is not known whether domains' own name servers can be reached: no quorum of the resolvers has the addresses of the name servers of the root, com or org -> fix the resolvers first: they have the addresses"}},
+		{"no IPv6", dnscheck.Network{Port53: dnscheck.Port53Open, IPv6: dnscheck.IPv6None, NoIPv6: "no route"}, []string{
+			"warning  : there is no IPv6: domains that need name servers with IPv6 addresses only cannot be proven (no_ipv6, or too_few_name_servers): no route -> give this machine IPv6, with UDP and TCP to port 53 out"}},
+		{"IPv6 black hole", blackHole, []string{
+			"warning  : there is an IPv6 route, and no name server answers over it: checks and proofs wait for those addresses in vain: no answer -> let UDP and TCP to port 53 out over IPv6, or take the IPv6 route from this machine"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			no := errors.New("i/o timeout")
-			for _, o := range []dnscheck.Outward{{Server: "a", UDP: no, TCP: no}, {Server: "a", Err: no}} {
-				if diff := cmp.Diff([]string{tc.want}, complaints(health.Outward(o, tc.mode, tc.all, 2))); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
+			if diff := cmp.Diff(tc.want, complaints(health.NameServers(tc.network))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}

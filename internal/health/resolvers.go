@@ -1,7 +1,6 @@
 package health
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -73,28 +72,21 @@ func answering(all []dnscheck.ResolverState, quorum int) Finding {
 		"%s; a proof needs %s", text, usable.needs())
 }
 
-// examined counts the usable ones of the resolvers that were examined.
-func examined(all []dnscheck.Examination, quorum int, usable func(dnscheck.Examination) bool) votes {
-	v := votes{quorum: quorum}
-	for _, e := range all {
-		v.span = v.span || namesPerspective(e.Perspective)
-		if e.Err == nil && e.Lies == "" && usable(e) {
-			v.add(e.Perspective)
-		}
-	}
-	return v
-}
-
 // Resolvers evaluates resolvers, of which a quorum has to be usable.
 func Resolvers(all []dnscheck.Examination, quorum int) (found []Finding) {
 	var operators []string // each once; dnscheck makes sure that no public operator is a quorum
+	v := votes{quorum: quorum}
 	for _, e := range all {
 		found = append(found, faultsOf(e)...)
-		if e.Err == nil && e.Lies == "" && !slices.Contains(operators, e.Operator) {
+		v.span = v.span || namesPerspective(e.Perspective)
+		if e.Err != nil || e.Lies != "" {
+			continue
+		}
+		v.add(e.Perspective)
+		if !slices.Contains(operators, e.Operator) {
 			operators = append(operators, e.Operator)
 		}
 	}
-	v := examined(all, quorum, func(dnscheck.Examination) bool { return true })
 	if !v.span {
 		found = append(found, warn("name resolvers of your own in other networks (docs/perspectives.md)",
 			"all resolvers are queried from this network alone: whoever forges routes or answers near it misleads all of them"))
@@ -141,48 +133,4 @@ func reach(e dnscheck.Examination) string {
 		return "let TCP to port 443 out"
 	}
 	return "check that this machine reaches it"
-}
-
-// Outward evaluates the way to domains' own name servers. If they cannot be reached, it says
-// whether the resolvers prove anything.
-func Outward(o dnscheck.Outward, mode dnscheck.Mode, all []dnscheck.Examination, quorum int) []Finding {
-	const fix = "let UDP and TCP to port 53 out, or set --dns-mode resolvers"
-	switch {
-	case o.Server != "" && (o.Err != nil || o.UDP != nil && o.TCP != nil):
-		return []Finding{
-			closed(fix, fmt.Sprintf("port 53 is closed or redirected: name server %s: %v", o.Server, cmp.Or(o.Err, o.UDP)), mode,
-				all, quorum),
-		}
-	case o.Err != nil:
-		return []Finding{warn(fix, "domains' own name servers cannot be queried: %v", o.Err)}
-	case o.Server == "":
-		return nil
-	case o.UDP != nil:
-		return []Finding{warn(fix, "name server %s does not answer over UDP: %v", o.Server, o.UDP)}
-	case o.TCP != nil:
-		return []Finding{warn(fix, "name server %s does not answer over TCP: long answers are not seen: %v", o.Server, o.TCP)}
-	}
-	reached := ok("domains' own name servers can be reached, over UDP and TCP")
-	if o.IPv6 == nil {
-		return []Finding{reached}
-	}
-	return []Finding{reached, warn("give this machine IPv6, with UDP and TCP to port 53 out",
-		"name servers that have IPv6 addresses only cannot be reached, and domains that need them cannot be proven "+
-			"(no_ipv6, or too_few_name_servers): name server %s: %v", o.Server, o.IPv6)}
-}
-
-// closed evaluates the resolvers without domains' own name servers: only those over HTTPS count
-// then.
-func closed(fix, why string, mode dnscheck.Mode, all []dnscheck.Examination, quorum int) Finding {
-	v := examined(all, quorum, func(e dnscheck.Examination) bool { return e.Transport == "https" })
-	switch {
-	case mode == dnscheck.ModeAuthority:
-		return wrong(fix, "%s; nothing can be proven: --dns-mode authority never goes by the resolvers alone", why)
-	case !v.prove():
-		return wrong(fix+"; or name resolvers by https://",
-			"%s; nothing can be proven: %d resolvers over HTTPS are usable%s, and a proof without name servers needs %s",
-			why, v.count, v.where(), v.needs())
-	}
-	return warn(fix, "%s; domains are proven by the %d resolvers over HTTPS alone%s, of which a proof needs %s", why,
-		v.count, v.where(), v.needs())
 }
