@@ -66,7 +66,7 @@ func freshRecord(t *testing.T, by [2]software) {
 	second := serveZones(t, by[1], port, realTwo, zoneFile{zone: "example.com", records: records})
 	resolver := runUnbound(t, port, map[string][]string{"com": {realTLD}, "example.com": {realOne, realTwo}})
 	at := func(mode dnscheck.Mode) *dnscheck.Checker { return atReal(t, resolver, mode, port) }
-	auto := at(dnscheck.ModeAuto)
+	auto := at(dnscheck.ModeAuthority)
 
 	v, err := auto.Check(t.Context(), host, token)
 	wantReal(t, "before it is published", v, err, dnscheck.Absent, dnscheck.ReasonNoName)
@@ -130,7 +130,7 @@ func TestZonesAtRealServers(t *testing.T) {
 				"com": {realTLD}, "example.com": {realOne, realTwo}, "elsewhere.com": {realElse}, child.zone: {realChild},
 				"org-2.example.com": {realChild},
 			})
-			c := atReal(t, resolver, dnscheck.ModeAuto, port)
+			c := atReal(t, resolver, dnscheck.ModeAuthority, port)
 			for _, name := range []string{
 				"_verify.wild.example.com", "_verify.parked.example.com", "_verify.old.example.com", "_verify.moved.example.com",
 				"_ss-verification.org.example.com", "_verify.org-2.example.com",
@@ -175,7 +175,7 @@ func TestDiagnosisAtRealServers(t *testing.T) {
 			serveZones(t, by[1], port, realElse, zoneFile{zone: "example.com",
 				records: records + host + ". TXT " + token + "\n"})
 			resolver := runUnbound(t, port, map[string][]string{"com": {realTLD}, "example.com": {realOne, realTwo}})
-			d := diagnose(t, atReal(t, resolver, dnscheck.ModeAuto, port), token)
+			d := diagnose(t, atReal(t, resolver, dnscheck.ModeAuthority, port), token)
 			if diff := cmp.Diff([]dnscheck.Mistake{dnscheck.MistakeOtherServers}, mistakes(d)); diff != "" {
 				t.Errorf("mistakes (-want +got):\n%s\n%+v", diff, d)
 			}
@@ -197,7 +197,7 @@ func TestDisproofAtRealServers(t *testing.T) {
 			first := serveZones(t, by[0], port, realOne, zoneFile{zone: "example.com", records: realApex + kept + unasked})
 			second := serveZones(t, by[1], port, realTwo, zoneFile{zone: "example.com", records: realApex + kept + unasked})
 			resolver := runUnbound(t, port, map[string][]string{"com": {realTLD}, "example.com": {realOne, realTwo}})
-			c := atReal(t, resolver, dnscheck.ModeAuto, port)
+			c := atReal(t, resolver, dnscheck.ModeAuthority, port)
 			says := func(what, host string, state dnscheck.State, reason dnscheck.Reason, basis dnscheck.Basis) {
 				t.Helper()
 				v, err := c.Disprove(t.Context(), host, token)
@@ -282,7 +282,7 @@ func TestStrictProofsAtRealServers(t *testing.T) {
 			resolver := runUnbound(t, port, map[string][]string{"com": {realTLD}, "example.com": {realOne, realTwo},
 				"elsewhere.com": {realElse}})
 			strict := func(c dnscheck.Config) *dnscheck.Checker {
-				c.Resolvers, c.Mode, c.NameServerPort, c.AnyNameServer = atBoth(resolver), dnscheck.ModeAuto, port, true
+				c.Resolvers, c.Mode, c.NameServerPort, c.AnyNameServer = atBoth(resolver), dnscheck.ModeAuthority, port, true
 				return build(t, c)
 			}
 			lax, aliases := strict(dnscheck.Config{}), strict(strictAliases)

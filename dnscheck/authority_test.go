@@ -489,22 +489,20 @@ func TestServersThatDisagree(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			for _, mode := range []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority} {
-				for way, ask := range ways {
-					bubble(t, mode.String()+" "+way, func(t *testing.T) {
-						n := overTLD(t, twoServers()...)
-						n.at(nsOne, test.first)
-						n.at(nsTwo, test.then)
-						n.know(txt(host, token)) // must not matter
-						v := ask(t, n.checker(dnscheck.Config{Mode: mode}))
-						want(t, v, dnscheck.Unknown, dnscheck.ReasonServersDisagree)
-						want := "The domain's name servers disagree about the TXT record at " + host + ": " + test.sentence
-						if diff := cmp.Diff(want, v.Sentence()); diff != "" {
-							t.Errorf("sentence (-want +got):\n%s", diff)
-						}
-						n.quietAbout(host)
-					})
-				}
+			for way, ask := range ways {
+				bubble(t, way, func(t *testing.T) {
+					n := overTLD(t, twoServers()...)
+					n.at(nsOne, test.first)
+					n.at(nsTwo, test.then)
+					n.know(txt(host, token)) // must not matter
+					v := ask(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+					want(t, v, dnscheck.Unknown, dnscheck.ReasonServersDisagree)
+					want := "The domain's name servers disagree about the TXT record at " + host + ": " + test.sentence
+					if diff := cmp.Diff(want, v.Sentence()); diff != "" {
+						t.Errorf("sentence (-want +got):\n%s", diff)
+					}
+					n.quietAbout(host)
+				})
 			}
 		})
 	}
@@ -1007,7 +1005,7 @@ func TestAliasOfTooFewServers(t *testing.T) {
 		n.at(nsTwo, refused)
 		n.know(ns("org", "a.registry.org"), address("a.registry.org", "5.0.0.2"))
 		n.at("5.0.0.2", zoneOf(start("org")))
-		v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+		v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 		if v.State != dnscheck.Unknown || v.Basis != dnscheck.ByAuthority {
 			t.Errorf("%s by %s", v.State, v.Basis)
 		}
@@ -1240,9 +1238,7 @@ func TestResolversThatMakeAnswersUpDoNotChooseTheNameServers(t *testing.T) {
 		n := delegated(t)
 		n.at(resolverAddrs[0], namesServersAt("6.6.6.6"))
 		n.at("6.6.6.6", zoneOf(start("com"), txt(host, token)))
-		for _, mode := range []dnscheck.Mode{dnscheck.ModeAuthority, dnscheck.ModeAuto} {
-			want(t, look(t, n.checker(dnscheck.Config{Mode: mode})), dnscheck.Absent, dnscheck.ReasonNoName)
-		}
+		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Absent, dnscheck.ReasonNoName)
 		if n.dials("6.6.6.6") != 0 {
 			t.Error("their server was asked")
 		}
@@ -1290,8 +1286,8 @@ func TestNamesThatNoResolverIsQueriedFor(t *testing.T) {
 	}
 }
 
-// TestModeAuto checks how ModeAuto combines the answers of name servers and resolvers.
-func TestModeAuto(t *testing.T) {
+// TestModeAuthority checks how the answers of name servers and resolvers are combined.
+func TestModeAuthority(t *testing.T) {
 	type zones struct{ authority, resolvers []dns.RR }
 	has, lacks := []dns.RR{txt(host, token)}, []dns.RR(nil)
 	tests := []struct {
@@ -1317,7 +1313,7 @@ func TestModeAuto(t *testing.T) {
 				bubble(t, way, func(t *testing.T) {
 					n := delegated(t, test.zones.authority...)
 					n.know(test.zones.resolvers...)
-					v := ask(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+					v := ask(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 					wanted, asks, basis := test.look, test.lookAsks, dnscheck.ByAuthority
 					if way == "prove" {
 						wanted, asks, basis = test.prove, test.proofAsks, test.basis
@@ -1335,40 +1331,29 @@ func TestModeAuto(t *testing.T) {
 			}
 		})
 	}
-	bubble(t, "servers that have nothing to say: the resolvers, for a look", func(t *testing.T) {
+	bubble(t, "servers that have nothing to say: nobody else is asked", func(t *testing.T) {
 		n := overTLD(t, twoServers()...)
 		n.at(nsOne, nil)
 		n.at(nsTwo, refused)
 		n.know(txt(host, token))
-		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
-		v := look(t, c)
-		want(t, v, dnscheck.Present, dnscheck.ReasonFound)
-		if v.Basis != dnscheck.ByResolvers || v.Note == "" {
-			t.Errorf("basis %q, note %q", v.Basis, v.Note)
+		for _, ask := range ways {
+			v := ask(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+			want(t, v, dnscheck.Unknown, dnscheck.ReasonRefused)
+			if v.Basis != dnscheck.ByAuthority || v.Note == "" {
+				t.Errorf("basis %q, note %q", v.Basis, v.Note)
+			}
 		}
-		v = prove(t, c)
-		want(t, v, dnscheck.Unknown, dnscheck.ReasonRefused)
-		if v.Basis != dnscheck.ByAuthority {
-			t.Errorf("basis %q of a proof", v.Basis)
-		}
+		n.quietAbout(host)
 	})
 	bubble(t, "too few of the servers say no: nobody else is asked", func(t *testing.T) {
 		n := delegated(t)
 		n.at(nsTwo, refused)
 		n.know(txt(host, token))
 		for _, ask := range ways {
-			v := ask(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+			v := ask(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 			want(t, v, dnscheck.Unknown, dnscheck.ReasonRefused)
 		}
 		n.quietAbout(host)
-	})
-	bubble(t, "a top-level domain that does not exist: the resolvers", func(t *testing.T) {
-		n := newInternet(t)
-		v := look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
-		want(t, v, dnscheck.Absent, dnscheck.ReasonNoName)
-		if v.Basis != dnscheck.ByResolvers {
-			t.Errorf("basis %s", v.Basis)
-		}
 	})
 	bubble(t, "a negative answer that resolvers keep is told", func(t *testing.T) {
 		n := delegated(t, txt(host, token))
@@ -1381,7 +1366,7 @@ func TestModeAuto(t *testing.T) {
 				return m
 			})
 		}
-		v := prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+		v := prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 		want(t, v, dnscheck.Unknown, dnscheck.ReasonLag)
 		if v.NegativeTTL != 600*time.Second {
 			t.Errorf("negative TTL %s", v.NegativeTTL)
@@ -1398,98 +1383,6 @@ func hostAsked(n *internet) int {
 		}
 	}
 	return count
-}
-
-// reachCalls records the calls of Config.Reach.
-type reachCalls struct {
-	mu   sync.Mutex
-	news []bool
-}
-
-func (o *reachCalls) record(reached bool, _ string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.news = append(o.news, reached)
-}
-
-func TestPort53Closed(t *testing.T) {
-	// Some networks block DNS, others redirect it to a server of their own.
-	hijacked := func(q *dns.Msg) *dns.Msg { return holding(token)(q) }
-	for name, tld := range map[string]zone{"nothing comes back": nil, "somebody else answers": hijacked} {
-		bubble(t, name, func(t *testing.T) {
-			n := delegated(t, txt(host, token))
-			open := n.servers[tldAddr]
-			n.at(tldAddr, tld)
-			n.know(txt(host, token))
-			var news reachCalls
-			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto, Reach: news.record})
-			v := look(t, c)
-			want(t, v, dnscheck.Present, dnscheck.ReasonFound)
-			if v.Basis != dnscheck.ByResolvers || !strings.Contains(v.Note, "port 53") {
-				t.Errorf("basis %q, note %q", v.Basis, v.Note)
-			}
-			before, began := n.straight(), time.Now()
-			v = look(t, c)
-			if n.straight() != before || time.Since(began) != 0 {
-				t.Error("tried again at once")
-			}
-			if !strings.Contains(v.Note, "port 53") {
-				t.Errorf("note %q", v.Note)
-			}
-			time.Sleep(dnscheck.ClosedFor)
-			before = n.dials(tldAddr)
-			var looking sync.WaitGroup
-			for range 10 {
-				looking.Go(func() { look(t, c) })
-			}
-			looking.Wait()
-			if got := n.dials(tldAddr) - before; got < 1 || got > 2 { // over UDP, and over TCP
-				t.Errorf("%d tries when the time was up, want one", got)
-			}
-			n.at(tldAddr, open)
-			time.Sleep(dnscheck.ClosedFor)
-			if v = look(t, c); v.Basis != dnscheck.ByAuthority {
-				t.Errorf("not tried again: basis %q, note %q", v.Basis, v.Note)
-			}
-			if diff := cmp.Diff([]bool{false, true}, news.news); diff != "" {
-				t.Errorf("told (-want +got):\n%s", diff)
-			}
-		})
-	}
-	bubble(t, "one top-level domain's servers do not close it for others", func(t *testing.T) {
-		n := delegated(t, txt(host, token))
-		n.know(ns("broken", "a.broken"), address("a.broken", "5.0.0.9"))
-		n.at("5.0.0.9", nil)
-		var news reachCalls
-		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto, Reach: news.record})
-		look(t, c)
-		if _, err := c.Check(t.Context(), "_v.example.broken", token); err != nil {
-			t.Fatal(err)
-		}
-		if v := look(t, c); v.Basis != dnscheck.ByAuthority {
-			t.Errorf("basis %q, note %q", v.Basis, v.Note)
-		}
-		if diff := cmp.Diff([]bool{true}, news.news); diff != "" {
-			t.Errorf("told (-want +got):\n%s", diff)
-		}
-	})
-	bubble(t, "an asker in a hurry closes nothing", func(t *testing.T) {
-		n := delegated(t, txt(host, token))
-		n.know(ns("com", "b.registry.net"), address("b.registry.net", "5.0.0.9"))
-		open := n.servers[tldAddr]
-		n.at(tldAddr, nil)
-		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
-		hurry, cancel := context.WithTimeout(t.Context(), 1900*time.Millisecond) // the other server refuses at once
-		defer cancel()
-		if _, err := c.Check(hurry, host, token); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("error %v, want the context's", err)
-		}
-		n.at(tldAddr, open)
-		n.at("5.0.0.9", open)
-		if v := look(t, c); v.Basis != dnscheck.ByAuthority {
-			t.Errorf("basis %q, note %q", v.Basis, v.Note)
-		}
-	})
 }
 
 // TestWhatAnObservationOfANameServerHolds checks the fields of a name server's observation.
@@ -1522,13 +1415,13 @@ func TestWhatAnObservationOfANameServerHolds(t *testing.T) {
 }
 
 func TestParseMode(t *testing.T) {
-	for _, m := range []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority, dnscheck.ModeResolvers} {
+	for _, m := range []dnscheck.Mode{dnscheck.ModeAuthority, dnscheck.ModeResolvers} {
 		if got, err := dnscheck.ParseMode(m.String()); err != nil || got != m {
 			t.Errorf("%s: %v, %v", m, got, err)
 		}
 	}
 	_, err := dnscheck.ParseMode("sometimes")
-	if err == nil || err.Error() != `dns mode "sometimes": want auto, authority or resolvers` {
+	if err == nil || err.Error() != `dns mode "sometimes": want authority or resolvers` {
 		t.Errorf("error %v", err)
 	}
 }

@@ -12,10 +12,9 @@ import (
 
 // Check checks whether a proof is worth trying. It returns as soon as the result is clear.
 //
-// By the resolvers: Present if at least one sees the token; Absent if a quorum denies it. By
-// the zone's name servers ([ModeAuto], [ModeAuthority]): Present if all that answer have the
-// token; Absent if all that answer deny it, and they are a majority. In ModeAuto the
-// resolvers decide if no name server answers.
+// In ModeAuthority the zone's name servers decide: Present if all that answer have the token;
+// Absent if all that answer deny it, and they are a majority. In ModeResolvers the resolvers do:
+// Present if at least one sees the token; Absent if a quorum denies it.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Check(ctx context.Context, host, token string) (Verdict, error) {
@@ -23,13 +22,8 @@ func (c *Checker) Check(ctx context.Context, host, token string) (Verdict, error
 	if err := q.validate(ctx); err != nil {
 		return Verdict{}, err
 	}
-	var servers Verdict
 	if c.authority != nil {
-		v, answered, err := c.askServers(ctx, q)
-		if err != nil || answered || c.config.Mode == ModeAuthority {
-			return v, err
-		}
-		servers = v
+		return c.askServers(ctx, q)
 	}
 	answers, err := c.ask(ctx, q, c.resolvers, func(t tally) bool {
 		return t.present.count > 0 || t.absent.count >= c.quorum
@@ -38,7 +32,7 @@ func (c *Checker) Check(ctx context.Context, host, token string) (Verdict, error
 		return Verdict{}, err
 	}
 	v := c.verdict(host)
-	v.Operator, v.Note, v.Observations = servers.Operator, servers.Note, append(servers.Observations, answers...)
+	v.Observations = answers
 	switch t := count(answers); {
 	case t.present.count > 0:
 		v.State, v.Reason = Present, ReasonFound
@@ -57,17 +51,12 @@ func (c *Checker) verdict(host string) Verdict {
 	return Verdict{Host: host, Basis: ByResolvers, Quorum: c.quorum, Resolvers: len(c.resolvers)}
 }
 
-// askServers returns the verdict of a check by the zone's name servers, and whether any has
-// answered. One with the token is enough: a proof follows. A denial counts if a majority answered,
-// here and in the zones of aliases on the way.
-func (c *Checker) askServers(ctx context.Context, q question) (v Verdict, answered bool, err error) {
-	v = c.verdict(q.host)
+// askServers returns the verdict of a check by the zone's name servers. One with the token is
+// enough: a proof follows. A denial counts if a majority answered, here and in the zones of aliases
+// on the way.
+func (c *Checker) askServers(ctx context.Context, q question) (Verdict, error) {
+	v := c.verdict(q.host)
 	v.Basis = ByAuthority
-	reach := &c.authority.reach
-	if why := reach.closed(time.Now(), authorityTime); why != "" {
-		v.Reason, v.Note = ReasonUnreachable, why
-		return v, false, nil
-	}
 	limited, cancel := context.WithTimeoutCause(ctx, authorityTime, errTimeUp)
 	defer cancel()
 	w := c.authority.walk(q)
@@ -76,16 +65,15 @@ func (c *Checker) askServers(ctx context.Context, q question) (v Verdict, answer
 	for v.Reason == "" {
 		p, err := w.ask(limited)
 		if ctx.Err() != nil {
-			return Verdict{}, false, contextError(ctx, q.host)
+			return Verdict{}, contextError(ctx, q.host)
 		}
 		v.noteServers(w, p, err)
 		if errors.Is(err, errDenied) {
-			answered = true
 			v.rootDenies(majority)
 			break
 		}
 		if err != nil {
-			v.Reason, v.Note = exchangeFailure(err).reason, cmp.Or(reach.problem(), err.Error())
+			v.Reason, v.Note = exchangeFailure(err).reason, err.Error()
 			break
 		}
 		down, confirmed := p.delegation()
@@ -96,7 +84,6 @@ func (c *Checker) askServers(ctx context.Context, q question) (v Verdict, answer
 			w.enter(*down, confirmed)
 			continue
 		}
-		answered = true
 		majority = majority && p.majority(serverAnswer.definite)
 		switch yes, no, _, aliases := p.kinds(); {
 		case p.disagree():
@@ -123,7 +110,7 @@ func (c *Checker) askServers(ctx context.Context, q question) (v Verdict, answer
 		v.Observations = slices.Concat(sightings, v.Observations)
 	}
 	q.report(&v)
-	return v, answered, nil
+	return v, nil
 }
 
 // noteServers sets what the servers of a zone have answered. Without a poll none was queried. If

@@ -27,10 +27,9 @@ type Config struct {
 	RequireDNSSEC bool // a proof needs authenticated answers (AD), even if no resolver returns any
 	RefuseAliases bool // no proof through an alias out of the registered domain: ReasonAliasOut
 
-	Mode           Mode                           // which servers are queried; 0: the resolvers
-	Reach          func(reached bool, why string) // called when name servers become reachable or unreachable; nil: not
-	NameServerPort uint16                         // of the zones' name servers; 0: 53
-	AnyNameServer  bool                           // query non-public addresses too: for tests, and a private DNS
+	Mode           Mode   // which servers are queried; 0: the resolvers
+	NameServerPort uint16 // of the zones' name servers; 0: 53
+	AnyNameServer  bool   // query non-public addresses too: for tests, and a private DNS
 }
 
 // Mode selects the servers that are queried.
@@ -39,14 +38,12 @@ type Mode int
 // The modes.
 const (
 	ModeResolvers Mode = iota // only the resolvers
-	// ModeAuto queries the zone's name servers, and for a proof the resolvers too. The
-	// resolvers decide if no name server can be reached, and a check also if no server of the
-	// zone answers.
-	ModeAuto
-	ModeAuthority // the same, but Unknown without an answer of a name server
+	// ModeAuthority queries the zone's name servers, and for a proof the resolvers too. Without an
+	// answer of the name servers the result is Unknown: what the resolvers say does not replace it.
+	ModeAuthority
 )
 
-var modes = []string{ModeResolvers: "resolvers", ModeAuto: "auto", ModeAuthority: "authority"}
+var modes = []string{ModeResolvers: "resolvers", ModeAuthority: "authority"}
 
 func (m Mode) String() string { return modes[m] }
 
@@ -54,7 +51,7 @@ func (m Mode) String() string { return modes[m] }
 func ParseMode(s string) (Mode, error) {
 	m := slices.Index(modes, s)
 	if m < 0 {
-		return 0, fmt.Errorf("dns mode %s: want auto, authority or resolvers", untrusted.QuoteASCII(s, 20))
+		return 0, fmt.Errorf("dns mode %s: want authority or resolvers", untrusted.QuoteASCII(s, 20))
 	}
 	return Mode(m), nil
 }
@@ -96,7 +93,7 @@ func newChecker(c Config, d dialer) (*Checker, error) {
 		checker.authority = &authority{
 			panel: checker.panel, exchange: newExchange(d, min(c.Timeout, authorityAttempt)),
 			port: cmp.Or(c.NameServerPort, defaultPort), anyAddress: c.AnyNameServer,
-			delegations: newCache[delegation](), reach: reachability{notify: c.Reach},
+			delegations: newCache[delegation](),
 		}
 		for i := range checker.authority.addresses {
 			checker.authority.addresses[i] = newCache[addresses]()
@@ -129,6 +126,17 @@ func checkResolvers(resolvers []Resolver) error {
 		}
 	}
 	return nil
+}
+
+// NameServerAnsweredAt is when a name server last had a useful answer; zero: none yet.
+func (c *Checker) NameServerAnsweredAt() time.Time {
+	if c.authority == nil {
+		return time.Time{}
+	}
+	if at := c.authority.answeredAt.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
 }
 
 // Close closes the connections to resolvers. All checks must have ended.

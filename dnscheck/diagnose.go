@@ -200,7 +200,7 @@ func (c *Checker) checkOther(ctx context.Context, q question, basis Basis) *Verd
 			return nil
 		}
 		var err error
-		if v, _, err = c.askServers(ctx, q); err != nil || v.State == Unknown {
+		if v, err = c.askServers(ctx, q); err != nil || v.State == Unknown {
 			return nil
 		}
 		return &v
@@ -312,9 +312,6 @@ type serverMismatch struct {
 // the parent does not name for the token. It returns nil without a mismatch, if a set has more
 // servers than are queried, or if the delegated servers do not deny the token.
 func (a *authority) findMismatch(ctx context.Context, host, token string) *serverMismatch {
-	if a.reach.closed(time.Now(), authorityTime) != "" {
-		return nil
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, authorityTime, errTimeUp)
 	defer cancel()
 	r := a.walk(question{host: host, token: token})

@@ -233,7 +233,7 @@ func TestDiagnosisAtTheNameServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := delegated(t, test.records...)
-			d := diagnose(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}), token)
+			d := diagnose(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}), token)
 			if diff := cmp.Diff(test.want, mistakes(d)); diff != "" {
 				t.Errorf("mistakes (-want +got):\n%s", diff)
 			}
@@ -319,7 +319,7 @@ func TestDiagnosisOfAZoneThatMoved(t *testing.T) {
 			n.at(newAddr, test.moved)
 			n.at("10.0.0.1", has)
 			began := time.Now()
-			d := diagnose(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}), token)
+			d := diagnose(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}), token)
 			if diff := cmp.Diff(test.want, mistakes(d)); diff != "" {
 				t.Errorf("mistakes (-want +got):\n%s\n%+v", diff, d)
 			}
@@ -346,7 +346,7 @@ func TestDiagnosisOfAZoneThatMoved(t *testing.T) {
 		n.at(tldAddr, zoneOf(append([]dns.RR{start("com")}, servers...)...))
 		n.hosts(address("new.hoster.net", newAddr))
 		n.at(newAddr, has)
-		if d := diagnose(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}), token); len(d.Findings) > 0 ||
+		if d := diagnose(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}), token); len(d.Findings) > 0 ||
 			n.dials(newAddr) > 0 {
 			t.Errorf("findings %+v, dialled %q", d.Findings, n.dialled)
 		}

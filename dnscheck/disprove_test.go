@@ -295,24 +295,21 @@ func disproofScenes() []disproofScene {
 	}
 }
 
-// TestDisproofByBoth checks that ModeAuto and ModeAuthority agree while a name server is
-// reachable.
+// TestDisproofByBoth checks how name servers and resolvers disprove together.
 func TestDisproofByBoth(t *testing.T) {
 	for _, test := range disproofScenes() {
-		for _, mode := range []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority} {
-			bubble(t, test.name+", "+mode.String(), func(t *testing.T) {
-				n := threeServers(t, test.servers...)
-				n.resolved(test.resolvers...)
-				v := disprove(t, n.checker(dnscheck.Config{Mode: mode}))
-				want(t, v, test.want.state, test.want.reason)
-				if v.Basis != test.basis {
-					t.Errorf("basis %s, want %s", v.Basis, test.basis)
-				}
-				if v.Operator != "example" || v.Quorum != 2 || v.Resolvers != 3 || v.Host != host {
-					t.Errorf("verdict %+v", v)
-				}
-			})
-		}
+		bubble(t, test.name, func(t *testing.T) {
+			n := threeServers(t, test.servers...)
+			n.resolved(test.resolvers...)
+			v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+			want(t, v, test.want.state, test.want.reason)
+			if v.Basis != test.basis {
+				t.Errorf("basis %s, want %s", v.Basis, test.basis)
+			}
+			if v.Operator != "example" || v.Quorum != 2 || v.Resolvers != 3 || v.Host != host {
+				t.Errorf("verdict %+v", v)
+			}
+		})
 	}
 }
 
@@ -334,7 +331,7 @@ func TestDisproofOfManyServers(t *testing.T) {
 			for i := range test.servers {
 				n.at(serverAddr(i), denies)
 			}
-			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
 			disprove(t, c)
 			for i := range test.servers {
 				if n.dials(serverAddr(i)) == 0 {
@@ -357,7 +354,7 @@ func TestDisproofOfManyServers(t *testing.T) {
 func TestDisproofUsesNoCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := delegated(t)
-		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
 		want(t, look(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
 		n.at(tldAddr, zoneOf(start("com"), ns("example.com", "ns.moved.com"), ns("moved.com", "ns.moved.com"),
 			address("ns.moved.com", "5.7.0.1")))
@@ -407,7 +404,7 @@ func TestDisproofWaitsForAll(t *testing.T) {
 			n.resolved(test.resolvers...)
 			var mu sync.Mutex
 			told := 0
-			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto, Observe: func(dnscheck.Observation) {
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority, Observe: func(dnscheck.Observation) {
 				mu.Lock()
 				defer mu.Unlock()
 				told++
@@ -458,7 +455,7 @@ func TestDisproofCountsServersAboveAReferral(t *testing.T) {
 				}
 				n.hosts(address("ns.child.net", "5.2.0.1"))
 				n.at("5.2.0.1", zoneOf(start(host)))
-				v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+				v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 				operator := test.operator
 				if count == 1 && test.want != dnscheck.Present { // the referral has no majority
 					operator = "example"
@@ -482,7 +479,7 @@ func TestDisproofDoesNotFollowTheReferralOfOne(t *testing.T) {
 		n := threeServers(t, leads, nil, nil)
 		n.at(evilAddr, zoneOf(start(host)))
 		n.resolved(noName, noName, noName)
-		want(t, disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})), dnscheck.Unknown, dnscheck.ReasonTooFew)
+		want(t, disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonTooFew)
 	})
 }
 
@@ -516,7 +513,7 @@ func TestDisproofThatWasCutShort(t *testing.T) {
 		}
 		records = append(records, big(n, "c.com", "5.5")...)
 		n.at(tldAddr, zoneOf(records...))
-		v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+		v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 		want(t, v, dnscheck.Unknown, dnscheck.ReasonDelegation)
 		if got := n.straight(); got > dnscheck.MaxQueries {
 			t.Errorf("%d queries", got)
@@ -532,7 +529,7 @@ func TestDisproofThatWasCutShort(t *testing.T) {
 			return com(q)
 		})
 		began := time.Now()
-		v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+		v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 		want(t, v, dnscheck.Unknown, dnscheck.ReasonTimeout)
 		if took := time.Since(began); took != dnscheck.DisproofTime {
 			t.Errorf("took %s", took)
@@ -562,7 +559,7 @@ func TestDisproofKeepsObservationsOfTheToken(t *testing.T) {
 			}
 			n.at("5.1.5.1", zoneOf(start("example.com"), txt(host, token)))
 			n.at(tldAddr, zoneOf(records...))
-			v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+			v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 			want(t, v, dnscheck.Present, dnscheck.ReasonFound)
 			if got := len(v.Observations); got != dnscheck.MaxShown+3 {
 				t.Errorf("%d observations", got)
@@ -574,82 +571,36 @@ func TestDisproofKeepsObservationsOfTheToken(t *testing.T) {
 	}
 }
 
-// TestDisproofWherePort53IsClosed checks that the resolvers decide alone only after no name
-// server was reachable for long enough.
+// TestDisproofWherePort53IsClosed checks that the resolvers do not disprove alone, for however long
+// no name server has answered.
 func TestDisproofWherePort53IsClosed(t *testing.T) {
-	closed := func(t *testing.T) *internet {
-		n := delegated(t)
-		n.at(tldAddr, nil)
-		return n
-	}
 	unknown := func(t *testing.T, v dnscheck.Verdict) {
 		t.Helper()
 		if v.State != dnscheck.Unknown || v.Basis != dnscheck.ByAuthority || v.Note == "" {
 			t.Errorf("%s (%s) by %s, note %q", v.State, v.Reason, v.Basis, v.Note)
 		}
 	}
-	bubble(t, "found out by looks", func(t *testing.T) {
-		n := closed(t)
-		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
-		look(t, c)
-		unknown(t, disprove(t, c))
-		time.Sleep(dnscheck.ClosedFor)
-		look(t, c)
-		before := n.straight()
-		v := disprove(t, c)
-		want(t, v, dnscheck.Absent, dnscheck.ReasonNoName)
-		if v.Basis != dnscheck.ByResolvers || v.Note == "" || v.Operator != "" {
-			t.Errorf("basis %s, note %q, operator %q", v.Basis, v.Note, v.Operator)
+	bubble(t, "for days", func(t *testing.T) {
+		n := delegated(t)
+		n.at(tldAddr, nil)
+		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+		for range 4 {
+			look(t, c)
+			unknown(t, disprove(t, c))
+			time.Sleep(13 * time.Hour)
 		}
-		if n.straight() != before {
-			t.Error("the name servers were tried again at once")
-		}
-		n.at(resolverAddrs[0], servfail)
-		n.at(resolverAddrs[1], servfail)
-		if v := disprove(t, c); v.State != dnscheck.Unknown {
-			t.Errorf("by a minority: %s", v.State)
-		}
-	})
-	bubble(t, "found out by disproofs", func(t *testing.T) {
-		c := closed(t).checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
-		unknown(t, disprove(t, c))
-		unknown(t, disprove(t, c))
-		time.Sleep(dnscheck.ClosedFor)
-		want(t, disprove(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
 	})
 	bubble(t, "open again", func(t *testing.T) {
 		n := delegated(t, txt(host, token))
 		com := n.servers[tldAddr]
 		n.at(tldAddr, nil)
-		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
 		look(t, c)
 		n.at(tldAddr, com)
-		want(t, disprove(t, c), dnscheck.Present, dnscheck.ReasonFound) // without waiting for ClosedFor
-		n.at(tldAddr, nil)
-		time.Sleep(dnscheck.ClosedFor)
-		unknown(t, disprove(t, c))
-	})
-	bubble(t, "reached today", func(t *testing.T) {
-		n := delegated(t)
-		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
-		look(t, c)
-		n.at(tldAddr, nil)
-		for range 23 {
-			time.Sleep(time.Hour)
-			unknown(t, disprove(t, c))
-		}
-		time.Sleep(time.Hour)
-		want(t, disprove(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
-	})
-	bubble(t, "not in the mode that wants them", func(t *testing.T) {
-		c := closed(t).checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
-		for range 3 {
-			unknown(t, disprove(t, c))
-			time.Sleep(dnscheck.ClosedFor)
-		}
+		want(t, disprove(t, c), dnscheck.Present, dnscheck.ReasonFound) // at once
 	})
 	bubble(t, "a top-level domain that does not exist", func(t *testing.T) {
-		v := disprove(t, newInternet(t).checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+		v := disprove(t, newInternet(t).checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 		want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
 	})
 }
@@ -683,7 +634,7 @@ func TestSentencesOfADisproof(t *testing.T) {
 		bubble(t, name, func(t *testing.T) {
 			n := threeServers(t, test.servers...)
 			n.resolved(test.resolvers...)
-			v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+			v := disprove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 			if diff := cmp.Diff(test.want, v.Sentence()); diff != "" {
 				t.Errorf("sentence (-want +got):\n%s", diff)
 			}
@@ -703,7 +654,7 @@ func TestDisproofOfNoQuestion(t *testing.T) {
 	if _, err := c.Disprove(ended, host, token); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want the context's", err)
 	}
-	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto} {
+	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuthority} {
 		synctest.Test(t, func(t *testing.T) {
 			n := threeServers(t, nil, nil, nil)
 			n.resolved(never, never, never)
@@ -773,7 +724,7 @@ func TestDisproofInWorldsOfChance(t *testing.T) {
 		for i := range world {
 			world[i] = from[chance.IntN(len(from))]
 		}
-		mode := []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority}[chance.IntN(3)]
+		mode := []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuthority}[chance.IntN(2)]
 		servers, resolvers := world[:3], world[3:]
 		if mode == dnscheck.ModeResolvers {
 			servers = nil

@@ -194,7 +194,7 @@ func validated(t *testing.T, by validator) {
 	}
 	resolver, port := validating(t, by, records, zones...)
 	c := atReal(t, resolver, dnscheck.ModeResolvers, port)
-	auto := atReal(t, resolver, dnscheck.ModeAuto, port)
+	auto := atReal(t, resolver, dnscheck.ModeAuthority, port)
 	demanding := build(t, dnscheck.Config{Resolvers: atBoth(resolver), RequireDNSSEC: true})
 	tests := []struct {
 		name   string
@@ -315,7 +315,7 @@ func bogusAt(t *testing.T, by validator, reason dnscheck.Reason) {
 			if z.host == no {
 				return
 			}
-			auto := atReal(t, resolver, dnscheck.ModeAuto, port)
+			auto := atReal(t, resolver, dnscheck.ModeAuthority, port)
 			v, err = auto.Check(t.Context(), name, token)
 			wantReal(t, "the name server", v, err, dnscheck.Present, dnscheck.ReasonFound)
 			v, err = auto.Prove(t.Context(), name, token)

@@ -20,7 +20,7 @@
 //
 // # Name servers
 //
-// [ModeAuto] and [ModeAuthority] also query the zone's own name servers, which know a record
+// [ModeAuthority] also queries the zone's own name servers, which know a record
 // as soon as it is published. They are found from the top-level domain down: a quorum of the
 // resolvers gives its name servers and their addresses, in place of the root; each zone's
 // servers are queried for the host's TXT records without recursion, and refer to the next zone,
@@ -47,11 +47,8 @@
 // to silence the others. So of two servers both have to answer, and a zone of 32 is never proven.
 // A disproof needs an answer of every server: a zone of 17 has no absence to act upon.
 //
-// If the servers of a top-level domain are all silent, port 53 is taken to be closed for five
-// minutes ([Config.Reach]). A check then uses the resolvers. A proof finds out by itself, in
-// ModeAuto, and counts only resolvers over HTTPS, since an attacker that closes or
-// redirects the port can forge the answers of the others. A disproof requires two such
-// attempts, and no answer of any name server within a day.
+// Where no name server can be reached, because port 53 is closed or redirected, the result is
+// Unknown: it is not guessed why, and the resolvers do not decide in their place.
 //
 // Foreign zones choose all of this, so it is bounded: a verdict takes at most 300 queries to
 // name servers, 48 lookups of their addresses, through at most four zones, 12 referrals to each
@@ -88,7 +85,7 @@
 //	checker.go    Config, New, Close
 //	walk.go       from a top-level domain down to a name's zone, and to name servers' addresses
 //	poll.go       queries the servers of one zone, and counts majorities
-//	authority.go  the state of a walk, its limits, and whether port 53 is open
+//	authority.go  the state of a walk, and its limits
 //	referral.go   reads one server's answer
 //	operator.go   Operator: of a zone's name servers
 //	panel.go      queries to resolvers, which of them answer, and records that a quorum has

@@ -25,7 +25,6 @@ const (
 	MaxFound      = maxFound
 	LookupTime    = lookupTime
 	Grace         = gracePeriod
-	ClosedFor     = closedFor
 	MaxServers    = maxServers
 	MaxDepth      = maxDepth
 	MaxAddrs      = maxAddrs

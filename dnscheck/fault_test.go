@@ -55,7 +55,7 @@ func TestNetworkWithoutIPv6(t *testing.T) {
 			add(test.dead, nil, "5.1.0.%d")
 			n.at(tldAddr, zoneOf(append([]dns.RR{start("com")}, servers...)...))
 			n.know(test.records...)
-			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
 			v := prove(t, c)
 			want(t, v, test.prove.state, test.prove.reason)
 			const says = "the domain's name servers cannot be reached over IPv6 from here"
@@ -99,7 +99,7 @@ func TestNameServerNamedByAnAlias(t *testing.T) {
 				n.at(addr, zoneOf(start("example.com"), txt(host, token)))
 			}
 			n.know(txt(host, token))
-			v := prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+			v := prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 			want(t, v, test.want.state, test.want.reason)
 			if test.want == found {
 				return

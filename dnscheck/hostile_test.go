@@ -1,10 +1,8 @@
 package dnscheck_test
 
 import (
-	"context"
 	"fmt"
-	"net"
-	"net/netip"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -133,28 +131,26 @@ func TestHostileNameServersProveNothing(t *testing.T) {
 }
 
 func (s proofScene) provesNothing(t *testing.T) {
-	for _, mode := range []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority} {
-		bubble(t, mode.String(), func(t *testing.T) {
-			n := servedBy(t, s.answers...)
-			for range 5 { // servers are queried in random order
-				c := n.checker(dnscheck.Config{Mode: mode})
-				for i := range 3 { // each proof uses the cache of the previous one
-					if i == 2 {
-						look(t, c)
-					}
-					before := n.dials(evilAddr)
-					v := prove(t, c)
-					want(t, v, s.want.state, s.want.reason)
-					if v.Basis != dnscheck.ByAuthority {
-						t.Errorf("basis %s", v.Basis)
-					}
-					if n.dials(evilAddr) != before {
-						t.Error("the attacker's server was queried")
-					}
+	synctest.Test(t, func(t *testing.T) {
+		n := servedBy(t, s.answers...)
+		for range 5 { // servers are queried in random order
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+			for i := range 3 { // each proof uses the cache of the previous one
+				if i == 2 {
+					look(t, c)
+				}
+				before := n.dials(evilAddr)
+				v := prove(t, c)
+				want(t, v, s.want.state, s.want.reason)
+				if v.Basis != dnscheck.ByAuthority {
+					t.Errorf("basis %s", v.Basis)
+				}
+				if n.dials(evilAddr) != before {
+					t.Error("the attacker's server was queried")
 				}
 			}
-		})
-	}
+		}
+	})
 }
 
 // TestServerThatChangesItsAnswers has one hostile server give another answer to each query.
@@ -163,7 +159,7 @@ func TestServerThatChangesItsAnswers(t *testing.T) {
 		"the other fails": servfail} {
 		bubble(t, name, func(t *testing.T) {
 			n := servedBy(t, inTurn(leads, publishes, diverts, nil, publishes, leads, refused), others)
-			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
 			for range 20 {
 				look(t, c)
 				if v := prove(t, c); v.State != dnscheck.Unknown && v.State != dnscheck.Absent {
@@ -181,7 +177,7 @@ func TestReferralOfOneServerIsNotCached(t *testing.T) {
 	for way, ask := range ways {
 		bubble(t, way, func(t *testing.T) {
 			n := servedBy(t, leads, denies)
-			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
 			for range 10 {
 				ask(t, c)
 			}
@@ -200,7 +196,7 @@ func TestReferralOfOneServerIsNotCached(t *testing.T) {
 func TestOneDeadServerOfTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := servedBy(t, publishes, nil)
-		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
 		want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
 		v := prove(t, c)
 		want(t, v, dnscheck.Unknown, dnscheck.ReasonTooFew)
@@ -236,7 +232,7 @@ func TestResolversDoNotReplaceSilentNameServersInAProof(t *testing.T) {
 	} {
 		bubble(t, name, func(t *testing.T) {
 			n := servedBy(t, test.servers...)
-			v := prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+			v := prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 			want(t, v, dnscheck.Unknown, test.reason)
 			n.quietAbout(host)
 		})
@@ -338,7 +334,7 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 	for _, test := range tests {
 		bubble(t, test.name, func(t *testing.T) {
 			n := test.build(t)
-			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
 			for i, cost := range []int{test.cold, test.warm, test.warm} {
 				before, atResolver := n.straight(), n.dials(resolverAddrs[0])
 				v := prove(t, c)
@@ -406,7 +402,7 @@ func TestMajorityCountsNamesAndAddresses(t *testing.T) {
 			for _, addr := range test.up {
 				n.at(addr, publishes)
 			}
-			v := prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+			v := prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 			if v.Reason != test.reason {
 				t.Errorf("%s (%s), want %s: %s", v.State, v.Reason, test.reason, v.Sentence())
 			}
@@ -431,7 +427,7 @@ func TestMoreServersThanAreQueried(t *testing.T) {
 				n.at(serverAddr(i), publishes)
 			}
 			n.know(txt(host, token))
-			v := prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+			v := prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 			if v.Reason != test.reason {
 				t.Errorf("%s (%s), want %s", v.State, v.Reason, test.reason)
 			}
@@ -448,7 +444,7 @@ func TestMoreServersThanAreQueried(t *testing.T) {
 		for i := range 24 {
 			n.at(fmt.Sprintf("5.2.0.%d", i), zoneOf(start(host), txt(host, token)))
 		}
-		want(t, prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})), dnscheck.Present, dnscheck.ReasonFound)
+		want(t, prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Present, dnscheck.ReasonFound)
 	})
 }
 
@@ -476,7 +472,7 @@ func TestDelegationsThatDiffer(t *testing.T) {
 			n.hosts(address("ns.old.net", "5.2.0.1"), address("ns.new.net", "5.2.0.2"))
 			n.at("5.2.0.1", zoneOf(start(host)))
 			n.at("5.2.0.2", zoneOf(start(host), txt(host, token)))
-			v := prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+			v := prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 			if test.want.reason == dnscheck.ReasonNoName {
 				test.want.reason = dnscheck.ReasonNoRecord // the zone begins at the host
 			}
@@ -509,7 +505,7 @@ func TestDelegationsThatDiffer(t *testing.T) {
 				}
 				n.known[0] = ns("com", "b.registry.net")
 				n.know(ns("com", "c.registry.net"), ns("com", "d.registry.net"))
-				want(t, prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})), wanted.state, wanted.reason)
+				want(t, prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), wanted.state, wanted.reason)
 			})
 		}
 	})
@@ -522,7 +518,7 @@ func TestReferralNextToTheToken(t *testing.T) {
 		bubble(t, way, func(t *testing.T) {
 			n := servedBy(t, leads, publishes)
 			n.at(evilAddr, zoneOf(start(host)))
-			v := ask(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+			v := ask(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 			want(t, v, dnscheck.Unknown, dnscheck.ReasonServersDisagree)
 			const says = "ns2.example.com has it, ns._verify.org-1.example.com does not."
 			if !strings.HasSuffix(v.Sentence(), says) {
@@ -550,7 +546,7 @@ func TestLateAnswerNextToReferrals(t *testing.T) {
 				return test.late(q)
 			})
 			n.at("5.2.0.1", zoneOf(start(host), txt(host, token)))
-			want(t, prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})), test.want.state, test.want.reason)
+			want(t, prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), test.want.state, test.want.reason)
 		})
 	}
 }
@@ -570,7 +566,7 @@ func TestGlueOfOneServerIsRejected(t *testing.T) {
 		bubble(t, name, func(t *testing.T) {
 			n := servedBy(t, hostile, cut("5.2.0.1"), cut("5.2.0.1"))
 			n.at("5.2.0.1", zoneOf(start(host)))
-			want(t, prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})), dnscheck.Absent, dnscheck.ReasonNoRecord)
+			want(t, prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Absent, dnscheck.ReasonNoRecord)
 			if n.dials(evilAddr) != 0 {
 				t.Error("the attacker's server was queried")
 			}
@@ -624,112 +620,37 @@ func TestSentenceOfAReferralNextToAnAnswer(t *testing.T) {
 	}
 }
 
-// TestProofDoesNotBelieveAnotherTopLevelDomain has the servers of another top-level domain
-// silent, so that port 53 seems closed. A proof must test this itself, because an attacker
-// could otherwise make the resolvers decide alone.
-func TestProofDoesNotBelieveAnotherTopLevelDomain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := servedBy(t, publishes, denies)
-		n.know(ns("broken", "a.broken"), address("a.broken", "5.0.0.9"))
-		n.at("5.0.0.9", nil)
-		var news reachCalls
-		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto, Reach: news.record})
-		if _, err := c.Check(t.Context(), "_v.example.broken", token); err != nil {
-			t.Fatal(err)
-		}
-		v := prove(t, c)
-		want(t, v, dnscheck.Unknown, dnscheck.ReasonServersDisagree)
-		if diff := cmp.Diff([]bool{false, true}, news.news); diff != "" {
-			t.Errorf("reach (-want +got):\n%s", diff)
-		}
-	})
-}
-
-// TestRedirectedPort53 has one resolver answer for all name servers, as some networks do.
-// Resolvers queried in the clear prove nothing, because their queries are redirected too.
-// Resolvers queried over HTTPS can prove.
+// TestRedirectedPort53 has one resolver answer for all name servers, as some networks do, or nobody.
+// The resolvers have the token, but do not decide in the name servers' place, now or on another day:
+// each of them may have asked one hostile server.
 func TestRedirectedPort53(t *testing.T) {
-	a := newCertifier(t)
-	box := holding(token)
-	secure := func(n *internet, number int) []dnscheck.Resolver {
-		var resolvers []dnscheck.Resolver
-		for range number {
-			resolvers = append(resolvers, a.overHTTPS(n.resolver))
-		}
-		return resolvers
-	}
 	tests := []struct {
-		name     string
-		tld      zone // nil: port 53 is closed
-		secure   int
-		want     expected
-		note     string
-		sentence string
+		name string
+		tld  zone // nil: port 53 is closed
+		want dnscheck.Reason
 	}{
-		{"redirected, in the clear", box, 0, expected{dnscheck.Unknown, dnscheck.ReasonUnprotected},
-			"port 53 is redirected on the way",
-			"The TXT record at " + host +
-				" could not be proven: the domain's name servers cannot be reached from here, and too few resolvers are queried over HTTPS to do without."},
-		{"redirected, one over HTTPS", box, 1, expected{dnscheck.Unknown, dnscheck.ReasonUnprotected},
-			"port 53 is redirected on the way", ""},
-		{"redirected, two over HTTPS", box, 2, expected{dnscheck.Present, dnscheck.ReasonFound},
-			"port 53 is redirected on the way", ""},
-		{"redirected to what refuses, two over HTTPS", refused, 2, expected{dnscheck.Present, dnscheck.ReasonFound},
-			"is port 53 outwards open?", ""},
-		{"closed, in the clear", nil, 0, expected{dnscheck.Unknown, dnscheck.ReasonUnprotected},
-			"is port 53 outwards open?", ""},
-		{"closed, two over HTTPS", nil, 2, expected{dnscheck.Present, dnscheck.ReasonFound}, "is port 53 outwards open?", ""},
+		{"redirected", holding(token), dnscheck.ReasonLame},
+		{"redirected to what refuses", refused, dnscheck.ReasonRefused},
+		{"closed", nil, dnscheck.ReasonTimeout},
 	}
+	everyWay := maps.Clone(ways)
+	everyWay["disprove"] = disprove
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			n := servedBy(t, denies, denies)
-			n.at(tldAddr, test.tld)
-			if test.tld == nil {
-				n.mu.Lock()
-				delete(n.servers, tldAddr)
-				n.mu.Unlock()
-			}
-			config := dnscheck.Config{Mode: dnscheck.ModeAuto, Quorum: 2, RootCAs: a.roots, Resolvers: secure(n, test.secure)}
-			for _, addr := range resolverAddrs[:3-test.secure] {
-				config.Resolvers = append(config.Resolvers,
-					dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(addr), 53)})
-			}
-			c, err := dnscheck.NewOver(config, func(ctx context.Context, network, address string) (net.Conn, error) {
-				if netip.MustParseAddrPort(address).Addr().IsLoopback() {
-					return new(net.Dialer).DialContext(ctx, network, address)
-				}
-				return n.dial(ctx, network, address)
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			for range 2 { // the second proof does not use the result of the first
-				v := prove(t, c)
-				want(t, v, test.want.state, test.want.reason)
-				if v.Basis != dnscheck.ByResolvers || !strings.Contains(v.Note, test.note) {
-					t.Errorf("basis %q, note %q", v.Basis, v.Note)
-				}
-				if test.sentence != "" && v.Sentence() != test.sentence {
-					t.Errorf("sentence %q", v.Sentence())
-				}
-				for _, o := range v.Observations {
-					if !o.Authority && o.Transport != "https" {
-						t.Errorf("%s was queried over %s", o.Resolver, o.Transport)
+		for way, ask := range everyWay {
+			bubble(t, test.name+", "+way, func(t *testing.T) {
+				n := servedBy(t, denies, denies)
+				n.at(tldAddr, test.tld)
+				c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+				for range 3 {
+					if way == "disprove" { // a sighting is one, wherever it is
+						want(t, ask(t, c), dnscheck.Present, dnscheck.ReasonFound)
+					} else {
+						want(t, ask(t, c), dnscheck.Unknown, test.want)
+						n.quietAbout(host)
 					}
+					time.Sleep(24 * time.Hour)
 				}
-			}
-		})
+			})
+		}
 	}
-}
-
-// TestClosedPort53InModeAuthority checks that resolvers never decide alone in ModeAuthority.
-func TestClosedPort53InModeAuthority(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := servedBy(t, publishes, publishes)
-		delete(n.servers, tldAddr)
-		v := prove(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
-		want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
-		n.quietAbout(host)
-	})
 }

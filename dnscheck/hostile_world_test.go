@@ -301,7 +301,7 @@ func (w *hostileWorld) answers(m *member, q *dns.Msg) *dns.Msg {
 // in three has two perspectives, of which all resolvers of the first are hostile unless the
 // world is calm.
 func (w *hostileWorld) resolvers() {
-	w.config.Mode = []dnscheck.Mode{dnscheck.ModeAuto, dnscheck.ModeAuthority}[w.intN(2)]
+	w.config.Mode = dnscheck.ModeAuthority
 	count := 3 + w.intN(3)
 	hostile := 0
 	if !w.calm {

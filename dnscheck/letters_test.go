@@ -282,7 +282,7 @@ func TestForgedAnswerInTheGivenLetters(t *testing.T) {
 				n.at(addr, exactly(holds, lacks))
 				n.overTCP(addr, lacks)
 			}
-			want(t, ask(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})), dnscheck.Absent, dnscheck.ReasonNoName)
+			want(t, ask(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Absent, dnscheck.ReasonNoName)
 		})
 	}
 }

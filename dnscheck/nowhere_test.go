@@ -92,7 +92,7 @@ func TestAliasIntoATopLevelDomainThatDoesNotExist(t *testing.T) {
 						return z(q)
 					})
 				}
-				v := ask(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}))
+				v := ask(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
 				wanted := test.want
 				if way == "disprove" {
 					wanted = test.disproof
@@ -107,7 +107,7 @@ func TestAliasIntoATopLevelDomainThatDoesNotExist(t *testing.T) {
 				if got, want := v.Sentence(), host+" is an alias (CNAME) of "+test.target+", which does not exist."; got != want {
 					t.Errorf("sentence %q, want %q", got, want)
 				}
-				d, err := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto}).Diagnose(t.Context(), host, domain, token, v)
+				d, err := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}).Diagnose(t.Context(), host, domain, token, v)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -126,7 +126,7 @@ func TestAliasIntoATopLevelDomainThatDoesNotExist(t *testing.T) {
 		for _, address := range resolverAddrs {
 			n.at(address, saidBy("."))
 		}
-		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuto})
+		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
 		want(t, look(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
 		want(t, prove(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
 		n.quietAbout(host)

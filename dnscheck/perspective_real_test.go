@@ -121,7 +121,7 @@ func TestPerspectivesAtUnbound(t *testing.T) {
 		wantReal(t, name, v, err, state, reason)
 		return v
 	}
-	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto} {
+	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuthority} {
 		for name, authenticated := range map[string]bool{"_verify.signed.com": true, "_verify.plain.com": false} {
 			v := proves(dnscheck.Config{Resolvers: resolvers, Mode: mode}, name, dnscheck.Present, dnscheck.ReasonFound)
 			var got []string
@@ -144,6 +144,6 @@ func TestPerspectivesAtUnbound(t *testing.T) {
 	}
 	resolvers[1].Perspective = "eu"
 	proves(dnscheck.Config{Resolvers: resolvers}, "_verify.hijacked.com", dnscheck.Unknown, dnscheck.ReasonOnePerspective)
-	proves(dnscheck.Config{Resolvers: resolvers, Mode: dnscheck.ModeAuto}, "_verify.hijacked.com",
+	proves(dnscheck.Config{Resolvers: resolvers, Mode: dnscheck.ModeAuthority}, "_verify.hijacked.com",
 		dnscheck.Absent, dnscheck.ReasonNoName)
 }

@@ -1,8 +1,6 @@
 package dnscheck_test
 
 import (
-	"context"
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -86,8 +84,8 @@ func TestProofSpansPerspectives(t *testing.T) {
 			n := delegated(t, txt(host, token))
 			n.know(txt(host, token))
 			n.at(resolverAddrs[2], n.only(third))
-			want(t, prove(t, n.checkerIn(dnscheck.ModeAuto, "eu", "eu", "us")), one.state, one.reason)
-			want(t, prove(t, n.checkerIn(dnscheck.ModeAuto, "eu", "us", "us")), found.state, found.reason)
+			want(t, prove(t, n.checkerIn(dnscheck.ModeAuthority, "eu", "eu", "us")), one.state, one.reason)
+			want(t, prove(t, n.checkerIn(dnscheck.ModeAuthority, "eu", "us", "us")), found.state, found.reason)
 		})
 	}
 }
@@ -167,43 +165,6 @@ func TestDisproofSpansPerspectives(t *testing.T) {
 		bubble(t, name, func(t *testing.T) {
 			want(t, disprove(t, inMemory(t, dnscheck.Config{Resolvers: in(test.in...)}, test.zones...)),
 				test.want.state, test.want.reason)
-		})
-	}
-}
-
-// TestPerspectivesWherePort53IsClosed checks that resolvers over HTTPS must span perspectives if
-// port 53 is closed.
-func TestPerspectivesWherePort53IsClosed(t *testing.T) {
-	a := newCertifier(t)
-	for second, wanted := range map[string]expected{
-		"eu": {dnscheck.Unknown, dnscheck.ReasonUnprotected},
-		"us": {dnscheck.Present, dnscheck.ReasonFound},
-	} {
-		t.Run(second, func(t *testing.T) {
-			n := delegated(t)
-			n.know(txt(host, token))
-			n.mu.Lock()
-			delete(n.servers, tldAddr)
-			n.mu.Unlock()
-			config := dnscheck.Config{Mode: dnscheck.ModeAuto, RootCAs: a.roots}
-			for _, perspective := range []string{"eu", second} {
-				r := a.overHTTPS(n.resolver)
-				r.Perspective = perspective
-				config.Resolvers = append(config.Resolvers, r)
-			}
-			config.Resolvers = append(config.Resolvers,
-				dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(resolverAddrs[0]), 53), Perspective: "us"})
-			c, err := dnscheck.NewOver(config, func(ctx context.Context, network, address string) (net.Conn, error) {
-				if netip.MustParseAddrPort(address).Addr().IsLoopback() {
-					return new(net.Dialer).DialContext(ctx, network, address)
-				}
-				return n.dial(ctx, network, address)
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			want(t, prove(t, c), wanted.state, wanted.reason)
 		})
 	}
 }

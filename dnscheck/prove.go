@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"time"
 )
 
 // Prove checks whether the token may be acted upon. A false Present gives an organization the
@@ -17,9 +16,6 @@ import (
 // delegation on the way (two of three at a registry), each alias, and the token. One denial, or one
 // alias, together with any other answer is Unknown. The resolvers are not queried before these
 // servers have the token, since they would cache a negative answer; nor do they override a denial.
-// Only if no name server at all can be reached, in ModeAuto, do they decide alone, and then only
-// those over HTTPS: an attacker who closes or redirects port 53 can forge the answers of the
-// others.
 //
 // Then the resolvers, each of which is waited for. A quorum has to see the token, from two
 // perspectives if any is named. One that finds the answer bogus is a veto. If any answer is
@@ -35,8 +31,6 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 		return Verdict{}, err
 	}
 	v := c.verdict(host)
-	resolvers := c.resolvers
-
 	if c.authority != nil {
 		v.Basis = ByAuthority
 		limited, cancel := context.WithTimeoutCause(ctx, authorityTime, errTimeUp)
@@ -54,7 +48,7 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 				break
 			}
 			if err != nil {
-				v.Reason, v.Note = exchangeFailure(err).reason, cmp.Or(w.reach.problem(), err.Error())
+				v.Reason, v.Note = exchangeFailure(err).reason, err.Error()
 				break
 			}
 			yes, no, refers, aliases := p.kinds()
@@ -89,27 +83,13 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 			v.Observations = slices.Concat(sightings, v.Observations)
 		}
 		q.report(&v)
-		switch {
-		case w.unreachable && c.config.Mode == ModeAuto:
-			v.Basis = ByResolvers
-			resolvers = slices.DeleteFunc(slices.Clone(resolvers),
-				func(r resolverClient) bool { return !r.resolver.encrypted() })
-			var possible votes
-			for _, r := range resolvers {
-				possible.add(r.resolver.perspective())
-			}
-			if !c.enough(possible) {
-				v.Reason = ReasonUnprotected
-				return v, nil
-			}
-		case v.State != Present:
+		if v.State != Present {
 			return v, nil
-		default:
-			v.Basis = ByBoth
 		}
+		v.Basis = ByBoth
 	}
 
-	answers, err := c.ask(ctx, q, resolvers, nil)
+	answers, err := c.ask(ctx, q, c.resolvers, nil)
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -119,7 +99,7 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 		unchecked := q
 		unchecked.checkingDisabled = true
 		var queries sync.WaitGroup
-		for i, r := range resolvers {
+		for i, r := range c.resolvers {
 			if o := &answers[i]; o.Reason == ReasonServFail {
 				queries.Go(func() {
 					if r.queryToken(ctx, unchecked).State != Unknown {
@@ -148,7 +128,7 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 		v.State, v.Reason = Absent, reasonOf(Absent, answers)
 	case t.present.count < c.quorum:
 		v.Reason = reasonOf(Unknown, answers)
-	case len(resolvers) < minResolvers:
+	case len(c.resolvers) < minResolvers:
 		v.Reason = ReasonTooFewResolvers
 	case t.authenticated > 0 && counted.count < c.quorum:
 		v.Reason = ReasonUnconfirmed
@@ -174,13 +154,11 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 // locks a rightful owner out, so that one sighting of the token is Present, and every doubt is
 // Unknown.
 //
-// It queries, and waits for, all resolvers and, in ModeAuto and ModeAuthority, all of the zone's
-// name servers, which it finds from the top-level domain down without cached delegations. Absent
+// It queries, and waits for, all resolvers and, in ModeAuthority, all of the zone's name servers, which it finds from the top-level domain down without cached delegations. Absent
 // needs a majority of the name servers of each zone and a quorum of the resolvers, from two
 // perspectives if any is named. A negative answer of a resolver must have the zone's SOA record.
 // No answer may contradict itself or its signature, and no server may be left out because of our
-// own limits. The resolvers decide without name servers only in ModeResolvers, and in ModeAuto if
-// no name server at all has answered for a day, and two attempts failed.
+// own limits. The resolvers decide without name servers only in ModeResolvers.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, error) { //nolint:gocognit // as Prove
@@ -195,16 +173,10 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 	queries.Go(func() { answers, failed = c.ask(ctx, q, c.resolvers, nil) })
 	defer queries.Wait()
 
-	needsServers := c.authority != nil
-	if needsServers {
+	if c.authority != nil {
 		limited, cancel := context.WithTimeoutCause(ctx, disproofTime, errTimeUp)
 		defer cancel()
 		w := c.authority.walk(q)
-		if w.reach.isClosedForSure(time.Now()) {
-			if v.Note = w.reach.closed(time.Now(), authorityTime); v.Note != "" {
-				v.Reason = ReasonUnreachable
-			}
-		}
 		var sightings []Observation // of the token, at servers above a zone that others refer to
 		var contradiction Reason
 		answered, complete := false, true
@@ -221,7 +193,7 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 				break
 			}
 			if err != nil {
-				v.Reason, v.Note = exchangeFailure(err).reason, cmp.Or(w.reach.problem(), err.Error())
+				v.Reason, v.Note = exchangeFailure(err).reason, err.Error()
 				break
 			}
 			yes, no, refers, aliases := p.kinds()
@@ -257,11 +229,10 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 		}
 		v.Observations = slices.Concat(sightings, v.Observations)
 		if len(sightings) > 0 {
-			v.State, answered = Present, true
+			v.State = Present
 		}
 		slices.SortStableFunc(v.Observations, presentFirst) // so that none is left out
 		q.report(&v)
-		needsServers = answered || c.config.Mode == ModeAuthority || !w.reach.isClosedForSure(time.Now())
 	}
 
 	queries.Wait()
@@ -282,11 +253,11 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 		return v, nil
 	}
 	v.NegativeTTL = longestNegativeTTL(v.Observations)
-	if needsServers {
+	if c.authority != nil {
 		v.Basis = ByBoth
 	}
 	doubts := make(map[Reason]int)
-	if needsServers && servers != Absent {
+	if c.authority != nil && servers != Absent {
 		doubts[why]++
 	}
 	denied := c.enough(t.absent)
@@ -303,7 +274,7 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 		return v, nil
 	}
 	v.State, v.Reason = Unknown, firstOf(doubts, doubtful)
-	if needsServers && servers != Absent && v.Reason == why {
+	if c.authority != nil && servers != Absent && v.Reason == why {
 		v.Basis = ByAuthority
 	}
 	return v, nil

@@ -19,7 +19,7 @@ var (
 // in each mode.
 func provenInEachMode(t *testing.T, strict dnscheck.Config, z zone, wanted expected) {
 	t.Helper()
-	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority} {
+	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuthority} {
 		bubble(t, mode.String(), func(t *testing.T) {
 			n := everywhere(t, z)
 			want(t, prove(t, n.checker(dnscheck.Config{Mode: mode})), dnscheck.Present, dnscheck.ReasonFound)

@@ -77,8 +77,6 @@ const (
 	ReasonServerAlias Reason = "name_server_is_alias"
 	// servers that would make a majority have IPv6 addresses only, and there is no IPv6 from here
 	ReasonNoIPv6 Reason = "no_ipv6"
-	// a proof without name servers, and too few resolvers are queried over HTTPS
-	ReasonUnprotected Reason = "resolvers_unprotected"
 	// no name server answers, and the probe of our own network found port 53 closed, or redirected
 	ReasonPortClosed     Reason = "port_53_closed"
 	ReasonPortRedirected Reason = "port_53_redirected"
@@ -282,8 +280,6 @@ var plain = map[Reason]string{
 		"forbids: name it, at the registrar and in the zone, by a name with addresses of its own.",
 	ReasonNoIPv6: unchecked + "%[2]s cannot be reached over IPv6 from here, where there is none. " +
 		"That is no fault of the domain's.",
-	ReasonUnprotected: "The TXT record at %[1]s could not be proven: the domain's name servers cannot be reached from here, " +
-		"and too few resolvers are queried over HTTPS to do without.",
 	ReasonMalformed: unchecked + "the answer could not be understood.",
 	ReasonAlias:     unchecked + "the aliases (CNAME) there are too many, run in a circle, or contradict other records.",
 	ReasonDisagree:  "Resolvers disagree about the TXT record at %[1]s: some see the expected value and others do not (yet).",

@@ -139,16 +139,6 @@ func TestSentencesOfSilentNameServers(t *testing.T) {
 			}
 		})
 	}
-	bubble(t, "port 53 closed, at the second look", func(t *testing.T) {
-		n := delegated(t, txt(host, token))
-		n.at(tldAddr, nil)
-		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
-		look(t, c)
-		v := look(t, c)
-		if got := v.Sentence(); got != begin+"cannot be reached." || len(v.Observations) > 0 {
-			t.Errorf("sentence %q, observations %+v", got, v.Observations)
-		}
-	})
 }
 
 func TestSentenceQuotesAHostThatIsNone(t *testing.T) {

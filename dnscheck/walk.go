@@ -49,7 +49,7 @@ func (w *walk) askZone(ctx context.Context) (*zonePoll, error) {
 	}
 	p := w.poll(ctx, w.zone, name)
 	p.timedOut = ctx.Err() != nil
-	w.recordReach(ctx, p)
+	w.note(ctx, p)
 	if !p.any(serverAnswer.isUseful) {
 		err := fmt.Errorf("no name server of %s answered with authority: %s",
 			shownHost(unrooted(w.zone.name)), p.firstError())
@@ -96,25 +96,15 @@ func (w *walk) nearest(name string) (delegation, bool) {
 	return delegation{}, false
 }
 
-// recordReach records whether name servers can be reached, and removes a zone whose servers
-// all failed from the cache.
-func (w *walk) recordReach(ctx context.Context, p *zonePoll) {
-	if p.any(serverAnswer.isUseful) {
-		w.reach.answered(time.Now())
-		return
-	}
-	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errTimeUp) || p.spent() {
-		return // the caller gave up
-	}
-	w.delegations.forget(p.zone.name)
-	queried := func(a serverAnswer) bool { return a.observation.Address != "" }
-	if dns.CountLabel(p.zone.name) == 1 && p.any(queried) {
-		why := "cannot be reached: is port 53 outwards open?"
-		if p.any(serverAnswer.isLame) {
-			why = "cannot be reached: another server answers in their place: port 53 is redirected on the way."
-		}
-		w.unreachable = w.reach.silent(time.Now(),
-			"the name servers of "+shownHost(unrooted(p.zone.name))+" "+why+" "+p.firstError())
+// note records that a name server has answered, or removes a zone whose servers all failed from
+// the cache.
+func (w *walk) note(ctx context.Context, p *zonePoll) {
+	switch {
+	case p.any(serverAnswer.isUseful):
+		w.answeredAt.Store(new(time.Now()))
+	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), errTimeUp) || p.spent(): // the caller gave up
+	default:
+		w.delegations.forget(p.zone.name)
 	}
 }
 

@@ -36,7 +36,7 @@ func everywhere(t *testing.T, z zone) *internet {
 // inEachWay expects the same verdict of a check and of a proof in each mode.
 func inEachWay(t *testing.T, z zone, wanted expected) {
 	t.Helper()
-	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority} {
+	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuthority} {
 		for way, ask := range ways {
 			bubble(t, mode.String()+" "+way, func(t *testing.T) {
 				v := ask(t, everywhere(t, z).checker(dnscheck.Config{Mode: mode}))
@@ -122,7 +122,7 @@ func TestWorldsOfOneAnswer(t *testing.T) {
 
 // TestFlappingRecord checks that each verdict reports the current record, without caching.
 func TestFlappingRecord(t *testing.T) {
-	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority} {
+	for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuthority} {
 		bubble(t, mode.String(), func(t *testing.T) {
 			with, without := zoneOf(start("example.com"), txt(host, token)), zoneOf(start("example.com"))
 			var there atomic.Bool
@@ -154,7 +154,7 @@ func TestFlappingRecord(t *testing.T) {
 // and that the first answer after it counts.
 func TestAllServersDownForAWhile(t *testing.T) {
 	for name, outage := range map[string]time.Duration{"for an hour": time.Hour, "for eight days": 8 * 24 * time.Hour} {
-		for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuto, dnscheck.ModeAuthority} {
+		for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuthority} {
 			bubble(t, name+", "+mode.String(), func(t *testing.T) {
 				n := delegated(t, txt(host, token))
 				n.know(txt(host, token))
@@ -162,7 +162,7 @@ func TestAllServersDownForAWhile(t *testing.T) {
 				want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
 				reason := dnscheck.ReasonTimeout
 				if mode == dnscheck.ModeAuthority {
-					reason = dnscheck.ReasonUnreachable // as port 53 seems closed
+					reason = dnscheck.ReasonUnreachable // the resolvers do not name the registry's servers
 				}
 				addresses := append([]string{tldAddr, nsOne, nsTwo}, resolverAddrs...)
 				up := make(map[string]zone)
@@ -172,20 +172,13 @@ func TestAllServersDownForAWhile(t *testing.T) {
 				}
 				for range 12 {
 					time.Sleep(outage / 12)
-					for way, ask := range ways {
+					for _, ask := range ways {
 						v := ask(t, c)
-						wanted := reason
-						if way == "prove" && mode == dnscheck.ModeAuto {
-							wanted = dnscheck.ReasonUnreachable // resolvers do not replace name servers in a proof
-						}
-						want(t, v, dnscheck.Unknown, wanted)
+						want(t, v, dnscheck.Unknown, reason)
 					}
 				}
 				for _, a := range addresses {
 					n.at(a, up[a])
-				}
-				if mode == dnscheck.ModeAuthority {
-					time.Sleep(dnscheck.ClosedFor) // until it tries port 53 again; in ModeAuto the resolvers answer
 				}
 				for _, ask := range ways {
 					v := ask(t, c)
@@ -203,7 +196,7 @@ func TestCheckOfSilentServersEnds(t *testing.T) {
 	authority := attempts * time.Second
 	resolvers := attempts * dnscheck.DefaultTimeout
 	for mode, longest := range map[dnscheck.Mode]time.Duration{
-		dnscheck.ModeResolvers: resolvers, dnscheck.ModeAuto: authority + resolvers, dnscheck.ModeAuthority: authority,
+		dnscheck.ModeResolvers: resolvers, dnscheck.ModeAuthority: authority,
 	} {
 		bubble(t, mode.String(), func(t *testing.T) {
 			n := everywhere(t, zoneOf(start("parking.com"), txt("_v.parking.com", token)))

@@ -105,7 +105,7 @@ func (c *checkCommand) settle(ctx context.Context, t *tool) {
 		c.DNSMode, c.RequireDNSSEC, c.RefuseAliases = cmp.Or(c.DNSMode, dns.Mode), c.RequireDNSSEC || dns.RequireDNSSEC,
 			c.RefuseAliases || dns.RefuseAliases
 	}
-	c.DNSMode = cmp.Or(c.DNSMode, dnscheck.ModeAuto.String())
+	c.DNSMode = cmp.Or(c.DNSMode, dnscheck.ModeAuthority.String())
 }
 
 func (c *checkCommand) checker() (*dnscheck.Checker, error) {

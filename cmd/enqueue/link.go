@@ -122,7 +122,7 @@ func (c *pageCommand) Run(ctx context.Context, t *tool) error {
 	if len(c.Resolvers) == 0 {
 		c.Resolvers = dnscheck.DefaultResolvers()
 	}
-	checker, err := (&checkCommand{Resolvers: c.Resolvers, DNSMode: dnscheck.ModeAuto.String()}).checker()
+	checker, err := (&checkCommand{Resolvers: c.Resolvers, DNSMode: dnscheck.ModeAuthority.String()}).checker()
 	if err != nil {
 		return cli.Usage(err)
 	}

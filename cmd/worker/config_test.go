@@ -178,7 +178,7 @@ var wrongTenant = []settingsCase{
 		want: "resolvers: want at least two, of different operators, since one alone proves nothing; got only 1.1.1.1"},
 	{name: "one operator is a quorum", args: []string{"--resolvers", "1.1.1.1,1.0.0.1,8.8.8.8"}, want: oneOperator},
 	{name: "no such dns mode", args: []string{"--dns-mode", "always"},
-		want: `dns-mode: want auto, authority or resolvers, got "always"`},
+		want: `dns-mode: want authority or resolvers, got "always"`},
 	{name: "sweep is no cron text", args: []string{"--sweep", "nightly"},
 		want: "sweep: want five fields (minute hour day month weekday, in UTC) such as 0 3 * * *, or @daily and the like, got " +
 			`"nightly": expected exactly 5 fields, found 1: [nightly] (or off)`},
@@ -352,7 +352,7 @@ tenant production:
   resolvers: https://1.1.1.1/dns-query#one.one.one.one, https://8.8.8.8/dns-query#dns.google, https://9.9.9.9/dns-query#dns.quad9.net, quorum 2
   operators: Cloudflare, Google, Quad9
   firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:443; TCP to 8.8.8.8:443; TCP to 9.9.9.9:443
-  dns-mode: auto
+  dns-mode: authority
   require-dnssec: false
   refuse-aliases: false
   sweep: 0 3 * * * UTC, 24h0m0s apart or more
@@ -375,7 +375,7 @@ tenant staging:
   resolvers: https://1.1.1.1/dns-query#one.one.one.one, https://8.8.8.8/dns-query#dns.google, https://9.9.9.9/dns-query#dns.quad9.net, quorum 2
   operators: Cloudflare, Google, Quad9
   firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:443; TCP to 8.8.8.8:443; TCP to 9.9.9.9:443
-  dns-mode: auto
+  dns-mode: authority
   require-dnssec: false
   refuse-aliases: false
   sweep: off
@@ -398,7 +398,7 @@ tenant partner:
   resolvers: https://1.1.1.1/dns-query#one.one.one.one, https://8.8.8.8/dns-query#dns.google, https://9.9.9.9/dns-query#dns.quad9.net, quorum 2
   operators: Cloudflare, Google, Quad9
   firewall: UDP and TCP to port 53 of any address (the domains' own name servers); TCP to 1.1.1.1:443; TCP to 8.8.8.8:443; TCP to 9.9.9.9:443
-  dns-mode: auto
+  dns-mode: authority
   require-dnssec: false
   refuse-aliases: false
   sweep: off

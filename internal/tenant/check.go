@@ -178,9 +178,12 @@ func (t *Settings) checkResolvers() error {
 }
 
 func (t *Settings) checkDNSMode() error {
+	if t.DNSMode == "auto" { // the name of an earlier mode
+		t.DNSMode = dnscheck.ModeAuthority.String()
+	}
 	mode, err := dnscheck.ParseMode(t.DNSMode)
 	if err != nil {
-		return fmt.Errorf("dns-mode: want auto, authority or resolvers, got %.40q", t.DNSMode)
+		return fmt.Errorf("dns-mode: want authority or resolvers, got %.40q", t.DNSMode)
 	}
 	t.Mode = mode
 	return nil
