@@ -16,7 +16,6 @@ type Examination struct {
 	Operator    string // as returned by Operators
 	Perspective string // "default" if the resolver names none
 	Transport   string // that of the Resolver
-	InTheClear  bool   // an attacker on the path can forge its answers
 	Err         error  // it does not answer for the root; nothing else is known then
 	TCP         error  // it does not answer over TCP, if it is queried over UDP
 	EDNS        bool   // it supports EDNS
@@ -38,7 +37,7 @@ func (c *Checker) Examine(ctx context.Context) []Examination {
 func (c resolverClient) examine(ctx context.Context) Examination {
 	e := Examination{
 		Name: c.resolver.Name, Operator: c.operator, Perspective: c.resolver.perspective(),
-		Transport: c.resolver.Transport, InTheClear: c.resolver.InTheClear(),
+		Transport: c.resolver.Transport,
 	}
 	var tests sync.WaitGroup
 	tests.Go(func() {

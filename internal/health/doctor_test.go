@@ -92,10 +92,6 @@ func TestResolvers(t *testing.T) {
 			in("us", bad(good("10.0.0.3"), silent))}, []string{
 			"wrong    : resolver 10.0.0.3:53 does not answer: no answer -> check that this machine reaches it, or name another by --resolvers",
 			"wrong    : 2 of 3 resolvers are usable, in eu, and a proof needs 2 of two perspectives -> nothing can be proven"}},
-		{"in the clear", 2, []dnscheck.Examination{
-			bad(good("1.1.1.1"), func(e *dnscheck.Examination) { e.InTheClear = true }), good("8.8.8.8"), good("9.9.9.9"),
-		}, []string{
-			"warning  : resolver 1.1.1.1:53 is queried without encryption: whoever is on the path to it can forge its answers -> name it by https://", onePlace}},
 		{"port 443 is closed", 2, []dnscheck.Examination{
 			bad(good("1.1.1.1"), func(e *dnscheck.Examination) { e.Transport, e.Err = "https", errors.New("i/o timeout") }),
 			good("8.8.8.8"), good("9.9.9.9"),

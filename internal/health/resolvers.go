@@ -107,10 +107,6 @@ func faultsOf(e dnscheck.Examination) (found []Finding) {
 	case e.Lies != "":
 		return []Finding{wrong(others, "resolver %s answers for names that do not exist: %s", e.Name, e.Lies)}
 	}
-	if e.InTheClear {
-		found = append(found, warn("name it by https://",
-			"resolver %s is queried without encryption: whoever is on the path to it can forge its answers", e.Name))
-	}
 	if e.TCP != nil {
 		found = append(found, warn("let TCP to port 53 out, or name it by https://",
 			"resolver %s does not answer over TCP: long answers are not seen: %v", e.Name, e.TCP))

@@ -29,14 +29,18 @@ type Tenant struct {
 	DNS      *dnscheck.Checker
 }
 
-// Test tests the tenant: token, scopes, API and DNS.
+// Test tests the tenant: settings, token, scopes, API and DNS.
 func (t Tenant) Test(ctx context.Context) []Finding {
 	var api, dns []Finding
 	var both sync.WaitGroup
 	both.Go(func() { api = t.api(ctx) })
 	both.Go(func() { dns = t.dns(ctx) })
 	both.Wait()
-	return about("tenant "+t.Settings.Name, append(api, dns...))
+	var settings []Finding
+	for _, doubt := range t.Settings.Warnings() {
+		settings = append(settings, warn("", "%s", doubt))
+	}
+	return about("tenant "+t.Settings.Name, slices.Concat(settings, api, dns))
 }
 
 // dns tests the resolvers, and the way to domains' own name servers if any are asked.
