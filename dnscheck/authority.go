@@ -12,24 +12,27 @@ import (
 )
 
 const (
-	// authorityTime bounds the queries to name servers for one verdict: five zones at a
-	// second's distance, or two of which half the servers are silent.
-	authorityTime = 5 * time.Second
-	// disproofTime is the same for a disproof, which waits for each server's timeout: three
+	// checkTime bounds the queries to name servers for a check: five zones at a second's distance,
+	// or two of which half the servers are silent.
+	checkTime = 5 * time.Second
+	// proofTime is the same for a proof and a disproof, which wait for each server's timeout: three
 	// zones with a silent server each, over both transports, and the way there.
-	disproofTime = 10 * time.Second
+	proofTime = 10 * time.Second
 	// authorityAttempt is the timeout of one name server over one transport: three times the
 	// longest way around the earth. TCP makes up for a lost datagram.
 	authorityAttempt = time.Second
 	// maxReferrals bounds the referrals to one name. Four are many.
 	maxReferrals = 12
-	// maxQueries bounds the queries to name servers for one verdict, each attempt counted. Eight
-	// servers named in a zone of thirteen take 260 with an empty cache, a zone at each of three
-	// labels with eight servers at four addresses each some 120.
-	maxQueries = 300
-	// maxLookups bounds the name servers whose addresses are looked up for one verdict: those of
-	// a zone of 16, each in a top-level domain of its own, or of some zones below each other.
-	maxLookups = 48
+	// maxQueries bounds the queries to name servers for one verdict, each attempt counted. With an
+	// empty cache and thirteen servers at each registry, eight servers named in a zone of thirteen
+	// take 13 on the way down, 8 times 13 and 2 times 13 for their addresses, and 32 at four
+	// addresses each: 357. Six servers in six top-level domains take 13, 6 times 13 and 2 times 4,
+	// and 24: 163. One silent server in each zone adds a third.
+	maxQueries = 500
+	// maxLookups bounds the name servers whose addresses are looked up for one verdict. Six servers
+	// in six top-level domains, none the host's own, take 13 of each of seven registries, and 6: 97.
+	// Two such zones below each other take a few more, since the registries are the same.
+	maxLookups = 128
 	// maxDepth bounds the zones whose name servers lie in the next one. Two are many.
 	maxDepth              = 4
 	maxServerObservations = 16 // in a verdict
@@ -37,7 +40,7 @@ const (
 
 var (
 	errSpent = &exchangeError{ReasonDelegation, errors.New("the delegation needs more queries than one check may send")}
-	// errTimeUp is the cause of authorityTime, as opposed to the end of the caller's context.
+	// errTimeUp is the cause of checkTime and proofTime, as opposed to the end of the caller's context.
 	errTimeUp  = errors.New("the time for querying the name servers is over")
 	errTooDeep = &exchangeError{ReasonDelegation, fmt.Errorf("more than %d referrals on the way down", maxReferrals)}
 )
@@ -75,6 +78,7 @@ type walk struct {
 	// before it. Empty: the question is the host's.
 	sought []string
 
+	waits    bool       // for each server of a zone that may hold the token: of a proof or a disproof
 	thorough bool       // no cache below the top-level domain, and each server is waited for
 	zone     delegation // to query next; without a name: the nearest one that is cached, or the top-level domain
 	cached   bool       // the walk to this name began at a cached zone
@@ -89,7 +93,8 @@ func (a *authority) walk(q question) *walk {
 	queries := cmp.Or(q.queries, &own)
 	return &walk{
 		authority: a, token: q.token, path: newAliasPath(q.host), lookups: &lookups,
-		limited: &exchange{dialer: budget{a.exchange.dialer, queries}, timeout: a.exchange.timeout}, thorough: q.thorough,
+		limited: &exchange{dialer: budget{a.exchange.dialer, queries}, timeout: a.exchange.timeout},
+		waits:   q.waits, thorough: q.thorough,
 	}
 }
 

@@ -611,7 +611,7 @@ func TestSilentServerDoesNotDelayADecidedVerdict(t *testing.T) {
 		n.at(nsTwo, nil)
 		began := time.Now()
 		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Unknown, dnscheck.ReasonTimeout)
-		if took := time.Since(began); took > dnscheck.AuthorityTime {
+		if took := time.Since(began); took > dnscheck.CheckTime {
 			t.Errorf("took %s", took)
 		}
 	})
@@ -678,7 +678,7 @@ func TestHostileDelegationsAreBounded(t *testing.T) {
 			m := straight(answer(q))
 			name := dns.CanonicalName(q.Question[0].Name)
 			offs := dns.Split(name)
-			depth := len(offs) - 3
+			depth := max(len(offs)-3, 0) // a registry is asked for the registered domain
 			if v, ok := level.Load(name); ok {
 				depth = v.(int)
 			}
@@ -861,7 +861,7 @@ func TestHostileDelegationsAreBounded(t *testing.T) {
 			if v.State != dnscheck.Unknown || test.reason != "" && v.Reason != test.reason {
 				t.Errorf("verdict %s (%s, %s), want unknown (%s)", v.State, v.Reason, v.Note, test.reason)
 			}
-			if took := time.Since(began); took > dnscheck.AuthorityTime {
+			if took := time.Since(began); took > dnscheck.CheckTime {
 				t.Errorf("took %s", took)
 			}
 			if got := n.straight(); got > dnscheck.MaxQueries {
@@ -1081,8 +1081,8 @@ func TestTopLevelDomainThatDoesNotExist(t *testing.T) {
 		{"by the SOA's minimum", []dns.RR{soa(".", 86400, 60)}, time.Minute, noName},
 		{"by the SOA's own TTL", []dns.RR{soa(".", 120, 86400)}, 2 * time.Minute, noName},
 		{"not for a day", []dns.RR{soa(".", 86400, 86400)}, 15 * time.Minute, noName},
-		{"without an SOA", nil, 5 * time.Second, unreachable},
-		{"with the SOA of another zone", []dns.RR{soa("org", 86400, 86400)}, 5 * time.Second, unreachable},
+		{"without an SOA", nil, 15 * time.Second, unreachable},
+		{"with the SOA of another zone", []dns.RR{soa("org", 86400, 86400)}, 15 * time.Second, unreachable},
 		{"with its own SOA", []dns.RR{soa("com", 86400, 86400)}, 15 * time.Minute, unreachable},
 	}
 	for _, test := range tests {

@@ -14,9 +14,10 @@ const (
 	// maxCached bounds each cache of a Checker: a few megabytes, and more zones than are
 	// checked within longestTTL.
 	maxCached = 10_000
-	// shortestTTL and longestTTL bound the TTLs of foreign zones: with 0 each check would
-	// query the same name servers again, and a day would hide that a zone has moved.
-	shortestTTL = 5 * time.Second
+	// shortestTTL and longestTTL bound the TTLs of foreign zones: what a proof has found must not
+	// expire before its proofTime is over, or it would query the same name servers again, and a day
+	// would hide that a zone has moved.
+	shortestTTL = 15 * time.Second
 	longestTTL  = 15 * time.Minute
 )
 

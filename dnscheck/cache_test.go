@@ -41,7 +41,7 @@ func TestCacheExpires(t *testing.T) {
 			ttl, kept time.Duration
 		}{
 			{"a TTL of its own", time.Minute, time.Minute},
-			{"no TTL", 0, 5 * time.Second},
+			{"no TTL", 0, 15 * time.Second},
 			{"a TTL of days", 48 * time.Hour, 15 * time.Minute},
 		}
 		for _, test := range tests {

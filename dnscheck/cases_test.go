@@ -216,6 +216,19 @@ func caseSections() []caseSection {
 				tested("port 53 closed or redirected on the way, and resolvers that have the token",
 					"unknown, today and tomorrow: the resolvers do not decide in the name servers' place",
 					TestRedirectedPort53),
+				tested("up to half of a registry's servers refer to the attacker's, the others there or silenced, after a check or not",
+					"as more than half of all have it; unknown without", TestRegistryWithHostileServers),
+				tested("a minority of a registry's servers stale, silent or refusing", "present, without waiting",
+					TestStaleServerOfARegistry),
+				tested("half of a country's servers hold a suffix below as well; one refers to another suffix",
+					"present; the one is not followed", TestRegistryThatHoldsASuffixBelow),
+				tested("what a registry is told", "the registered domain, not the host", TestRegistryIsNotToldTheHost),
+				tested("a denial 600 ms after the token", "unknown: a proof waits for each server", TestLateDenial),
+				tested("servers with IPv6 addresses that lead nowhere", "present, without waiting", TestIPv6BlackHole),
+				tested("name servers that cannot be looked up, with addresses from the registry: of a zone with a dead server, of two zones that name their servers in each other, stale ones",
+					"by those that more than half of its servers gave; stale ones are not used where others are found", TestGlueAsASecondChoice),
+				tested("a wildcard alias out of the domain, or inside and then out", "unknown, and what to publish",
+					TestWildcardAliases, TestWildcardAliasThatTooFewAnswerFor),
 				tested("servers and resolvers that do any of this by chance, and honest ones that are silenced",
 					"present only where honest servers and resolvers give the token",
 					TestProofsInHostileWorlds, "TestHostileWorldsOverSockets"),
@@ -233,6 +246,8 @@ func caseSections() []caseSection {
 			[]testCase{
 				tested(
 					"a quorum below all of two, all but one of three to five, all but two of six and more; above the number of resolvers", "refused", TestQuorumOfAProof, TestConfigThatDoesNotFit),
+				tested("mode resolvers: public resolvers without HTTPS", "they do not count; refused if the others are no quorum",
+					TestResolversInTheClearAreNoQuorum),
 				tested("only one resolver sees the token, the name servers do too", "unknown; a check and advice work",
 					TestOneResolverProvesNothing, TestDiagnosisByOneResolver),
 				tested(

@@ -57,7 +57,7 @@ func (c *Checker) verdict(host string) Verdict {
 func (c *Checker) askServers(ctx context.Context, q question) (Verdict, error) {
 	v := c.verdict(q.host)
 	v.Basis = ByAuthority
-	limited, cancel := context.WithTimeoutCause(ctx, authorityTime, errTimeUp)
+	limited, cancel := context.WithTimeoutCause(ctx, checkTime, errTimeUp)
 	defer cancel()
 	w := c.authority.walk(q)
 	var sightings []Observation // of the token, at servers above a zone that others refer to
@@ -76,12 +76,11 @@ func (c *Checker) askServers(ctx context.Context, q question) (Verdict, error) {
 			v.Reason, v.Note = exchangeFailure(err).reason, err.Error()
 			break
 		}
-		down, confirmed := p.delegation()
-		if down != nil && !p.disagree() {
-			if !confirmed {
+		if down := p.delegation(); down != nil && !p.disagree() {
+			if p.cut != nil { // servers that have the token may hold the zone below, too
 				sightings = append(sightings, present(v.Observations)...)
 			}
-			w.enter(*down, confirmed)
+			w.enter(down)
 			continue
 		}
 		majority = majority && p.majority(serverAnswer.definite)

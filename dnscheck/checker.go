@@ -37,7 +37,9 @@ type Mode int
 
 // The modes.
 const (
-	ModeResolvers Mode = iota // only the resolvers
+	// ModeResolvers queries only the resolvers. A public one counts for a proof only over HTTPS: where
+	// port 53 is redirected, one machine would be all of them.
+	ModeResolvers Mode = iota
 	// ModeAuthority queries the zone's name servers, and for a proof the resolvers too. Without an
 	// answer of the name servers the result is Unknown: what the resolvers say does not replace it.
 	ModeAuthority
@@ -110,7 +112,13 @@ func (c Config) check() (quorum int, err error) {
 	if quorum, err = QuorumOf(c.Quorum, len(c.Resolvers)); err != nil {
 		return 0, err
 	}
-	return quorum, cmp.Or(checkOperators(c.Resolvers, quorum), checkPerspectives(c.Resolvers))
+	if err := cmp.Or(checkOperators(c.Resolvers, quorum), checkPerspectives(c.Resolvers)); err != nil {
+		return 0, err
+	}
+	if c.Mode == ModeResolvers {
+		return quorum, checkProtected(c.Resolvers, quorum)
+	}
+	return quorum, nil
 }
 
 func checkResolvers(resolvers []Resolver) error {

@@ -312,16 +312,16 @@ type serverMismatch struct {
 // the parent does not name for the token. It returns nil without a mismatch, if a set has more
 // servers than are queried, or if the delegated servers do not deny the token.
 func (a *authority) findMismatch(ctx context.Context, host, token string) *serverMismatch {
-	ctx, cancel := context.WithTimeoutCause(ctx, authorityTime, errTimeUp)
+	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, errTimeUp)
 	defer cancel()
 	r := a.walk(question{host: host, token: token})
 	p, err := r.ask(ctx)
 	for err == nil {
-		down, confirmed := p.delegation()
+		down := p.delegation()
 		if down == nil || p.disagree() {
 			break
 		}
-		r.enter(*down, confirmed)
+		r.enter(down)
 		p, err = r.ask(ctx)
 	}
 	if err != nil || !p.any(serverAnswer.denies) || p.disagree() || p.zone.isCut() || dns.CountLabel(p.zone.name) == 1 {
@@ -337,7 +337,7 @@ func (a *authority) findMismatch(ctx context.Context, host, token string) *serve
 	}
 	unnamed := slices.DeleteFunc(own, func(s nameServer) bool { return hasServer(p.zone.servers, s.name) })
 	zone := delegation{name: p.zone.name, servers: unnamed, named: len(unnamed)}
-	for _, a := range r.poll(ctx, zone, r.path.name).answers {
+	for _, a := range r.poll(ctx, zone, r.path.name, dns.TypeTXT).answers {
 		if name := a.observation.Resolver; a.hasToken() && !slices.Contains(m.holding, name) {
 			m.holding = append(m.holding, name)
 		}
@@ -372,7 +372,7 @@ func (w *walk) ownServers(ctx context.Context, p *zonePoll) []nameServer {
 		if len(own)+len(names) > maxServers {
 			return nil
 		}
-		own = append(own, withGlue(p.zone.name, names, m.additional)...)
+		own = append(own, withGlue(p.zone.name, p.zone.name, names, m.additional)...)
 	}
 	return own
 }

@@ -33,16 +33,21 @@
 // where the servers of that zone have their names in a third one: by a majority at each step,
 // and never by a resolver, which may have it from one hostile server.
 //
-// All servers of a zone are queried, at each address; but three of a registry, at one
-// address each, and at most sixteen of any zone, chosen at random. A referral is followed,
-// and its delegation cached, if a majority gave it: the same server names, with the
-// addresses (glue) that a majority gave. It must lead strictly down and toward the host.
-// Glue counts for names in the referred zone, and addresses that are not public unicast are
-// not queried. A majority is one of all the zone's servers, and of their addresses, each
-// counted once: with at most half of them an attacker proves nothing.
+// From the registry down all servers of each zone are asked (at most 16, of at most 31), and more
+// than half of all of them have to give the same delegation, the same glue, the same alias, the same
+// token. In a zone that may hold the token or an alias, every server is waited for until it has
+// answered or failed, and one that denies what the others give prevents the proof. Then the resolvers
+// are asked, each of which is waited for, and a quorum of them has to see the token as well.
 //
-// A proof needs the token from a majority, a denial from none, and then the resolvers' quorum
-// as well, since an attacker can spoof a single authoritative answer. If at most half of the
+// A referral must lead strictly down and toward the host. If some servers hold the zone below as
+// well, and no majority refers to it, all are asked for its name servers. A registry's zone holds no
+// token: the poll ends at the majority, and the others prevent nothing. It is asked for the registered
+// domain, and for the host only if it does not refer to others. Glue counts for names in the referred
+// zone; a registry's for names in other zones below it, too, if they cannot be looked up. Addresses
+// that are not public unicast are not queried. A majority is one of all the zone's servers, and of
+// their addresses, each counted once: with at most half of them an attacker proves nothing.
+//
+// If at most half of the
 // servers answer, the result is ReasonTooFew, since an attacker with one of them may be able
 // to silence the others. So of two servers both have to answer, and a zone of 32 is never proven.
 // A disproof needs an answer of every server: a zone of 17 has no absence to act upon.
@@ -50,9 +55,9 @@
 // Where no name server can be reached, because port 53 is closed or redirected, the result is
 // Unknown: it is not guessed why, and the resolvers do not decide in their place.
 //
-// Foreign zones choose all of this, so it is bounded: a verdict takes at most 300 queries to
-// name servers, 48 lookups of their addresses, through at most four zones, 12 referrals to each
-// name, and 5 seconds, or 10 for a disproof. Delegations and addresses are cached by their TTL,
+// Foreign zones choose all of this, so it is bounded: a verdict takes at most 500 queries to
+// name servers, 128 lookups of their addresses, through at most four zones, 12 referrals to each
+// name, and 5 seconds, or 10 for a proof or a disproof. Delegations and addresses are cached by their TTL,
 // at most a quarter of an hour.
 //
 // # Resolvers
@@ -81,6 +86,7 @@
 //	examine.go    Examine: test queries to resolvers
 //	network.go    ProbeNetwork: the way to name servers, and whether it explains a verdict
 //	prove.go      Prove and Disprove, each a function that is the rule
+//	alias.go      aliases that lead out of the domain
 //	check.go      Check, and the queries to all resolvers
 //	checker.go    Config, New, Close
 //	walk.go       from a top-level domain down to a name's zone, and to name servers' addresses

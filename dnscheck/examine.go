@@ -2,9 +2,7 @@ package dnscheck
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/miekg/dns"
@@ -65,8 +63,6 @@ func (c resolverClient) examine(ctx context.Context) Examination {
 	tests.Wait()
 	return e
 }
-
-func randomLabel() string { return strings.ToLower(rand.Text()) }
 
 // fabricationIn describes the answer for a name that does not exist; empty: the reply denies it, or
 // is not an answer of the zone.

@@ -20,7 +20,7 @@ const (
 	MaxQueries    = maxQueries
 	MaxLookups    = maxLookups
 	MaxShown      = maxServerObservations
-	AuthorityTime = authorityTime
+	CheckTime     = checkTime
 	DiagnosisTime = diagnosisTime
 	MaxFound      = maxFound
 	LookupTime    = lookupTime
@@ -140,11 +140,11 @@ var (
 // Delegation returns the number of servers chosen from a referral, and the capacity allocated
 // for them.
 func Delegation(zone string, records []*dns.NS, additional []dns.RR) (servers, room int) {
-	d := newDelegation(zone, serverNames(records), additional)
+	d := newDelegation("com.", zone, serverNames(records), additional)
 	return len(d.servers), cap(d.servers)
 }
 
-const DisproofTime = disproofTime
+const ProofTime = proofTime
 
 var OperatorOf = operatorOf
 

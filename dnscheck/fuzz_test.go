@@ -246,7 +246,8 @@ func FuzzParseResolver(f *testing.F) {
 			t.Fatalf("%q became %+v, which became %+v, %v", text, r, again, err)
 		}
 		r.Perspective = "" // a public resolver has none
-		if c, err := dnscheck.New(dnscheck.Config{Resolvers: []dnscheck.Resolver{r}}); err != nil {
+		config := dnscheck.Config{Resolvers: []dnscheck.Resolver{r}, Mode: dnscheck.ModeAuthority}
+		if c, err := dnscheck.New(config); err != nil {
 			t.Fatalf("%+v cannot be asked: %v", r, err)
 		} else {
 			c.Close()

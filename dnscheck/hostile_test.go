@@ -203,7 +203,8 @@ func TestOneDeadServerOfTwo(t *testing.T) {
 		for what, sentences := range map[string][2]string{
 			"sentence": {
 				v.Sentence(), "Only 1 of the 2 name servers of example.com answered for the TXT record at " + host +
-					": more than half of them have to.",
+					": more than half of them have to. No usable answer: ns2.example.com (5.1.0.2:53). " +
+					"Repair it, or take it out at the registrar.",
 			},
 			"plain": {
 				v.Plain(), "Too few of the domain's name servers answered for the TXT record at " + host +
@@ -287,7 +288,7 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 			}
 			n.know(txt(host, token))
 			return n
-		}, 3*2 + 32, 32},
+		}, 13 + 32, 32},
 		{"two names at one address", func(t *testing.T) *internet {
 			n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", nsOne),
 				ns("example.com", "ns2.example.com"), address("ns2.example.com", nsOne))
@@ -307,7 +308,7 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 		}, 1 + 2 + 2*2, 2 + 2*2},
 		{"one dead server of three", func(t *testing.T) *internet {
 			return servedBy(t, publishes, nil, publishes)
-		}, 1 + 3, 3},
+		}, 1 + 4, 4}, // the dead one is waited for, over TCP too
 		{"a zone for each label", func(t *testing.T) *internet {
 			n := servedBy(t, at(cut("org-1.example.com", "5.2.0.1")), at(cut("org-1.example.com", "5.2.0.1")))
 			n.at("5.2.0.1", zoneOf(append([]dns.RR{start("org-1.example.com")}, cut(host, "5.2.0.2")...)...))
@@ -321,15 +322,17 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 		}, 1 + 3 + 1 + 1, 1}, // the lame one is queried again in the given letters
 		{"a zone at the verification label that a server above holds as well", func(t *testing.T) *internet {
 			above := append([]dns.RR{start("example.com")}, cut(host, serverAddr(0))...)
-			return servedBy(t, zoneOf(append(slices.Clone(above), start(host), txt(host, token))...), zoneOf(above...))
-		}, 1 + 2 + 1, 2 + 1}, // a delegation without a majority is not cached
+			return servedBy(t, zoneOf(append(slices.Clone(above), start(host), txt(host, token), ns(host, "ns."+host),
+				address("ns."+host, serverAddr(0)))...),
+				zoneOf(above...))
+		}, 1 + 2 + 2 + 1, 1}, // both are asked for the zone's name servers
 		{"an alias into another zone", func(t *testing.T) *internet {
 			n := servedBy(t, at([]dns.RR{cname(host, "_v.target.com")}), at([]dns.RR{cname(host, "_v.target.com")}))
 			n.at(tldAddr, zoneOf(slices.Concat([]dns.RR{start("com")}, delegatedTo("example.com", 2),
 				cut("target.com", "5.3.0.1"))...))
 			n.at("5.3.0.1", zoneOf(start("target.com"), txt("_v.target.com", token)))
 			return n
-		}, 1 + 2 + 1 + 1, 2 + 1},
+		}, 1 + 2 + 1 + 1 + 2*2, 2 + 1 + 2*2}, // both are asked for a sibling, which they deny twice
 	}
 	for _, test := range tests {
 		bubble(t, test.name, func(t *testing.T) {
@@ -342,14 +345,13 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 				if v.Basis != dnscheck.ByBoth {
 					t.Errorf("basis %s", v.Basis)
 				}
-				// With a cold cache, the last of a registry's servers may not need a query
-				// over TCP.
+				// With a cold cache, the last of a registry's servers may not need to be queried.
 				if got := n.straight() - before; got > cost || i > 0 && got < cost {
 					t.Errorf("%d queries to name servers, want %d", got, cost)
 				}
 				most := 1 // for the host
 				if i == 0 {
-					most += 1 + 3*2 // a registry's servers, and two address types of three of them
+					most += 1 + 13*2 // a registry's servers, and two address types of each
 				}
 				if got := n.dials(resolverAddrs[0]) - atResolver; got > most {
 					t.Errorf("%d queries to a resolver, want at most %d", got, most)
@@ -519,8 +521,15 @@ func TestReferralNextToTheToken(t *testing.T) {
 			n := servedBy(t, leads, publishes)
 			n.at(evilAddr, zoneOf(start(host)))
 			v := ask(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+			if n.dials(evilAddr) > 0 {
+				t.Error("the attacker's server was queried")
+			}
+			if way == "look" { // a proof follows
+				want(t, v, dnscheck.Present, dnscheck.ReasonFound)
+				return
+			}
 			want(t, v, dnscheck.Unknown, dnscheck.ReasonServersDisagree)
-			const says = "ns2.example.com has it, ns._verify.org-1.example.com does not."
+			const says = "ns2.example.com has it, ns1.example.com refers to other name servers."
 			if !strings.HasSuffix(v.Sentence(), says) {
 				t.Errorf("sentence %q, want %q at its end", v.Sentence(), says)
 			}

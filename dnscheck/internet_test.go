@@ -48,7 +48,7 @@ func bubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
-var resolverAddrs = []string{"9.0.0.1", "9.0.1.1", "9.0.2.1"} // each of another operator
+var resolverAddrs = []string{"10.9.0.1", "10.9.1.1", "10.9.2.1"} // each of another operator
 
 func newInternet(t *testing.T) *internet {
 	n := &internet{t: t, servers: make(map[string]zone)}

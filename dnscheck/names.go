@@ -1,6 +1,7 @@
 package dnscheck
 
 import (
+	"crypto/rand"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -119,6 +120,21 @@ func isPublicSuffix(ascii string) bool {
 // isRegistry reports whether a zone is a top-level domain or another public suffix.
 func isRegistry(zone string) bool {
 	return dns.CountLabel(zone) < 2 || isPublicSuffix(unrooted(zone))
+}
+
+func randomLabel() string { return strings.ToLower(rand.Text()) }
+
+// belowRegistry returns the domain of a name that its registry delegates: the label below the
+// registry's zone, and that zone. Empty: the name is a registry's.
+func belowRegistry(name string) string {
+	name = canonical(name)
+	offsets := dns.Split(name)
+	for _, off := range slices.Backward(offsets) {
+		if !isRegistry(name[off:]) {
+			return name[off:]
+		}
+	}
+	return ""
 }
 
 // registered returns the registered domain of a name: the label below the public suffix, and

@@ -15,7 +15,7 @@ import (
 
 const (
 	// lookupTime is the resolvers' time to find the name servers of a top-level domain, or the
-	// addresses of its servers: well under authorityTime, so that a name without an answer
+	// addresses of its servers: well under checkTime, so that a name without an answer
 	// does not use up the time of the others.
 	lookupTime = 2 * time.Second
 	// notFoundTTL caches that a name server has no addresses. A dead one is often named by
@@ -288,6 +288,7 @@ func (s *resolverStatus) isDue(now time.Time) bool {
 // question is a host, and the token that should be there.
 type question struct {
 	host, token      string
+	waits            bool              // of a proof or a disproof: for each server of a zone that may hold the token
 	thorough         bool              // of a disproof: a negative answer needs an SOA record, and no server is left out
 	checkingDisabled bool              // resolvers return bogus answers, too
 	observe          func(Observation) // nil: not called

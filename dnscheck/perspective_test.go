@@ -196,7 +196,7 @@ func TestPerspectivesThatCannotBeSpanned(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			c, err := dnscheck.New(dnscheck.Config{Resolvers: parsed(t, test.resolvers)})
+			c, err := dnscheck.New(dnscheck.Config{Resolvers: parsed(t, test.resolvers), Mode: dnscheck.ModeAuthority})
 			got := ""
 			if err != nil {
 				got = err.Error()

@@ -20,33 +20,42 @@ type zoneQuery struct {
 	*walk
 	zone    delegation
 	name    string
+	kind    uint16 // TXT; A, with AAAA; or NS
 	answers chan serverAnswer
 
 	mu     sync.Mutex
 	byAddr map[netip.Addr]addressQuery // servers may share an address
 }
 
-// poll queries each server of a zone at all of its addresses at once. It returns at a
-// conflict, when all have answered, or a grace period after a majority has; for a disproof
-// only when none is pending. A registry's servers hold nothing of the zones below, so that a
-// majority's referral is enough.
-func (w *walk) poll(ctx context.Context, zone delegation, name string) *zonePoll {
+// poll queries all servers of a zone at once. How long it waits is the only difference between
+// zones, and between a check, a proof and a disproof: in a registry's zone, which holds neither
+// token nor alias, and for a name server's address, until a majority has given the same, so that a
+// minority prevents nothing; in others until the answers conflict or
+//
+//   - for a check, until a grace period after a majority has answered;
+//   - for a proof, until each server has a usable answer from one of its addresses, or has failed;
+//   - for a disproof, which no conflict ends, until each address has answered or failed.
+func (w *walk) poll(ctx context.Context, zone delegation, name string, kind uint16) *zonePoll {
 	ctx, cancel := context.WithCancel(ctx)
 	var queries sync.WaitGroup
 	defer queries.Wait()
 	defer cancel()
-	q := &zoneQuery{walk: w, zone: zone, name: name, byAddr: make(map[netip.Addr]addressQuery)}
-	// Never blocks: two for each address that firstAddrs returns.
-	q.answers = make(chan serverAnswer, 2*len(zone.servers)*4*maxAddrs)
+	q := &zoneQuery{walk: w, zone: zone, name: name, kind: kind, byAddr: make(map[netip.Addr]addressQuery)}
+	// Never blocks: two for each address that firstAddrs returns, and one for each server's end.
+	q.answers = make(chan serverAnswer, len(zone.servers)*(2*4*maxAddrs+1))
 	for server := range zone.servers {
-		queries.Go(func() { q.queryServer(ctx, server) })
+		queries.Go(func() {
+			q.queryServer(ctx, server)
+			q.answers <- serverAnswer{server: server, last: true}
+		})
 	}
 	go func() {
 		queries.Wait()
 		close(q.answers)
 	}()
-	p := &zonePoll{zone: zone, lookup: w.isLookup()}
-	majorityDecides := isRegistry(zone.name) || p.lookup
+	p := &zonePoll{
+		zone: zone, byMajority: isRegistry(zone.name) || w.isLookup() || kind == dns.TypeNS, ended: make(map[int]bool),
+	}
 	var grace <-chan time.Time
 	for {
 		select {
@@ -60,11 +69,19 @@ func (w *walk) poll(ctx context.Context, zone delegation, name string) *zonePoll
 			}
 			p.add(a)
 		}
-		conflict := !w.thorough && p.disagree() && !p.any(func(a serverAnswer) bool { return a.pending })
-		if _, confirmed := p.delegation(); conflict || majorityDecides && confirmed {
+		switch pending := p.any(func(a serverAnswer) bool { return a.pending }); {
+		case p.byMajority:
+			if p.decided() {
+				return p
+			}
+		case w.thorough:
+		case !pending && p.disagree():
 			return p
-		}
-		if grace == nil && !w.thorough && p.majority(serverAnswer.isUseful) {
+		case w.waits:
+			if !pending && p.complete() {
+				return p
+			}
+		case grace == nil && p.majority(serverAnswer.isUseful):
 			grace = time.After(gracePeriod)
 		}
 	}
@@ -85,7 +102,7 @@ func (q *zoneQuery) queryServer(ctx context.Context, server int) {
 	for _, addr := range addrs {
 		if !isRegistry(q.zone.name) && !q.isLookup() {
 			queries.Go(func() { q.queryOnce(ctx, server, addr) })
-		} else if q.queryOnce(ctx, server, addr) {
+		} else if q.queryOnce(ctx, server, addr) || ctx.Err() != nil {
 			return
 		}
 	}
@@ -101,12 +118,12 @@ func (q *zoneQuery) queryOnce(ctx context.Context, server int, addr netip.Addr) 
 	query, known := q.byAddr[addr]
 	if !known {
 		query.first = sync.OnceValue(func() serverAnswer { return q.queryAddress(ctx, addr) })
-		query.confirmed = sync.OnceValue(func() serverAnswer { return q.confirm(ctx, addr, dns.TypeTXT, query.first()) })
+		query.confirmed = sync.OnceValue(func() serverAnswer { return q.confirm(ctx, addr, q.kind, query.first()) })
 		q.byAddr[addr] = query
 	}
 	q.mu.Unlock()
 	a := query.first()
-	if !q.isLookup() && a.unconfirmed() {
+	if q.kind != dns.TypeA && a.unconfirmed() {
 		a.pending = true
 		q.answers <- q.observed(server, a)
 		a = query.confirmed()
@@ -118,8 +135,8 @@ func (q *zoneQuery) queryOnce(ctx context.Context, server int, addr netip.Addr) 
 }
 
 func (q *zoneQuery) queryAddress(ctx context.Context, addr netip.Addr) serverAnswer {
-	if !q.isLookup() {
-		return q.queryOver(ctx, addr, transportUDP, query{name: q.name, kind: dns.TypeTXT, nonRecursive: true})
+	if q.kind != dns.TypeA {
+		return q.queryOver(ctx, addr, transportUDP, query{name: q.name, kind: q.kind, nonRecursive: true})
 	}
 	a := q.queryOver(ctx, addr, transportUDP, query{name: q.name, kind: dns.TypeA, nonRecursive: true})
 	if a.unconfirmed() {
@@ -177,12 +194,21 @@ func (q *zoneQuery) observed(server int, a serverAnswer) serverAnswer {
 type zonePoll struct {
 	zone     delegation
 	answers  []serverAnswer
-	timedOut bool // servers may be missing
-	lookup   bool // for a name server's addresses: a majority decides, whatever the others answer
+	ended    map[int]bool // the servers of which no more answers come
+	timedOut bool         // servers may be missing
+	// byMajority: only what a majority gives counts, whatever the others answer
+	byMajority bool
+	// cut is the poll for the NS records of the zone below, if some servers refer to it and others
+	// hold it as well, or refer to one further down; nil: none was needed
+	cut *zonePoll
 }
 
 // add adds an answer, which replaces the pending one of its server and address.
 func (p *zonePoll) add(a serverAnswer) {
+	if a.last {
+		p.ended[a.server] = true
+		return
+	}
 	p.answers = append(slices.DeleteFunc(p.answers, func(b serverAnswer) bool {
 		return b.pending && b.server == a.server && b.observation.Address == a.observation.Address
 	}), a)
@@ -200,20 +226,57 @@ func (p *zonePoll) any(is func(serverAnswer) bool) bool { return slices.Contains
 // kinds returns the kinds of answers that the servers gave: the token, a denial, a referral, and
 // the targets of aliases that differ.
 func (p *zonePoll) kinds() (yes, no, refers bool, aliases []string) {
+	gave := p.any
+	if p.byMajority {
+		gave = p.majority
+	}
 	for _, a := range p.answers {
-		if a.isAlias() && !slices.ContainsFunc(aliases, func(other string) bool { return sameName(a.alias, other) }) {
+		isTarget := func(target string) bool { return sameName(a.alias, target) }
+		if a.isAlias() && !slices.ContainsFunc(aliases, isTarget) &&
+			gave(func(b serverAnswer) bool { return b.isAlias() && sameName(a.alias, b.alias) }) {
 			aliases = append(aliases, a.alias)
 		}
 	}
-	return p.any(serverAnswer.hasToken), p.any(serverAnswer.denies), p.any(serverAnswer.isReferral), aliases
+	return gave(serverAnswer.hasToken), gave(serverAnswer.denies), gave(serverAnswer.isReferral), aliases
 }
 
 // disagree reports whether two answers exclude each other. The token at one server and the
 // referral of another one do not: the first may hold the zone below as well.
 func (p *zonePoll) disagree() bool {
 	yes, no, refers, aliases := p.kinds()
-	return !p.lookup && (no && (yes || refers || len(aliases) > 0) || len(aliases) > 1 ||
-		len(aliases) > 0 && (yes || refers))
+	return no && (yes || refers || len(aliases) > 0) || len(aliases) > 1 || len(aliases) > 0 && (yes || refers)
+}
+
+// decided reports whether a majority has given the same, with the same addresses if any were given.
+func (p *zonePoll) decided() bool {
+	if down := p.delegation(); down != nil {
+		return !slices.ContainsFunc(down.servers, func(server nameServer) bool {
+			given := func(a serverAnswer) bool { return a.down.hasAddress(server.name) }
+			return len(server.glue)+len(server.spare) == 0 && p.any(given)
+		})
+	}
+	if p.any(func(a serverAnswer) bool { return len(a.addrs) > 0 }) {
+		addrs, _ := p.addresses()
+		return len(addrs) > 0
+	}
+	yes, no, _, aliases := p.kinds()
+	return yes || no || len(aliases) > 0
+}
+
+// complete reports whether each server has a usable answer, or has failed.
+func (p *zonePoll) complete() bool {
+	useful := make(map[int]bool)
+	for _, a := range p.answers {
+		if a.isUseful() {
+			useful[a.server] = true
+		}
+	}
+	for server := range p.zone.servers {
+		if !useful[server] && !p.ended[server] {
+			return false
+		}
+	}
+	return true
 }
 
 // majority reports whether answers of one kind came from more than half of all servers of the zone.
@@ -276,51 +339,77 @@ func (p *zonePoll) shortage() Reason {
 	return ReasonTooFew
 }
 
-// delegation returns the zone below to which the servers refer, each of its servers with the
-// addresses (glue) that a majority gave. confirmed: a majority gave it, so that it may be cached.
-// Otherwise it is followed if all referrals are the same, and the servers that gave it are a
-// majority together with those that have the token, which may hold the zone below as well. nil:
-// there is none to follow.
-func (p *zonePoll) delegation() (down *delegation, confirmed bool) {
+// delegation returns the zone below to which a majority of the servers refers, each of its servers
+// with the addresses (glue) that a majority gave; nil: there is none.
+func (p *zonePoll) delegation() *delegation {
 	var given []*delegation // that differ
 	for _, a := range p.answers {
 		if a.down != nil && !slices.ContainsFunc(given, a.down.isSame) {
 			given = append(given, a.down)
 		}
 	}
-	var gave func(serverAnswer) bool
 	for _, d := range given {
-		if gave = func(a serverAnswer) bool { return d.isSame(a.down) }; p.majority(gave) {
-			down, confirmed = d, true
-			break
+		if p.majority(func(a serverAnswer) bool { return d.isSame(a.down) }) {
+			return p.withGlue(d)
 		}
 	}
-	if len(given) == 1 && !confirmed && !p.lookup {
-		gave = func(a serverAnswer) bool { return a.down != nil || a.hasToken() }
-		if p.majority(gave) {
-			down = given[0]
-		}
+	if p.cut != nil {
+		return p.cut.delegation()
 	}
-	if down == nil {
-		return nil, false
-	}
-	named := down.servers
-	down = new(*down)
+	return nil
+}
+
+func (p *zonePoll) withGlue(given *delegation) *delegation {
+	down := new(*given)
 	down.servers = nil
-	for _, server := range named {
-		var glue []netip.Addr
-		for _, a := range p.answers {
-			if down.isSame(a.down) {
-				down.ttl = min(down.ttl, a.down.ttl)
-				glue = append(glue, a.down.glueOf(server.name)...)
+	for i, server := range given.servers {
+		gave := func(of func(nameServer) []netip.Addr) []netip.Addr {
+			var addrs []netip.Addr
+			for _, a := range p.answers {
+				if given.isSame(a.down) {
+					addrs = append(addrs, of(a.down.servers[i])...) // of the same names the same are chosen
+				}
+			}
+			return p.agreed(addrs, func(a serverAnswer, addr netip.Addr) bool {
+				return given.isSame(a.down) && slices.Contains(of(a.down.servers[i]), addr)
+			})
+		}
+		down.servers = append(down.servers, nameServer{
+			name:  server.name,
+			glue:  gave(func(s nameServer) []netip.Addr { return s.glue }),
+			spare: gave(func(s nameServer) []netip.Addr { return s.spare }),
+		})
+	}
+	for _, a := range p.answers {
+		if given.isSame(a.down) {
+			down.ttl = min(down.ttl, a.down.ttl)
+		}
+	}
+	return down
+}
+
+// doubtfulCut returns the highest zone below to which some servers refer and others do not: these
+// may hold it as well, and have answered from it, or have referred to one further down. Empty: there
+// is none, or a majority refers to the same servers.
+func (p *zonePoll) doubtfulCut() string {
+	cut, same := "", true
+	for _, a := range p.answers {
+		switch {
+		case a.down == nil:
+			same = same && !a.definite()
+		case cut == "":
+			cut = a.down.name
+		default:
+			same = same && cut == a.down.name
+			if dns.CountLabel(a.down.name) < dns.CountLabel(cut) {
+				cut = a.down.name
 			}
 		}
-		glue = p.agreed(glue, func(a serverAnswer, addr netip.Addr) bool {
-			return gave(a) && (a.down == nil || slices.Contains(a.down.glueOf(server.name), addr))
-		})
-		down.servers = append(down.servers, nameServer{name: server.name, glue: glue})
 	}
-	return down, confirmed
+	if same || p.disagree() || p.delegation() != nil {
+		return ""
+	}
+	return cut
 }
 
 // agreed returns those of the addresses that a majority of the servers gave.

@@ -12,31 +12,35 @@ import (
 // logins of a foreign domain, so that every doubt makes the result Unknown, with its Reason. The
 // rule, of which [ModeResolvers] has only the second part:
 //
-// First the zone's name servers, found from the top-level domain down. A majority gives each
-// delegation on the way (two of three at a registry), each alias, and the token. One denial, or one
-// alias, together with any other answer is Unknown. The resolvers are not queried before these
-// servers have the token, since they would cache a negative answer; nor do they override a denial.
+// From the registry down all servers of each zone are asked (at most 16, of at most 31), and more than
+// half of all of them have to give the same delegation, the same glue, the same alias, the same token.
+// In a zone that may hold the token or an alias, every server is waited for until it has answered or
+// failed, and one that denies what the others give prevents the proof. Then the resolvers are asked,
+// each of which is waited for, and a quorum of them has to see the token as well.
 //
-// Then the resolvers, each of which is waited for. A quorum has to see the token, from two
-// perspectives if any is named. One that finds the answer bogus is a veto. If any answer is
-// authenticated (AD), or Config.RequireDNSSEC is set, only authenticated ones count; so a forged AD
-// can only prevent a proof. A single resolver proves nothing.
+// The resolvers are not asked before, since they would cache a negative answer; nor do they override
+// a denial. Those of two perspectives have to see the token if any is named. One that finds the answer
+// bogus is a veto. If any answer is authenticated (AD), or Config.RequireDNSSEC is set, only
+// authenticated ones count; so a forged AD can only prevent a proof. A single resolver proves nothing.
+// If aliases lead out of the registered domain, those within it have to be of their name alone: where
+// nobody has published anything, a wildcard would let the owner of its target prove the domain.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 //
 //nolint:gocognit // it is the rule, and reads from top to bottom
 func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error) {
-	q := question{host: host, token: token, observe: c.config.Observe}
+	q := question{host: host, token: token, waits: true, observe: c.config.Observe}
 	if err := q.validate(ctx); err != nil {
 		return Verdict{}, err
 	}
 	v := c.verdict(host)
 	if c.authority != nil {
 		v.Basis = ByAuthority
-		limited, cancel := context.WithTimeoutCause(ctx, authorityTime, errTimeUp)
+		limited, cancel := context.WithTimeoutCause(ctx, proofTime, errTimeUp)
 		defer cancel()
 		w := c.authority.walk(q)
 		var sightings []Observation // of the token, at servers above a zone that others refer to
+		var passed []passedAlias
 		for v.Reason == "" {
 			p, err := w.ask(limited) // all servers of the zone
 			if ctx.Err() != nil {
@@ -52,16 +56,17 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 				break
 			}
 			yes, no, refers, aliases := p.kinds()
-			down, confirmed := p.delegation()
+			down := p.delegation()
 			switch {
 			case no && (yes || refers || len(aliases) > 0), len(aliases) > 1, len(aliases) > 0 && (yes || refers):
 				v.Reason = ReasonServersDisagree
 			case down != nil:
-				if !confirmed { // it is a majority with those that have the token, which may hold the zone below, too
+				if p.cut != nil { // servers that have the token may hold the zone below, too
 					sightings = append(sightings, present(v.Observations)...)
 				}
-				w.enter(*down, confirmed)
-			case p.majority(serverAnswer.isAlias):
+				w.enter(down)
+			case len(aliases) > 0 && p.majority(serverAnswer.isAlias):
+				passed = append(passed, passedAlias{p.zone, w.path.name, aliases[0]})
 				if err := w.follow(aliases[0]); err != nil {
 					v.Reason, v.Note = ReasonAlias, err.Error()
 				}
@@ -82,6 +87,17 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 		if v.Reason == ReasonServersDisagree {
 			v.Observations = slices.Concat(sightings, v.Observations)
 		}
+		// The owner of the target could prove each name below a wildcard alias.
+		if _, _, out := v.AliasOut(); v.State == Present && out && !c.config.RefuseAliases {
+			for _, alias := range passed {
+				if alias.isWithin(host) && !w.isOwn(limited, alias) {
+					v.State, v.Reason = Unknown, ReasonWildcardAlias
+				}
+			}
+		}
+		if ctx.Err() != nil {
+			return Verdict{}, contextError(ctx, host)
+		}
 		q.report(&v)
 		if v.State != Present {
 			return v, nil
@@ -89,7 +105,11 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 		v.Basis = ByBoth
 	}
 
-	answers, err := c.ask(ctx, q, c.resolvers, nil)
+	resolvers := c.resolvers
+	if c.authority == nil { // who redirects port 53 would be the whole quorum
+		resolvers = slices.DeleteFunc(slices.Clone(resolvers), func(r resolverClient) bool { return r.resolver.InTheClear() })
+	}
+	answers, err := c.ask(ctx, q, resolvers, nil)
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -99,7 +119,7 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 		unchecked := q
 		unchecked.checkingDisabled = true
 		var queries sync.WaitGroup
-		for i, r := range c.resolvers {
+		for i, r := range resolvers {
 			if o := &answers[i]; o.Reason == ReasonServFail {
 				queries.Go(func() {
 					if r.queryToken(ctx, unchecked).State != Unknown {
@@ -128,7 +148,7 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 		v.State, v.Reason = Absent, reasonOf(Absent, answers)
 	case t.present.count < c.quorum:
 		v.Reason = reasonOf(Unknown, answers)
-	case len(c.resolvers) < minResolvers:
+	case len(resolvers) < minResolvers:
 		v.Reason = ReasonTooFewResolvers
 	case t.authenticated > 0 && counted.count < c.quorum:
 		v.Reason = ReasonUnconfirmed
@@ -138,8 +158,13 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 		v.Reason = ReasonOnePerspective
 	case out && c.config.RefuseAliases: // others may be able to register the target of a dangling alias
 		v.Reason = ReasonAliasOut
+	case out && c.authority == nil && !c.ownAliases(ctx, host, resolvers, answers):
+		v.Reason = ReasonWildcardAlias
 	default:
 		v.State, v.Reason = Present, ReasonFound
+	}
+	if ctx.Err() != nil {
+		return Verdict{}, contextError(ctx, host)
 	}
 	if v.State == Absent || v.Basis == ByBoth {
 		v.NegativeTTL = longestNegativeTTL(answers)
@@ -154,7 +179,8 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 // locks a rightful owner out, so that one sighting of the token is Present, and every doubt is
 // Unknown.
 //
-// It queries, and waits for, all resolvers and, in ModeAuthority, all of the zone's name servers, which it finds from the top-level domain down without cached delegations. Absent
+// It queries, and waits for, all resolvers and, in ModeAuthority, all of the zone's name servers,
+// which it finds from the registry down by the rule of a proof, without cached delegations. Absent
 // needs a majority of the name servers of each zone and a quorum of the resolvers, from two
 // perspectives if any is named. A negative answer of a resolver must have the zone's SOA record.
 // No answer may contradict itself or its signature, and no server may be left out because of our
@@ -162,7 +188,7 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, error) { //nolint:gocognit // as Prove
-	q := question{host: host, token: token, thorough: true, observe: c.config.Observe}
+	q := question{host: host, token: token, waits: true, thorough: true, observe: c.config.Observe}
 	if err := q.validate(ctx); err != nil {
 		return Verdict{}, err
 	}
@@ -174,7 +200,7 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 	defer queries.Wait()
 
 	if c.authority != nil {
-		limited, cancel := context.WithTimeoutCause(ctx, disproofTime, errTimeUp)
+		limited, cancel := context.WithTimeoutCause(ctx, proofTime, errTimeUp)
 		defer cancel()
 		w := c.authority.walk(q)
 		var sightings []Observation // of the token, at servers above a zone that others refer to
@@ -199,9 +225,9 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 			yes, no, refers, aliases := p.kinds()
 			disagree := no && (yes || refers || len(aliases) > 0) || len(aliases) > 1 || len(aliases) > 0 && (yes || refers)
 			contradiction = cmp.Or(contradiction, p.contradiction())
-			if down, confirmed := p.delegation(); down != nil && !disagree {
+			if down := p.delegation(); down != nil && !disagree {
 				sightings = append(sightings, present(v.Observations)...)
-				w.enter(*down, confirmed)
+				w.enter(down)
 				continue
 			}
 			answered = true

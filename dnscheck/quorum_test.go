@@ -43,7 +43,7 @@ func TestQuorumOfAProof(t *testing.T) {
 	for n := 1; n <= len(least); n++ {
 		resolvers := anyResolver(n)
 		for set := -1; set <= n+1; set++ {
-			c, err := dnscheck.New(dnscheck.Config{Resolvers: resolvers, Quorum: set})
+			c, err := dnscheck.New(dnscheck.Config{Resolvers: resolvers, Quorum: set, Mode: dnscheck.ModeAuthority})
 			if set != 0 && (set < least[n] || set > n) {
 				wanted := fmt.Sprintf("resolver quorum %d: want %d to %d of %d resolvers, or 0 for %d", set,
 					least[n], n, n, least[n])
@@ -285,6 +285,41 @@ func parsed(t *testing.T, resolvers string) []dnscheck.Resolver {
 	return all
 }
 
+// TestResolversInTheClearAreNoQuorum checks that in mode resolvers a public resolver counts only over
+// HTTPS: where port 53 is redirected, one machine answers for all of them.
+func TestResolversInTheClearAreNoQuorum(t *testing.T) {
+	const tls = "https://1.1.1.1#one.one.one.one,https://8.8.8.8#dns.google"
+	for name, test := range map[string]struct{ resolvers, want string }{
+		"over HTTPS":            {tls + ",https://9.9.9.9#dns.quad9.net", ""},
+		"one in the clear":      {tls + ",9.9.9.9", ""},
+		"private ones":          {"10.0.0.1,10.0.0.2", ""},
+		"private ones and one":  {"10.0.0.1,10.0.0.2,9.9.9.9", ""},
+		"of this machine":       {"127.0.0.1:5301,127.0.0.1:5302", ""},
+		"all in the clear":      {"1.1.1.1,8.8.8.8", "resolvers 1.1.1.1:53, 8.8.8.8:53 are queried"},
+		"no quorum over HTTPS":  {"https://1.1.1.1#one.one.one.one,8.8.8.8,9.9.9.9", "the 1 others are fewer than the quorum of 2"},
+		"only one, for advice?": {"9.9.9.9", "do not count for a proof in mode resolvers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, mode := range []dnscheck.Mode{dnscheck.ModeResolvers, dnscheck.ModeAuthority} {
+				c, err := dnscheck.New(dnscheck.Config{Resolvers: parsed(t, test.resolvers), Mode: mode})
+				if err == nil {
+					c.Close()
+				}
+				refused := mode == dnscheck.ModeResolvers && test.want != ""
+				if (err != nil) != refused || refused && !strings.Contains(err.Error(), test.want) {
+					t.Errorf("%s: error %v, want %q", mode, err, test.want)
+				}
+			}
+		})
+	}
+	bubble(t, "one in the clear is not asked", func(t *testing.T) {
+		c := inMemory(t, dnscheck.Config{Resolvers: parsed(t, "10.0.0.1,10.0.0.2,9.9.9.9")}, yes, noName, yes)
+		if v := prove(t, c); v.State == dnscheck.Present || len(v.Observations) != 2 {
+			t.Errorf("%s by %+v", v.State, v.Observations)
+		}
+	})
+}
+
 func TestNoOperatorIsAQuorum(t *testing.T) {
 	tests := []struct {
 		name      string
@@ -316,7 +351,8 @@ func TestNoOperatorIsAQuorum(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			c, err := dnscheck.New(dnscheck.Config{Resolvers: parsed(t, test.resolvers), Quorum: test.quorum})
+			c, err := dnscheck.New(dnscheck.Config{Resolvers: parsed(t, test.resolvers), Quorum: test.quorum,
+				Mode: dnscheck.ModeAuthority})
 			got := ""
 			if err != nil {
 				got = err.Error()

@@ -18,10 +18,6 @@ const (
 	// more than eight, and a foreign referral may name hundreds (NXNSAttack, 2020). Of more, as
 	// many are chosen at random; a majority is still one of all.
 	maxServers = 16
-	// registryServers is the same for a registry: its servers, up to 13, all hold the same. Two
-	// of three have to agree, so that a hijacked one decides nothing and a silent one does no
-	// harm.
-	registryServers = 3
 	// maxAddrs is how many addresses of each family are queried of one name server: a second
 	// one helps if the first is down.
 	maxAddrs = 2
@@ -33,6 +29,9 @@ var serverSeed = maphash.MakeSeed()
 type nameServer struct {
 	name string       // with the final dot
 	glue []netip.Addr // addresses from the referral, of a name within the delegated zone
+	// spare are the addresses that a registry gave of a name in another zone below it. They may be
+	// stale, and count only if the address cannot be looked up.
+	spare []netip.Addr
 }
 
 type delegation struct {
@@ -48,6 +47,13 @@ type delegation struct {
 // isSame reports whether both delegate the same zone to servers of the same names.
 func (d *delegation) isSame(other *delegation) bool {
 	return other != nil && d.name == other.name && d.named == other.named && d.set == other.set
+}
+
+// hasAddress reports whether an address came with the delegation for a server.
+func (d *delegation) hasAddress(name string) bool {
+	return d != nil && slices.ContainsFunc(d.servers, func(s nameServer) bool {
+		return s.name == name && len(s.glue)+len(s.spare) > 0
+	})
 }
 
 func (d *delegation) isCut() bool { return d.named > len(d.servers) }
@@ -69,6 +75,7 @@ type serverAnswer struct {
 	addrs       []netip.Addr
 	ttl         time.Duration // of the addresses
 	pending     bool          // a denial over UDP that is not confirmed yet
+	last        bool          // no answer, but the end of those of a server
 	server      int           // index in the delegation
 	observation Observation   // without an address if the server has none that can be queried
 }
@@ -95,7 +102,8 @@ func (a serverAnswer) unconfirmed() bool { return a.replied() && (a.denies() || 
 func withFinding(f finding) serverAnswer { return serverAnswer{finding: f} }
 
 // readServerAnswer reads the reply of a server of zone about the records of a kind at name: TXT,
-// or A and AAAA. A server has no authority over records of other names.
+// A and AAAA, or NS. A server has no authority over records of other names. The NS records of a zone
+// below, which it holds as well, are the referral of a server that does not hold that zone.
 func readServerAnswer(r reply, zone, name string, kind uint16, token string) serverAnswer {
 	if !r.isAnswer() {
 		return withFinding(failure("name server", r))
@@ -119,6 +127,12 @@ func readServerAnswer(r reply, zone, name string, kind uint16, token string) ser
 	}
 	if target != "" { // then the response code is the target's (RFC 6604 section 3)
 		return serverAnswer{alias: target}
+	}
+	if kind == dns.TypeNS {
+		records := slices.DeleteFunc(nsRecords(r.answer), func(ns *dns.NS) bool { return !sameName(ns.Hdr.Name, name) })
+		if len(records) > 0 && r.rcode == dns.RcodeSuccess {
+			return serverAnswer{down: delegationBy(zone, records, r.additional)}
+		}
 	}
 	if addrs := addressesAt(r.answer, name); kind != dns.TypeTXT && len(addrs) > 0 && r.rcode == dns.RcodeSuccess {
 		a := serverAnswer{finding: finding{state: Present, reason: ReasonFound}, ttl: longestTTL}
@@ -157,15 +171,20 @@ func referral(r reply, zone, name string) (*delegation, error) {
 	}
 	switch {
 	case problem == "":
-		d := newDelegation(cut, serverNames(records), r.additional)
-		for _, ns := range records {
-			d.ttl = min(d.ttl, seconds(ns.Hdr.Ttl))
-		}
-		return d, nil
+		return delegationBy(zone, records, r.additional), nil
 	case r.authoritative: // an empty answer with the zone's name servers
 		return nil, nil
 	}
 	return nil, fmt.Errorf("the server is named as one of %s, and %s", shownHost(unrooted(zone)), problem)
+}
+
+// delegationBy returns the delegation in the NS records of one zone, from a server of the zone above.
+func delegationBy(above string, records []*dns.NS, additional []dns.RR) *delegation {
+	d := newDelegation(above, canonical(records[0].Hdr.Name), serverNames(records), additional)
+	for _, ns := range records {
+		d.ttl = min(d.ttl, seconds(ns.Hdr.Ttl))
+	}
+	return d
 }
 
 func nsRecords(section []dns.RR) []*dns.NS {
@@ -186,32 +205,31 @@ func serverNames(records []*dns.NS) (names []string) {
 // newDelegation chooses at most maxServers of the servers, and retains nothing else of a reply
 // that may name thousands. Of the same names it chooses the same, so that the referrals of
 // several servers can be compared.
-func newDelegation(zone string, names []string, additional []dns.RR) *delegation {
+func newDelegation(above, zone string, names []string, additional []dns.RR) *delegation {
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(maphash.String(serverSeed, a), maphash.String(serverSeed, b)), cmp.Compare(a, b))
 	})
 	d := &delegation{name: zone, named: len(names), set: maphash.String(serverSeed, strings.Join(names, "\x00")),
 		ttl: longestTTL}
-	most := maxServers
-	if isRegistry(zone) {
-		most = registryServers
-		d.named = min(d.named, most)
-	} else {
+	if !isRegistry(zone) {
 		d.operator = operatorOf(names)
 	}
-	d.servers = withGlue(zone, names[:min(len(names), most)], additional)
+	d.servers = withGlue(above, zone, names[:min(len(names), maxServers)], additional)
 	return d
 }
 
-// withGlue returns the servers of these names, with the addresses of those in the zone itself:
-// the referring server has no authority over others. The names must be few, since each record
-// is compared with each.
-func withGlue(zone string, names []string, additional []dns.RR) []nameServer {
+// withGlue returns the servers of these names, with the addresses of those in the zone itself, and
+// of those below the registry that refers to it: a server has no authority over others. The names
+// must be few, since each record is compared with each.
+func withGlue(above, zone string, names []string, additional []dns.RR) []nameServer {
 	servers := make([]nameServer, len(names))
 	for i, name := range names {
 		servers[i].name = name
-		if dns.IsSubDomain(zone, name) {
+		switch {
+		case dns.IsSubDomain(zone, name):
 			servers[i].glue = addressesAt(additional, name)
+		case isRegistry(above) && dns.IsSubDomain(above, name):
+			servers[i].spare = addressesAt(additional, name)
 		}
 	}
 	return servers

@@ -412,6 +412,23 @@ func checkOperators(resolvers []Resolver, quorum int) error {
 	return nil
 }
 
+// checkProtected refuses resolvers of which those that count for a proof without name servers are no
+// quorum.
+func checkProtected(resolvers []Resolver, quorum int) error {
+	var clear []string
+	for _, r := range resolvers {
+		if r.InTheClear() {
+			clear = append(clear, r.String())
+		}
+	}
+	if len(clear) == 0 || len(resolvers)-len(clear) >= quorum {
+		return nil
+	}
+	return fmt.Errorf("resolvers %s are queried without encryption at public addresses, and do not count for a proof "+
+		"in mode resolvers, since anybody on the way can answer for them; the %d others are fewer than the quorum of %d: "+
+		"name resolvers by https://", strings.Join(clear, ", "), len(resolvers)-len(clear), quorum)
+}
+
 // checkPerspectives refuses perspectives that a proof cannot span, and those of public
 // resolvers. A single resolver is allowed, as by checkOperators.
 func checkPerspectives(resolvers []Resolver) error {

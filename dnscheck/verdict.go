@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/miekg/dns"
+
 	"orgops/internal/untrusted"
 )
 
@@ -64,6 +66,10 @@ const (
 
 	// A proof that Config.RefuseAliases refuses.
 	ReasonAliasOut Reason = "alias_out_of_domain" // through an alias that leads out of the domain
+
+	// through aliases out of the domain, of which one was not shown to be of its name alone: other
+	// names have it as well, by a wildcard or DNAME record, or too few servers answered
+	ReasonWildcardAlias Reason = "wildcard_alias"
 
 	// Reasons from the zone's own name servers.
 	ReasonServersDisagree Reason = "name_servers_disagree" // some have the token, others say that it is not there
@@ -202,8 +208,8 @@ func (v Verdict) Sentence() string {
 		if 2*v.Answered > v.Servers { // a disproof
 			enough = "each of them has to"
 		}
-		return fmt.Sprintf("Only %d of the %d name servers of %s answered for the TXT record at %s: %s.",
-			v.Answered, v.Servers, v.Zone, shownHost(v.Host), enough)
+		return fmt.Sprintf("Only %d of the %d name servers of %s answered for the TXT record at %s: %s.%s",
+			v.Answered, v.Servers, v.Zone, shownHost(v.Host), enough, v.remedy())
 	case v.Reason == ReasonServerAlias && o.Resolver != "":
 		return fmt.Sprintf("%s It is %s.", v.Plain(), o.Resolver)
 	case v.Reason == ReasonAliasOut:
@@ -219,6 +225,36 @@ func (v Verdict) Sentence() string {
 		return fmt.Sprintf("%s The %s says: %s.", v.Plain(), role, o.EDE)
 	}
 	return v.Plain()
+}
+
+// remedy tells who has to do what about the name servers of v.Zone that failed.
+func (v Verdict) remedy() string {
+	if isRegistry(dns.Fqdn(v.Zone)) {
+		return " They are the registry's: that is no fault of the domain's, and is tried again."
+	}
+	useful := make(map[string]bool)
+	for _, o := range v.Observations {
+		useful[o.Resolver] = useful[o.Resolver] || o.State != Unknown || o.Reason == ReasonReferral || o.Reason == ReasonAlias
+	}
+	var silent, unknown []string // servers, by name and address; and those whose address cannot be found
+	for _, o := range v.Observations {
+		switch shown := fmt.Sprintf("%s (%s)", o.Resolver, o.Address); {
+		case !o.Authority || useful[o.Resolver]:
+		case o.Address == "":
+			unknown = append(unknown, o.Resolver)
+		case !slices.Contains(silent, shown):
+			silent = append(silent, shown)
+		}
+	}
+	var text string
+	if len(silent) > 0 {
+		text += " No usable answer: " + someNames(silent) + ". Repair it, or take it out at the registrar."
+	}
+	if len(unknown) > 0 {
+		text += " No address can be found: " + someNames(unknown) + ". The operator of the zone with that name has to " +
+			"repair its name servers, or the name has to be taken out at the registrar."
+	}
+	return text
 }
 
 // sides lists the name servers with the token, those without, and those that refer to others.
@@ -294,6 +330,9 @@ var plain = map[Reason]string{
 		"resolvers in at least two have to see it. Check again later; if that lasts, ",
 	ReasonAliasOut: "The TXT record at %[1]s was found through an alias (CNAME or DNAME) that leads out of the domain, " +
 		"where others may be able to publish it: publish the record at %[1]s itself, instead of an alias.",
+	ReasonWildcardAlias: "The TXT record at %[1]s was found through an alias (CNAME) that leads out of the domain, and it was not shown " +
+		"that it is an alias of that name alone: a wildcard or DNAME record gives it to other names, too, or too few servers " +
+		"answered. Publish the record at %[1]s itself, or an alias for that name instead of the wildcard.",
 	ReasonRCode: unchecked + "the answer was an unexpected error.",
 	ReasonPortClosed: unchecked + "no name server of any domain can be reached from here, where port 53 is closed. " +
 		"That is no fault of the domain's.",
@@ -310,7 +349,7 @@ func (v Verdict) Plain() string {
 	case v.Reason == ReasonNoName && len(v.deciding().Aliases) > 0: // another name does not exist
 		sentence = plain[ReasonNoRecord]
 	case v.Reason == ReasonTimeout && v.Basis == ByAuthority:
-		sentence = unchecked + "the domain's name servers did not answer in time."
+		sentence = unchecked + "%[2]s did not answer in time."
 	case v.Reason == ReasonOnePerspective && slices.ContainsFunc(v.Observations,
 		func(o Observation) bool { return !o.Authority && o.State == Absent }):
 		sentence += "have the domain's name servers give the same answer to every network."
@@ -318,10 +357,20 @@ func (v Verdict) Plain() string {
 		sentence += "have the operators of the resolvers in the other networks repair them."
 	}
 	servers := "the resolver"
-	if v.Basis == ByAuthority {
+	switch {
+	case v.Basis == ByAuthority && v.isOfRegistry():
+		servers = "the name servers of the domain's registry"
+	case v.Basis == ByAuthority:
 		servers = "the domain's name servers"
 	}
 	return fmt.Sprintf(sentence, shownHost(v.Host), servers)
+}
+
+// isOfRegistry reports whether no server of the domain's own zone was asked.
+func (v Verdict) isOfRegistry() bool {
+	return v.Zone == "" && v.HostZone.Name == "" && slices.ContainsFunc(v.Observations, func(o Observation) bool {
+		return o.Authority
+	})
 }
 
 // deciding returns the observation with the verdict's reason: a resolver's if these were

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
 
 	"orgops/dnscheck"
 )
@@ -136,6 +137,49 @@ func TestSentencesOfSilentNameServers(t *testing.T) {
 				if diff := cmp.Diff(test.sentence, got); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", what, diff)
 				}
+			}
+		})
+	}
+}
+
+// TestSentencesNameThePartyThatFailed checks that each sentence says whose servers failed, and who
+// has to do what.
+func TestSentencesNameThePartyThatFailed(t *testing.T) {
+	const tooFew = " name servers of example.com answered for the TXT record at " + host + ": more than half of them have to. "
+	fresh := zoneOf(append([]dns.RR{start("com")}, delegatedTo("example.com", 2)...)...)
+	for name, test := range map[string]struct {
+		build func(t *testing.T) *internet
+		want  string
+	}{
+		"the domain's": {func(t *testing.T) *internet { return servedBy(t, publishes, nil) },
+			"Only 1 of the 2" + tooFew +
+				"No usable answer: ns2.example.com (5.1.0.2:53). Repair it, or take it out at the registrar."},
+		"a provider's": {func(t *testing.T) *internet {
+			n := overTLD(t, ns("example.com", "ns.example.com"), address("ns.example.com", nsOne),
+				ns("example.com", "ns.provider.net"))
+			n.at(nsOne, publishes)
+			n.know(ns("net", "a.nic.net"), address("a.nic.net", "5.0.1.1"))
+			n.at("5.0.1.1", zoneOf(start("net"), ns("provider.net", "a.provider.net"), address("a.provider.net", "5.0.1.2")))
+			n.at("5.0.1.2", nil)
+			return n
+		}, "Only 1 of the 2" + tooFew + "No address can be found: ns.provider.net. The operator of the zone with that name " +
+			"has to repair its name servers, or the name has to be taken out at the registrar."},
+		"a registry's": {func(t *testing.T) *internet {
+			n := newInternet(t)
+			n.registryOf("com", fresh, nil, nil)
+			return n
+		}, "Only 1 of the 3 name servers of com answered for the TXT record at " + host +
+			": more than half of them have to. They are the registry's: that is no fault of the domain's, and is tried again."},
+		"a registry's, all silent": {func(t *testing.T) *internet {
+			n := newInternet(t)
+			n.registryOf("com", nil, nil)
+			return n
+		}, "The TXT record at " + host + " could not be checked: the name servers of the domain's registry did not answer in time."},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			v := prove(t, test.build(t).checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+			if diff := cmp.Diff(test.want, v.Sentence()); diff != "" {
+				t.Errorf("sentence (-want +got):\n%s", diff)
 			}
 		})
 	}

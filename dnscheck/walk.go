@@ -47,7 +47,7 @@ func (w *walk) askZone(ctx context.Context) (*zonePoll, error) {
 	if w.zone.operator != "" && len(w.path.targets) == 0 {
 		w.operator = w.zone.operator
 	}
-	p := w.poll(ctx, w.zone, name)
+	p := w.pollZone(ctx)
 	p.timedOut = ctx.Err() != nil
 	w.note(ctx, p)
 	if !p.any(serverAnswer.isUseful) {
@@ -58,12 +58,34 @@ func (w *walk) askZone(ctx context.Context) (*zonePoll, error) {
 	return p, nil
 }
 
-// enter makes the zone below the one to query next. It is cached if a majority confirmed it.
-func (w *walk) enter(down delegation, confirmed bool) {
-	if confirmed {
-		w.delegations.put(down.name, down, down.ttl)
+// pollZone polls the servers of the zone for the name. A registry is not told the host: it is asked
+// for the registered domain, and for the host only if it does not refer to others for that.
+func (w *walk) pollZone(ctx context.Context) *zonePoll {
+	kind := dns.TypeTXT
+	if w.isLookup() {
+		kind = dns.TypeA
 	}
-	w.zone = down
+	names := []string{w.path.name}
+	if domain := belowRegistry(w.path.name); isRegistry(w.zone.name) && domain != "" && !sameName(domain, w.path.name) {
+		names = []string{domain, w.path.name}
+	}
+	var p *zonePoll
+	for _, name := range names {
+		p = w.poll(ctx, w.zone, name, kind)
+		if cut := p.doubtfulCut(); cut != "" {
+			p.cut = w.poll(ctx, w.zone, cut, dns.TypeNS)
+		}
+		if p.delegation() != nil || !p.any(serverAnswer.isUseful) {
+			break
+		}
+	}
+	return p
+}
+
+// enter makes the zone below the one to query next, and caches it: a majority refers to it.
+func (w *walk) enter(down *delegation) {
+	w.delegations.put(down.name, *down, down.ttl)
+	w.zone = *down
 }
 
 func (w *walk) follow(alias string) error {
@@ -121,7 +143,7 @@ func (w *walk) topLevel(ctx context.Context, name string) (delegation, error) {
 		if err != nil && !errors.Is(err, errNone) {
 			return delegation{}, 0, err
 		}
-		d := newDelegation(tld, names, nil)
+		d := newDelegation(".", tld, names, nil)
 		d.none = err
 		if w.lookups.Add(-int64(len(d.servers))) < 0 {
 			return delegation{}, 0, errors.Join(errAbandoned, errSpent)
@@ -172,13 +194,17 @@ func (w *walk) byResolvers(ctx context.Context, name string) (addrs []netip.Addr
 	return firstAddrs(addrs), ttl
 }
 
-// addressesOf returns the addresses of a name server that may be queried.
+// addressesOf returns the addresses of a name server that may be queried. Those that the registry
+// gave of a name in another zone are the second choice: they may be stale, but servers that cannot
+// be reached, or zones that name their servers in each other, would leave a name without any.
 func (w *walk) addressesOf(ctx context.Context, zone string, server nameServer) ([]netip.Addr, error) {
 	found := server.glue
 	if len(found) == 0 {
 		var err error
-		if found, err = w.lookUp(ctx, zone, server.name); err != nil {
+		if found, err = w.lookUp(ctx, zone, server.name); err != nil && len(server.spare) == 0 {
 			return nil, err
+		} else if err != nil {
+			found = server.spare
 		}
 	}
 	return w.allowed(firstAddrs(found))
@@ -219,11 +245,11 @@ func (w *walk) find(ctx context.Context, name string) (addresses, time.Duration,
 	}
 	p, err := w.ask(ctx)
 	for err == nil {
-		down, confirmed := p.delegation()
-		if !confirmed {
+		down := p.delegation()
+		if down == nil {
 			break
 		}
-		w.enter(*down, true)
+		w.enter(down)
 		p, err = w.ask(ctx)
 	}
 	none := func(a serverAnswer) bool { return a.definite() && len(a.addrs) == 0 }
@@ -246,7 +272,7 @@ func (w *walk) find(ctx context.Context, name string) (addresses, time.Duration,
 		switch {
 		case p.spent():
 			return addresses{}, 0, errors.Join(errAbandoned, errSpent)
-		case p.majority(serverAnswer.isAlias):
+		case len(aliases) > 0:
 			err = &exchangeError{ReasonServerAlias, fmt.Errorf(
 				"its name is an alias (CNAME) of %s, which RFC 2181 section 10.3 forbids", shownHost(unrooted(aliases[0])))}
 		case p.majority(none):
