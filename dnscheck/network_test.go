@@ -240,3 +240,47 @@ func TestNetworkExplains(t *testing.T) {
 		})
 	}
 }
+
+// TestResolversSee has what is told of the resolvers if the name servers gave no verdict. They are
+// not asked after a denial, which they would cache.
+func TestResolversSee(t *testing.T) {
+	tests := []struct {
+		name     string
+		one, two zone // the name servers
+		known    bool // the resolvers have the token
+		want     string
+	}{
+		{
+			name: "the name servers are silent, and the resolvers have the token", known: true,
+			want: "of 3 resolvers 3 see the expected value, 0 see that it is not there, and 0 have no answer; that proves nothing",
+		},
+		{
+			name: "the name servers are silent, and the resolvers have none",
+			want: "of 3 resolvers 0 see the expected value, 3 see that it is not there, and 0 have no answer; that proves nothing",
+		},
+		{name: "both deny", one: zoneOf(start("example.com")), two: zoneOf(start("example.com"))},
+		{name: "one denies, and one is silent", one: zoneOf(start("example.com"))},
+	}
+	for _, tc := range tests {
+		bubble(t, tc.name, func(t *testing.T) {
+			n := overTLD(t, twoServers()...)
+			n.at(nsOne, tc.one)
+			n.at(nsTwo, tc.two)
+			if tc.known {
+				n.know(txt(host, token))
+			}
+			c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
+			v, err := c.Prove(t.Context(), host, token)
+			if err != nil || v.State == dnscheck.Present {
+				t.Fatalf("%v, %v", v, err)
+			}
+			d, err := c.Diagnose(t.Context(), host, "example.com", token, v)
+			if err != nil || d.ResolversSee != tc.want {
+				t.Errorf("%q, %v; want %q", d.ResolversSee, err, tc.want)
+			}
+			if tc.want == "" {
+				n.quietAbout(host)
+			}
+		})
+	}
+}
