@@ -257,12 +257,14 @@ func caseSections() []caseSection {
 				tested("a late resolver finds the answer bogus", "unknown", TestProofWaitsForEachResolver),
 				tested("signatures at real resolvers", "as above", TestValidatedAtRealResolvers),
 				tested(
-					"perspectives are named, and only the resolvers of one see the token, or see it authenticated",
-					"unknown: seen from one network only",
+					"perspectives are named, and this machine's, or more than one or two of the others, do not see the token, or not authenticated; one denies it",
+					"unknown, with each perspective's answer",
 					TestProofSpansPerspectives, TestPerspectivesAtUnbound,
 					TestProofsInHostileWorlds),
 				tested(
 					"all resolvers in one perspective; a public resolver in another than this machine's; one public operator has a quorum all the same", "refused", TestPerspectivesThatCannotBeSpanned),
+				tested("one perspective of three is lied to completely, this machine's with its name servers or another",
+					"not present", TestPerspectiveThatIsLiedTo),
 				tested("the resolvers of one perspective give other name servers, or deny the record that others are silent about",
 					"unknown",
 					TestNameServersByOnePerspective, TestDisproofSpansPerspectives),

@@ -78,7 +78,7 @@ func newChecker(c Config, d dialer) (*Checker, error) {
 		return nil, err
 	}
 	checker := &Checker{
-		panel:  panel{quorum: quorum, span: namesPerspectives(c.Resolvers)},
+		panel:  panel{quorum: quorum, in: perspectivesOf(c.Resolvers)},
 		config: c, exchange: newExchange(d, c.Timeout), zones: newCache[Zone](),
 	}
 	operators := Operators(c.Resolvers)

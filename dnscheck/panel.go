@@ -36,7 +36,7 @@ var (
 type panel struct {
 	resolvers []resolverClient
 	quorum    int
-	span      bool // over two perspectives
+	in        map[string]int // the number of resolvers in each perspective, if any is named; else nil
 }
 
 // agreed queries all resolvers for the records of a name, and returns the values that a quorum
@@ -91,7 +91,41 @@ func (p panel) agreed(ctx context.Context, name string, kind uint16) ([]string, 
 	return nil, 0, errNoQuorum
 }
 
-func (p panel) enough(v votes) bool { return v.count >= p.quorum && (!p.span || v.several) }
+// enough reports whether resolvers with the same answer decide: a quorum of them. Where perspectives
+// are named, each has one vote instead, by more than half of its resolvers: this machine's has to be
+// among them, and of the others as many as of that many resolvers (CA/Browser Forum, Baseline
+// Requirements, section 3.2.2.9).
+func (p panel) enough(v votes) bool {
+	if p.in == nil {
+		return v.count >= p.quorum
+	}
+	others, agreed := 0, 0
+	for perspective := range p.in {
+		switch won := p.wins(v, perspective); {
+		case perspective == DefaultPerspective && !won:
+			return false
+		case perspective != DefaultPerspective:
+			others++
+			if won {
+				agreed++
+			}
+		}
+	}
+	return agreed >= leastQuorum(others)
+}
+
+// wins reports whether the votes are more than half of a perspective's.
+func (p panel) wins(v votes, perspective string) bool { return 2*v.in[perspective] > p.in[perspective] }
+
+// winsAny reports whether the votes are more than half of any perspective's.
+func (p panel) winsAny(v votes) bool {
+	for perspective := range p.in {
+		if p.wins(v, perspective) {
+			return true
+		}
+	}
+	return false
+}
 
 // ballot is one resolver's answer for a name, each value once.
 type ballot struct {

@@ -23,9 +23,9 @@ func in(names ...string) []dnscheck.Resolver {
 	return resolvers
 }
 
-// TestProofSpansPerspectives checks that a quorum proves the token only if it spans two
-// perspectives, in any order of answers. The perspective does not matter for checks and
-// absences.
+// TestProofSpansPerspectives checks that each perspective has one vote, by more than half of its
+// resolvers, in any order of answers: this machine's has to see the token, and so many of the others
+// as of that many resolvers. One that denies it is a veto.
 func TestProofSpansPerspectives(t *testing.T) {
 	found := expected{dnscheck.Present, dnscheck.ReasonFound}
 	one := expected{dnscheck.Unknown, dnscheck.ReasonOnePerspective}
@@ -38,7 +38,14 @@ func TestProofSpansPerspectives(t *testing.T) {
 	}{
 		{"all see it", []string{"eu", "us", "ap"}, []zone{yes, yes, yes}, false, found},
 		{"two perspectives of three see it", []string{"eu", "us", "ap"}, []zone{yes, servfail, yes}, false, found},
-		{"the default one and another", []string{"", "", "eu"}, []zone{yes, servfail, yes}, false, found},
+		{"two perspectives of three see it, one denies it", []string{"eu", "us", "ap"}, []zone{yes, noName, yes}, false, one},
+		{"the default one and another", []string{"", "", "", "eu"}, []zone{yes, servfail, yes, yes}, false, found},
+		{"half of the default one and another", []string{"", "", "eu"}, []zone{yes, servfail, yes}, false, one},
+		{"all but the default one", []string{"", "eu", "us", "ap"}, []zone{servfail, yes, yes, yes}, false, one},
+		{"three of five others", []string{"", "a", "b", "c", "d", "e"},
+			[]zone{yes, yes, yes, yes, servfail, servfail}, false, one},
+		{"four of six others", []string{"", "a", "b", "c", "d", "e", "f"},
+			[]zone{yes, yes, yes, yes, yes, servfail, servfail}, false, found},
 		{"a quorum in one perspective, the other fails", []string{"eu", "eu", "us"}, []zone{yes, yes, servfail}, false, one},
 		{"a quorum in one perspective, the other denies it", []string{"eu", "eu", "us"},
 			[]zone{yes, yes, noName}, false, one},
@@ -47,20 +54,19 @@ func TestProofSpansPerspectives(t *testing.T) {
 		{"four in one perspective, the fifth fails", []string{"eu", "eu", "us", "eu", "eu"},
 			[]zone{yes, yes, servfail, yes, yes}, false, one},
 		{"none is named", []string{"", "", ""}, []zone{yes, yes, servfail}, false, found},
-		{"too few see it", []string{"eu", "us", "ap"}, []zone{yes, noName, servfail}, false,
-			expected{dnscheck.Unknown, dnscheck.ReasonDisagree}},
-		{"a quorum in one perspective denies it", []string{"eu", "eu", "us"}, []zone{noName, noName, yes}, false,
+		{"too few see it", []string{"eu", "us", "ap"}, []zone{yes, noName, servfail}, false, one},
+		{"all deny it", []string{"", "eu", "us"}, []zone{noName, noName, noName}, false,
 			expected{dnscheck.Absent, dnscheck.ReasonNoName}},
 		{"one finds it bogus", []string{"eu", "eu", "us"}, []zone{yes, yes, bogus}, false,
 			expected{dnscheck.Unknown, dnscheck.ReasonDNSSEC}},
 
 		{"authenticated, in both", []string{"eu", "eu", "us"}, []zone{signed(yes), signed(yes), signed(yes)}, false, found},
 		{"authenticated in one, in the other not", []string{"eu", "eu", "us"},
-			[]zone{signed(yes), signed(yes), yes}, false, one},
+			[]zone{signed(yes), signed(yes), yes}, false, unconfirmed},
 		{"authenticated in one, in the other not, and required", []string{"eu", "eu", "us"},
-			[]zone{signed(yes), signed(yes), yes}, true, one},
+			[]zone{signed(yes), signed(yes), yes}, true, unconfirmed},
 		{"authenticated in both, and required", []string{"eu", "eu", "us"},
-			[]zone{signed(yes), yes, signed(yes)}, true, found},
+			[]zone{signed(yes), signed(yes), signed(yes)}, true, found},
 		{"authenticated nowhere, and required", []string{"eu", "eu", "us"}, []zone{yes, yes, yes}, true,
 			expected{dnscheck.Unknown, dnscheck.ReasonUnsigned}},
 	}
@@ -79,13 +85,17 @@ func TestProofSpansPerspectives(t *testing.T) {
 			}
 		})
 	}
-	for _, third := range []zone{noName, servfail} {
-		bubble(t, "the name servers have it", func(t *testing.T) {
+	for name, third := range map[string]zone{"denies it": noName, "fails": servfail} {
+		bubble(t, "the name servers have it, one perspective "+name, func(t *testing.T) {
 			n := delegated(t, txt(host, token))
 			n.know(txt(host, token))
 			n.at(resolverAddrs[2], n.only(third))
 			want(t, prove(t, n.checkerIn(dnscheck.ModeAuthority, "eu", "eu", "us")), one.state, one.reason)
-			want(t, prove(t, n.checkerIn(dnscheck.ModeAuthority, "eu", "us", "us")), found.state, found.reason)
+			wanted := found
+			if name == "denies it" {
+				wanted = one
+			}
+			want(t, prove(t, n.checkerIn(dnscheck.ModeAuthority, "eu", "us", "ap")), wanted.state, wanted.reason)
 		})
 	}
 }
@@ -113,7 +123,7 @@ func TestNameServersByOnePerspective(t *testing.T) {
 		want dnscheck.State
 	}{
 		"one perspective names others": {[]string{"eu", "eu", "us"}, dnscheck.Unknown},
-		"two perspectives do":          {[]string{"eu", "us", "us"}, dnscheck.Present},
+		"two perspectives do":          {[]string{"eu", "us", "ap"}, dnscheck.Present},
 	} {
 		bubble(t, name, func(t *testing.T) {
 			n := delegated(t)
@@ -157,7 +167,7 @@ func TestDisproofSpansPerspectives(t *testing.T) {
 			expected{dnscheck.Unknown, dnscheck.ReasonTimeout}},
 		"one denies it, the other fails": {[]string{"", "", "us"}, []zone{noName, noName, servfail},
 			expected{dnscheck.Unknown, dnscheck.ReasonServFail}},
-		"both deny it": {[]string{"eu", "eu", "us"}, []zone{noName, servfail, noName},
+		"both deny it": {[]string{"eu", "eu", "us"}, []zone{noName, noName, noName},
 			expected{dnscheck.Absent, dnscheck.ReasonNoName}},
 		"one denies it, the other sees it": {[]string{"eu", "eu", "us"}, []zone{noName, noName, yes},
 			expected{dnscheck.Present, dnscheck.ReasonFound}},
@@ -230,4 +240,44 @@ func TestObservationsNameOperatorAndPerspective(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPerspectiveThatIsLiedTo has one perspective of three lied to completely: its resolvers, and as
+// seen from this machine's also the name servers, give the token, and the attacker's servers for a
+// top-level domain's. Nothing is proven whichever it is; all is proven if all are told the truth.
+func TestPerspectiveThatIsLiedTo(t *testing.T) {
+	names := []string{"", "eu", "us"}
+	for liar, name := range []string{"this machine's", "eu", "us", "none"} {
+		for _, mode := range []dnscheck.Mode{dnscheck.ModeAuthority, dnscheck.ModeResolvers} {
+			bubble(t, name+", "+mode.String(), func(t *testing.T) {
+				n := delegated(t)
+				if name == "none" {
+					n = delegated(t, txt(host, token))
+					n.know(txt(host, token))
+				}
+				if name == "this machine's" {
+					for _, addr := range []string{tldAddr, nsOne, nsTwo} {
+						n.at(addr, says(txt(host, token)))
+					}
+				}
+				if liar < len(names) {
+					n.at(resolverAddrs[liar], namesServersAt(evilAddr))
+				}
+				n.at(evilAddr, says(txt(host, token)))
+				v := prove(t, n.checkerIn(mode, names...))
+				if proven := v.State == dnscheck.Present; proven != (name == "none") {
+					t.Errorf("%s (%s): %+v", v.State, v.Reason, v.Observations)
+				}
+				if mode == dnscheck.ModeResolvers && name == "eu" {
+					wanted := map[string]string{"default": "absent", "eu": "present", "us": "absent"}
+					if diff := cmp.Diff(wanted, v.Evidence().Perspectives); diff != "" {
+						t.Errorf("perspectives (-want +got):\n%s", diff)
+					}
+					if says := "Seen from default: absent, eu: present, us: absent."; !strings.HasSuffix(v.Sentence(), says) {
+						t.Errorf("sentence %q", v.Sentence())
+					}
+				}
+			})
+		}
+	}
 }

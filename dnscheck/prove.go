@@ -19,8 +19,9 @@ import (
 // each of which is waited for, and a quorum of them has to see the token as well.
 //
 // The resolvers are not asked before, since they would cache a negative answer; nor do they override
-// a denial. Those of two perspectives have to see the token if any is named. One that finds the answer
-// bogus is a veto. If any answer is authenticated (AD), or Config.RequireDNSSEC is set, only
+// a denial. Where perspectives are named, each has one vote, by more than half of its resolvers: this
+// machine's has to see the token, and of the others all of one or two, all but one of three to five,
+// all but two of six; one that denies it is a veto. One resolver that finds the answer bogus is a veto. If any answer is authenticated (AD), or Config.RequireDNSSEC is set, only
 // authenticated ones count; so a forged AD can only prevent a proof. A single resolver proves nothing.
 // If aliases lead out of the registered domain, those within it have to be of their name alone: where
 // nobody has published anything, a wildcard would let the owner of its target prove the domain.
@@ -113,7 +114,7 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 	if err != nil {
 		return Verdict{}, err
 	}
-	if count(answers).present.count >= c.quorum {
+	if c.enough(count(answers).present) {
 		// A resolver that fails, and has an answer where checking is disabled, found it bogus (RFC
 		// 4035 section 3.2.2). Some give no reason (RFC 8914), BIND 9.18 among them.
 		unchecked := q
@@ -144,18 +145,18 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 	switch {
 	case t.bogus > 0:
 		v.Reason = ReasonDNSSEC
-	case t.absent.count >= c.quorum:
+	case c.enough(t.absent):
 		v.State, v.Reason = Absent, reasonOf(Absent, answers)
-	case t.present.count < c.quorum:
+	case c.winsAny(t.present) && (c.winsAny(t.absent) || !c.enough(t.present)): // one perspective is a veto
+		v.Reason = ReasonOnePerspective
+	case !c.enough(t.present):
 		v.Reason = reasonOf(Unknown, answers)
 	case len(resolvers) < minResolvers:
 		v.Reason = ReasonTooFewResolvers
-	case t.authenticated > 0 && counted.count < c.quorum:
+	case t.authenticated > 0 && !c.enough(counted):
 		v.Reason = ReasonUnconfirmed
-	case counted.count < c.quorum:
-		v.Reason = ReasonUnsigned
 	case !c.enough(counted):
-		v.Reason = ReasonOnePerspective
+		v.Reason = ReasonUnsigned
 	case out && c.config.RefuseAliases: // others may be able to register the target of a dangling alias
 		v.Reason = ReasonAliasOut
 	case out && c.authority == nil && !c.ownAliases(ctx, host, resolvers, answers):
@@ -181,8 +182,8 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 //
 // It queries, and waits for, all resolvers and, in ModeAuthority, all of the zone's name servers,
 // which it finds from the registry down by the rule of a proof, without cached delegations. Absent
-// needs a majority of the name servers of each zone and a quorum of the resolvers, from two
-// perspectives if any is named. A negative answer of a resolver must have the zone's SOA record.
+// needs a majority of the name servers of each zone and a quorum of the resolvers, by perspectives
+// if any is named. A negative answer of a resolver must have the zone's SOA record.
 // No answer may contradict itself or its signature, and no server may be left out because of our
 // own limits. The resolvers decide without name servers only in ModeResolvers.
 //

@@ -365,13 +365,7 @@ const minResolvers = 2
 // of six or more, as the CA/Browser Forum's Baseline Requirements let one or two remote
 // perspectives miss a record (section 3.2.2.9). It is always more than half.
 func QuorumOf(set, resolvers int) (int, error) {
-	least := resolvers
-	switch {
-	case resolvers >= 6:
-		least = resolvers - 2
-	case resolvers >= 3:
-		least = resolvers - 1
-	}
+	least := leastQuorum(resolvers)
 	switch {
 	case set == 0:
 		return least, nil
@@ -380,6 +374,16 @@ func QuorumOf(set, resolvers int) (int, error) {
 			resolvers, resolvers, least)
 	}
 	return set, nil
+}
+
+func leastQuorum(of int) int {
+	switch {
+	case of >= 6:
+		return of - 2
+	case of >= 3:
+		return of - 1
+	}
+	return of
 }
 
 // checkOperators refuses resolvers of which one operator has a quorum. A single resolver is
@@ -443,11 +447,23 @@ func checkPerspectives(resolvers []Resolver) error {
 		}
 		in.add(r.perspective())
 	}
-	if namesPerspectives(resolvers) && len(resolvers) >= minResolvers && !in.several {
+	if namesPerspectives(resolvers) && len(resolvers) >= minResolvers && len(in.in) < 2 {
 		return fmt.Errorf("resolvers are all in one perspective (%s), and a proof has to span two: "+
-			"add resolvers in another network, or leave out @%s", in.last, in.last)
+			"add resolvers in another network, or leave out @%s", resolvers[0].perspective(), resolvers[0].perspective())
 	}
 	return nil
+}
+
+// perspectivesOf returns the number of resolvers in each perspective; nil if none is named.
+func perspectivesOf(resolvers []Resolver) map[string]int {
+	if !namesPerspectives(resolvers) {
+		return nil
+	}
+	in := make(map[string]int)
+	for _, r := range resolvers {
+		in[r.perspective()]++
+	}
+	return in
 }
 
 // namesPerspectives reports whether a proof has to span two perspectives: any is named.
@@ -455,14 +471,16 @@ func namesPerspectives(resolvers []Resolver) bool {
 	return slices.ContainsFunc(resolvers, func(r Resolver) bool { return r.perspective() != DefaultPerspective })
 }
 
+// votes are the resolvers with the same answer.
 type votes struct {
-	count   int
-	last    string // perspective
-	several bool   // perspectives
+	count int
+	in    map[string]int // by perspective
 }
 
 func (v *votes) add(perspective string) {
 	v.count++
-	v.several = v.several || v.last != "" && v.last != perspective
-	v.last = perspective
+	if v.in == nil {
+		v.in = make(map[string]int)
+	}
+	v.in[perspective]++
 }

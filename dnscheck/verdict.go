@@ -2,6 +2,7 @@ package dnscheck
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -62,7 +63,7 @@ const (
 	ReasonUnconfirmed     Reason = "dnssec_unconfirmed"
 	ReasonUnsigned        Reason = "dnssec_missing"    // no answer is authenticated by DNSSEC, and that is required
 	ReasonTooFewResolvers Reason = "too_few_resolvers" // there is only one resolver
-	ReasonOnePerspective  Reason = "one_perspective"   // perspectives are named, and the token is seen from only one
+	ReasonOnePerspective  Reason = "one_perspective"   // perspectives are named, and too few see the token, or one denies it
 
 	// A proof that Config.RefuseAliases refuses.
 	ReasonAliasOut Reason = "alias_out_of_domain" // through an alias that leads out of the domain
@@ -210,6 +211,13 @@ func (v Verdict) Sentence() string {
 		}
 		return fmt.Sprintf("Only %d of the %d name servers of %s answered for the TXT record at %s: %s.%s",
 			v.Answered, v.Servers, v.Zone, shownHost(v.Host), enough, v.remedy())
+	case v.Reason == ReasonOnePerspective:
+		var each []string
+		answers := v.perspectives()
+		for _, perspective := range slices.Sorted(maps.Keys(answers)) {
+			each = append(each, perspective+": "+answers[perspective])
+		}
+		return strings.TrimSuffix(v.Plain()+" Seen from "+strings.Join(each, ", ")+".", " Seen from .")
 	case v.Reason == ReasonServerAlias && o.Resolver != "":
 		return fmt.Sprintf("%s It is %s.", v.Plain(), o.Resolver)
 	case v.Reason == ReasonAliasOut:
@@ -255,6 +263,40 @@ func (v Verdict) remedy() string {
 			"repair its name servers, or the name has to be taken out at the registrar."
 	}
 	return text
+}
+
+// perspectives returns each perspective's answer, by more than half of its resolvers; nil: none is
+// named.
+func (v Verdict) perspectives() map[string]string {
+	var present, absent, all votes
+	for _, o := range v.Observations {
+		if o.Authority {
+			continue
+		}
+		all.add(o.Perspective)
+		switch o.State {
+		case Present:
+			present.add(o.Perspective)
+		case Absent:
+			absent.add(o.Perspective)
+		}
+	}
+	delete(all.in, "")
+	if len(all.in) == 0 || len(all.in) == 1 && all.in[DefaultPerspective] > 0 {
+		return nil
+	}
+	answers := make(map[string]string)
+	for perspective, of := range all.in {
+		state := Unknown
+		switch {
+		case 2*present.in[perspective] > of:
+			state = Present
+		case 2*absent.in[perspective] > of:
+			state = Absent
+		}
+		answers[perspective] = state.String()
+	}
+	return answers
 }
 
 // sides lists the name servers with the token, those without, and those that refer to others.
@@ -326,8 +368,8 @@ var plain = map[Reason]string{
 		"sign the domain's zone, and have its DS record published by the registrar.",
 	ReasonTooFewResolvers: "The TXT record at %[1]s holds the expected value as far as one resolver sees it, which proves nothing: " +
 		"at least two resolvers of different operators have to be asked.",
-	ReasonOnePerspective: "The TXT record at %[1]s holds the expected value as seen from one network alone: " +
-		"resolvers in at least two have to see it. Check again later; if that lasts, ",
+	ReasonOnePerspective: "The TXT record at %[1]s holds the expected value as seen from some networks, but not from enough of them. " +
+		"Check again later; if that lasts, ",
 	ReasonAliasOut: "The TXT record at %[1]s was found through an alias (CNAME or DNAME) that leads out of the domain, " +
 		"where others may be able to publish it: publish the record at %[1]s itself, instead of an alias.",
 	ReasonWildcardAlias: "The TXT record at %[1]s was found through an alias (CNAME) that leads out of the domain, and it was not shown " +
@@ -386,16 +428,18 @@ func (v Verdict) deciding() Observation {
 
 // Evidence is a verdict for JSON. All texts are safe to show.
 type Evidence struct {
-	At          time.Time           `json:"at,omitzero"`            // when the verdict was reached
-	State       string              `json:"state"`                  // present, absent or unknown
-	Reason      string              `json:"reason"`                 // a Reason
-	Sentence    string              `json:"sentence,omitempty"`     // for the customer
-	Basis       string              `json:"basis"`                  // a Basis
-	Note        string              `json:"note,omitempty"`         // why no name server answered
-	Quorum      int                 `json:"quorum"`                 // how many resolvers have to agree
-	Resolvers   int                 `json:"resolvers"`              // the number of resolvers
-	NegativeTTL float64             `json:"negative_ttl,omitempty"` // seconds for which a resolver may cache the absence
-	Said        []ObservationRecord `json:"observations"`           // name servers, then resolvers
+	At       time.Time `json:"at,omitzero"`        // when the verdict was reached
+	State    string    `json:"state"`              // present, absent or unknown
+	Reason   string    `json:"reason"`             // a Reason
+	Sentence string    `json:"sentence,omitempty"` // for the customer
+	Basis    string    `json:"basis"`              // a Basis
+	Note     string    `json:"note,omitempty"`     // why no name server answered
+	// Perspectives has each one's answer, by more than half of its resolvers, if any is named.
+	Perspectives map[string]string   `json:"perspectives,omitempty"`
+	Quorum       int                 `json:"quorum"`                 // how many resolvers have to agree
+	Resolvers    int                 `json:"resolvers"`              // the number of resolvers
+	NegativeTTL  float64             `json:"negative_ttl,omitempty"` // seconds for which a resolver may cache the absence
+	Said         []ObservationRecord `json:"observations"`           // name servers, then resolvers
 }
 
 // ObservationRecord is an observation for JSON.
@@ -428,6 +472,7 @@ func (v Verdict) Evidence() Evidence {
 	for _, o := range v.Observations {
 		e.Said = append(e.Said, o.record())
 	}
+	e.Perspectives = v.perspectives()
 	return e
 }
 

@@ -79,11 +79,11 @@ func TestSentences(t *testing.T) {
 				" holds the expected value as far as one resolver sees it, which proves nothing: at least two resolvers of different operators have to be asked.", ""},
 		{"one perspective", dnscheck.Unknown, dnscheck.ReasonOnePerspective, found(),
 			"The TXT record at " + h +
-				" holds the expected value as seen from one network alone: resolvers in at least two have to see it. Check again later; if that lasts, have the operators of the resolvers in the other networks repair them.", ""},
+				" holds the expected value as seen from some networks, but not from enough of them. Check again later; if that lasts, have the operators of the resolvers in the other networks repair them.", ""},
 		{"one perspective, and another denies it", dnscheck.Unknown, dnscheck.ReasonOnePerspective,
 			dnscheck.Observation{State: dnscheck.Absent, Reason: dnscheck.ReasonNoName},
 			"The TXT record at " + h +
-				" holds the expected value as seen from one network alone: resolvers in at least two have to see it. Check again later; if that lasts, have the domain's name servers give the same answer to every network.", ""},
+				" holds the expected value as seen from some networks, but not from enough of them. Check again later; if that lasts, have the domain's name servers give the same answer to every network.", ""},
 		{"alias out of the domain", dnscheck.Unknown, dnscheck.ReasonAliasOut,
 			dnscheck.Observation{State: dnscheck.Present, Aliases: []string{"b.example.com", "C.example"}},
 			"The TXT record at " + h +
