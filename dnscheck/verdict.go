@@ -84,8 +84,9 @@ const (
 	ReasonServerAlias Reason = "name_server_is_alias"
 	// servers that would make a majority have IPv6 addresses only, and there is no IPv6 from here
 	ReasonNoIPv6 Reason = "no_ipv6"
-	// no name server answers, and the probe of our own network found port 53 closed, or redirected
-	ReasonPortClosed     Reason = "port_53_closed"
+	// no name server answers, and the probe of our own network found port 53 closed
+	ReasonPortClosed Reason = "port_53_closed"
+	// no name server answers, and the probe of our own network found port 53 redirected
 	ReasonPortRedirected Reason = "port_53_redirected"
 	ReasonReferral       Reason = "referral" // of an observation only: the name server refers to others
 )

@@ -89,7 +89,8 @@ func TestNameServersEndToEnd(t *testing.T) {
 				}
 			}
 			now, _ := box.Domain("org_1", d.ID)
-			if want := map[bool]int{true: 1}[tc.verified]; patched != want || audited != want || (now.Status == "verified") != tc.verified {
+			want := map[bool]int{true: 1}[tc.verified]
+			if patched != want || audited != want || (now.Status == "verified") != tc.verified {
 				t.Errorf("%d PATCHes, %d audit lines, status %s; want %d of both", patched, audited, now.Status, want)
 			}
 			known, err := status.DomainOf(t.Context(), f.redis, f.ledger,

@@ -91,7 +91,7 @@ func TestResolvers(t *testing.T) {
 		{"one perspective is left", 2, []dnscheck.Examination{in("eu", good("10.0.0.1")), in("eu", good("10.0.0.2")),
 			in("us", bad(good("10.0.0.3"), silent))}, []string{
 			"wrong    : resolver 10.0.0.3:53 does not answer: no answer -> check that this machine reaches it, or name another by --resolvers",
-			"wrong    : 2 of 3 resolvers are usable, in eu, and a proof needs 2 of two perspectives -> nothing can be proven"}},
+			"wrong    : 2 of 3 resolvers are usable, in eu, and a proof needs 2 of 2 perspectives, each by more than half of its resolvers -> nothing can be proven"}},
 		{"port 443 is closed", 2, []dnscheck.Examination{
 			bad(good("1.1.1.1"), func(e *dnscheck.Examination) { e.Transport, e.Err = "https", errors.New("i/o timeout") }),
 			good("8.8.8.8"), good("9.9.9.9"),
@@ -123,7 +123,7 @@ func TestOperatorsAreNamed(t *testing.T) {
 	}
 	found := health.Resolvers([]dnscheck.Examination{use("1.1.1.1:53", "Cloudflare", "default"),
 		use("10.0.0.1:53", "example.com", "eu"), use("10.0.0.2:53", "example.com", "us")}, 2)
-	const want = "3 of 3 resolvers are usable, in default, eu, us, a proof needs 2 of two perspectives; their operators: Cloudflare, example.com"
+	const want = "3 of 3 resolvers are usable, in default, eu, us, a proof needs this machine's and 2 of 2 perspectives, each by more than half of its resolvers; their operators: Cloudflare, example.com"
 	if len(found) != 1 || found[0].Level != health.OK || found[0].Text != want {
 		t.Errorf("got %+v, want %s", found, want)
 	}

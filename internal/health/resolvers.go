@@ -10,41 +10,51 @@ import (
 	"orgops/dnscheck"
 )
 
-// votes counts the usable resolvers of a tenant. A proof needs a quorum of them, in two
-// perspectives if any resolver names one.
+// votes are the perspectives of a tenant's resolvers, and of those that are usable.
 type votes struct {
-	quorum       int
-	span         bool // over two perspectives
-	count        int
-	perspectives []string // of the usable resolvers, each once
+	quorum int
+	all    []string
+	usable []string
 }
 
-// namesPerspective reports whether a resolver names its perspective. If any does, dnscheck
-// requires at least two.
-func namesPerspective(perspective string) bool { return perspective != dnscheck.DefaultPerspective }
+func (v votes) prove() bool { return dnscheck.Suffice(v.usable, v.all, v.quorum) }
 
-func (v *votes) add(perspective string) {
-	v.count++
-	if !slices.Contains(v.perspectives, perspective) {
-		v.perspectives = append(v.perspectives, perspective)
-	}
+// spans reports whether any resolver names its perspective.
+func (v votes) spans() bool {
+	return slices.ContainsFunc(v.all, func(p string) bool { return p != dnscheck.DefaultPerspective })
 }
 
-func (v votes) prove() bool { return v.count >= v.quorum && (!v.span || len(v.perspectives) > 1) }
-
+// needs says how many resolvers a proof needs, or of how many perspectives.
 func (v votes) needs() string {
-	if v.span {
-		return fmt.Sprintf("%d of two perspectives", v.quorum)
+	if !v.spans() {
+		return strconv.Itoa(v.quorum)
 	}
-	return strconv.Itoa(v.quorum)
+	others := distinct(v.all)
+	home := ""
+	if i := slices.Index(others, dnscheck.DefaultPerspective); i >= 0 {
+		others = slices.Delete(others, i, i+1)
+		home = "this machine's and "
+	}
+	least, _ := dnscheck.QuorumOf(0, len(others)) // 0 is always valid
+	return fmt.Sprintf("%s%d of %d perspectives, each by more than half of its resolvers", home, least, len(others))
 }
 
 // where names the perspectives of the usable resolvers, if any are named.
 func (v votes) where() string {
-	if !v.span || v.count == 0 {
+	if !v.spans() || len(v.usable) == 0 {
 		return ""
 	}
-	return ", in " + strings.Join(v.perspectives, ", ")
+	return ", in " + strings.Join(distinct(v.usable), ", ")
+}
+
+// distinct returns the perspectives, each once, in their order.
+func distinct(perspectives []string) (each []string) {
+	for _, p := range perspectives {
+		if !slices.Contains(each, p) {
+			each = append(each, p)
+		}
+	}
+	return each
 }
 
 // answering evaluates which resolvers of a running worker answer. Silent ones are wrong only if
@@ -53,11 +63,11 @@ func answering(all []dnscheck.ResolverState, quorum int) Finding {
 	usable := votes{quorum: quorum}
 	var silent []string
 	for _, r := range all {
-		usable.span = usable.span || namesPerspective(r.Perspective)
+		usable.all = append(usable.all, r.Perspective)
 		if r.Silent != "" {
 			silent = append(silent, r.Name+": "+r.Silent)
 		} else {
-			usable.add(r.Perspective)
+			usable.usable = append(usable.usable, r.Perspective)
 		}
 	}
 	text := fmt.Sprintf("%d of %d resolvers do not answer: %s", len(silent), len(all), strings.Join(silent, "; "))
@@ -78,25 +88,25 @@ func Resolvers(all []dnscheck.Examination, quorum int) (found []Finding) {
 	v := votes{quorum: quorum}
 	for _, e := range all {
 		found = append(found, faultsOf(e)...)
-		v.span = v.span || namesPerspective(e.Perspective)
+		v.all = append(v.all, e.Perspective)
 		if e.Err != nil || e.Lies != "" {
 			continue
 		}
-		v.add(e.Perspective)
+		v.usable = append(v.usable, e.Perspective)
 		if !slices.Contains(operators, e.Operator) {
 			operators = append(operators, e.Operator)
 		}
 	}
-	if !v.span {
+	if !v.spans() {
 		found = append(found, warn("name resolvers of your own in other networks (docs/perspectives.md)",
 			"all resolvers are queried from this network alone: whoever forges routes or answers near it misleads all of them"))
 	}
 	if !v.prove() {
-		return append(found, wrong("nothing can be proven", "%d of %d resolvers are usable%s, and a proof needs %s", v.count,
+		return append(found, wrong("nothing can be proven", "%d of %d resolvers are usable%s, and a proof needs %s", len(v.usable),
 			len(all), v.where(), v.needs()))
 	}
 	return append(found, ok("%d of %d resolvers are usable%s, a proof needs %s; their operators: %s",
-		v.count, len(all), v.where(), v.needs(), strings.Join(operators, ", ")))
+		len(v.usable), len(all), v.where(), v.needs(), strings.Join(operators, ", ")))
 }
 
 func faultsOf(e dnscheck.Examination) (found []Finding) {

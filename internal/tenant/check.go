@@ -150,9 +150,6 @@ func (t *Settings) checkLimit() error {
 	return nil
 }
 
-// formerMode is a mode that files may still name.
-const formerMode = "auto"
-
 // ParseDNSMode returns the mode of that name. The former mode auto is read as authority, which
 // [Settings.Warnings] says.
 func ParseDNSMode(name string) (dnscheck.Mode, error) {
