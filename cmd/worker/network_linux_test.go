@@ -293,7 +293,8 @@ func runInside(t *testing.T) {
 	if _, ran := errors.AsType[*exec.ExitError](err); err != nil && !ran {
 		t.Skipf("no network namespace can be made here: %v", err)
 	}
+	t.Logf("\n%s", said)
 	if err != nil {
-		t.Errorf("%v\n%s", err, said)
+		t.Error(err)
 	}
 }
