@@ -97,9 +97,9 @@
 //	panel.go      queries to resolvers, which of them answer, and records that a quorum has
 //	answer.go     reads a reply: aliases, values, denials
 //	exchange.go   sends a query over UDP, TCP or HTTPS, and parses its reply
+//	verdict.go    results, their sentences, and evidence
 //	resolver.go   resolvers, their operators and their quorum
 //	cache.go      values with a TTL
-//	verdict.go    results, their sentences, and evidence
 //	mistake.go    mistakes, and values that are like the token
 //	names.go      names, addresses, and values of TXT records
 package dnscheck

@@ -63,7 +63,7 @@ const (
 	ReasonUnconfirmed     Reason = "dnssec_unconfirmed"
 	ReasonUnsigned        Reason = "dnssec_missing"    // no answer is authenticated by DNSSEC, and that is required
 	ReasonTooFewResolvers Reason = "too_few_resolvers" // there is only one resolver
-	ReasonOnePerspective  Reason = "one_perspective"   // perspectives are named, and too few see the token, or one denies it
+	ReasonOnePerspective  Reason = "one_perspective"   // too few perspectives see the token, or one denies it
 
 	// A proof that Config.RefuseAliases refuses.
 	ReasonAliasOut Reason = "alias_out_of_domain" // through an alias that leads out of the domain

@@ -194,16 +194,22 @@ func (w *walk) byResolvers(ctx context.Context, name string) (addrs []netip.Addr
 	return firstAddrs(addrs), ttl
 }
 
+// errNoAddress: a name server's zone says that the name has no address.
+var errNoAddress = errors.New("it has no address")
+
 // addressesOf returns the addresses of a name server that may be queried. Those that the registry
 // gave of a name in another zone are the second choice: they may be stale, but servers that cannot
-// be reached, or zones that name their servers in each other, would leave a name without any.
+// be reached, or zones that name their servers in each other, would leave a name without any. They
+// do not replace the answer of the name's zone that it has none: the address may be a stranger's now.
 func (w *walk) addressesOf(ctx context.Context, zone string, server nameServer) ([]netip.Addr, error) {
 	found := server.glue
 	if len(found) == 0 {
 		var err error
-		if found, err = w.lookUp(ctx, zone, server.name); err != nil && len(server.spare) == 0 {
+		found, err = w.lookUp(ctx, zone, server.name)
+		if err != nil && (len(server.spare) == 0 || errors.Is(err, errNoAddress)) {
 			return nil, err
-		} else if err != nil {
+		}
+		if err != nil {
 			found = server.spare
 		}
 	}
@@ -276,7 +282,7 @@ func (w *walk) find(ctx context.Context, name string) (addresses, time.Duration,
 			err = &exchangeError{ReasonServerAlias, fmt.Errorf(
 				"its name is an alias (CNAME) of %s, which RFC 2181 section 10.3 forbids", shownHost(unrooted(aliases[0])))}
 		case p.majority(none):
-			err = errors.New("it has no address")
+			err = errNoAddress
 		default:
 			zone := shownHost(unrooted(p.zone.name))
 			err = &exchangeError{ReasonTooFew, fmt.Errorf("no majority of the name servers of %s gives its address", zone)}
