@@ -3,6 +3,7 @@ package dnscheck
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -28,10 +29,13 @@ const (
 type Diagnosis struct {
 	Findings   []Finding `json:"findings,omitempty"`   // the nearest to the right record first
 	Unanswered []string  `json:"unanswered,omitempty"` // names without an answer in time
+	// ResolversSee says what the resolvers see of a record whose name servers gave no verdict; empty:
+	// they were not asked, or the verdict has their answers.
+	ResolversSee string `json:"resolvers_see,omitempty"`
 }
 
-// Diagnose finds mistakes if the verdict v on the host is Absent; otherwise it finds none. The
-// domain is the organization's; if it is empty, the host's registered domain.
+// Diagnose finds mistakes if the verdict v on the host is Absent. If it is Unknown, it says what the
+// resolvers see. The domain is the organization's; if it is empty, the host's registered domain.
 //
 // First it compares the values and aliases in v. Then it queries other names, at most twenty with
 // maxQueries queries to name servers in all, within six seconds. If the zone's name servers denied
@@ -43,6 +47,9 @@ type Diagnosis struct {
 func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Verdict) (Diagnosis, error) {
 	if err := (question{host: host, token: token}).validate(ctx); err != nil {
 		return Diagnosis{}, err
+	}
+	if v.State == Unknown {
+		return c.resolversSee(ctx, host, token, v)
 	}
 	if v.State != Absent {
 		return Diagnosis{}, nil
@@ -80,6 +87,30 @@ func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Ve
 		d.Findings[i].Sentence = f.Advice(host)
 	}
 	return d.Diagnosis, nil
+}
+
+// resolversSee asks the resolvers about the host of an unknown verdict, which has no answer of
+// theirs. After a denial they are not asked: they would cache it.
+func (c *Checker) resolversSee(ctx context.Context, host, token string, v Verdict) (Diagnosis, error) {
+	isReasonNotToAsk := func(o Observation) bool { return !o.Authority || o.State == Absent }
+	if c.authority == nil || slices.ContainsFunc(v.Observations, isReasonNotToAsk) {
+		return Diagnosis{}, nil
+	}
+	limited, cancel := context.WithTimeout(ctx, diagnosisTime)
+	defer cancel()
+	answers, err := c.ask(limited, question{host: host, token: token}, c.resolvers, nil)
+	if ctx.Err() != nil {
+		return Diagnosis{}, contextError(ctx, host)
+	}
+	if err != nil { // no answer in time
+		return Diagnosis{}, nil //nolint:nilerr // it is advice
+	}
+	number := make(map[State]int)
+	for _, o := range answers {
+		number[o.State]++
+	}
+	return Diagnosis{ResolversSee: fmt.Sprintf("of %d resolvers %d see the expected value, %d see that it is not there, and %d "+
+		"have no answer; that proves nothing", len(answers), number[Present], number[Absent], number[Unknown])}, nil
 }
 
 type diagnosis struct {

@@ -84,6 +84,7 @@
 //
 //	diagnose.go   Diagnose: mistakes with a missing record
 //	examine.go    Examine: test queries to resolvers
+//	network.go    ProbeNetwork: the way to name servers, and whether it explains a verdict
 //	prove.go      Prove and Disprove, each a function that is the rule
 //	alias.go      aliases that lead out of the domain
 //	check.go      Check, and the queries to all resolvers

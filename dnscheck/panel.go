@@ -114,6 +114,27 @@ func (p panel) enough(v votes) bool {
 	return agreed >= leastQuorum(others)
 }
 
+// Suffice reports whether resolvers in these perspectives decide if all give the same answer, by the
+// quorum of all resolvers.
+func Suffice(usable, all []string, quorum int) bool {
+	p := panel{quorum: quorum}
+	for _, perspective := range all {
+		if perspective != DefaultPerspective {
+			p.in = make(map[string]int)
+		}
+	}
+	for _, perspective := range all {
+		if p.in != nil {
+			p.in[perspective]++
+		}
+	}
+	var v votes
+	for _, perspective := range usable {
+		v.add(perspective)
+	}
+	return p.enough(v)
+}
+
 // wins reports whether the votes are more than half of a perspective's.
 func (p panel) wins(v votes, perspective string) bool { return 2*v.in[perspective] > p.in[perspective] }
 

@@ -83,8 +83,12 @@ const (
 	// the name of a server that would make a majority is an alias, which RFC 2181 section 10.3 forbids
 	ReasonServerAlias Reason = "name_server_is_alias"
 	// servers that would make a majority have IPv6 addresses only, and there is no IPv6 from here
-	ReasonNoIPv6   Reason = "no_ipv6"
-	ReasonReferral Reason = "referral" // of an observation only: the name server refers to others
+	ReasonNoIPv6 Reason = "no_ipv6"
+	// no name server answers, and the probe of our own network found port 53 closed
+	ReasonPortClosed Reason = "port_53_closed"
+	// no name server answers, and the probe of our own network found port 53 redirected
+	ReasonPortRedirected Reason = "port_53_redirected"
+	ReasonReferral       Reason = "referral" // of an observation only: the name server refers to others
 )
 
 // Basis names the servers on whose answers a verdict is based.
@@ -373,6 +377,10 @@ var plain = map[Reason]string{
 		"that it is an alias of that name alone: a wildcard or DNAME record gives it to other names, too, or too few servers " +
 		"answered. Publish the record at %[1]s itself, or an alias for that name instead of the wildcard.",
 	ReasonRCode: unchecked + "the answer was an unexpected error.",
+	ReasonPortClosed: unchecked + "no name server of any domain can be reached from here, where port 53 is closed. " +
+		"That is no fault of the domain's.",
+	ReasonPortRedirected: unchecked + "no name server of any domain can be reached from here, where port 53 is redirected to " +
+		"another server. That is no fault of the domain's.",
 }
 
 // Plain is Sentence without anything that was found: it names only the host.

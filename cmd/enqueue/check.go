@@ -14,6 +14,7 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/status"
+	"orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -27,7 +28,7 @@ type checkCommand struct {
 	Resolvers      []string `placeholder:"A,B,C" help:"Resolvers to query: ADDRESS, tcp://ADDRESS or https://ADDRESS/dns-query#NAME, with or without @PERSPECTIVE (default: the DNS settings of the tenant's workers if Redis has them, else the worker's defaults)."`
 	ResolverQuorum int      `default:"0" help:"Resolvers that must return the token (default and minimum: all of two, all but one of three to five, all but two of six or more)."`
 	RequireDNSSEC  bool     `name:"require-dnssec" help:"Count only answers authenticated by DNSSEC."`
-	DNSMode        string   `name:"dns-mode" placeholder:"MODE" help:"Servers to query: auto (the domain's own name servers, then the resolvers; default), authority or resolvers."`
+	DNSMode        string   `name:"dns-mode" placeholder:"MODE" help:"Servers to query: authority (the domain's own name servers, then the resolvers; default) or resolvers."`
 	RefuseAliases  bool     `help:"Refuse a TXT record reached through an alias (CNAME or DNAME) out of the domain."`
 }
 
@@ -118,7 +119,7 @@ func (c *checkCommand) checker() (*dnscheck.Checker, error) {
 		config.Resolvers = append(config.Resolvers, r)
 	}
 	var err error
-	if config.Mode, err = dnscheck.ParseMode(c.DNSMode); err != nil {
+	if config.Mode, err = tenant.ParseDNSMode(c.DNSMode); err != nil {
 		return nil, err
 	}
 	return dnscheck.New(config)

@@ -303,6 +303,7 @@ func (d observedDNS) observe(ctx context.Context, span string,
 	host, token string) (dnscheck.Verdict, error) {
 	ctx, traced := d.worker.traces.DNS(ctx, span)
 	v, err := check(ctx, host, token)
+	v = d.worker.network.Last().Explain(v)
 	traced(v, err)
 	if err == nil {
 		d.worker.metrics.Verdict(d.tenant, v.State.String(), string(v.Reason))

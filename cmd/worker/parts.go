@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"orgops/apiclient"
@@ -42,7 +41,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	if err != nil {
 		return nil, err
 	}
-	problems, reach := new(console.APIErrors), new(atomic.Pointer[console.Reach])
+	problems := new(console.APIErrors)
 	api, err := apiclient.New(apiclient.Config{
 		BaseURL: t.BaseURL, Tokens: tokens, Network: t.Network, Body: apiclient.BodyFormat(t.Body),
 		Gate: measuredGate{limiter, w.metrics, w.traces, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
@@ -62,6 +61,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 		RefuseAliases: t.RefuseAliases,
 		Observe: func(o dnscheck.Observation) {
 			w.metrics.DNSQuery(resolverLabel(o), o.Transport, o.RCode, o.State.String(), string(o.Reason), o.Took)
+			w.network.Observe(o)
 		},
 	}
 	checker, err := dnscheck.New(dns)
@@ -87,11 +87,14 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	}
 	s := &served{
 		shown: console.Tenant{
-			Served: health.Served{Settings: t.Announced(), API: api, DNS: checker}, Reach: reach,
+			Served: health.Served{Settings: t.Announced(), API: api, DNS: checker},
 			Errors: problems, Webhooks: t.Endpoints,
 		},
 		Settings: t, logger: logger, api: api, tokens: tokens, limiter: limiter, dns: checker, disprover: disprover,
 		hooks: hooks, schedule: w.schedule(t, logger), stopping: stopping,
+	}
+	if t.Mode != dnscheck.ModeResolvers {
+		s.shown.Network = w.network.Last
 	}
 	s.shown.AwaitsToken = func() bool { return w.awaitsToken(s) }
 	notifier := w.newNotifier(s) // adds queues, too

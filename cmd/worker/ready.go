@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"orgops/dnscheck"
 	"orgops/internal/health"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
@@ -45,7 +46,38 @@ func (w *worker) faults() (found []health.Finding) {
 	if faults := w.storage.Load(); faults != nil {
 		found = append(found, *faults...)
 	}
+	if fault, bad := w.network.Fault(); bad {
+		found = append(found, fault)
+	}
 	return found
+}
+
+// probeNetwork probes the way to name servers with the resolvers of the first tenant that asks
+// any: it is the same for all tenants.
+func (w *worker) probeNetwork(ctx context.Context) (found dnscheck.Network, needed bool) {
+	for _, t := range w.tenants() {
+		if t.Mode != dnscheck.ModeResolvers {
+			ctx, cancel := context.WithTimeout(ctx, testTime)
+			defer cancel()
+			return t.dns.ProbeNetwork(ctx), true
+		}
+	}
+	return dnscheck.Network{}, false
+}
+
+// networkFound logs what a probe of the way to name servers found, if it is news, and measures it.
+func (w *worker) networkFound(now, before dnscheck.Network) {
+	w.metrics.Network(string(now.Port53), string(now.IPv6))
+	switch {
+	case now.Port53 == before.Port53 && now.IPv6 == before.IPv6:
+	case now.Problem() != "":
+		w.logger.Error("domains' own name servers cannot be reached", "problem", now.Problem(), "answers", now.Why, "fix",
+			dnscheck.PortRemedy)
+	case now.IPv6 == dnscheck.IPv6Silent:
+		w.logger.Warn("no name server answers over IPv6", "answers", now.NoIPv6)
+	case now.Port53 == dnscheck.Port53Open:
+		w.logger.Info("domains' own name servers can be reached", "ipv6", string(now.IPv6))
+	}
 }
 
 // checkStorage has /readyz report how Redis may lose data, and logs each new fault. The sandbox's

@@ -74,7 +74,7 @@ func TestReadinessSaysWhatIsWrong(t *testing.T) {
 			env["ORGOPS_RESOLVERS"] = strings.Join([]string{all[0] + "@eu", all[1] + "@eu", closed(t) + "@us"}, ",")
 		}, http.StatusServiceUnavailable, []string{"not ready\n",
 			"tenant default resolvers: 1 of 3 resolvers do not answer: 127.0.0.1:",
-			"a proof needs 2 of two perspectives: check that this machine"}},
+			"a proof needs 2 of 2 perspectives, each by more than half of its resolvers: check that this machine"}},
 		{"the secret", func(_ *testing.T, env map[string]string, _ *sandbox.Sandbox) {
 			env["ORGOPS_CLIENT_SECRET"] = "no such secret"
 		},

@@ -57,6 +57,7 @@ func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func
 	parts.Go(func() { w.order.Run(background, func() { w.fetchTokens(background, &parts) }) })
 	parts.Go(func() { w.announce(background) })
 	parts.Go(func() { w.watchSchema(background, fail) })
+	parts.Go(func() { w.network.Run(background) })
 	parts.Go(func() { w.queues.Run(background) })
 	parts.Go(func() { w.meters.Run(background, w.permits, w.logger) })
 	parts.Go(func() { w.ledger.Wakes(background, w.wake) })

@@ -64,6 +64,7 @@ type worker struct {
 	// schemaEvery is how often the version of the data in Redis is read.
 	schemaEvery time.Duration
 
+	network   *health.Network // the way to name servers
 	served    atomic.Pointer[[]*served]
 	ready     atomic.Pointer[health.Readiness]
 	storage   atomic.Pointer[[]health.Finding] // faults of how Redis stores the data
@@ -105,6 +106,7 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 		meters: meters.New(), started: time.Now().UTC(), host: host,
 		schemaEvery: schemaEvery,
 	}
+	w.network = &health.Network{Probe: w.probeNetwork, Found: w.networkFound}
 	w.queues = queues.New(queues.Config{
 		Redis: permits, Servers: client, ShutdownTimeout: s.ShutdownTimeout, Logger: logger,
 		Rank: func(tenant string) int { return w.order.Place(ledger.Tenant(tenant)).Rank },

@@ -58,9 +58,3 @@ func (e *APIErrors) Last() []APIError {
 	slices.Reverse(last)
 	return last
 }
-
-// Reach is a checker's observation whether name servers can be reached from here.
-type Reach struct {
-	Reached bool
-	Why     string
-}

@@ -2,10 +2,10 @@ package console
 
 import (
 	"log/slog"
-	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/dnscheck"
 	"orgops/internal/health"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
@@ -41,7 +41,7 @@ type Config struct {
 type Tenant struct {
 	health.Served
 
-	Reach    *atomic.Pointer[Reach] // nil: unknown
-	Errors   *APIErrors             // the last errors of the API; nil: unknown
+	Network  func() dnscheck.Network // the way to name servers; nil: none is asked
+	Errors   *APIErrors              // the last errors of the API; nil: unknown
 	Webhooks []webhooks.Endpoint
 }

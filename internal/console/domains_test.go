@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,8 +92,7 @@ func newLookSite(t *testing.T, resolvers ...dnscheck.Resolver) lookSite {
 		t.Fatal(err)
 	}
 	s.dns = checker
-	reach := new(atomic.Pointer[console.Reach])
-	reach.Store(&console.Reach{Why: "port 53 is closed"})
+	network := func() dnscheck.Network { return dnscheck.Network{Port53: dnscheck.Port53Closed, Why: "no answer"} }
 	receivers := endpoints(t)
 	s.Handler = console.Pages(console.Config{
 		Redis: rdb, Ledger: s.ledger, Intake: intake.New(rdb, s.ledger), Unsigned: web.Operator,
@@ -106,7 +104,7 @@ func newLookSite(t *testing.T, resolvers ...dnscheck.Resolver) lookSite {
 						DNS: tenant.DNS{Mode: "resolvers", Quorum: 2}},
 					API: api, DNS: checker,
 				},
-				Reach: reach, Errors: failed, Webhooks: receivers,
+				Network: network, Errors: failed, Webhooks: receivers,
 			}}
 		},
 	})
@@ -526,7 +524,8 @@ func TestTenantsPage(t *testing.T) {
 	wantIn(t, other, `id="tenant-other"`, "shown only on the pages of workers that serve this tenant")
 	wantIn(t, page, `id="tenant-acme" data-live`, "update_discovery_domain is blocked",
 		"403 insufficient_scope &lt;script&gt;", "10/s, burst 5",
-		"ok, fetched", "Operator 127.0.0.1:", ", perspective default", "unreachable", "0 3 * * *, next at",
+		"ok, fetched", "Operator 127.0.0.1:", ", perspective default",
+		"From here, port 53 is closed", "set dns_mode: resolvers", "0 3 * * *, next at",
 		"https://crm.example", "1 of 480 permits used in the last minute", "No errors since the start",
 		"No row was settled, no request sent and no domain checked.")
 	wantNotIn(t, page, script, s.box.ClientSecret(), "eyJ")

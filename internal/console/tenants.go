@@ -74,7 +74,7 @@ type tenantView struct {
 	UsedText   string
 	Schedule   string // of sweeps; empty: not known
 	Token      *apiclient.TokenHealth
-	Reach      *Reach // of name servers; nil: not known
+	Network    *dnscheck.Network // the way to name servers; nil: none is asked
 	Resolvers  []dnscheck.ResolverState
 	Endpoints  []deliveries.EndpointState // of webhooks
 	Errors     []APIError
@@ -153,12 +153,12 @@ func (v *tenantView) showHere() {
 		return
 	}
 	v.Resolvers = v.DNS.Resolvers()
-	if v.Tenant.Reach != nil {
-		v.Reach = v.Tenant.Reach.Load()
-	}
-	if v.Reach != nil && !v.Reach.Reached {
-		v.warn(false, "The domains' own name servers are unreachable from here, so that no domain can be proven.",
-			"Open port 53 outwards (UDP and TCP), or set --dns-mode resolvers.")
+	if v.Tenant.Network != nil {
+		network := v.Tenant.Network()
+		v.Network = &network
+		if problem := network.Problem(); problem != "" {
+			v.warn(false, "From here, "+problem+".", "Fix: "+dnscheck.PortRemedy+".")
+		}
 	}
 	for _, r := range v.Resolvers {
 		if r.InTheClear {

@@ -14,7 +14,8 @@
 //	tenant.go     doctor: token, scopes and API of a tenant
 //	redis.go      doctor: version, settings, clock and rights of a Redis
 //	machine.go    doctor: files, variables and limits; openfiles_unix.go, openfiles_other.go
-//	resolvers.go  evaluates resolvers and name servers: whether they can prove a domain
+//	network.go    the way to name servers: probes it while a worker runs, and evaluates it
+//	resolvers.go  evaluates resolvers: whether they can prove a domain
 //	poll.go       a slow function, called once for all callers
 //	finding.go    the result of a test
 package health

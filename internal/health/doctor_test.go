@@ -91,11 +91,7 @@ func TestResolvers(t *testing.T) {
 		{"one perspective is left", 2, []dnscheck.Examination{in("eu", good("10.0.0.1")), in("eu", good("10.0.0.2")),
 			in("us", bad(good("10.0.0.3"), silent))}, []string{
 			"wrong    : resolver 10.0.0.3:53 does not answer: no answer -> check that this machine reaches it, or name another by --resolvers",
-			"wrong    : 2 of 3 resolvers are usable, in eu, and a proof needs 2 of two perspectives -> nothing can be proven"}},
-		{"in the clear", 2, []dnscheck.Examination{
-			bad(good("1.1.1.1"), func(e *dnscheck.Examination) { e.InTheClear = true }), good("8.8.8.8"), good("9.9.9.9"),
-		}, []string{
-			"warning  : resolver 1.1.1.1:53 is queried without encryption: whoever is on the path to it can forge its answers -> name it by https://", onePlace}},
+			"wrong    : 2 of 3 resolvers are usable, in eu, and a proof needs 2 of 2 perspectives, each by more than half of its resolvers -> nothing can be proven"}},
 		{"port 443 is closed", 2, []dnscheck.Examination{
 			bad(good("1.1.1.1"), func(e *dnscheck.Examination) { e.Transport, e.Err = "https", errors.New("i/o timeout") }),
 			good("8.8.8.8"), good("9.9.9.9"),
@@ -127,38 +123,43 @@ func TestOperatorsAreNamed(t *testing.T) {
 	}
 	found := health.Resolvers([]dnscheck.Examination{use("1.1.1.1:53", "Cloudflare", "default"),
 		use("10.0.0.1:53", "example.com", "eu"), use("10.0.0.2:53", "example.com", "us")}, 2)
-	const want = "3 of 3 resolvers are usable, in default, eu, us, a proof needs 2 of two perspectives; their operators: Cloudflare, example.com"
+	const want = "3 of 3 resolvers are usable, in default, eu, us, a proof needs this machine's and 2 of 2 perspectives, each by more than half of its resolvers; their operators: Cloudflare, example.com"
 	if len(found) != 1 || found[0].Level != health.OK || found[0].Text != want {
 		t.Errorf("got %+v, want %s", found, want)
 	}
 }
 
-func TestOutward(t *testing.T) {
-	no := errors.New("no answer")
-	for want, o := range map[string]dnscheck.Outward{
-		"":                         {},
-		"cannot be queried":        {Err: no},
-		"does not answer over UDP": {Server: "a", UDP: no},
-		"does not answer over TCP": {Server: "a", TCP: no},
-		"have IPv6 addresses only": {Server: "a", IPv6: no},
+// TestNameServers has what doctor says of the way to domains' own name servers.
+func TestNameServers(t *testing.T) {
+	const remedy = " -> let UDP and TCP to port 53 of any address out, or set dns_mode: resolvers (docs/how-to/choose-a-proof.md says what that gives up)"
+	blackHole := dnscheck.Network{Port53: dnscheck.Port53Open, IPv6: dnscheck.IPv6Silent, NoIPv6: "no answer"}
+	for _, tc := range []struct {
+		name    string
+		network dnscheck.Network
+		want    []string
+	}{
+		{"open", dnscheck.Network{Port53: dnscheck.Port53Open, IPv6: dnscheck.IPv6Open}, nil},
+		{"IPv6 not known", dnscheck.Network{Port53: dnscheck.Port53Open}, nil},
+		{"closed", dnscheck.Network{Port53: dnscheck.Port53Closed, Why: "no answer"}, []string{
+			"wrong    : port 53 is closed: no name server of the root, com or org answers over UDP or TCP. No domain can be proven, and rows wait: no answer" + remedy}},
+		{"redirected", dnscheck.Network{Port53: dnscheck.Port53Redirected, Why: "another"}, []string{
+			"wrong    : port 53 is redirected: another server answers in the place of the name servers of the root, com and org. No domain can be proven, and rows wait: another" + remedy}},
+		{"UDP only", dnscheck.Network{Port53: dnscheck.Port53NoTCP, Why: "refused"}, []string{
+			"warning  : TCP to port 53 is closed: the name servers of the root, com and org answer over UDP only. Long answers are not seen: refused -> let TCP to port 53 of any address out"}},
+		{"TCP only", dnscheck.Network{Port53: dnscheck.Port53NoUDP, Why: "no answer"}, []string{
+			"warning  : UDP to port 53 is closed: the name servers of the root, com and org answer over TCP only. Each query waits a second for it: no answer -> let UDP to port 53 of any address out"}},
+		{"not known", dnscheck.Network{}, []string{
+			"warning  : it is not known whether domains' own name servers can be reached: no quorum of the resolvers has the addresses of the name servers of the root, com or org -> fix the resolvers first: they have the addresses"}},
+		{"no IPv6", dnscheck.Network{Port53: dnscheck.Port53Open, IPv6: dnscheck.IPv6None, NoIPv6: "no route"}, []string{
+			"warning  : there is no IPv6: domains that need name servers with IPv6 addresses only cannot be proven (no_ipv6, or too_few_name_servers): no route -> give this machine IPv6, with UDP and TCP to port 53 out"}},
+		{"IPv6 black hole", blackHole, []string{
+			"warning  : there is an IPv6 route, and no name server answers over it: checks and proofs wait for those addresses in vain: no answer -> let UDP and TCP to port 53 out over IPv6, or take the IPv6 route from this machine"}},
 	} {
-		got := complaints(health.Outward(o))
-		if want == "" && len(got) > 0 ||
-			want != "" && (len(got) != 1 || !strings.Contains(got[0], want) ||
-				o.IPv6 == nil && !strings.Contains(got[0], "--dns-mode resolvers")) {
-			t.Errorf("%+v: %q, want %q", o, got, want)
-		}
-	}
-}
-
-func TestPort53Closed(t *testing.T) {
-	const want = "wrong    : port 53 is closed or redirected, so that nothing can be proven: name server a: i/o timeout " +
-		"-> let UDP and TCP to port 53 out, or set --dns-mode resolvers"
-	no := errors.New("i/o timeout")
-	for _, o := range []dnscheck.Outward{{Server: "a", UDP: no, TCP: no}, {Server: "a", Err: no}} {
-		if diff := cmp.Diff([]string{want}, complaints(health.Outward(o))); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, complaints(health.NameServers(tc.network))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -1,7 +1,6 @@
 package health
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,41 +10,51 @@ import (
 	"orgops/dnscheck"
 )
 
-// votes counts the usable resolvers of a tenant. A proof needs a quorum of them, in two
-// perspectives if any resolver names one.
+// votes are the perspectives of a tenant's resolvers, and of those that are usable.
 type votes struct {
-	quorum       int
-	span         bool // over two perspectives
-	count        int
-	perspectives []string // of the usable resolvers, each once
+	quorum int
+	all    []string
+	usable []string
 }
 
-// namesPerspective reports whether a resolver names its perspective. If any does, dnscheck
-// requires at least two.
-func namesPerspective(perspective string) bool { return perspective != dnscheck.DefaultPerspective }
+func (v votes) prove() bool { return dnscheck.Suffice(v.usable, v.all, v.quorum) }
 
-func (v *votes) add(perspective string) {
-	v.count++
-	if !slices.Contains(v.perspectives, perspective) {
-		v.perspectives = append(v.perspectives, perspective)
-	}
+// spans reports whether any resolver names its perspective.
+func (v votes) spans() bool {
+	return slices.ContainsFunc(v.all, func(p string) bool { return p != dnscheck.DefaultPerspective })
 }
 
-func (v votes) prove() bool { return v.count >= v.quorum && (!v.span || len(v.perspectives) > 1) }
-
+// needs says how many resolvers a proof needs, or of how many perspectives.
 func (v votes) needs() string {
-	if v.span {
-		return fmt.Sprintf("%d of two perspectives", v.quorum)
+	if !v.spans() {
+		return strconv.Itoa(v.quorum)
 	}
-	return strconv.Itoa(v.quorum)
+	others := distinct(v.all)
+	home := ""
+	if i := slices.Index(others, dnscheck.DefaultPerspective); i >= 0 {
+		others = slices.Delete(others, i, i+1)
+		home = "this machine's and "
+	}
+	least, _ := dnscheck.QuorumOf(0, len(others)) // 0 is always valid
+	return fmt.Sprintf("%s%d of %d perspectives, each by more than half of its resolvers", home, least, len(others))
 }
 
 // where names the perspectives of the usable resolvers, if any are named.
 func (v votes) where() string {
-	if !v.span || v.count == 0 {
+	if !v.spans() || len(v.usable) == 0 {
 		return ""
 	}
-	return ", in " + strings.Join(v.perspectives, ", ")
+	return ", in " + strings.Join(distinct(v.usable), ", ")
+}
+
+// distinct returns the perspectives, each once, in their order.
+func distinct(perspectives []string) (each []string) {
+	for _, p := range perspectives {
+		if !slices.Contains(each, p) {
+			each = append(each, p)
+		}
+	}
+	return each
 }
 
 // answering evaluates which resolvers of a running worker answer. Silent ones are wrong only if
@@ -54,11 +63,11 @@ func answering(all []dnscheck.ResolverState, quorum int) Finding {
 	usable := votes{quorum: quorum}
 	var silent []string
 	for _, r := range all {
-		usable.span = usable.span || namesPerspective(r.Perspective)
+		usable.all = append(usable.all, r.Perspective)
 		if r.Silent != "" {
 			silent = append(silent, r.Name+": "+r.Silent)
 		} else {
-			usable.add(r.Perspective)
+			usable.usable = append(usable.usable, r.Perspective)
 		}
 	}
 	text := fmt.Sprintf("%d of %d resolvers do not answer: %s", len(silent), len(all), strings.Join(silent, "; "))
@@ -73,38 +82,31 @@ func answering(all []dnscheck.ResolverState, quorum int) Finding {
 		"%s; a proof needs %s", text, usable.needs())
 }
 
-// examined counts the usable ones of the resolvers that were examined.
-func examined(all []dnscheck.Examination, quorum int, usable func(dnscheck.Examination) bool) votes {
-	v := votes{quorum: quorum}
-	for _, e := range all {
-		v.span = v.span || namesPerspective(e.Perspective)
-		if e.Err == nil && e.Lies == "" && usable(e) {
-			v.add(e.Perspective)
-		}
-	}
-	return v
-}
-
 // Resolvers evaluates resolvers, of which a quorum has to be usable.
 func Resolvers(all []dnscheck.Examination, quorum int) (found []Finding) {
 	var operators []string // each once; dnscheck makes sure that no public operator is a quorum
+	v := votes{quorum: quorum}
 	for _, e := range all {
 		found = append(found, faultsOf(e)...)
-		if e.Err == nil && e.Lies == "" && !slices.Contains(operators, e.Operator) {
+		v.all = append(v.all, e.Perspective)
+		if e.Err != nil || e.Lies != "" {
+			continue
+		}
+		v.usable = append(v.usable, e.Perspective)
+		if !slices.Contains(operators, e.Operator) {
 			operators = append(operators, e.Operator)
 		}
 	}
-	v := examined(all, quorum, func(dnscheck.Examination) bool { return true })
-	if !v.span {
+	if !v.spans() {
 		found = append(found, warn("name resolvers of your own in other networks (docs/perspectives.md)",
 			"all resolvers are queried from this network alone: whoever forges routes or answers near it misleads all of them"))
 	}
 	if !v.prove() {
-		return append(found, wrong("nothing can be proven", "%d of %d resolvers are usable%s, and a proof needs %s", v.count,
+		return append(found, wrong("nothing can be proven", "%d of %d resolvers are usable%s, and a proof needs %s", len(v.usable),
 			len(all), v.where(), v.needs()))
 	}
 	return append(found, ok("%d of %d resolvers are usable%s, a proof needs %s; their operators: %s",
-		v.count, len(all), v.where(), v.needs(), strings.Join(operators, ", ")))
+		len(v.usable), len(all), v.where(), v.needs(), strings.Join(operators, ", ")))
 }
 
 func faultsOf(e dnscheck.Examination) (found []Finding) {
@@ -114,10 +116,6 @@ func faultsOf(e dnscheck.Examination) (found []Finding) {
 		return []Finding{wrong(reach(e)+", or "+others, "resolver %s does not answer: %v", e.Name, e.Err)}
 	case e.Lies != "":
 		return []Finding{wrong(others, "resolver %s answers for names that do not exist: %s", e.Name, e.Lies)}
-	}
-	if e.InTheClear {
-		found = append(found, warn("name it by https://",
-			"resolver %s is queried without encryption: whoever is on the path to it can forge its answers", e.Name))
 	}
 	if e.TCP != nil {
 		found = append(found, warn("let TCP to port 53 out, or name it by https://",
@@ -141,29 +139,4 @@ func reach(e dnscheck.Examination) string {
 		return "let TCP to port 443 out"
 	}
 	return "check that this machine reaches it"
-}
-
-// Outward evaluates the way to domains' own name servers.
-func Outward(o dnscheck.Outward) []Finding {
-	const fix = "let UDP and TCP to port 53 out, or set --dns-mode resolvers"
-	switch {
-	case o.Server != "" && (o.Err != nil || o.UDP != nil && o.TCP != nil):
-		return []Finding{wrong(fix, "port 53 is closed or redirected, so that nothing can be proven: name server %s: %v",
-			o.Server, cmp.Or(o.Err, o.UDP))}
-	case o.Err != nil:
-		return []Finding{warn(fix, "domains' own name servers cannot be queried: %v", o.Err)}
-	case o.Server == "":
-		return nil
-	case o.UDP != nil:
-		return []Finding{warn(fix, "name server %s does not answer over UDP: %v", o.Server, o.UDP)}
-	case o.TCP != nil:
-		return []Finding{warn(fix, "name server %s does not answer over TCP: long answers are not seen: %v", o.Server, o.TCP)}
-	}
-	reached := ok("domains' own name servers can be reached, over UDP and TCP")
-	if o.IPv6 == nil {
-		return []Finding{reached}
-	}
-	return []Finding{reached, warn("give this machine IPv6, with UDP and TCP to port 53 out",
-		"name servers that have IPv6 addresses only cannot be reached, and domains that need them cannot be proven "+
-			"(no_ipv6, or too_few_name_servers): name server %s: %v", o.Server, o.IPv6)}
 }

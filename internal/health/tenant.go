@@ -29,21 +29,35 @@ type Tenant struct {
 	DNS      *dnscheck.Checker
 }
 
-// Test tests the tenant: token, scopes, API and DNS.
+// Test tests the tenant: settings, token, scopes, API and DNS.
 func (t Tenant) Test(ctx context.Context) []Finding {
 	var api, dns []Finding
 	var both sync.WaitGroup
 	both.Go(func() { api = t.api(ctx) })
-	both.Go(func() { dns = DNS(ctx, t.Settings, t.DNS) })
+	both.Go(func() { dns = t.dns(ctx) })
 	both.Wait()
-	return about("tenant "+t.Settings.Name, append(api, dns...))
+	var settings []Finding
+	for _, doubt := range t.Settings.Warnings() {
+		settings = append(settings, warn("", "%s", doubt))
+	}
+	return about("tenant "+t.Settings.Name, slices.Concat(settings, api, dns))
 }
 
-// DNS tests the resolvers of a tenant, and whether name servers can be queried.
+// dns tests the resolvers, and the way to domains' own name servers if any are asked.
+func (t Tenant) dns(ctx context.Context) []Finding {
+	var resolvers, servers []Finding
+	var both sync.WaitGroup
+	both.Go(func() { resolvers = DNS(ctx, t.Settings, t.DNS) })
+	if t.Settings.Mode != dnscheck.ModeResolvers {
+		both.Go(func() { servers = NameServers(t.DNS.ProbeNetwork(ctx)) })
+	}
+	both.Wait()
+	return append(resolvers, servers...)
+}
+
+// DNS tests the resolvers of a tenant.
 func DNS(ctx context.Context, t tenant.Settings, checker *dnscheck.Checker) []Finding {
-	resolvers, outward := checker.Examine(ctx)
-	return about("tenant "+t.Name, append(Resolvers(resolvers, t.Quorum),
-		Outward(outward)...))
+	return about("tenant "+t.Name, Resolvers(checker.Examine(ctx), t.Quorum))
 }
 
 func (t Tenant) api(ctx context.Context) []Finding {

@@ -34,6 +34,7 @@ type Metrics struct {
 	sweepTicks  *prometheus.CounterVec
 	verdicts    *prometheus.CounterVec
 	refused     prometheus.Gauge
+	network     *prometheus.GaugeVec
 	build       *prometheus.GaugeVec
 
 	// ofTenants are the vectors with a label tenant.
@@ -90,6 +91,9 @@ func New(registry *prometheus.Registry) *Metrics {
 		"tenant", "state", "reason")
 	m.refused = with.NewGauge(prometheus.GaugeOpts{Name: "orgops_settings_refused",
 		Help: "1 while a changed file of tenants is refused and the former settings are in force."})
+	m.network = gauge("orgops_network_problem",
+		"1 for the problem that the last probe of the way to domains' own name servers found. "+
+			"closed, redirected, no_tcp, no_udp: port 53. ipv6_silent: there is an IPv6 route, and nothing answers.", "problem")
 	m.build = gauge("orgops_build_info", "Always 1; the labels describe the running build.",
 		"version", "commit", "go_version")
 	m.ofTenants = append(m.ofTenants, m.tasks, m.taskTime, m.requests, m.requestTime, m.permitWait, m.clientLimit,
@@ -177,6 +181,13 @@ func (m *Metrics) BuildInfo(version, commit string) {
 
 // SettingsRefused sets whether the changed file of tenants is refused.
 func (m *Metrics) SettingsRefused(refused bool) { m.refused.Set(oneIf(refused)) }
+
+// Network sets what the last probe of the way to name servers found.
+func (m *Metrics) Network(port53, ipv6 string) {
+	for _, problem := range []string{"closed", "redirected", "no_tcp", "no_udp", "ipv6_silent"} {
+		m.network.WithLabelValues(problem).Set(oneIf(problem == port53 || problem == "ipv6_"+ipv6))
+	}
+}
 
 // PermitWait measures how long a request waited for its permit, granted or not.
 func (m *Metrics) PermitWait(tenant string, took time.Duration) {

@@ -132,6 +132,7 @@ func (f Findings) Facts() []Fact {
 			all = append(all, Fact{"at " + p.Provider, p.Hint})
 		}
 	}
+	all = append(all, Fact{"resolvers", f.Diagnosis.ResolversSee})
 	for _, name := range f.Unanswered {
 		all = append(all, Fact{"no answer", "for " + Shown(name) + ", where such records often end up by mistake"})
 	}

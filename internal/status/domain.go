@@ -154,7 +154,9 @@ func (d *Domain) add(found intake.DomainRow) error {
 		if err != nil {
 			return fmt.Errorf("row %d of run %s: %w", found.Item, r.ID, err)
 		}
-		d.Record, row.Evidence = cmp.Or(d.Record, e.Record), &Findings{Evidence: e, Next: row.NextCheck}
+		d.Record, row.Evidence = cmp.Or(d.Record, e.Record), &Findings{
+			Evidence: e, Diagnosis: dnscheck.Diagnosis{ResolversSee: e.ResolversSee}, Next: row.NextCheck,
+		}
 		if e.Finding != nil {
 			e.Finding.Sentence = e.Advice()
 			row.Evidence.Findings = []dnscheck.Finding{*e.Finding}

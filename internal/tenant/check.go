@@ -21,7 +21,7 @@ import (
 func (t *Settings) Complete(env func(string) string) error {
 	t.Files = t.DigestFiles()
 	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.readNetwork(), t.checkLimit(),
-		t.checkDNSMode(), t.checkResolvers(), t.checkSweep(), t.checkRules(), t.readWebhooks(env), t.checkBacklog())
+		t.checkDNS(), t.checkSweep(), t.checkRules(), t.readWebhooks(env), t.checkBacklog())
 }
 
 func (t *Settings) checkURLs() error {
@@ -150,6 +150,23 @@ func (t *Settings) checkLimit() error {
 	return nil
 }
 
+// ParseDNSMode returns the mode of that name. The former mode auto is read as authority, which
+// [Settings.Warnings] says.
+func ParseDNSMode(name string) (dnscheck.Mode, error) {
+	if name == formerMode {
+		return dnscheck.ModeAuthority, nil
+	}
+	return dnscheck.ParseMode(name)
+}
+
+// checkDNS checks the mode and the resolvers: without name servers, more is needed of them.
+func (t *Settings) checkDNS() (err error) {
+	if t.Mode, err = ParseDNSMode(t.DNSMode); err != nil {
+		return fmt.Errorf("dns-mode: want authority or resolvers, got %.40q", t.DNSMode)
+	}
+	return t.checkResolvers()
+}
+
 func (t *Settings) checkResolvers() error {
 	if len(t.Resolvers) == 0 {
 		return errors.New("resolvers: none is named")
@@ -167,26 +184,14 @@ func (t *Settings) checkResolvers() error {
 			t.Resolvers[0])
 	}
 	// New checks the resolvers, and sends no query.
-	c := dnscheck.Config{Resolvers: t.DNSResolvers, Quorum: t.ResolverQuorum, Mode: t.Mode}
-	if _, err := dnscheck.New(c); err != nil {
+	config := dnscheck.Config{Resolvers: t.DNSResolvers, Quorum: t.ResolverQuorum, Mode: t.Mode}
+	if _, err := dnscheck.New(config); err != nil {
 		return fmt.Errorf("resolvers: %w", err)
 	}
 	var err error
 	if t.Quorum, err = dnscheck.QuorumOf(t.ResolverQuorum, len(t.DNSResolvers)); err != nil {
 		return fmt.Errorf("resolvers: %w", err)
 	}
-	return nil
-}
-
-func (t *Settings) checkDNSMode() error {
-	if t.DNSMode == "auto" { // the name of an earlier mode
-		t.DNSMode = dnscheck.ModeAuthority.String()
-	}
-	mode, err := dnscheck.ParseMode(t.DNSMode)
-	if err != nil {
-		return fmt.Errorf("dns-mode: want authority or resolvers, got %.40q", t.DNSMode)
-	}
-	t.Mode = mode
 	return nil
 }
 

@@ -38,11 +38,11 @@ type Settings struct {
 	Reserve              float64      `yaml:"reserve" help:"Percentage of rate and burst reserved for the tenant's own logins." default:"20"`
 	SweepShare           float64      `yaml:"sweep_share" help:"Percentage of the rate after the reserve that sweeps may use." default:"20"`
 	MaxClientsPerRequest int          `yaml:"max_clients_per_request" help:"Maximum number of clients that one request removes." default:"100"`
-	Resolvers            []string     `yaml:"resolvers" help:"Resolvers to query: https://ADDRESS/dns-query#NAME, or unencrypted ADDRESS or tcp://ADDRESS. The certificate must be valid for NAME (default: the address), which is never looked up. @PERSPECTIVE names the network of your own resolver (https://ADDRESS/dns-query#NAME@eu); if any resolver has one, a proof requires answers from two." default:"https://1.1.1.1/dns-query#one.one.one.one,https://8.8.8.8/dns-query#dns.google,https://9.9.9.9/dns-query#dns.quad9.net"`
+	Resolvers            []string     `yaml:"resolvers" help:"Resolvers to query: https://ADDRESS/dns-query#NAME, or unencrypted ADDRESS or tcp://ADDRESS. The certificate must be valid for NAME (default: the address), which is never looked up. @PERSPECTIVE names the network of your own resolver (https://ADDRESS/dns-query#NAME@eu); if any resolver has one, each perspective has one vote." default:"https://1.1.1.1/dns-query#one.one.one.one,https://8.8.8.8/dns-query#dns.google,https://9.9.9.9/dns-query#dns.quad9.net"`
 	ResolverQuorum       int          `yaml:"resolver_quorum" help:"Resolvers that must return the token (default and minimum: all of two, all but one of three to five, all but two of six or more)." default:"0"`
 	RequireDNSSEC        bool         `yaml:"require_dnssec" name:"require-dnssec" help:"Require a quorum of answers authenticated by DNSSEC. Domains without DNSSEC are then never verified."`
 	RefuseAliases        bool         `yaml:"refuse_aliases" help:"Do not verify a domain whose TXT record is reached through an alias (CNAME or DNAME) that leads out of the domain."`
-	DNSMode              string       `yaml:"dns_mode" name:"dns-mode" help:"Servers to query: auto (the domain's own name servers, or the resolvers where those cannot be reached; a proof requires both, or resolvers over HTTPS), authority (never the resolvers alone), or resolvers." default:"auto"`
+	DNSMode              string       `yaml:"dns_mode" name:"dns-mode" help:"Servers to query: authority (the domain's own name servers; a proof requires a quorum of the resolvers too), or resolvers (only these, for networks in which port 53 is closed; a quorum of them has to be queried over HTTPS or at private addresses)." default:"authority"`
 	GiveUp               cli.Duration `yaml:"give_up" help:"How long to wait for the TXT record of a domain to appear." default:"72h"`
 	Sweep                string       `yaml:"sweep" help:"Schedule for checking all verified domains again: five cron fields in UTC (0 3 * * *), @daily and the like, or off." default:"off" placeholder:"CRON"`
 	VerifyPending        bool         `yaml:"verify_pending" help:"Let sweeps check pending domains too, and verify those whose TXT record is there."`
@@ -70,6 +70,9 @@ type Derived struct {
 	Endpoints    []webhooks.Endpoint
 	Files        string // [Settings.DigestFiles] before they were read
 }
+
+// formerMode is a DNS mode that files may still name.
+const formerMode = "auto"
 
 // Off is the schedule of a tenant that has none.
 const Off = "off"

@@ -37,6 +37,9 @@ type Evidence struct {
 	// Finding is the nearest mistake with it, by the last diagnosis; nil: none is known. It says
 	// nothing unless the check found the record absent.
 	Finding *dnscheck.Finding `json:"-"`
+	// ResolversSee is what the resolvers saw while the name servers gave no verdict, by the last
+	// diagnosis; empty: not known.
+	ResolversSee string `json:"-"`
 }
 
 // Advice returns what is wrong with the record, and the remedy as far as there is one.
@@ -134,6 +137,8 @@ type packed struct {
 
 	Record  *VerifyRecord     `json:"record,omitempty"`
 	Finding *dnscheck.Finding `json:"finding,omitempty"`
+	// ResolversSee is a sentence of some 120 bytes without foreign text.
+	ResolversSee string `json:"resolvers_see,omitempty"`
 }
 
 // cuts are how evidence is shortened, one after the other, until it fits: the number of values
@@ -144,7 +149,7 @@ var cuts = []struct{ values, text int }{{3, 120}, {1, 120}, {1, 60}, {0, 60}, {0
 // packed returns the evidence without its sentence, shortened by the cut of that number.
 func (e Evidence) packed(cut int) *packed {
 	c := cuts[cut]
-	p := &packed{e, e.Record, e.Finding}
+	p := &packed{e, e.Record, e.Finding, e.ResolversSee}
 	p.Sentence, p.Note, p.Said = "", untrusted.Cut(e.Note, c.text), slices.Clone(e.Said)
 	for i := range p.Said {
 		o := &p.Said[i]
@@ -167,7 +172,7 @@ func (e Evidence) packed(cut int) *packed {
 
 // unpacked is the inverse of [Evidence.packed].
 func (p packed) unpacked() Evidence {
-	p.Evidence.Record, p.Evidence.Finding = p.Record, p.Finding
+	p.Evidence.Record, p.Evidence.Finding, p.Evidence.ResolversSee = p.Record, p.Finding, p.ResolversSee
 	return p.Evidence
 }
 

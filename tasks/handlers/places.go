@@ -33,7 +33,8 @@ func (p *Places) take(reason string) (free func(), err error) {
 		return func() {}, nil
 	}
 	of := []*semaphore.Weighted{p.all}
-	if reason == string(dnscheck.ReasonTimeout) || reason == string(dnscheck.ReasonUnreachable) {
+	switch dnscheck.Reason(reason) {
+	case dnscheck.ReasonTimeout, dnscheck.ReasonUnreachable, dnscheck.ReasonPortClosed, dnscheck.ReasonPortRedirected:
 		of = []*semaphore.Weighted{p.slow, p.all}
 	}
 	free = sync.OnceFunc(func() {

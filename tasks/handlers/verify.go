@@ -317,6 +317,15 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 		e.Finding = s.Evidence.Finding
 	}
 	last := !now.Before(end)
+	// A person who asks why the row has waited for an hour is told what the resolvers see.
+	if state == dnscheck.Unknown && verdict.State == dnscheck.Unknown {
+		if s.Evidence != nil {
+			e.ResolversSee = s.Evidence.ResolversSee
+		}
+		if now.Sub(start) >= hourly && !now.Before(nextDiagnosis(start, s.Diagnosed)) && !v.x.Stopping() {
+			v.diagnose(ctx, verdict, &e)
+		}
+	}
 	if state == dnscheck.Absent {
 		if found := digest(verdict); !bytes.Equal(s.Found, found) {
 			if s.Found != nil && now.Sub(since) > checksDouble+hourly {
@@ -363,9 +372,9 @@ func nextDiagnosis(start time.Time, diagnosed int64) time.Time {
 	return start.Add(max(checksDouble, 2*time.Unix(diagnosed, 0).Sub(start)))
 }
 
-// diagnose stores the nearest mistake with the absent record in its evidence. The verdict stands
-// whatever it finds. It takes a place of those for slow zones, so that it delays no check, and is
-// left out if there is none.
+// diagnose stores the nearest mistake with the absent record in its evidence, or what the resolvers
+// see of one that is unknown. The verdict stands whatever it finds. It takes a place of those for
+// slow zones, so that it delays no check, and is left out if there is none.
 func (v *verification) diagnose(ctx context.Context, verdict dnscheck.Verdict, e *Evidence) {
 	free, err := v.cfg.Places.take(string(dnscheck.ReasonTimeout))
 	if err != nil {
@@ -377,6 +386,8 @@ func (v *verification) diagnose(ctx context.Context, verdict dnscheck.Verdict, e
 	switch {
 	case err != nil:
 		return
+	case verdict.State == dnscheck.Unknown:
+		e.ResolversSee = d.ResolversSee
 	case len(d.Findings) > 0:
 		e.Finding = &d.Findings[0]
 	case len(d.Unanswered) == 0:

@@ -182,6 +182,25 @@ func TestVerifyDiagnoses(t *testing.T) {
 			t.Errorf("%s, after %d diagnoses", open.Sentence, *n)
 		}
 	})
+	t.Run("what the resolvers see, from an hour on", func(t *testing.T) {
+		s := newVerifySite(t)
+		d := s.domain(sandbox.Domain{}, false)
+		s.sandbox.SetRCode(d.Host, 2, -1)
+		n := 0
+		s.config.DNS = diagnosing{s.config.DNS, func(func() (dnscheck.Diagnosis, error)) (dnscheck.Diagnosis, error) {
+			n++
+			return dnscheck.Diagnosis{ResolversSee: "two of three see it"}, nil
+		}}
+		s.verify()
+		s.until(s.began.Add(20 * time.Minute))
+		if e := s.state().Evidence; n != 0 || e.ResolversSee != "" {
+			t.Errorf("%d diagnoses in 20 minutes, %q", n, e.ResolversSee)
+		}
+		s.until(s.began.Add(3 * time.Hour))
+		if e := s.state().Evidence; n != 2 || e.ResolversSee != "two of three see it" || e.State != "unknown" {
+			t.Errorf("%d diagnoses in three hours, %q, %s; want 2", n, e.ResolversSee, e.State)
+		}
+	})
 	t.Run("listed by a scan", func(t *testing.T) {
 		s := newVerifySite(t)
 		d := s.domain(sandbox.Domain{}, false)
