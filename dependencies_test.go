@@ -74,7 +74,7 @@ var rooms = map[string]room{
 	},
 	"internal/sweep":          {1399, "dnscheck events untrusted"},
 	"internal/sweep/schedule": {360, "intake ledger sweep"},
-	"internal/tenant":         {838, "apiclient dnscheck cli deliveries pace sweep untrusted webhooks tasks"},
+	"internal/tenant":         {838, "apiclient dnscheck cli deliveries ledger pace sweep untrusted webhooks tasks"},
 	"internal/tracing":        {243, "dnscheck"},
 	"internal/web":            {1268, "cli untrusted tasks"},
 	"internal/webhooks":       {733, "apiclient dnscheck cli events untrusted web"},
