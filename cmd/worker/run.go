@@ -254,7 +254,7 @@ func (w *worker) watchData(ctx context.Context, fail context.CancelCauseFunc) {
 			return
 		}
 		if err != nil && ctx.Err() == nil {
-			w.logger.WarnContext(ctx, "checking whose data Redis has failed", "error", err)
+			w.logger.WarnContext(ctx, "reading schema version and identities failed", "error", err)
 		}
 		if err == nil {
 			w.checkStorage(ctx)

@@ -92,5 +92,5 @@ func TestSchemaCannotBeRead(t *testing.T) {
 	defer watching.Wait()
 	defer cancel()
 	watching.Go(func() { w.watchData(ctx, func(err error) { t.Errorf("it stops: %v", err) }) })
-	await(t, "the log", func() bool { return strings.Contains(log.String(), "checking whose data Redis has failed") })
+	await(t, "the log", func() bool { return strings.Contains(log.String(), "reading schema version and identities failed") })
 }

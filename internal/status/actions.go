@@ -139,7 +139,7 @@ func unfinished(ctx context.Context, l *ledger.Ledger, name string) error {
 		return err
 	}
 	if n := singles[ledger.Tenant(name)]; n > 0 {
-		return cli.Fixed(fmt.Errorf("tenant %s has %s that are not finished", name, count(n, "single row")), "%s", finishFirst)
+		return cli.Fixed(fmt.Errorf("tenant %s has rows that are not finished: %s", name, count(n, "single row")), "%s", finishFirst)
 	}
 	if len(runs) == 0 {
 		return nil

@@ -50,7 +50,7 @@ func TestReassignTenant(t *testing.T) {
 		{"a living worker of another", serves("other"), false, ""},
 		{"open rows", has("acme", "{}"), false, "tenant acme has runs that are not finished: job"},
 		{"open rows, the same tenant", has("acme", "{}"), true, ""},
-		{"an open single row", single, false, "tenant acme has 1 single row"},
+		{"an open single row", single, false, "tenant acme has rows that are not finished: 1 single row"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			rdb := redistest.New(t)
