@@ -62,7 +62,7 @@ var rooms = map[string]string{
 	"internal/status":         "dnscheck activity cli deliveries dispatch engine intake ledger pace provider redisconn sweep sweep/schedule tenant untrusted tasks tasks/handlers",
 	"internal/sweep":          "dnscheck events untrusted",
 	"internal/sweep/schedule": "intake ledger sweep",
-	"internal/tenant":         "apiclient dnscheck cli deliveries pace sweep untrusted webhooks tasks",
+	"internal/tenant":         "apiclient dnscheck cli deliveries pace sweep untrusted webhooks tasks ledger",
 	"internal/tracing":        "dnscheck",
 	"internal/web":            "cli untrusted tasks",
 	"internal/webhooks":       "apiclient dnscheck cli events untrusted web",

@@ -15,6 +15,7 @@ import (
 
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
+	"orgops/internal/tenant"
 )
 
 // terminal returns a terminal at which somebody has typed the text.
@@ -68,11 +69,18 @@ func TestQuestions(t *testing.T) {
 		budget, err := pace.New(pace.Config{Redis: client, Tenant: "default"}).State(t.Context())
 		return err == nil && budget.Stopped != nil
 	}
+	id := tenant.Identity{BaseURL: "https://acme.example/api/v2", Audience: "urn:acme"}
+	givenUp := func() bool {
+		stored, err := tenant.ReadIdentity(t.Context(), client, "default")
+		return err == nil && stored != nil && stored.GivenUp
+	}
 	const (
 		cancel = "runs cancel job other --tenant default"
 		remove = "runs delete ended"
 		stop   = "tenant stop default --no-worker-yet"
 		eof    = "\x04"
+
+		reassign = "tenant reassign default --keep"
 	)
 	for name, tc := range map[string]struct {
 		args, typed, question string
@@ -91,6 +99,10 @@ func TestQuestions(t *testing.T) {
 		"stop, no": {stop, "no\n",
 			"Stop tenant default: send no PATCH, POST or DELETE for it until it is started again? [y/N] ", stopped, false},
 		"stop, yes": {stop, "y\n", "Stop tenant default: ", stopped, true},
+		"reassign, no": {reassign, "no\n",
+			"Let the next worker decide the address of tenant default, and execute its rows there? [y/N] ", givenUp, false},
+		"reassign, yes":  {reassign, "y\n", "Let the next worker decide ", givenUp, true},
+		"reassign --yes": {reassign + " --yes", "no\n", "", givenUp, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mini.FlushAll()
@@ -98,6 +110,13 @@ func TestQuestions(t *testing.T) {
 				do("domains verify --no-worker-yet --org org_1 --domain dom_1 --run "+id, "")
 			}
 			do("runs cancel ended --yes", "")
+			_, err := tenant.Announce(t.Context(), client, tenant.Announced{Tenant: "default"})
+			if err == nil {
+				err = tenant.Claim(t.Context(), client, "default", id)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
 
 			text := do(tc.args, tc.typed)
 			if asks := strings.Contains(text, "[y/N]"); !strings.HasPrefix(text, tc.question) || asks != (tc.question != "") {

@@ -26,7 +26,7 @@
 //	retry.go      runs retry, failed and results
 //	control.go    runs pause, resume, cancel and delete
 //	show.go       runs show
-//	tenant.go     tenant stop and start; the settings of a tenant's workers
+//	tenant.go     tenant show, stop, start and reassign; the settings of a tenant's workers
 //	runs.go       runs list and follow
 //	confirm.go    the question before something is taken away
 //	flags.go      flags that several commands have, and their checks

@@ -37,6 +37,16 @@ func (t *tool) dryRun(ctx context.Context, in intake.Input, name string) error {
 	if !announced {
 		settings = assumed
 	}
+	identity := ""
+	if announced { // so Redis answers
+		stored, err := tenant.ReadIdentity(ctx, t.redis, name)
+		if err != nil {
+			return err
+		}
+		if stored != nil {
+			identity = stored.BaseURL
+		}
+	}
 	in.Named = t.intake().Named(ctx, ledger.Tenant(name))
 	plan, err := in.Plan(settings.MaxClientsPerRequest)
 	t.printFound(in.Name, plan.Found)
@@ -48,10 +58,14 @@ func (t *tool) dryRun(ctx context.Context, in intake.Input, name string) error {
 		return err
 	}
 	left, burst := limit.Effective()
-	p := submissionPlan{Plan: status.Plan{DryRun: true, Kind: in.Kind, Tenant: name, Plan: plan}, pacing: pacing{
-		Rate: settings.Rate, Reserve: settings.Reserve, Announced: announced,
-		Seconds: int64(timeAt(left, burst, plan.Calls) / time.Second),
-	}}
+	p := submissionPlan{
+		Plan:    status.Plan{DryRun: true, Kind: in.Kind, Tenant: name, Plan: plan},
+		BaseURL: identity,
+		pacing: pacing{
+			Rate: settings.Rate, Reserve: settings.Reserve, Announced: announced,
+			Seconds: int64(timeAt(left, burst, plan.Calls) / time.Second),
+		},
+	}
 	if err := t.print(p); err != nil || plan.Invalid.Total == 0 {
 		return err
 	}
@@ -99,6 +113,8 @@ var stateLabels = map[string]string{
 // submissionPlan is the estimate of a submission.
 type submissionPlan struct {
 	status.Plan
+	// BaseURL is where the rows are executed; empty: no worker has served the tenant yet.
+	BaseURL string `json:"base_url,omitempty"`
 	pacing
 }
 
@@ -115,6 +131,9 @@ type pacing struct {
 func (p submissionPlan) Write(out io.Writer) error {
 	w := status.NewTable(out)
 	fmt.Fprintf(w, "rows\t%d\n", p.Rows)
+	if p.BaseURL != "" {
+		fmt.Fprintf(w, "executed at\t%s\n", p.BaseURL)
+	}
 	if p.Notes != "" {
 		fmt.Fprintf(w, "file\t%s\n", p.Notes)
 	}

@@ -60,7 +60,9 @@ type grammar struct {
 		Show  tenantShowCommand `cmd:"" help:"Show tenants: their state, open rows, and obstacles with remedies."`
 		Stop  stopCommand       `cmd:"" help:"Stop a tenant: send no PATCH, POST or DELETE until it is started again."`
 		Start startCommand      `cmd:"" help:"Start a stopped tenant."`
-	} `cmd:"" help:"Show, stop and start tenants."`
+
+		Reassign reassignCommand `cmd:"" help:"Let the name of a tenant stand for another tenant of the platform, or for its new address."`
+	} `cmd:"" help:"Show, stop, start and reassign tenants."`
 	Activity activityCommand `cmd:"" help:"Print the activity of tenants: actions on runs and domains, with their users."`
 	Access   struct {
 		New accessCommand `cmd:"" help:"Print a new token, and its entry for the access file."`

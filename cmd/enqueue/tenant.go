@@ -28,7 +28,7 @@ type tenantShowCommand struct {
 
 func (*tenantShowCommand) Help() string {
 	return `Of all tenants, those that are held come first, then others that need attention, each with the reason and the remedy. A tenant that
-is named is shown with its rate, last hour, last sweep, workers, and its last activity.
+is named is shown with its base URL, rate, last hour, last sweep, workers, and its last activity.
 
 Example:
 
@@ -93,6 +93,9 @@ func (t *tool) printDetails(ctx context.Context, one status.Tenant, settings ten
 		}
 	}
 	table := status.NewTable(t.Stdout)
+	if one.Identity != nil {
+		table.Line("stands for", one.Identity.String())
+	}
 	table.Line("last hour", fmt.Sprintf("%d rows done or unchanged, %d failed; %d requests, and %d refused (429)",
 		sum[meters.Good], sum[meters.Failed], sum[meters.Answered], sum[meters.Refused]))
 	table.Line("rate", used)
@@ -168,6 +171,44 @@ func (c *startCommand) Run(ctx context.Context, t *tool) error {
 	effect := "was not stopped"
 	if stop != nil {
 		effect = "started; it was " + stop.String()
+	}
+	return t.printTenant(ctx, c.Tenant, effect)
+}
+
+type reassignCommand struct {
+	oneTenant
+	sure
+	Keep bool   `noenv:"true" help:"It is the same tenant of the platform, whose address has changed or was wrong: keep its open rows, and what sweeps have found."`
+	By   string `noenv:"true" placeholder:"NAME" help:"Who reassigns the tenant (default: the user and machine that run this command)."`
+}
+
+func (*reassignCommand) Help() string {
+	return `The first worker of a tenant stores its base URL and audience in Redis. Workers with others do not serve the tenant. After this
+command the worker that is started next decides what the name stands for.
+
+The command refuses while a worker serves the tenant, and without --keep while a run of it is not finished. Without --keep, the next
+worker removes what is known of the former tenant: watched domains, counted revocations, the last sweep, and names of domains. Runs that
+have ended stay; do not retry them, since their rows are those of the former tenant. On a terminal the command asks first.
+
+Example:
+
+    enqueue tenant reassign acme --keep`
+}
+
+func (c *reassignCommand) Run(ctx context.Context, t *tool) error {
+	if err := t.connectTo(ctx, c.Tenant, false); err != nil {
+		return err
+	}
+	question := fmt.Sprintf("Let the next worker decide which tenant %s is, and forget the former one's sweeps and names?", c.Tenant)
+	if c.Keep {
+		question = fmt.Sprintf("Let the next worker decide the address of tenant %s, and execute its rows there?", c.Tenant)
+	}
+	if err := c.confirm(ctx, t, question); err != nil {
+		return err
+	}
+	effect, err := status.ReassignTenant(ctx, t.author(cmp.Or(c.By, whoAmI())), t.ledger, c.Tenant, c.Keep)
+	if err != nil {
+		return err
 	}
 	return t.printTenant(ctx, c.Tenant, effect)
 }

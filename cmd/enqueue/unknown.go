@@ -61,7 +61,8 @@ func (t *tool) unknownTenant(ctx context.Context, name string) error {
 }
 
 // control are the commands for which the user operator of deploy/redis is enough.
-var control = []string{"runs pause", "runs resume", "runs cancel", "runs delete", "tenant stop", "tenant start"}
+var control = []string{"runs pause", "runs resume", "runs cancel", "runs delete", "tenant stop", "tenant start",
+	"tenant reassign"}
 
 // refused adds to an answer by which Redis refuses this command how to fix it.
 func (t *tool) refused(command string, err error) error {

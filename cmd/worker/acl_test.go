@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -107,7 +108,7 @@ func TestRedisUsers(t *testing.T) {
 	f := assembleOn(desk{t, client, ledger.New(client)}, "")
 	f.box.SeedBulk(sandbox.BulkOptions{Organizations: 40})
 	g.as("worker", f)
-	f.work("one")
+	one := f.work("one")
 
 	g.as("producer", f)
 	f.enqueueAll(60)()
@@ -154,6 +155,9 @@ func TestRedisUsers(t *testing.T) {
 	} {
 		f.typed(args...)
 	}
+	one.signal(syscall.SIGTERM)
+	await(t, "the end of the worker", func() bool { return len(f.sessions()) == 0 })
+	f.typed("tenant", "reassign", "default", "--keep")
 	if refused := g.refusals(); len(refused) > 0 || !f.run("held").Ended() {
 		t.Errorf("refused of what an operator does: %q", refused)
 	}

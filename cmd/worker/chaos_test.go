@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,6 +54,8 @@ type chaos struct {
 	sentinel *redis.Client       // nil without
 	producer *fleet              // with the settings of a producer
 	inbound  *link               // from the producers to Redis; nil with Sentinel
+	front    string              // address of the API for all workers
+	starting sync.Mutex          // guards workers while they are started
 	workers  []*chaosWorker
 	forgets  bool // Redis may lose its last second
 
@@ -216,14 +219,86 @@ type chaosWorker struct {
 	stay  chan struct{} // not nil while the worker must not be restarted; closed when it may
 }
 
+// listenForWorkers accepts the connections of all workers to the API at one address, since one tenant
+// has one base URL, and forwards each by the API link of its worker.
+func (c *chaos) listenForWorkers() {
+	c.t.Helper()
+	listener, err := new(net.ListenConfig).Listen(c.t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.front = listener.Addr().String()
+	var accepting sync.WaitGroup
+	accepting.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			near := conn.(*net.TCPConn)
+			if w := c.workerOf(near); w != nil {
+				w.api.carrying.Go(func() { w.api.carry(near) })
+			} else {
+				reset(near) // it was killed meanwhile
+			}
+		}
+	})
+	c.t.Cleanup(func() {
+		_ = listener.Close()
+		accepting.Wait()
+	})
+}
+
+// workerOf returns the worker that has opened a connection, by its open files; nil: it has ended.
+func (c *chaos) workerOf(conn *net.TCPConn) *chaosWorker {
+	socket := socketAtOtherEnd(conn)
+	c.starting.Lock()
+	defer c.starting.Unlock()
+	for _, w := range c.workers {
+		w.mu.Lock()
+		cmd := w.cmd
+		w.mu.Unlock()
+		if cmd == nil || socket == "" {
+			continue
+		}
+		dir := fmt.Sprintf("/proc/%d/fd", cmd.Process.Pid)
+		files, _ := os.ReadDir(dir) // none if it has ended
+		for _, file := range files {
+			if name, _ := os.Readlink(filepath.Join(dir, file.Name())); name == socket {
+				return w
+			}
+		}
+	}
+	return nil
+}
+
+// socketAtOtherEnd returns the socket of the process that has opened a connection from this machine,
+// as the name of an open file; empty: it is closed.
+func socketAtOtherEnd(conn *net.TCPConn) string {
+	port := func(a net.Addr) string { return fmt.Sprintf(":%04X", a.(*net.TCPAddr).Port) }
+	table, _ := os.ReadFile("/proc/net/tcp")
+	for line := range strings.Lines(string(table)) {
+		f := strings.Fields(line) // number, local and remote address, …, inode
+		if len(f) > 9 && strings.HasSuffix(f[1], port(conn.RemoteAddr())) && strings.HasSuffix(f[2], port(conn.LocalAddr())) {
+			return "socket:[" + f[9] + "]"
+		}
+	}
+	return ""
+}
+
 func (c *chaos) startWorker(i int, toRedis *link, env map[string]string) {
 	c.t.Helper()
+	if c.front == "" {
+		c.listenForWorkers()
+	}
 	api := newLink(c.t, strings.TrimPrefix(c.box.AuthURL(), "http://"))
-	base := "http://" + api.addr
+	base := "http://" + c.front
 	w := &chaosWorker{fleet: c.with(env), name: fmt.Sprintf("worker-%d", i), redis: toRedis, api: api}
 	w.env["ORGOPS_AUDIENCE"] = w.env["ORGOPS_BASE_URL"] + "/"
 	w.env["ORGOPS_BASE_URL"], w.env["ORGOPS_AUTH_URL"] = base+"/api/v2", base
+	c.starting.Lock()
 	c.workers = append(c.workers, w)
+	c.starting.Unlock()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
 	var keeping sync.WaitGroup
 	keeping.Go(func() { w.keep(ctx) })

@@ -98,7 +98,7 @@ func examine(ctx context.Context, env *cli.Environment, tenants []tenant.Setting
 	})
 	files := []string{env.Get(cli.EnvName("redis-password") + "_FILE")}
 	for i, t := range tenants {
-		all.Go(func() { parts[1+2*i] = tested[i].Test(ctx) })
+		all.Go(func() { parts[1+2*i] = append(health.Identity(ctx, client, t), tested[i].Test(ctx)...) })
 		all.Go(func() { parts[2+2*i] = receivers(ctx, t) })
 		files = append(files, t.ClientSecretFile, t.ClientKeyFile, t.TokenFile)
 	}

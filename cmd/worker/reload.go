@@ -81,12 +81,18 @@ func (w *worker) reload(ctx context.Context) error {
 			continue
 		}
 		if t, err = w.serve(s); err != nil {
-			for _, t := range next {
-				t.close()
-			}
-			return err
+			break
 		}
 		all, next = append(all, t), append(next, t)
+	}
+	if err == nil {
+		err = w.claim(ctx, next...)
+	}
+	if err != nil {
+		for _, t := range next {
+			t.close()
+		}
+		return err
 	}
 	w.file.content = content
 	w.setTenants(all)

@@ -42,6 +42,9 @@ func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func
 	var endSession func()
 	err := w.awaitRedis(ctx)
 	if err == nil {
+		err = w.claim(ctx, all...) // before a row of them is released, or executed
+	}
+	if err == nil {
 		endSession, err = w.beginSession(ctx)
 	}
 	if err != nil {
@@ -56,7 +59,7 @@ func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func
 	defer fail(nil)
 	parts.Go(func() { w.order.Run(background, func() { w.fetchTokens(background, &parts) }) })
 	parts.Go(func() { w.announce(background) })
-	parts.Go(func() { w.watchSchema(background, fail) })
+	parts.Go(func() { w.watchData(background, fail) })
 	parts.Go(func() { w.network.Run(background) })
 	parts.Go(func() { w.queues.Run(background) })
 	parts.Go(func() { w.meters.Run(background, w.permits, w.logger) })
@@ -135,6 +138,16 @@ func (w *worker) awaitRedis(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// claim claims the names of the tenants for their settings: see [tenant.Claim].
+func (w *worker) claim(ctx context.Context, tenants ...*served) error {
+	for _, t := range tenants {
+		if err := tenant.Claim(ctx, w.permits, t.Name, t.Identity()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *worker) listen(ctx context.Context) error {
@@ -222,21 +235,27 @@ func (w *worker) announceOnce(ctx context.Context, tenants ...*served) {
 	}
 }
 
-// watchSchema stores the version of the data in a Redis that was emptied, and calls fail once the
-// data has a version that this worker cannot use, for example after a backup was restored. It
-// also checks how Redis stores the data. It returns when ctx ends.
-func (w *worker) watchSchema(ctx context.Context, fail context.CancelCauseFunc) {
+// watchData stores the version of the data and the identities of the tenants in a Redis that was
+// emptied, and calls fail once the data has a version that this worker cannot use, or is of another
+// tenant, for example after a backup was restored. It also checks how Redis stores the data. It
+// returns when ctx ends.
+func (w *worker) watchData(ctx context.Context, fail context.CancelCauseFunc) {
 	stored := ledger.New(w.permits) // whose commands end with ctx
 	w.checkStorage(ctx)
 	for engine.Sleep(ctx, w.schemaEvery) == nil {
 		err := stored.CheckSchema(ctx)
-		if _, wrong := errors.AsType[*ledger.SchemaError](err); wrong {
+		if err == nil {
+			err = w.claim(ctx, w.tenants()...)
+		}
+		_, wrong := errors.AsType[*ledger.SchemaError](err)
+		_, other := errors.AsType[*tenant.OtherTenantError](err)
+		if wrong || other {
 			w.logger.ErrorContext(ctx, "stopping: the data in Redis was replaced", "error", err)
 			fail(err)
 			return
 		}
 		if err != nil && ctx.Err() == nil {
-			w.logger.WarnContext(ctx, "reading the schema version failed", "error", err)
+			w.logger.WarnContext(ctx, "reading schema version and identities failed", "error", err)
 		}
 		if err == nil {
 			w.checkStorage(ctx)

@@ -91,6 +91,6 @@ func TestSchemaCannotBeRead(t *testing.T) {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer cancel()
-	watching.Go(func() { w.watchSchema(ctx, func(err error) { t.Errorf("it stops: %v", err) }) })
-	await(t, "the log", func() bool { return strings.Contains(log.String(), "reading the schema version failed") })
+	watching.Go(func() { w.watchData(ctx, func(err error) { t.Errorf("it stops: %v", err) }) })
+	await(t, "the log", func() bool { return strings.Contains(log.String(), "reading schema version and identities failed") })
 }

@@ -61,7 +61,7 @@ type worker struct {
 	started  time.Time
 	host     string           // its name, for people; empty: unknown
 	traces   *tracing.Tracing // nil: nothing is traced
-	// schemaEvery is how often the version of the data in Redis is read.
+	// schemaEvery is how often the version of the data in Redis is read, and whose it is.
 	schemaEvery time.Duration
 
 	network   *health.Network // the way to name servers

@@ -44,6 +44,7 @@ const (
 	Restored        Action = "restored"
 	Stopped         Action = "stopped"
 	Started         Action = "started"
+	Reassigned      Action = "reassigned"
 	SettingsChanged Action = "settings changed"
 	QueueChanged    Action = "queue changed"
 	Checked         Action = "rows checked"

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/pace"
@@ -53,6 +55,24 @@ func (t Tenant) dns(ctx context.Context) []Finding {
 	}
 	both.Wait()
 	return append(resolvers, servers...)
+}
+
+// Identity tests whether the name of the tenant stands for that of the settings in Redis. It changes
+// nothing.
+func Identity(ctx context.Context, client redis.UniversalClient, t tenant.Settings) []Finding {
+	own := t.Identity()
+	found := ok("the name stands for %s in this Redis", own.BaseURL)
+	stored, err := tenant.ReadIdentity(ctx, client, t.Name)
+	switch {
+	case err != nil:
+		found = warn("fix redis first", "unknown for whom the name stands: %v", err)
+	case stored == nil || stored.GivenUp:
+		found = ok("the name stands for no tenant in this Redis: the first worker with these settings makes it %s", own.BaseURL)
+	case stored.Identity != own:
+		other := tenant.OtherTenantError{Name: t.Name, Stored: stored.Identity, Own: own}
+		found = wrong(other.Fix(), "%s", other.What())
+	}
+	return about("tenant "+t.Name, []Finding{found})
 }
 
 // DNS tests the resolvers of a tenant.

@@ -100,6 +100,14 @@ func (l *Ledger) Subject(ctx context.Context, t Tenant, id string) (Subject, err
 	return found[0], nil
 }
 
+// ForgetNames removes the index of names of a tenant. Rows that are executed fill it again.
+func (l *Ledger) ForgetNames(ctx context.Context, t Tenant) error {
+	if err := l.rdb.Unlink(ctx, tenantKey(t, "names"), tenantKey(t, "ids")).Err(); err != nil {
+		return fmt.Errorf("tenant %s: remove the index of names: %w", t, err)
+	}
+	return nil
+}
+
 // idField is the field of ids that has an id, as lua/named.lua computes it.
 func idField(id string) string {
 	sum := sha1.Sum([]byte(id))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,6 +91,73 @@ func StartTenant(ctx context.Context, by activity.Author, tenant string) (*pace.
 	}
 	return stop, err
 }
+
+// ReassignTenant lets the worker of the tenant that is started next decide which tenant of the
+// platform its name stands for, in the name of a user, and returns the effect in words. With same it
+// is the same one, at another address.
+func ReassignTenant(ctx context.Context, by activity.Author, l *ledger.Ledger, name string,
+	same bool) (effect string, err error) {
+	// A living worker would claim the name again, or execute rows of another tenant until it does.
+	sessions, err := l.Sessions(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, s := range sessions {
+		if slices.Contains(s.Tenants, ledger.Tenant(name)) {
+			return "", cli.Fixed(fmt.Errorf("tenant %s is served by worker %s", name, WorkerText(s, time.Now())),
+				"stop its workers, or take the tenant out of their file")
+		}
+	}
+
+	// Rows belong to the tenant of the platform for which they were submitted.
+	if !same {
+		if err := unfinished(ctx, l, name); err != nil {
+			return "", err
+		}
+	}
+
+	former, err := tenant.GiveUp(ctx, by.Redis, name, same)
+	if err != nil {
+		return "", err
+	}
+	effect = "it stood for " + former.BaseURL + "; the worker that is started next decides"
+	if same {
+		effect += " the address of the same tenant"
+	}
+	by.Record(ctx, activity.Entry{Tenant: name, Action: activity.Reassigned, Result: effect})
+	return effect, nil
+}
+
+// unfinished returns an error that names the runs of a tenant that are not finished; nil: all are.
+func unfinished(ctx context.Context, l *ledger.Ledger, name string) error {
+	runs, err := l.OpenRuns(ctx, ledger.Tenant(name))
+	if err != nil {
+		return err
+	}
+	singles, err := l.CountSingles(ctx, ledger.Tenant(name))
+	if err != nil {
+		return err
+	}
+	if n := singles[ledger.Tenant(name)]; n > 0 {
+		return cli.Fixed(fmt.Errorf("tenant %s has rows that are not finished: %s", name, count(n, "single row")), "%s", finishFirst)
+	}
+	if len(runs) == 0 {
+		return nil
+	}
+	const most = 5
+	var ids []string
+	for _, r := range runs[:min(len(runs), most)] {
+		ids = append(ids, string(r.ID))
+	}
+	if len(runs) > most {
+		ids = append(ids, fmt.Sprintf("%d more", len(runs)-most))
+	}
+	return cli.Fixed(fmt.Errorf("tenant %s has runs that are not finished: %s", name, strings.Join(ids, ", ")), "%s", finishFirst)
+}
+
+// finishFirst says how a tenant gets no open rows.
+const finishFirst = "start its former workers until none is open, cancel what shall not go on (enqueue runs cancel RUN), " +
+	"and stop them again; with --keep open rows stay: they are executed in the tenant that the next worker names"
 
 // RetryError adds to the error of a retry of the run how to proceed. child is the id of the
 // new run, or empty if it was not started.

@@ -12,17 +12,22 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/sweep"
+	"orgops/internal/tenant"
 )
 
 // Tenant is the state of a tenant, for the whole fleet. It is for readers and operators: it names
 // operators. A part that could not be read is nil.
 type Tenant struct {
-	Name      string     `json:"tenant"`
-	Stopped   *Stop      `json:"stopped,omitempty"`
-	Obstacles []Obstacle `json:"obstacles,omitempty"`        // why no row of it is executed, the worst first
-	Sweep     *Sweep     `json:"last_sweep,omitempty"`       // the last complete one; nil also if there was none
-	Waiting   int64      `json:"webhooks_waiting,omitempty"` // deliveries that are not done
-	GivenUp   int64      `json:"webhooks_given_up,omitempty"`
+	Name string `json:"tenant"`
+	// Identity is the tenant of the platform that the name stands for; nil also if no worker has
+	// served it yet.
+	Identity  *tenant.StoredIdentity `json:"identity,omitempty"`
+	Stopped   *Stop                  `json:"stopped,omitempty"`
+	Obstacles []Obstacle             `json:"obstacles,omitempty"` // why no row of it is executed, the worst first
+	// Sweep is the last complete one; nil also if there was none.
+	Sweep   *Sweep `json:"last_sweep,omitempty"`
+	Waiting int64  `json:"webhooks_waiting,omitempty"` // deliveries that are not done
+	GivenUp int64  `json:"webhooks_given_up,omitempty"`
 	// Failing are the endpoints of webhooks to which deliveries fail at present: why.
 	Failing map[string]string `json:"webhooks_failing,omitempty"`
 	Pace    *pace.State       `json:"-"`
@@ -49,7 +54,9 @@ func ReadTenant(ctx context.Context, rdb redis.UniversalClient, name string) (Te
 	if ticksErr == nil {
 		t.Ticks = &ticks
 	}
-	return t, errors.Join(paceErr, sweepsErr, ticksErr)
+	var identityErr error
+	t.Identity, identityErr = tenant.ReadIdentity(ctx, rdb, name)
+	return t, errors.Join(paceErr, sweepsErr, ticksErr, identityErr)
 }
 
 // ReadDetails reads the state of a tenant with its obstacles.

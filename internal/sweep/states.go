@@ -263,6 +263,17 @@ func (s *States) Summary(ctx context.Context) (summary Summary, raw []byte, err 
 	return summary, raw, nil
 }
 
+// Forget removes what is stored about a tenant as a whole: its watched domains, counted revocations,
+// ticks, and the summary of its last sweep. States of domains stay until they expire, since no other
+// tenant has domains of their ids.
+func (s *Store) Forget(ctx context.Context) error {
+	keys := []string{s.key("watched"), s.key("revocations"), s.key("state:" + ticksState), s.key("state:" + SummaryState)}
+	if err := s.rdb.Unlink(ctx, keys...).Err(); err != nil {
+		return fmt.Errorf("remove the state of sweeps: %w", err)
+	}
+	return nil
+}
+
 // Conclude stores the summary of a sweep whose run has ended, unless the sweep was not complete
 // or a later one has a summary. To repeat it is harmless.
 func (s *States) Conclude(ctx context.Context, run string, p Progress) error {

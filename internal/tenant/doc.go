@@ -2,6 +2,7 @@
 //
 //	print.go      the effective settings, for people
 //	announced.go  the part that workers announce to producers, in Redis
+//	identity.go   which tenant of the platform a name stands for, in Redis
 //	check.go      checks, and the values that are derived; sweep.go: those of sweeps
 //	change.go     whether settings, or the files that they name, have changed
 //	token.go      the source of access tokens
