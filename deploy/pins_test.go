@@ -19,6 +19,9 @@ func TestActionsArePinned(t *testing.T) {
 	found := map[string]string{}
 	for _, file := range files {
 		for _, use := range uses.FindAllStringSubmatch(read(t, file), -1) {
+			if strings.HasPrefix(use[1], " ./.github/workflows/") { // of this commit
+				continue
+			}
 			action := pinned.FindStringSubmatch(use[1])
 			if action == nil {
 				t.Errorf("%s: got uses:%s, want ACTION@COMMIT # vX.Y.Z", file, use[1])

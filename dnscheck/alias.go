@@ -9,9 +9,10 @@ import (
 	"github.com/miekg/dns"
 )
 
-// passedAlias is an alias on the way to the token. If the way leaves the registered domain, each alias
-// whose name lies inside must be its own: the owner of a name to which a wildcard leads could
-// otherwise prove every organization's host below the wildcard, where nobody has published anything.
+// passedAlias is an alias on the way to the token. If the way leaves the registered domain, each
+// alias whose name lies inside must be its own: the owner of a name to which a wildcard leads
+// could otherwise prove every organization's host below the wildcard, where nobody has published
+// anything.
 type passedAlias struct {
 	zone         delegation // whose servers gave it; of a resolver's none
 	name, target string
@@ -30,14 +31,15 @@ func (a passedAlias) sibling() (name, random string) {
 	return random + "." + parent, random
 }
 
-// isSharedBy reports whether the alias of the sibling is the same, or the same with the random label
-// in it, as DNAME makes it.
+// isSharedBy reports whether the alias of the sibling is the same, or the same with the random
+// label in it, as DNAME makes it.
 func (a passedAlias) isSharedBy(target, random string) bool {
 	first, _, _ := strings.Cut(canonical(a.name), ".")
 	return sameName(target, a.target) || sameName(strings.ReplaceAll(canonical(target), random, first), a.target)
 }
 
-// isOwn reports whether more than half of the zone's servers answer for the sibling without the alias.
+// isOwn reports whether more than half of the zone's servers answer for the sibling without the
+// alias.
 func (w *walk) isOwn(ctx context.Context, alias passedAlias) bool {
 	name, random := alias.sibling()
 	return w.poll(ctx, alias.zone, name, dns.TypeTXT).majority(func(a serverAnswer) bool {
@@ -45,8 +47,8 @@ func (w *walk) isOwn(ctx context.Context, alias passedAlias) bool {
 	})
 }
 
-// ownAliases reports whether more than half of the resolvers answer without the alias for the sibling
-// of each alias by which any of them found the token.
+// ownAliases reports whether more than half of the resolvers answer without the alias for the
+// sibling of each alias by which any of them found the token.
 func (c *Checker) ownAliases(ctx context.Context, host string, resolvers []resolverClient, answers []Observation) bool {
 	tested := make(map[passedName]bool)
 	for _, o := range present(answers) {

@@ -40,7 +40,8 @@ const (
 
 var (
 	errSpent = &exchangeError{ReasonDelegation, errors.New("the delegation needs more queries than one check may send")}
-	// errTimeUp is the cause of checkTime and proofTime, as opposed to the end of the caller's context.
+	// errTimeUp is the cause of checkTime and proofTime, as opposed to the end of the caller's
+	// context.
 	errTimeUp  = errors.New("the time for querying the name servers is over")
 	errTooDeep = &exchangeError{ReasonDelegation, fmt.Errorf("more than %d referrals on the way down", maxReferrals)}
 )

@@ -34,8 +34,9 @@ type Diagnosis struct {
 	ResolversSee string `json:"resolvers_see,omitempty"`
 }
 
-// Diagnose finds mistakes if the verdict v on the host is Absent. If it is Unknown, it says what the
-// resolvers see. The domain is the organization's; if it is empty, the host's registered domain.
+// Diagnose finds mistakes if the verdict v on the host is Absent. If it is Unknown, it says what
+// the resolvers see. The domain is the organization's; if it is empty, the host's registered
+// domain.
 //
 // First it compares the values and aliases in v. Then it queries other names, at most twenty with
 // maxQueries queries to name servers in all, within six seconds. If the zone's name servers denied

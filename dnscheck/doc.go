@@ -34,18 +34,20 @@
 // and never by a resolver, which may have it from one hostile server.
 //
 // From the registry down all servers of each zone are asked (at most 16, of at most 31), and more
-// than half of all of them have to give the same delegation, the same glue, the same alias, the same
-// token. In a zone that may hold the token or an alias, every server is waited for until it has
-// answered or failed, and one that denies what the others give prevents the proof. Then the resolvers
-// are asked, each of which is waited for, and a quorum of them has to see the token as well.
+// than half of all of them have to give the same delegation, the same glue, the same alias, the
+// same token. In a zone that may hold the token or an alias, every server is waited for until it
+// has answered or failed, and one that denies what the others give prevents the proof. Then the
+// resolvers are asked, each of which is waited for, and a quorum of them has to see the token as
+// well.
 //
 // A referral must lead strictly down and toward the host. If some servers hold the zone below as
-// well, and no majority refers to it, all are asked for its name servers. A registry's zone holds no
-// token: the poll ends at the majority, and the others prevent nothing. It is asked for the registered
-// domain, and for the host only if it does not refer to others. Glue counts for names in the referred
-// zone; a registry's for names in other zones below it, too, if they cannot be looked up. Addresses
-// that are not public unicast are not queried. A majority is one of all the zone's servers, and of
-// their addresses, each counted once: with at most half of them an attacker proves nothing.
+// well, and no majority refers to it, all are asked for its name servers. A registry's zone holds
+// no token: the poll ends at the majority, and the others prevent nothing. It is asked for the
+// registered domain, and for the host only if it does not refer to others. Glue counts for names
+// in the referred zone; a registry's for names in other zones below it, too, if they cannot be
+// looked up. Addresses that are not public unicast are not queried. A majority is one of all the
+// zone's servers, and of their addresses, each counted once: with at most half of them an
+// attacker proves nothing.
 //
 // If at most half of the
 // servers answer, the result is ReasonTooFew, since an attacker with one of them may be able
@@ -55,10 +57,10 @@
 // Where no name server can be reached, because port 53 is closed or redirected, the result is
 // Unknown: it is not guessed why, and the resolvers do not decide in their place.
 //
-// Foreign zones choose all of this, so it is bounded: a verdict takes at most 500 queries to
-// name servers, 128 lookups of their addresses, through at most four zones, 12 referrals to each
-// name, and 5 seconds, or 10 for a proof or a disproof. Delegations and addresses are cached by their TTL,
-// at most a quarter of an hour.
+// Foreign zones choose all of this, so it is bounded: a verdict takes at most 500 queries to name
+// servers, 128 lookups of their addresses, through at most four zones, 12 referrals to each name,
+// and 5 seconds, or 10 for a proof or a disproof. Delegations and addresses are cached by their
+// TTL, at most a quarter of an hour.
 //
 // # Resolvers
 //

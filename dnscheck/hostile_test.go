@@ -629,9 +629,9 @@ func TestSentenceOfAReferralNextToAnAnswer(t *testing.T) {
 	}
 }
 
-// TestRedirectedPort53 has one resolver answer for all name servers, as some networks do, or nobody.
-// The resolvers have the token, but do not decide in the name servers' place, now or on another day:
-// each of them may have asked one hostile server.
+// TestRedirectedPort53 has one resolver answer for all name servers, as some networks do, or
+// nobody. The resolvers have the token, but do not decide in the name servers' place, now or on
+// another day: each of them may have asked one hostile server.
 func TestRedirectedPort53(t *testing.T) {
 	tests := []struct {
 		name string

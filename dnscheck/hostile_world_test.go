@@ -21,12 +21,12 @@ import (
 )
 
 // TestProofsInHostileWorlds makes random worlds. An attacker controls at most half of each zone's
-// servers, those of registries and of the zones with the servers' names among them, and fewer resolvers than
-// a quorum or all of one perspective. The attacker answers each query at will, silences honest
-// servers, and leads honest resolvers to servers of their own. A proof may be present only if the
-// honest servers publish the token, and one of them and one honest resolver returned it during
-// the proof. While it is published, nothing is absent. Proofs in worlds without an attacker are
-// present while the token is published.
+// servers, those of registries and of the zones with the servers' names among them, and fewer
+// resolvers than a quorum or all of one perspective. The attacker answers each query at will,
+// silences honest servers, and leads honest resolvers to servers of their own. A proof may be
+// present only if the honest servers publish the token, and one of them and one honest resolver
+// returned it during the proof. While it is published, nothing is absent. Proofs in worlds
+// without an attacker are present while the token is published.
 //
 // ORGOPS_TEST_HOSTILE_WORLDS is the number of worlds. ORGOPS_TEST_SEED repeats a run.
 func TestProofsInHostileWorlds(t *testing.T) {

@@ -89,11 +89,16 @@ func (c *Checker) ProbeNetwork(ctx context.Context) Network {
 
 // probeZone queries servers of a zone for its SOA record, at an address of each family.
 func (a *authority) probeZone(ctx context.Context, zone string) []probe {
+	// Without the names no query can be sent, and the zone says nothing about the network. The choice
+	// of servers is random, so that it does not meet the same dead ones each time.
 	names, _, err := a.agreed(ctx, zone, dns.TypeNS)
 	if err != nil {
 		return nil
 	}
 	rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+
+	// All queries are sent at once: where packets are dropped, each of them lasts until its timeout.
+	// An address that may not be queried for a domain is not queried here either.
 	var mu sync.Mutex
 	var all []probe
 	var queries sync.WaitGroup
@@ -258,7 +263,8 @@ func (n Network) Explain(v Verdict) Verdict {
 		}
 	}
 	if asked {
-		v.Basis, v.Reason = ByAuthority, reason
+		v.Basis = ByAuthority
+		v.Reason = reason
 		v.Note = n.Problem() + ": " + n.Why
 	}
 	return v

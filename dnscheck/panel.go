@@ -91,15 +91,16 @@ func (p panel) agreed(ctx context.Context, name string, kind uint16) ([]string, 
 	return nil, 0, errNoQuorum
 }
 
-// enough reports whether resolvers with the same answer decide: a quorum of them. Where perspectives
-// are named, each has one vote instead, by more than half of its resolvers: this machine's has to be
-// among them, and of the others as many as of that many resolvers (CA/Browser Forum, Baseline
-// Requirements, section 3.2.2.9).
+// enough reports whether resolvers with the same answer decide: a quorum of them. Where
+// perspectives are named, each has one vote instead, by more than half of its resolvers: this
+// machine's has to be among them, and of the others as many as of that many resolvers (CA/Browser
+// Forum, Baseline Requirements, section 3.2.2.9).
 func (p panel) enough(v votes) bool {
 	if p.in == nil {
 		return v.count >= p.quorum
 	}
-	others, agreed := 0, 0
+	others := 0
+	agreed := 0 // of the others
 	for perspective := range p.in {
 		switch won := p.wins(v, perspective); {
 		case perspective == DefaultPerspective && !won:
@@ -114,8 +115,8 @@ func (p panel) enough(v votes) bool {
 	return agreed >= leastQuorum(others)
 }
 
-// Suffice reports whether resolvers in these perspectives decide if all give the same answer, by the
-// quorum of all resolvers.
+// Suffice reports whether resolvers in these perspectives decide if all give the same answer, by
+// the quorum of all resolvers.
 func Suffice(usable, all []string, quorum int) bool {
 	p := panel{quorum: quorum}
 	for _, perspective := range all {

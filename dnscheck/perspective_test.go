@@ -24,8 +24,8 @@ func in(names ...string) []dnscheck.Resolver {
 }
 
 // TestProofSpansPerspectives checks that each perspective has one vote, by more than half of its
-// resolvers, in any order of answers: this machine's has to see the token, and so many of the others
-// as of that many resolvers. One that denies it is a veto.
+// resolvers, in any order of answers: this machine's has to see the token, and so many of the
+// others as of that many resolvers. One that denies it is a veto.
 func TestProofSpansPerspectives(t *testing.T) {
 	found := expected{dnscheck.Present, dnscheck.ReasonFound}
 	one := expected{dnscheck.Unknown, dnscheck.ReasonOnePerspective}
@@ -242,9 +242,10 @@ func TestObservationsNameOperatorAndPerspective(t *testing.T) {
 	})
 }
 
-// TestPerspectiveThatIsLiedTo has one perspective of three lied to completely: its resolvers, and as
-// seen from this machine's also the name servers, give the token, and the attacker's servers for a
-// top-level domain's. Nothing is proven whichever it is; all is proven if all are told the truth.
+// TestPerspectiveThatIsLiedTo has one perspective of three lied to completely: its resolvers, and
+// as seen from this machine's also the name servers, give the token, and the attacker's servers
+// for a top-level domain's. Nothing is proven whichever it is; all is proven if all are told the
+// truth.
 func TestPerspectiveThatIsLiedTo(t *testing.T) {
 	names := []string{"", "eu", "us"}
 	for liar, name := range []string{"this machine's", "eu", "us", "none"} {

@@ -389,10 +389,11 @@ func (p *zonePoll) withGlue(given *delegation) *delegation {
 }
 
 // doubtfulCut returns the highest zone below to which some servers refer and others do not: these
-// may hold it as well, and have answered from it, or have referred to one further down. Empty: there
-// is none, or a majority refers to the same servers.
+// may hold it as well, and have answered from it, or have referred to one further down. Empty:
+// there is none, or a majority refers to the same servers.
 func (p *zonePoll) doubtfulCut() string {
-	cut, same := "", true
+	cut := ""
+	same := true // no server has a definite answer of its own, or refers to another zone
 	for _, a := range p.answers {
 		switch {
 		case a.down == nil:

@@ -9,24 +9,27 @@ import (
 )
 
 // Prove checks whether the token may be acted upon. A false Present gives an organization the
-// logins of a foreign domain, so that every doubt makes the result Unknown, with its Reason. The rule:
+// logins of a foreign domain, so that every doubt makes the result Unknown, with its Reason. The
+// rule:
 //
-// From the registry down all servers of each zone are asked (at most 16, of at most 31), and more than
-// half of all of them have to give the same delegation, the same glue, the same alias, the same token.
-// In a zone that may hold the token or an alias, every server is waited for until it has answered or
-// failed, and one that denies what the others give prevents the proof. Then the resolvers are asked,
-// each of which is waited for, and a quorum of them has to see the token as well.
+// From the registry down all servers of each zone are asked (at most 16, of at most 31), and more
+// than half of all of them have to give the same delegation, the same glue, the same alias, the
+// same token. In a zone that may hold the token or an alias, every server is waited for until it
+// has answered or failed, and one that denies what the others give prevents the proof. Then the
+// resolvers are asked, each of which is waited for, and a quorum of them has to see the token as
+// well.
 //
-// The resolvers are not asked before, since they would cache a negative answer; nor do they override
-// a denial. Where perspectives are named, each has one vote, by more than half of its resolvers: this
-// machine's has to see the token, and of the others all of one or two, all but one of three to five,
-// all but two of six; one that denies it is a veto. One resolver that finds the answer bogus is a
-// veto. If any answer is authenticated (AD), or Config.RequireDNSSEC is set, only authenticated ones
-// count; so a forged AD can only prevent a proof. A single resolver proves nothing.
+// The resolvers are not asked before, since they would cache a negative answer; nor do they
+// override a denial. Where perspectives are named, each has one vote, by more than half of its
+// resolvers: this machine's has to see the token, and of the others all of one or two, all but
+// one of three to five, all but two of six; one that denies it is a veto. One resolver that finds
+// the answer bogus is a veto. If any answer is authenticated (AD), or Config.RequireDNSSEC is
+// set, only authenticated ones count; so a forged AD can only prevent a proof. A single resolver
+// proves nothing.
 //
-// If aliases lead out of the registered domain, those within it have to be of their name alone: where
-// nobody has published anything, a wildcard would let the owner of its target prove the domain.
-// [ModeResolvers] has only what concerns the resolvers.
+// If aliases lead out of the registered domain, those within it have to be of their name alone:
+// where nobody has published anything, a wildcard would let the owner of its target prove the
+// domain. [ModeResolvers] has only what concerns the resolvers.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error) {
@@ -171,7 +174,8 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 		v.NegativeTTL = longestNegativeTTL(answers)
 	}
 	if v.Basis == ByBoth && (v.State == Absent || v.Reason == ReasonDisagree) { // the name servers have it
-		v.State, v.Reason = Unknown, ReasonLag
+		v.State = Unknown
+		v.Reason = ReasonLag
 	}
 	return v, nil
 }

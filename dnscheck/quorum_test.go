@@ -285,8 +285,8 @@ func parsed(t *testing.T, resolvers string) []dnscheck.Resolver {
 	return all
 }
 
-// TestResolversInTheClearAreNoQuorum checks that in mode resolvers a public resolver counts only over
-// HTTPS: where port 53 is redirected, one machine answers for all of them.
+// TestResolversInTheClearAreNoQuorum checks that in mode resolvers a public resolver counts only
+// over HTTPS: where port 53 is redirected, one machine answers for all of them.
 func TestResolversInTheClearAreNoQuorum(t *testing.T) {
 	const tls = "https://1.1.1.1#one.one.one.one,https://8.8.8.8#dns.google"
 	for name, test := range map[string]struct{ resolvers, want string }{

@@ -88,8 +88,6 @@ func (a serverAnswer) hasToken() bool   { return a.finding.state == Present }
 func (a serverAnswer) denies() bool     { return a.finding.state == Absent }
 func (a serverAnswer) isReferral() bool { return a.down != nil }
 
-func (a serverAnswer) isLame() bool { return a.finding.reason == ReasonLame }
-
 func (a serverAnswer) isUseful() bool { return a.definite() || a.isReferral() }
 
 func (a serverAnswer) replied() bool {
@@ -102,8 +100,8 @@ func (a serverAnswer) unconfirmed() bool { return a.replied() && (a.denies() || 
 func withFinding(f finding) serverAnswer { return serverAnswer{finding: f} }
 
 // readServerAnswer reads the reply of a server of zone about the records of a kind at name: TXT,
-// A and AAAA, or NS. A server has no authority over records of other names. The NS records of a zone
-// below, which it holds as well, are the referral of a server that does not hold that zone.
+// A and AAAA, or NS. A server has no authority over records of other names. The NS records of a
+// zone below, which it holds as well, are the referral of a server that does not hold that zone.
 func readServerAnswer(r reply, zone, name string, kind uint16, token string) serverAnswer {
 	if !r.isAnswer() {
 		return withFinding(failure("name server", r))
@@ -178,7 +176,8 @@ func referral(r reply, zone, name string) (*delegation, error) {
 	return nil, fmt.Errorf("the server is named as one of %s, and %s", shownHost(unrooted(zone)), problem)
 }
 
-// delegationBy returns the delegation in the NS records of one zone, from a server of the zone above.
+// delegationBy returns the delegation in the NS records of one zone, from a server of the zone
+// above.
 func delegationBy(above string, records []*dns.NS, additional []dns.RR) *delegation {
 	d := newDelegation(above, canonical(records[0].Hdr.Name), serverNames(records), additional)
 	for _, ns := range records {

@@ -21,8 +21,8 @@ func (n *internet) registryOf(tld string, servers ...zone) {
 	}
 }
 
-// TestRegistryWithHostileServers has some of a registry's servers refer to the attacker's, which has
-// the token, while the others are there, silent, or late. However the servers are chosen, and
+// TestRegistryWithHostileServers has some of a registry's servers refer to the attacker's, which
+// has the token, while the others are there, silent, or late. However the servers are chosen, and
 // whatever a check has cached before, a majority of all of them decides.
 func TestRegistryWithHostileServers(t *testing.T) {
 	servers := delegatedTo("example.com", 2)
@@ -100,9 +100,9 @@ func TestStaleServerOfARegistry(t *testing.T) {
 }
 
 // TestRegistryThatHoldsASuffixBelow has half of a country's servers hold a suffix below as well:
-// these refer straight to the domain, or deny it, and the others to the suffix. All are asked for the
-// suffix's servers, and a majority has to give the same: one server that refers to another suffix
-// leads nowhere.
+// these refer straight to the domain, or deny it, and the others to the suffix. All are asked for
+// the suffix's servers, and a majority has to give the same: one server that refers to another
+// suffix leads nowhere.
 func TestRegistryThatHoldsASuffixBelow(t *testing.T) {
 	const name = "_v.example.co.uk"
 	domain := delegatedTo("example.co.uk", 2)
@@ -192,8 +192,8 @@ func TestLateDenial(t *testing.T) {
 	}
 }
 
-// TestIPv6BlackHole has servers with an address of each family, of which IPv6 leads nowhere: a proof
-// takes no longer than without.
+// TestIPv6BlackHole has servers with an address of each family, of which IPv6 leads nowhere: a
+// proof takes no longer than without.
 func TestIPv6BlackHole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := overTLD(t)

@@ -416,21 +416,21 @@ func checkOperators(resolvers []Resolver, quorum int) error {
 	return nil
 }
 
-// checkProtected refuses resolvers of which those that count for a proof without name servers are no
-// quorum.
+// checkProtected refuses resolvers of which those that count for a proof without name servers are
+// no quorum.
 func checkProtected(resolvers []Resolver, quorum int) error {
-	var clear []string
+	var exposed []string
 	for _, r := range resolvers {
 		if r.InTheClear() {
-			clear = append(clear, r.String())
+			exposed = append(exposed, r.String())
 		}
 	}
-	if len(clear) == 0 || len(resolvers)-len(clear) >= quorum {
+	if len(exposed) == 0 || len(resolvers)-len(exposed) >= quorum {
 		return nil
 	}
 	return fmt.Errorf("resolvers %s are queried without encryption at public addresses, and do not count for a proof "+
 		"in mode resolvers, since anybody on the way can answer for them; the %d others are fewer than the quorum of %d: "+
-		"name resolvers by https://", strings.Join(clear, ", "), len(resolvers)-len(clear), quorum)
+		"name resolvers by https://", strings.Join(exposed, ", "), len(resolvers)-len(exposed), quorum)
 }
 
 // checkPerspectives refuses perspectives that a proof cannot span, and those of public

@@ -283,7 +283,7 @@ func (v Verdict) perspectives() map[string]string {
 		}
 	}
 	delete(all.in, "")
-	if len(all.in) == 0 || len(all.in) == 1 && all.in[DefaultPerspective] > 0 {
+	if len(all.in) == 0 || (len(all.in) == 1 && all.in[DefaultPerspective] > 0) {
 		return nil
 	}
 	answers := make(map[string]string)

@@ -124,7 +124,8 @@ func (w *walk) note(ctx context.Context, p *zonePoll) {
 	switch {
 	case p.any(serverAnswer.isUseful):
 		w.answeredAt.Store(new(time.Now()))
-	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), errTimeUp) || p.spent(): // the caller gave up
+	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), errTimeUp): // the caller gave up
+	case p.spent(): // a server may have failed by our own limits
 	default:
 		w.delegations.forget(p.zone.name)
 	}
@@ -198,9 +199,10 @@ func (w *walk) byResolvers(ctx context.Context, name string) (addrs []netip.Addr
 var errNoAddress = errors.New("it has no address")
 
 // addressesOf returns the addresses of a name server that may be queried. Those that the registry
-// gave of a name in another zone are the second choice: they may be stale, but servers that cannot
-// be reached, or zones that name their servers in each other, would leave a name without any. They
-// do not replace the answer of the name's zone that it has none: the address may be a stranger's now.
+// gave of a name in another zone are the second choice: they may be stale, but servers that
+// cannot be reached, or zones that name their servers in each other, would leave a name without
+// any. They do not replace the answer of the name's zone that it has none: the address may be a
+// stranger's now.
 func (w *walk) addressesOf(ctx context.Context, zone string, server nameServer) ([]netip.Addr, error) {
 	found := server.glue
 	if len(found) == 0 {

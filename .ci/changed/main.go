@@ -1,15 +1,15 @@
-// Command changed prints the packages whose tests a change may make fail: those with a changed file, and those
-// that import a package with a changed file, directly or not, in their tests too. A test file changes the tests of
-// its own package alone. Run it in the root of the module:
+// Command changed prints the packages whose tests a change may make fail: those with a changed
+// file, and those that import a package with a changed file, directly or not, in their tests too.
+// A test file changes the tests of its own package alone. Run it in the root of the module:
 //
 //	go run ./.ci/changed BASE                          # of all packages
 //	go run ./.ci/changed BASE ./internal/dispatch ...  # of these packages only
 //	go run ./.ci/changed -direct BASE ./dnscheck       # only those with a changed file of their own
 //	go run ./.ci/changed -files BASE                   # the changed files themselves, a line each
 //
-// What has changed is the difference between the commit BASE and the work tree. A file belongs to the package of
-// its directory, or else of the nearest directory above that has one. A Go file in which only comments differ has
-// not changed. A change of go.mod or go.sum changes all packages.
+// What has changed is the difference between the commit BASE and the work tree. A file belongs to
+// the package of its directory, or else of the nearest directory above that has one. A Go file in
+// which only comments differ has not changed. A change of go.mod or go.sum changes all packages.
 package main
 
 import (
@@ -66,8 +66,8 @@ func printLines(lines []string) {
 	}
 }
 
-// changedFiles returns the files, relative to the root of the module, that differ between base and the work tree in
-// more than comments.
+// changedFiles returns the files, relative to the root of the module, that differ between base
+// and the work tree in more than comments.
 func changedFiles(base string) ([]string, error) {
 	tracked, err := output("git", "diff", "--name-only", "--no-renames", base, "--")
 	if err != nil {
@@ -141,7 +141,8 @@ func withoutComments(source []byte) (string, error) {
 	return text.String(), err
 }
 
-// listed is what go list -test prints of a package, of a package compiled for a test, or of a test's program.
+// listed is what go list -test prints of a package, of a package compiled for a test, or of a
+// test's program.
 type listed struct {
 	ImportPath string
 	Dir        string
@@ -150,7 +151,8 @@ type listed struct {
 	Deps       []string
 }
 
-// affectedPackages returns which of the packages the changed files belong to or, unless direct, are imported by.
+// affectedPackages returns which of the packages the changed files belong to or, unless direct,
+// are imported by.
 func affectedPackages(files, patterns []string, direct bool) ([]string, error) {
 	if len(patterns) == 0 {
 		patterns = []string{"./..."}
@@ -198,7 +200,8 @@ func affectedPackages(files, patterns []string, direct bool) ([]string, error) {
 		}
 	}
 
-	// A test's program is named after its package; it imports the package's tests and all that they import.
+	// A test's program is named after its package; it imports the package's tests and all that they
+	// import.
 	affected := map[string]bool{}
 	for _, p := range wanted {
 		name := strings.TrimSuffix(p.ImportPath, ".test")

@@ -16,8 +16,8 @@ import (
 	"orgops/internal/surface"
 )
 
-// surfaceOf are the commands with their examples. A domain's commands are those of acme unless they name
-// another tenant.
+// surfaceOf are the commands with their examples. A domain's commands are those of acme unless
+// they name another tenant.
 var surfaceOf = []struct{ command, examples string }{
 	{"activity", `
 activity
@@ -238,6 +238,12 @@ tenant stop fresh --no-worker-yet`},
 tenant start stopped
 tenant start stopped --json
 tenant start acme`},
+	{"tenant reassign", `
+tenant reassign unserved
+tenant reassign unserved --keep
+tenant reassign acme
+tenant reassign quiet --keep --json
+tenant reassign nobody`},
 	{"serve", `
 serve
 serve --no-auth --access access.yaml

@@ -156,7 +156,10 @@ func TestRedisUsers(t *testing.T) {
 		f.typed(args...)
 	}
 	one.signal(syscall.SIGTERM)
-	await(t, "the end of the worker", func() bool { return len(f.sessions()) == 0 })
+	await(t, "the end of the worker", func() bool {
+		sessions, err := f.ledger.Sessions(t.Context())
+		return err == nil && len(sessions) == 0
+	})
 	f.typed("tenant", "reassign", "default", "--keep")
 	if refused := g.refusals(); len(refused) > 0 || !f.run("held").Ended() {
 		t.Errorf("refused of what an operator does: %q", refused)

@@ -219,8 +219,8 @@ type chaosWorker struct {
 	stay  chan struct{} // not nil while the worker must not be restarted; closed when it may
 }
 
-// listenForWorkers accepts the connections of all workers to the API at one address, since one tenant
-// has one base URL, and forwards each by the API link of its worker.
+// listenForWorkers accepts the connections of all workers to the API at one address, since one
+// tenant has one base URL, and forwards each by the API link of its worker.
 func (c *chaos) listenForWorkers() {
 	c.t.Helper()
 	listener, err := new(net.ListenConfig).Listen(c.t.Context(), "tcp", "127.0.0.1:0")
@@ -272,8 +272,8 @@ func (c *chaos) workerOf(conn *net.TCPConn) *chaosWorker {
 	return nil
 }
 
-// socketAtOtherEnd returns the socket of the process that has opened a connection from this machine,
-// as the name of an open file; empty: it is closed.
+// socketAtOtherEnd returns the socket of the process that has opened a connection from this
+// machine, as the name of an open file; empty: it is closed.
 func socketAtOtherEnd(conn *net.TCPConn) string {
 	port := func(a net.Addr) string { return fmt.Sprintf(":%04X", a.(*net.TCPAddr).Port) }
 	table, _ := os.ReadFile("/proc/net/tcp")

@@ -262,10 +262,6 @@ func (f *fleet) awaitEnds() {
 	}
 }
 
-// apiTasks is how many tasks that send requests a worker runs at a time if the rate is not
-// limited.
-const apiTasks = 100
-
 // stopsWithin is how much longer than the shutdown timeout a worker may take to end on a busy
 // machine.
 const stopsWithin = 15 * time.Second

@@ -27,8 +27,8 @@ func creations(box *sandbox.Sandbox) (n int) {
 	return n
 }
 
-// TestTwoTenantsOfOneName starts workers of production and staging with one name of a tenant and one
-// Redis: the second one ends, before it executes a row of the first.
+// TestTwoTenantsOfOneName starts workers of production and staging with one name of a tenant and
+// one Redis: the second one ends, before it executes a row of the first.
 func TestTwoTenantsOfOneName(t *testing.T) {
 	t.Parallel()
 	production, staging := startBox(t, sandbox.Options{}), startBox(t, sandbox.Options{})
@@ -70,8 +70,8 @@ func TestTwoTenantsOfOneName(t *testing.T) {
 	}
 }
 
-// TestOtherTenantInFile changes the base URL of a tenant in the file of a worker: the former settings
-// stay in force.
+// TestOtherTenantInFile changes the base URL of a tenant in the file of a worker: the former
+// settings stay in force.
 func TestOtherTenantInFile(t *testing.T) {
 	t.Parallel()
 	box, other := startBox(t, sandbox.Options{}), startBox(t, sandbox.Options{})

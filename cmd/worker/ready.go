@@ -55,14 +55,14 @@ func (w *worker) faults() (found []health.Finding) {
 // probeNetwork probes the way to name servers with the resolvers of the first tenant that asks
 // any: it is the same for all tenants.
 func (w *worker) probeNetwork(ctx context.Context) (found dnscheck.Network, needed bool) {
-	for _, t := range w.tenants() {
-		if t.Mode != dnscheck.ModeResolvers {
-			ctx, cancel := context.WithTimeout(ctx, testTime)
-			defer cancel()
-			return t.dns.ProbeNetwork(ctx), true
-		}
+	all := w.tenants()
+	first := slices.IndexFunc(all, func(t *served) bool { return t.Mode != dnscheck.ModeResolvers })
+	if first < 0 {
+		return dnscheck.Network{}, false
 	}
-	return dnscheck.Network{}, false
+	ctx, cancel := context.WithTimeout(ctx, testTime)
+	defer cancel()
+	return all[first].dns.ProbeNetwork(ctx), true
 }
 
 // networkFound logs what a probe of the way to name servers found, if it is news, and measures it.

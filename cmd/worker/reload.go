@@ -63,11 +63,15 @@ func (f *settingsFile) digests(all []*served) (present []string, changed bool) {
 // nothing. Tenants whose settings are the same continue. One whose settings have changed is
 // stopped and started again, so that no row is in progress while they change.
 func (w *worker) reload(ctx context.Context) error {
+	// The digest comes before the content: a change between them is read again, not missed.
 	content := tenant.Digest(w.file.path)
 	settings, err := w.file.read()
 	if err != nil {
 		return err
 	}
+
+	// Prepare the tenants that are new or have changed. None of them has started, and the former
+	// ones are served on until all of the file is known to be good.
 	former := map[string]*served{}
 	for _, t := range w.tenants() {
 		former[t.Name] = t
@@ -85,6 +89,9 @@ func (w *worker) reload(ctx context.Context) error {
 		}
 		all, next = append(all, t), append(next, t)
 	}
+
+	// One error refuses the whole file. Claim returns one if a name stands for another tenant of the
+	// platform.
 	if err == nil {
 		err = w.claim(ctx, next...)
 	}
@@ -94,6 +101,8 @@ func (w *worker) reload(ctx context.Context) error {
 		}
 		return err
 	}
+
+	// Nothing can fail any more. The former tenants that are left have changed or are gone.
 	w.file.content = content
 	w.setTenants(all)
 	w.replace(ctx, former, next)

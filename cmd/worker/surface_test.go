@@ -12,8 +12,9 @@ import (
 	"orgops/internal/surface"
 )
 
-// surfaceOf are the commands with their examples: arguments after the settings in the environment, if there are
-// any. Commands that start processes, or test the machine, have only the errors of their settings.
+// surfaceOf are the commands with their examples: arguments after the settings in the
+// environment, if there are any. Commands that start processes, or test the machine, have only
+// the errors of their settings.
 var surfaceOf = []struct{ command, examples string }{
 	{"work", `
 --check-config
@@ -101,7 +102,7 @@ func exampleOf(t *testing.T, line string) string {
 	t.Helper()
 	environ := []string{"ONE=secret", "TWO=secret"}
 	var args []string
-	for _, word := range strings.Fields(line) {
+	for word := range strings.FieldsSeq(line) {
 		if name, value, is := strings.Cut(word, "="); is && len(args) == 0 && !strings.HasPrefix(word, "-") {
 			environ = append(environ, "ORGOPS_"+name+"="+value)
 		} else {

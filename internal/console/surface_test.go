@@ -148,8 +148,8 @@ var surfaceOf = surface.Routes{
 	}},
 }
 
-// TestSurface compares what each page shows of the fixed world, and each action answers. An action that leads to
-// a page is followed: its notice is there.
+// TestSurface compares what each page shows of the fixed world, and each action answers. An
+// action that leads to a page is followed: its notice is there.
 func TestSurface(t *testing.T) {
 	room, world := surface.Open(t, "console"), surface.New(t)
 	access, err := web.ReadAccess(surface.AccessFile(t), slog.New(slog.DiscardHandler), time.Now)

@@ -14,8 +14,8 @@ import (
 // fromPage are the headers of a request by the page itself.
 var fromPage = map[string]string{"Sec-Fetch-Site": "same-origin", "Origin": address}
 
-// surfaceOf are the routes with their examples. A path names the domain instead of its token, whose link is made
-// before.
+// surfaceOf are the routes with their examples. A path names the domain instead of its token,
+// whose link is made before.
 var surfaceOf = surface.Routes{
 	{"GET /{token}", []surface.Request{
 		{Method: http.MethodGet, Path: "/ord_11"}, {Method: http.MethodGet, Path: "/ord_03"},

@@ -10,8 +10,8 @@ import (
 	"orgops/internal/ledger"
 )
 
-// TestDamagedSegmentStopsNoOtherRun: the head of a segment has lost a field, so that the script which
-// releases its rows fails. Rows of other runs are executed, and the log names the run.
+// TestDamagedSegmentStopsNoOtherRun: the head of a segment has lost a field, so that the script
+// which releases its rows fails. Rows of other runs are executed, and the log names the run.
 func TestDamagedSegmentStopsNoOtherRun(t *testing.T) {
 	t.Parallel()
 	const kind ledger.Kind = "k"

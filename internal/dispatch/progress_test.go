@@ -22,7 +22,8 @@ import (
 	"orgops/tasks/handlers"
 )
 
-// progress is a tenant whose rows make requests at a rate, by some workers, each with its own limiter.
+// progress is a tenant whose rows make requests at a rate, by some workers, each with its own
+// limiter.
 type progress struct {
 	*site
 	rate     float64
@@ -238,8 +239,8 @@ var obstacles = []struct {
 	}},
 }
 
-// TestRunsProgress has a bulk run beside whatever else a tenant may do: in each minute at least half
-// as many of its rows are settled as the tenant's rate allows.
+// TestRunsProgress has a bulk run beside whatever else a tenant may do: in each minute at least
+// half as many of its rows are settled as the tenant's rate allows.
 func TestRunsProgress(t *testing.T) {
 	t.Parallel()
 	type size struct {
@@ -294,8 +295,8 @@ func (p *progress) settled(id ledger.RunID) (n int64) {
 	return n
 }
 
-// TestFiveRowsBesideABigRun: five rows that are submitted beside a big run begin before requests of two
-// seconds were made for that run.
+// TestFiveRowsBesideABigRun: five rows that are submitted beside a big run begin before requests
+// of two seconds were made for that run.
 func TestFiveRowsBesideABigRun(t *testing.T) {
 	t.Parallel()
 	rates, fleets := []float64{2}, []int{1}

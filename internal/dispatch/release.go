@@ -138,21 +138,23 @@ func (d *Dispatcher) limit(r *run, now time.Time) (most int, cost float64) {
 // longestLine is how long requests may wait for their permits before rows of bulk runs wait.
 const longestLine = time.Second
 
-// held reports whether rows of a run that cost so many requests wait for the line to become shorter.
+// held reports whether rows of a run that cost so many requests wait for the line to become
+// shorter.
 //
-// The line is of the requests of rows that wait for their permits: scans and sweeps are behind them,
-// and do not count. It is long if executions make more requests than they cost on average, or the
-// rate is lower than it is set to be: requests of small runs would wait behind all of them, so rows
-// of bulk runs wait. Beside small runs that keep the line long, each ninth portion goes to a bulk
-// run all the same: see [Plan]. A line that stands still is one of a pause, or of an API that does
-// not answer, and ends with it: each request leaves the line when it has waited too long.
+// The line is of the requests of rows that wait for their permits: scans and sweeps are behind
+// them, and do not count. It is long if executions make more requests than they cost on average,
+// or the rate is lower than it is set to be: requests of small runs would wait behind all of
+// them, so rows of bulk runs wait. Beside small runs that keep the line long, each ninth portion
+// goes to a bulk run all the same: see [Plan]. A line that stands still is one of a pause, or of
+// an API that does not answer, and ends with it: each request leaves the line when it has waited
+// too long.
 func (d *Dispatcher) held(r *run, cost float64) bool {
 	return ClassOf(r.Run) == Bulk && cost > 0 && d.line >= longestLine
 }
 
 // gateRows returns the largest number of rows of a sort that stop, pause and blocks allow to be
-// released now; -1: no limit. While the tenant is paused no row is released that costs requests, also
-// if it is not known of which operations they are, as those of a scan.
+// released now; -1: no limit. While the tenant is paused no row is released that costs requests,
+// also if it is not known of which operations they are, as those of a scan.
 func (d *Dispatcher) gateRows(r *run, so sort, now time.Time) int {
 	if d.cfg.Kinds[r.Kind].Cost.of(so) > 0 && d.pace.PausedUntil.After(d.pace.At) {
 		return 0
@@ -268,8 +270,8 @@ func (d *Dispatcher) releaseSort(ctx context.Context, r *run, s *segment, so sor
 // releaseFrom releases rows of a segment that can be read, and learns its due time and counts. It
 // releases none of one that does not exist any more, and of which nothing is due then, and none
 // while a Cluster moves the segment's slot: until that is finished, which an interrupted
-// redis-cli leaves undone, each script fails. One that its script cannot read steps aside, until the index
-// returns it again, and stops no other run.
+// redis-cli leaves undone, each script fails. One that its script cannot read steps aside, until
+// the index returns it again, and stops no other run.
 func (d *Dispatcher) releaseFrom(ctx context.Context, s *segment, q ledger.Quota,
 	now time.Time) (ledger.Release, error) {
 	release, err := d.cfg.Ledger.Release(ctx, s.id, q)
@@ -281,7 +283,8 @@ func (d *Dispatcher) releaseFrom(ctx context.Context, s *segment, q ledger.Quota
 	if errors.Is(err, ledger.ErrDamaged) {
 		d.cfg.Logger.ErrorContext(ctx, "rows cannot be released: their segment is damaged", "tenant", d.cfg.Tenant, "run",
 			s.id.Run, "segment", s.id.Number, "error", err)
-		release, err = ledger.Release{Receipt: ledger.Receipt{Due: ledger.DueNow}}, nil
+		release = ledger.Release{Receipt: ledger.Receipt{Due: ledger.DueNow}}
+		err = nil
 	}
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return release, err

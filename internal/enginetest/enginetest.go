@@ -1,5 +1,5 @@
-// Package enginetest delivers rows of a tenant's ledger to workers, for tests of the engine and of the
-// handlers of kinds.
+// Package enginetest delivers rows of a tenant's ledger to workers, for tests of the engine and
+// of the handlers of kinds.
 package enginetest
 
 import (

@@ -117,7 +117,8 @@ func (n *Network) Fault() (Finding, bool) {
 	}
 	for _, f := range NameServers(last) {
 		if f.Level != OK {
-			f.Level, f.Subject = Warning, "network"
+			f.Level = Warning
+			f.Subject = "network"
 			return f, true
 		}
 	}

@@ -57,8 +57,8 @@ func (t Tenant) dns(ctx context.Context) []Finding {
 	return append(resolvers, servers...)
 }
 
-// Identity tests whether the name of the tenant stands for that of the settings in Redis. It changes
-// nothing.
+// Identity tests whether the name of the tenant stands for that of the settings in Redis. It
+// changes nothing.
 func Identity(ctx context.Context, client redis.UniversalClient, t tenant.Settings) []Finding {
 	own := t.Identity()
 	found := ok("the name stands for %s in this Redis", own.BaseURL)

@@ -96,7 +96,7 @@ func TestStreamEndsWithTheTenant(t *testing.T) {
 	got.want(t, http.StatusAccepted, "")
 	ended := make(chan response)
 	request := w.request(call{path: "/v1/runs/" + got.run(t).Run + "/events", token: crm})
-	stream, err := w.client.Do(request)
+	stream, err := w.client.Do(request) //nolint:bodyclose // read closes it
 	if err != nil {
 		t.Fatal(err)
 	}

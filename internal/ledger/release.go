@@ -74,16 +74,16 @@ type ReleasedRow struct {
 	Err error
 }
 
-// Release releases due rows: first rows at stage ready, then rows at stage check, then
-// rows that were never in progress, those with a due time first. Of each stage, rows with an
-// intent come first, then the others in the order of their due times. Rows that were
-// never released come in the order of their numbers, or by groups: see [Stager.Group].
-// The rows carry a new token, which [Ledger.Begin] exchanges. A row that is not begun
-// within [ReleaseTimeout] is due again; so is one whose execution takes longer than
-// [ExecutionLimit]. While the run is paused or not yet to start, only rows
-// with an intent are released. At most 250 rows are released at once, and fewer if
-// they are large: see [OpenRows] for those that are due. At maxmemory nothing is released
-// and the segment stays as it is. The error is [ErrDamaged] if what is stored of the segment cannot be read.
+// Release releases due rows: first rows at stage ready, then rows at stage check, then rows that
+// were never in progress, those with a due time first. Of each stage, rows with an intent come
+// first, then the others in the order of their due times. Rows that were never released come in
+// the order of their numbers, or by groups: see [Stager.Group]. The rows carry a new token, which
+// [Ledger.Begin] exchanges. A row that is not begun within [ReleaseTimeout] is due again; so is
+// one whose execution takes longer than [ExecutionLimit]. While the run is paused or not yet to
+// start, only rows with an intent are released. At most 250 rows are released at once, and fewer
+// if they are large: see [OpenRows] for those that are due. At maxmemory nothing is released and
+// the segment stays as it is. The error is [ErrDamaged] if what is stored of the segment cannot
+// be read.
 func (l *Ledger) Release(ctx context.Context, seg Segment, q Quota) (r Release, err error) {
 	defer wrap(&err, "segment %s: release", seg)
 	token := NewToken()

@@ -93,7 +93,8 @@ func Begin(t testing.TB, l *ledger.Ledger, id string, n int) (ledger.Segment, le
 func BeginBy(t testing.TB, l *ledger.Ledger, worker ledger.SessionID, id string,
 	n int) (ledger.Segment, ledger.Nonce, []ledger.Row) {
 	t.Helper()
-	seg, nonce := segment(t, l, id), ledger.NewNonce()
+	seg := segment(t, l, id)
+	nonce := ledger.NewNonce()
 	released, err := l.Release(t.Context(), seg, ledger.Quota{First: n})
 	if err != nil || len(released.Rows) != n {
 		t.Fatalf("released %d of %d rows of run %s: %v", len(released.Rows), n, id, err)

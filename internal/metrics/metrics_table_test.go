@@ -51,6 +51,7 @@ func busy(t *testing.T) (*metrics.Metrics, *prometheus.Registry) {
 	m.Event("acme", events.DomainVerified)
 	m.Delivery("acme", "crm", "delivered")
 	m.SweepTick("acme", "started")
+	m.Network("closed", "silent")
 
 	rdb := redistest.New(t)
 	enqueue(t, rdb, tasks.TypeVerify)

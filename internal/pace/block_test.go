@@ -11,8 +11,9 @@ import (
 	"orgops/internal/pace"
 )
 
-// TestBlockOutlastsPauseAndStop: while no probe may be sent a block does not expire. If it did, people
-// would be told that nothing is blocked, and afterwards each row would find that out again.
+// TestBlockOutlastsPauseAndStop: while no probe may be sent a block does not expire. If it did,
+// people would be told that nothing is blocked, and afterwards each row would find that out
+// again.
 func TestBlockOutlastsPauseAndStop(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -213,8 +213,8 @@ func TestASweepWaitingForItsShareHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// TestAhead checks that requests wait behind those of their class and of higher ones, in this
-// and each other worker, and until a pause ends. A single one is no line, and a sweep is before none.
+// TestAhead checks that requests wait behind those of their class and of higher ones, in this and
+// each other worker, and until a pause ends. A single one is no line, and a sweep is before none.
 func TestAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, perSecond(1, 1))

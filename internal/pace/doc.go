@@ -48,13 +48,14 @@
 //
 // # The clock of Redis
 //
-// It may step, and a failover may lead to a replica whose clock is behind. Times that were
-// stored before are then further ahead than they were meant to be. So a bucket is empty at the
-// most, whatever is stored, a pause lasts an hour at the most, and a probe that is more than five
+// It may step, and a failover may lead to a replica whose clock is behind. Times that were stored
+// before are then further ahead than they were meant to be. So a bucket is empty at the most,
+// whatever is stored, a pause lasts an hour at the most, and a probe that is more than five
 // minutes ahead is due. Workers whose settings differ, as while these are changed, share the
-// buckets by the number of missing permits: a time that was stored with another interval is converted,
-// or one would fill the bucket of the other, and a raised rate would begin after the former bucket is
-// full. A step forward is time that passes: it fills the bucket, and ends a pause.
+// buckets by the number of missing permits: a time that was stored with another interval is
+// converted, or one would fill the bucket of the other, and a raised rate would begin after the
+// former bucket is full. A step forward is time that passes: it fills the bucket, and ends a
+// pause.
 //
 // # Files
 //

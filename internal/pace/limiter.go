@@ -146,10 +146,10 @@ func (l *Limiter) Wait(ctx context.Context, operation string) error {
 	return err
 }
 
-// Ahead estimates how long a request of the context would wait in the line: for the
-// requests before it in this process, for as many in each other worker, and for the end
-// of a pause. The first of them gets the next permit and is no line yet: at a low rate there is nearly
-// always one, and it would stand for a second in each worker. Ahead sends no command, so it does not
+// Ahead estimates how long a request of the context would wait in the line: for the requests
+// before it in this process, for as many in each other worker, and for the end of a pause. The
+// first of them gets the next permit and is no line yet: at a low rate there is nearly always
+// one, and it would stand for a second in each worker. Ahead sends no command, so it does not
 // know the level of the bucket.
 func (l *Limiter) Ahead(ctx context.Context) time.Duration {
 	l.mu.Lock()

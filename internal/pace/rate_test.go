@@ -135,8 +135,9 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// TestRaisedRateTakesEffect: a tenant was slowed down and has used its burst, sweeps their part of it. Whoever
-// raises the rate again gets permits at once, not when the former bucket would be full: minutes later.
+// TestRaisedRateTakesEffect: a tenant was slowed down and has used its burst, sweeps their part
+// of it. Whoever raises the rate again gets permits at once, not when the former bucket would be
+// full: minutes later.
 func TestRaisedRateTakesEffect(t *testing.T) {
 	const burst = 50
 	limit := func(perSecond float64) func(*pace.Config) {

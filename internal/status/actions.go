@@ -93,8 +93,8 @@ func StartTenant(ctx context.Context, by activity.Author, tenant string) (*pace.
 }
 
 // ReassignTenant lets the worker of the tenant that is started next decide which tenant of the
-// platform its name stands for, in the name of a user, and returns the effect in words. With same it
-// is the same one, at another address.
+// platform its name stands for, in the name of a user, and returns the effect in words. With same
+// it is the same one, at another address.
 func ReassignTenant(ctx context.Context, by activity.Author, l *ledger.Ledger, name string,
 	same bool) (effect string, err error) {
 	// A living worker would claim the name again, or execute rows of another tenant until it does.

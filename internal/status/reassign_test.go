@@ -14,8 +14,8 @@ import (
 	"orgops/internal/tenant"
 )
 
-// TestReassignTenant checks that a name is given up only while nothing of the former tenant is served
-// or open.
+// TestReassignTenant checks that a name is given up only while nothing of the former tenant is
+// served or open.
 func TestReassignTenant(t *testing.T) {
 	id := tenant.Identity{BaseURL: "https://acme.example/api/v2", Audience: "https://acme.example/api/v2/"}
 	serves := func(name ledger.Tenant) func(*testing.T, redis.UniversalClient) {

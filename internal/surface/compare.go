@@ -18,7 +18,8 @@ import (
 	"orgops/internal/reference"
 )
 
-// directory is testdata/surface, as seen from any package: they are all two directories below the root.
+// directory is testdata/surface, as seen from any package: they are all two directories below the
+// root.
 var directory, directoryErr = filepath.Abs("../../testdata/surface")
 
 // Room is a directory of testdata/surface: what users see of a command, of pages, of an API.
@@ -27,8 +28,8 @@ type Room struct {
 	files []string // that were compared
 }
 
-// Open returns the room of that name. At the end of the test its directory must have no other files than
-// those that were compared.
+// Open returns the room of that name. At the end of the test its directory must have no other
+// files than those that were compared.
 func Open(t *testing.T, name string) *Room {
 	t.Helper()
 	must(t, directoryErr)
@@ -41,8 +42,8 @@ func Open(t *testing.T, name string) *Room {
 	return r
 }
 
-// random are the texts that are random, and what stands for them in the files, so that a change which draws one
-// number more changes no file.
+// random are the texts that are random, and what stands for them in the files, so that a change
+// which draws one number more changes no file.
 var random = []struct {
 	of      string
 	pattern *regexp.Regexp
@@ -96,8 +97,8 @@ func (r *Room) checkOthers(t *testing.T) {
 	}
 }
 
-// FileName returns the name of the file of a command or of a route: "runs show" and "GET /runs/{id}" as
-// runs-show and GET-runs-id.
+// FileName returns the name of the file of a command or of a route: "runs show" and "GET
+// /runs/{id}" as runs-show and GET-runs-id.
 func FileName(of string) string {
 	if home, is := strings.CutSuffix(of, "/{$}"); is {
 		of = home + " home"

@@ -27,6 +27,8 @@ func copyOf(t *testing.T, db *miniredis.RedisDB) (all content) {
 	t.Helper()
 	for _, key := range db.Keys() {
 		e := entry{key: key, kind: db.Type(key), ttl: db.TTL(key)}
+
+		// Lists and sorted sets are the database's own: later changes must not reach the copy.
 		var err error
 		switch e.kind {
 		case "string":
@@ -63,6 +65,7 @@ func copyOf(t *testing.T, db *miniredis.RedisDB) (all content) {
 func (c content) restore(t *testing.T, db *miniredis.RedisDB) {
 	t.Helper()
 	for _, e := range c {
+		// These methods add to the value that is there: that is why the database is empty.
 		var err error
 		switch e.kind {
 		case "string":
@@ -89,6 +92,8 @@ func (c content) restore(t *testing.T, db *miniredis.RedisDB) {
 		if err != nil {
 			t.Fatalf("restore key %s: %v", e.key, err)
 		}
+
+		// The time to live comes last: a method that stores a value may remove it.
 		if e.ttl > 0 {
 			db.SetTTL(e.key, e.ttl)
 		}

@@ -25,14 +25,14 @@ type Request struct {
 	Whole bool
 }
 
-// shownHeaders are the headers that an answer's reader needs. Others are the same in all answers, and have
-// tests of their own.
+// shownHeaders are the headers that an answer's reader needs. Others are the same in all answers,
+// and have tests of their own.
 var shownHeaders = []string{
 	"Location", "Content-Type", "Content-Disposition", "Retry-After", "Www-Authenticate", "Allow", "Link",
 }
 
-// Exchange sends a request to a handler, and returns request and answer as text. An answer that leads to a page is
-// followed to what is new there: its notice.
+// Exchange sends a request to a handler, and returns request and answer as text. An answer that
+// leads to a page is followed to what is new there: its notice.
 func Exchange(t *testing.T, h http.Handler, host string, q Request) string {
 	t.Helper()
 	answer, body := send(t, h, host, q)
@@ -55,7 +55,9 @@ func Exchange(t *testing.T, h http.Handler, host string, q Request) string {
 		fmt.Fprintf(&out, "\n%s", shownBody(answer.Header.Get("Content-Type"), body, q))
 	}
 	if answer.StatusCode == http.StatusSeeOther {
-		q.Method, q.Path, q.Body = http.MethodGet, answer.Header.Get("Location"), ""
+		q.Method = http.MethodGet
+		q.Path = answer.Header.Get("Location")
+		q.Body = ""
 		_, body = send(t, h, host, q)
 		fmt.Fprintf(&out, "\n%s", Notice(string(body)))
 	}
@@ -100,9 +102,9 @@ type Routes []struct {
 	Requests []Request
 }
 
-// Compare compares the answers to the requests with the files of a room. handler makes the handler of a
-// moment, host is the name under which it is requested. patterns are those of all routes: each must have
-// an example.
+// Compare compares the answers to the requests with the files of a room. handler makes the
+// handler of a moment, host is the name under which it is requested. patterns are those of all
+// routes: each must have an example.
 func (all Routes) Compare(t *testing.T, room *Room, world *World, host string, patterns []string,
 	handler func(t *testing.T, m *Moment) http.Handler) {
 	t.Helper()

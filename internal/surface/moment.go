@@ -21,7 +21,8 @@ import (
 // Now is the time at which everything is shown: a Friday.
 var Now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// inVirtualTime runs a test in a bubble of testing/synctest, with random numbers that follow from its name.
+// inVirtualTime runs a test in a bubble of testing/synctest, with random numbers that follow from
+// its name.
 func inVirtualTime(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	seed(t, t.Name())

@@ -9,8 +9,9 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// Text returns a page as text: headings, paragraphs, the cells of tables, links with their targets, and forms
-// with their fields and buttons. Of a page with a main part it is that part, unless whole is set.
+// Text returns a page as text: headings, paragraphs, the cells of tables, links with their
+// targets, and forms with their fields and buttons. Of a page with a main part it is that part,
+// unless whole is set.
 func Text(page string, whole bool) string {
 	root, err := html.Parse(strings.NewReader(page))
 	if err != nil {
@@ -90,6 +91,7 @@ func (p *pageText) block(n *html.Node) {
 
 // node writes a node.
 func (p *pageText) node(n *html.Node) {
+	// A reader of the page sees text and elements. Hidden ones, comments and the doctype are left out.
 	if n.Type == html.TextNode {
 		p.inline(n.Data)
 		return
@@ -97,6 +99,9 @@ func (p *pageText) node(n *html.Node) {
 	if _, hidden := attribute(n, "hidden"); hidden || n.Type != html.ElementNode {
 		return
 	}
+
+	// Marks show the elements that a reader tells apart, as in Markdown where it has one. The elements
+	// that flow with the text are listed: all others are blocks, with lines of their own.
 	label, _ := attribute(n, "aria-label")
 	switch n.DataAtom {
 	case atom.Script, atom.Style, atom.Datalist, atom.Head:

@@ -50,8 +50,8 @@ var errNoNetwork = errors.New("the world has no network")
 
 type sentKey struct{}
 
-// send carries out a request of the client up to its sending, and returns why it is not sent, or the
-// answer to all requests.
+// send carries out a request of the client up to its sending, and returns why it is not sent, or
+// the answer to all requests.
 func (p *platform) send(ctx context.Context, request func(context.Context) error) error {
 	sent := false
 	if err := request(context.WithValue(ctx, sentKey{}, &sent)); !sent {
@@ -179,7 +179,8 @@ func (p *platform) DiscoveryDomainsPage(_ context.Context, organization, _ strin
 	return page, "", p.fails
 }
 
-// RemoveOrganizationClients removes clients from an organization. Those that it does not have are refused.
+// RemoveOrganizationClients removes clients from an organization. Those that it does not have are
+// refused.
 func (p *platform) RemoveOrganizationClients(ctx context.Context, organization string, clients []string) error {
 	if err := p.send(ctx, func(ctx context.Context) error {
 		return p.client.RemoveOrganizationClients(ctx, organization, clients)
@@ -300,7 +301,10 @@ const (
 
 // verdict returns the answer as a verdict on the record of a domain.
 func (a answer) verdict(d *domain, basis dnscheck.Basis) dnscheck.Verdict {
-	host, names := d.VerificationHost, []string{"ns1." + operator, "ns2." + operator}
+	// The verdict of the zone's two name servers. Present has no negative TTL: nothing denies the
+	// record.
+	host := d.VerificationHost
+	names := []string{"ns1." + operator, "ns2." + operator}
 	v := dnscheck.Verdict{
 		State: a.state, Reason: a.reason, Host: host, Basis: basis, Operator: operator, Zone: d.Domain,
 		HostZone: dnscheck.Zone{Name: d.Domain, Servers: names}, Servers: len(names), Answered: len(names),
@@ -309,6 +313,8 @@ func (a answer) verdict(d *domain, basis dnscheck.Basis) dnscheck.Verdict {
 	if a.state == dnscheck.Present {
 		v.NegativeTTL = 0
 	}
+
+	// Servers and resolvers say the same, unless the answer has the servers' own observations.
 	one := dnscheck.Observation{
 		Transport: "udp", State: a.state, Reason: a.reason, Values: a.values, RCode: rcode(a.reason), Took: took,
 		NegativeTTL: v.NegativeTTL,
@@ -319,15 +325,22 @@ func (a answer) verdict(d *domain, basis dnscheck.Basis) dnscheck.Verdict {
 	if a.servers == nil {
 		for i, name := range names {
 			o := one
-			o.Resolver, o.Authority, o.Address = name, true, fmt.Sprintf("192.0.2.%d:53", i+1)
+			o.Resolver = name
+			o.Authority = true
+			o.Address = fmt.Sprintf("192.0.2.%d:53", i+1)
 			v.Observations = append(v.Observations, o)
 		}
 	}
+
+	// The resolvers are those of the settings of acme.
 	if basis == dnscheck.ByBoth {
-		v.Quorum, v.Resolvers = 2, 3
+		v.Quorum = 2
+		v.Resolvers = 3
 		for _, name := range []string{"one", "two", "three"} {
 			o := one
-			o.Resolver, o.Operator, o.Perspective = "https://"+name+".example/dns-query", name, "default"
+			o.Resolver = "https://" + name + ".example/dns-query"
+			o.Operator = name
+			o.Perspective = "default"
 			o.Transport = "https"
 			v.Observations = append(v.Observations, o)
 		}

@@ -17,7 +17,8 @@ func New(t *testing.T) *World {
 	return w
 }
 
-// Show runs a test at the present of the world, with a copy of its Redis: what one test changes, no other one sees.
+// Show runs a test at the present of the world, with a copy of its Redis: what one test changes,
+// no other one sees.
 func (w *World) Show(t *testing.T, show func(t *testing.T, m *Moment)) {
 	t.Helper()
 	inVirtualTime(t, func(t *testing.T) {

@@ -133,7 +133,8 @@ func (s *site) submit(id, kind, rows string, change ...func(*ledger.NewRun)) {
 	must(s.t, err)
 }
 
-// work executes all rows that are due, one task after the other, and finishes the runs that have ended.
+// work executes all rows that are due, one task after the other, and finishes the runs that have
+// ended.
 func (s *site) work() {
 	s.t.Helper()
 	ctx := s.t.Context()

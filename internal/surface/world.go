@@ -75,8 +75,11 @@ func keepWorkers(t *testing.T, m *Moment) {
 		workerOne: {Host: "one", Busy: 1, Tenants: []ledger.Tenant{Acme, "blocked", "limited", "stopped", "tokenless"}},
 		workerTwo: {Host: "two", Tenants: []ledger.Tenant{Acme, "quiet"}},
 	} {
-		s.ID, s.Protocol = id, engine.Protocol
-		s.Version, s.Started, s.Places = "v1.0.0", November(15, 6, 0), 398
+		s.ID = id
+		s.Protocol = engine.Protocol
+		s.Version = "v1.0.0"
+		s.Started = November(15, 6, 0)
+		s.Places = 398
 		for _, kind := range tasks.All() {
 			s.Kinds = append(s.Kinds, ledger.Kind(kind.Name))
 		}
@@ -92,8 +95,8 @@ var (
 	silent  = answer{state: dnscheck.Unknown, reason: dnscheck.ReasonTimeout}
 )
 
-// mistaken is the answer of a domain whose owner has made a mistake: at the host there are the values,
-// and the diagnosis finds found at a name, "" is the host.
+// mistaken is the answer of a domain whose owner has made a mistake: at the host there are the
+// values, and the diagnosis finds found at a name, "" is the host.
 func mistaken(name string, m dnscheck.Mistake, found, at string, values ...string) answer {
 	host := "_ss-verification.org_shop." + name
 	if at == "" {
@@ -111,6 +114,8 @@ func mistaken(name string, m dnscheck.Mistake, found, at string, values ...strin
 // addDomains adds the domains of acme: those of an organization that has just begun, of one whose
 // domains are swept, and of one with pending domains that a scan finds.
 func addDomains(s *site) {
+	// The name servers disagree about one domain. The record of another one has not reached the
+	// resolvers: a check finds it, and the proof does not.
 	disagreeing := answer{state: dnscheck.Unknown, reason: dnscheck.ReasonServersDisagree, servers: []dnscheck.Observation{
 		{Resolver: "ns1." + operator, Authority: true, Address: "192.0.2.1:53", Transport: "udp", State: dnscheck.Present,
 			Reason: dnscheck.ReasonFound, RCode: "NOERROR", Took: took},
@@ -119,6 +124,9 @@ func addDomains(s *site) {
 	}}
 	lagging := present
 	lagging.proof = &answer{state: dnscheck.Unknown, reason: dnscheck.ReasonLag}
+
+	// The first organization has one domain for each result of a verification: the state of the
+	// record, an error of the platform, and the mistakes that a diagnosis finds.
 	for name, a := range ordered(
 		"proven.example", present,
 		"verified.example", present,
@@ -145,6 +153,9 @@ func addDomains(s *site) {
 		Operation: apiclient.OpGetDiscoveryDomain, Method: http.MethodGet, Path: "/organizations/org_shop/discovery-domains/ord_08",
 		Status: http.StatusServiceUnavailable, Title: "Service Unavailable", RetryAfter: time.Hour,
 	}
+
+	// The domains of the second organization were verified before. Sweeps see their records vanish,
+	// return or fail to answer, on such days that each domain ends in a state of its own.
 	fromDay := func(day int, a answer) phase { return phase{November(day, 0, 0), a} }
 	for name, phases := range ordered(
 		"steady.example", []phase{always(present)},
@@ -158,6 +169,9 @@ func addDomains(s *site) {
 	) {
 		s.add("org_swept", name, apiclient.StatusVerified, phases...)
 	}
+
+	// A scan finds the pending domains of an organization. The last two are those of the run of
+	// October.
 	s.add("org_pending", "first.example", apiclient.StatusPending, always(present))
 	s.add("org_pending", "second.example", apiclient.StatusPending, always(missing))
 	s.add("org_october", "october.example", apiclient.StatusPending, always(present))
@@ -231,7 +245,8 @@ func october(s *site) {
 	s.work()
 }
 
-// sweeps are those of the schedule. The second half of them finds lost domains, of which one is revoked.
+// sweeps are those of the schedule. The second half of them finds lost domains, of which one is
+// revoked.
 func sweeps(s *site) {
 	for _, day := range []int{6, 10, 13, 17, 20} {
 		if day == 10 { // the retried rows are given up before
@@ -279,6 +294,7 @@ func (s *site) revoke(id string, set sweep.Setting, names ...string) {
 
 // today are the runs of today: one for each state.
 func today(t *testing.T, s *site) {
+	// A file with all domains of the organization shows each result of a verification.
 	ctx := t.Context()
 	until(November(20, 11, 20))
 	s.submit("domains", tasks.TypeVerify, "organization_id,discovery_domain_id,domain,verification_txt\n"+
@@ -288,6 +304,8 @@ func today(t *testing.T, s *site) {
 	s.work()
 	until(November(20, 11, 21)) // a record that differs is read twice
 	s.work()
+
+	// A program submits one row by the package producer, and a scan of an organization begins a run.
 	seed(t, "signup-4711")
 	_, err := producer.New(s.m.Redis).Submit(ctx, producer.Row{
 		ID: "signup-4711", Tenant: Acme, Kind: producer.Verify, Label: "sign-up 4711",
@@ -301,11 +319,14 @@ func today(t *testing.T, s *site) {
 	must(t, err)
 	s.work()
 
+	// A caller of the intake has a run that waits for records, and one that has ended.
 	fromShop := func(r *ledger.NewRun) { r.Caller = "shop" }
 	s.submit("intake", tasks.TypeVerify, s.rowsOf("missing.example", "quoted.example"), fromShop)
 	s.submit("intake-ended", tasks.TypeRemove, "organization_id,client_id\norg_shop,cli_5\norg_shop,cli_6\n", fromShop)
 	s.work()
 
+	// The rows of the last runs are not executed: each run stays in the state before, from the scan to
+	// the cancelled one, which is finished, and the staged one, whose rows have not been committed.
 	until(November(20, 11, 30))
 	seed(t, "scanning")
 	_, _, err = s.intake().BeginPending(ctx, "", ledger.NewRun{ID: "scanning", Tenant: s.name})

@@ -263,9 +263,9 @@ func (s *States) Summary(ctx context.Context) (summary Summary, raw []byte, err 
 	return summary, raw, nil
 }
 
-// Forget removes what is stored about a tenant as a whole: its watched domains, counted revocations,
-// ticks, and the summary of its last sweep. States of domains stay until they expire, since no other
-// tenant has domains of their ids.
+// Forget removes what is stored about a tenant as a whole: its watched domains, counted
+// revocations, ticks, and the summary of its last sweep. States of domains stay until they
+// expire, since no other tenant has domains of their ids.
 func (s *Store) Forget(ctx context.Context) error {
 	keys := []string{s.key("watched"), s.key("revocations"), s.key("state:" + ticksState), s.key("state:" + SummaryState)}
 	if err := s.rdb.Unlink(ctx, keys...).Err(); err != nil {

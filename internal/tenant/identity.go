@@ -54,7 +54,8 @@ func (s StoredIdentity) String() string {
 	return text
 }
 
-// OtherTenantError says that a name stands for another tenant of the platform than the settings say.
+// OtherTenantError says that a name stands for another tenant of the platform than the settings
+// say.
 type OtherTenantError struct {
 	Name        string
 	Stored, Own Identity
@@ -137,7 +138,8 @@ func GiveUp(ctx context.Context, rdb redis.UniversalClient, name string, same bo
 	if err != nil {
 		return Identity{}, err
 	}
-	stored.GivenUp, stored.Same = true, same
+	stored.GivenUp = true
+	stored.Same = same
 	next, _ := json.Marshal(stored) // strings always encode
 	text, err := swapScript.Run(ctx, rdb, []string{identityKey(name)}, former, next).Text()
 	if err == nil && text != string(next) {

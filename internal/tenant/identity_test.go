@@ -82,8 +82,8 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// knownOfAcme stores what a tenant's sweeps and rows have found, and returns the keys that are about
-// the tenant as a whole.
+// knownOfAcme stores what a tenant's sweeps and rows have found, and returns the keys that are
+// about the tenant as a whole.
 func knownOfAcme(t *testing.T, rdb redis.UniversalClient) []string {
 	t.Helper()
 	store, now := sweep.NewStore(rdb, "acme"), time.Now()
@@ -162,8 +162,8 @@ func TestIdentityOfSettings(t *testing.T) {
 	}
 }
 
-// TestGiveUpNothing checks that a name without an identity, or with one that cannot be read, is left
-// as it is.
+// TestGiveUpNothing checks that a name without an identity, or with one that cannot be read, is
+// left as it is.
 func TestGiveUpNothing(t *testing.T) {
 	rdb := redistest.New(t)
 	if _, err := tenants.GiveUp(t.Context(), rdb, "acme", false); err == nil {

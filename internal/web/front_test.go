@@ -275,8 +275,8 @@ func TestParseProxy(t *testing.T) {
 	}
 }
 
-// TestProxyHeader checks who a request is by the headers of a proxy: the name gives no role, whatever
-// its characters.
+// TestProxyHeader checks who a request is by the headers of a proxy: the name gives no role,
+// whatever its characters.
 func TestProxyHeader(t *testing.T) {
 	const name, role = "X-Forwarded-User", "X-Forwarded-Role"
 	trusted := from("10.1.2.3:4444")

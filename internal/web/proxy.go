@@ -39,6 +39,8 @@ func ParseSignOut(address string) (string, error) {
 // ParseProxy parses the names of the headers of name and role, which only a proxy sets, and its
 // addresses and networks (10.0.0.0/8).
 func ParseProxy(header, role string, from []string) (p Proxy, err error) {
+	// Without the header no proxy names the users. Other settings of a proxy would have no effect,
+	// so that they are a mistake.
 	if header == "" {
 		for flag, set := range map[string]bool{"ops-proxy-from": len(from) > 0, "ops-proxy-role-header": role != ""} {
 			if set {
@@ -48,6 +50,9 @@ func ParseProxy(header, role string, from []string) (p Proxy, err error) {
 		}
 		return p, nil
 	}
+
+	// The headers must be ones that no client of the proxy sends by itself, and two different ones:
+	// a name must not pass for a role.
 	if p.Header, err = proxyHeader("ops-proxy-header", header, "X-Forwarded-User"); err != nil {
 		return p, err
 	}
@@ -59,6 +64,9 @@ func ParseProxy(header, role string, from []string) (p Proxy, err error) {
 			return p, fmt.Errorf("ops-proxy-role-header: want another header than ops-proxy-header, got %s for both", p.Role)
 		}
 	}
+
+	// Only connections from these networks may name a user. A single address is a network of one. A
+	// connection over IPv4 is compared as IPv4, so that the IPv6 form of it would never match.
 	for _, text := range from {
 		prefix, err := netip.ParsePrefix(text)
 		if addr, addrErr := netip.ParseAddr(text); addrErr == nil {

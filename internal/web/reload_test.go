@@ -11,8 +11,9 @@ import (
 	"orgops/internal/web"
 )
 
-// TestFilesAreReadAgainAfterAFault checks that a change which could not be read once, such as in a
-// moment without file descriptors, is in force once it can be: of keys, certificates and all others.
+// TestFilesAreReadAgainAfterAFault checks that a change which could not be read once, such as in
+// a moment without file descriptors, is in force once it can be: of keys, certificates and all
+// others.
 func TestFilesAreReadAgainAfterAFault(t *testing.T) {
 	file, now := accessFile(t, "former"), time.Now()
 	var fault error

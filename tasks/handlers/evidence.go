@@ -151,6 +151,9 @@ func (e Evidence) packed(cut int) *packed {
 	c := cuts[cut]
 	p := &packed{e, e.Record, e.Finding, e.ResolversSee}
 	p.Sentence, p.Note, p.Said = "", untrusted.Cut(e.Note, c.text), slices.Clone(e.Said)
+	if c.text < 60 { // the answers say it too, with their perspectives
+		p.Perspectives = nil
+	}
 	for i := range p.Said {
 		o := &p.Said[i]
 		if more := len(o.Values) - c.values; more > 0 {
@@ -172,7 +175,9 @@ func (e Evidence) packed(cut int) *packed {
 
 // unpacked is the inverse of [Evidence.packed].
 func (p packed) unpacked() Evidence {
-	p.Evidence.Record, p.Evidence.Finding, p.Evidence.ResolversSee = p.Record, p.Finding, p.ResolversSee
+	p.Evidence.Record = p.Record
+	p.Evidence.Finding = p.Finding
+	p.Evidence.ResolversSee = p.ResolversSee
 	return p.Evidence
 }
 

@@ -332,8 +332,8 @@ func TestRemoveRows(t *testing.T) {
 	}
 }
 
-// TestRemoveOfTwoOrganizations has a client that two organizations have, in one task. The API refuses
-// it to one of them: the other's row is done, by a request of its own.
+// TestRemoveOfTwoOrganizations has a client that two organizations have, in one task. The API
+// refuses it to one of them: the other's row is done, by a request of its own.
 func TestRemoveOfTwoOrganizations(t *testing.T) {
 	s := removing(t, 0, nil)
 	s.sandbox.AddOrganization("org_2", "two")

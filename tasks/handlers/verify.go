@@ -47,7 +47,8 @@ func withClass(ctx context.Context, c pace.Class) context.Context {
 	return context.WithValue(ctx, classKey{}, c)
 }
 
-// ClassOf returns the class of the requests of a context. Those that do not say otherwise finish rows.
+// ClassOf returns the class of the requests of a context. Those that do not say otherwise finish
+// rows.
 func ClassOf(ctx context.Context) pace.Class {
 	c, _ := ctx.Value(classKey{}).(pace.Class)
 	return c

@@ -156,8 +156,8 @@ func TestVerifyOwnAnswer(t *testing.T) {
 	}
 }
 
-// TestVerifyNotCarriedOut has the answer to the PATCH show another status or flag than was sent. The
-// row is done once a read shows the result.
+// TestVerifyNotCarriedOut has the answer to the PATCH show another status or flag than was sent.
+// The row is done once a read shows the result.
 func TestVerifyNotCarriedOut(t *testing.T) {
 	for name, change := range map[string]func(*sandbox.Domain){
 		"status": func(d *sandbox.Domain) { d.Status = "pending" },
