@@ -1238,6 +1238,13 @@ func TestResolversThatMakeAnswersUpDoNotChooseTheNameServers(t *testing.T) {
 		n := delegated(t)
 		n.at(resolverAddrs[0], namesServersAt("6.6.6.6"))
 		n.at("6.6.6.6", zoneOf(start("com"), txt(host, token)))
+		for _, honest := range resolverAddrs[1:] { // its answer comes first
+			answers := n.servers[honest]
+			n.at(honest, func(q *dns.Msg) *dns.Msg {
+				time.Sleep(100 * time.Millisecond)
+				return answers(q)
+			})
+		}
 		want(t, look(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})), dnscheck.Absent, dnscheck.ReasonNoName)
 		if n.dials("6.6.6.6") != 0 {
 			t.Error("their server was asked")
