@@ -115,7 +115,7 @@ func (c *chaos) drawSweep(draws *rand.Rand) func() {
 	return func() {
 		c.submit(j)
 		if revoke { // the domains that complete sweeps have found lost
-			c.enter("domains", "revoke", "--max", "100000")
+			c.enter("domains", "revoke", "--yes", "--max", "100000")
 		}
 	}
 }

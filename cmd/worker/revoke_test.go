@@ -54,7 +54,7 @@ func TestRevoke(t *testing.T) {
 				"its record has no use_for_organization_discovery") || !strings.Contains(shown, "to be revoked: pending") {
 				t.Errorf("dry run:\n%s", shown)
 			}
-			run := strings.TrimSpace(s.typed("domains", "revoke", "--set", set))
+			run := strings.TrimSpace(s.typed("domains", "revoke", "--yes", "--set", set))
 			s.drain()
 			if c := s.run(run).Counts; c["done"] != 2 || len(c) != 1 {
 				t.Errorf("run %s: %v", run, c)
