@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -239,6 +240,10 @@ var obstacles = []struct {
 	}},
 }
 
+// envProgress names the environment variable with which the tests of this file have all rates,
+// fleets and sizes, which takes an hour.
+const envProgress = "ORGOPS_TEST_PROGRESS"
+
 // TestRunsProgress has a bulk run beside whatever else a tenant may do: in each minute at least
 // half as many of its rows are settled as the tenant's rate allows.
 func TestRunsProgress(t *testing.T) {
@@ -248,12 +253,17 @@ func TestRunsProgress(t *testing.T) {
 		workers, rows int
 	}
 	sizes := []size{{1, 1, 600}}
-	if redistest.Long() {
+	whole := os.Getenv(envProgress) != ""
+	if whole {
 		sizes = append(sizes, size{1, 1, 2000}, size{1, 3, 600}, size{1, 3, 2000}, size{2, 1, 600}, size{2, 1, 2000},
 			size{2, 3, 600}, size{2, 3, 2000}, size{16, 1, 600}, size{16, 1, 2000}, size{16, 3, 600}, size{16, 3, 2000})
 	}
 	for _, o := range obstacles {
-		for _, kind := range o.kinds {
+		kinds := o.kinds
+		if !whole {
+			kinds = kinds[:1]
+		}
+		for _, kind := range kinds {
 			for _, s := range sizes {
 				t.Run(fmt.Sprintf("%s/%s, %v requests a second, %d workers, %d rows", o.name, kind, s.rate, s.workers, s.rows),
 					func(t *testing.T) {
@@ -299,16 +309,20 @@ func (p *progress) settled(id ledger.RunID) (n int64) {
 // of two seconds were made for that run.
 func TestFiveRowsBesideABigRun(t *testing.T) {
 	t.Parallel()
-	rates, fleets := []float64{2}, []int{1}
-	if redistest.Long() {
-		rates, fleets = []float64{1, 2, 16}, []int{1, 3}
+	rates := []float64{2}
+	fleets := []int{1}
+	rows := 5000
+	if os.Getenv(envProgress) != "" {
+		rates = []float64{1, 2, 16}
+		fleets = []int{1, 3}
+		rows = 50_000
 	}
 	for _, rate := range rates {
 		for _, fleet := range fleets {
 			t.Run(fmt.Sprintf("%v requests a second, %d workers", rate, fleet), func(t *testing.T) {
 				t.Parallel()
 				onProgress(t, rate, fleet, func(t *testing.T, p *progress) {
-					p.submit("big", updates, p.rows(updates, "b", redistest.Amount(5000, 50_000)))
+					p.submit("big", updates, p.rows(updates, "b", rows))
 					time.Sleep(30 * time.Second)
 					count := func() (big, five int) {
 						p.mu.Lock()
