@@ -82,7 +82,7 @@ func freshRecord(t *testing.T, by [2]software) {
 
 	second.publish(t, records+host+". TXT "+token+"\n")
 	for _, name := range []string{host, "alias.example.com"} {
-		wantProof(t, auto, name)
+		wantProof(t, auto, name, found)
 	}
 
 	// In ModeResolvers, the cached absence hides the new record.
@@ -132,11 +132,12 @@ func TestZonesAtRealServers(t *testing.T) {
 			})
 			c := atReal(t, resolver, dnscheck.ModeAuthority, port)
 			for _, name := range []string{
-				"_verify.wild.example.com", "_verify.parked.example.com", "_verify.old.example.com", "_verify.moved.example.com",
+				"_verify.wild.example.com", "_verify.parked.example.com", "_verify.old.example.com",
 				"_ss-verification.org.example.com", "_verify.org-2.example.com",
 			} {
-				wantProof(t, c, name)
+				wantProof(t, c, name, found)
 			}
+			wantProof(t, c, "_verify.moved.example.com", isWildcardAlias)
 			for name, reason := range map[string]dnscheck.Reason{
 				"_verify.here.parked.example.com": dnscheck.ReasonNoName, // an existing name hides the wildcard from names below it
 				"_other.old.example.com":          dnscheck.ReasonNoName,
@@ -151,11 +152,14 @@ func TestZonesAtRealServers(t *testing.T) {
 					t.Errorf("%s: basis %s", name, v.Basis)
 				}
 			}
-			// One server denies the name below its child zone, the other refers to the child.
-			// A hostile server of the parent could answer the same.
+			// One server denies the name below its child zone, the other refers to the child. A hostile
+			// server of the parent could answer the same.
 			const below = "x._ss-verification.org.example.com"
-			v, err := c.Check(t.Context(), below, token)
+			v, err := atReal(t, resolver, dnscheck.ModeAuthority, port).Check(t.Context(), below, token)
 			wantReal(t, below, v, err, dnscheck.Unknown, dnscheck.ReasonServersDisagree)
+			// Where the child's name servers are known, from names above, they alone are asked.
+			v, err = c.Check(t.Context(), below, token)
+			wantReal(t, below+" at the child", v, err, dnscheck.Absent, dnscheck.ReasonNoName)
 		})
 	}
 }
@@ -246,7 +250,9 @@ func wantReal(t *testing.T, what string, v dnscheck.Verdict, err error, state dn
 }
 
 // wantProof expects a check by the name servers to find the token, and a proof by both.
-func wantProof(t *testing.T, c *dnscheck.Checker, name string) {
+// wantProof wants a check to find the token, and the verdict of a proof. Resolvers are asked only
+// if the name servers prove.
+func wantProof(t *testing.T, c *dnscheck.Checker, name string, want expected) {
 	t.Helper()
 	v, err := c.Check(t.Context(), name, token)
 	wantReal(t, "look at "+name, v, err, dnscheck.Present, dnscheck.ReasonFound)
@@ -254,9 +260,13 @@ func wantProof(t *testing.T, c *dnscheck.Checker, name string) {
 		t.Errorf("look at %s: basis %s", name, v.Basis)
 	}
 	v, err = c.Prove(t.Context(), name, token)
-	wantReal(t, "proof of "+name, v, err, dnscheck.Present, dnscheck.ReasonFound)
-	if v.Basis != dnscheck.ByBoth {
-		t.Errorf("proof of %s: basis %s", name, v.Basis)
+	wantReal(t, "proof of "+name, v, err, want.state, want.reason)
+	basis := dnscheck.ByAuthority
+	if want == found {
+		basis = dnscheck.ByBoth
+	}
+	if v.Basis != basis {
+		t.Errorf("proof of %s: basis %s, want %s", name, v.Basis, basis)
 	}
 }
 
@@ -287,24 +297,25 @@ func TestStrictProofsAtRealServers(t *testing.T) {
 			}
 			lax, aliases := strict(dnscheck.Config{}), strict(strictAliases)
 			for _, test := range []struct {
-				host string
-				want expected
+				host    string
+				want    expected
+				refused expected // where aliases that leave the domain are refused
 			}{
-				{"_v.plain.example.com", found},
-				{"_v.near.example.com", found},
-				{"_v.far.example.com", isAliasOut},
-				{"_v.moved.example.com", isAliasOut},
-				{"_v.wild.example.com", found},
-				{"_v.none.wild.example.com", found}, // none.wild.example.com does not exist
-				{"_own.wild.example.com", found},
-				{"_own.parked.example.com", found},
-				{"_own.gone.example.com", found},
-				{"_v.parked.example.com", isAliasOut},
-				{"_v.none.parked.example.com", isAliasOut},
+				{"_v.plain.example.com", found, found},
+				{"_v.near.example.com", found, found},
+				{"_v.far.example.com", found, isAliasOut},
+				{"_v.moved.example.com", isWildcardAlias, isAliasOut},
+				{"_v.wild.example.com", found, found},
+				{"_v.none.wild.example.com", found, found}, // none.wild.example.com does not exist
+				{"_own.wild.example.com", found, found},
+				{"_own.parked.example.com", found, found},
+				{"_own.gone.example.com", found, found},
+				{"_v.parked.example.com", isWildcardAlias, isAliasOut},
+				{"_v.none.parked.example.com", isWildcardAlias, isAliasOut},
 			} {
-				wantProof(t, lax, test.host)
+				wantProof(t, lax, test.host, test.want)
 				v, err := aliases.Prove(t.Context(), test.host, token)
-				wantReal(t, test.host+" without aliases", v, err, test.want.state, test.want.reason)
+				wantReal(t, test.host+" without aliases", v, err, test.refused.state, test.refused.reason)
 			}
 		})
 	}

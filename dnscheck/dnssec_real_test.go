@@ -223,7 +223,7 @@ func validated(t *testing.T, by validator) {
 			if test.state != dnscheck.Present {
 				continue
 			}
-			wantProof(t, auto, name)
+			wantProof(t, auto, name, found)
 			v, err = demanding.Prove(t.Context(), name, token)
 			if wanted {
 				wantReal(t, name+", required", v, err, dnscheck.Present, dnscheck.ReasonFound)

@@ -38,7 +38,7 @@ type region struct {
 }
 
 // runRegion runs an Unbound with the configuration of docs/perspectives.md, except for
-// addresses, ports, files and the root.
+// addresses, ports and files, and with what a test's process needs.
 func runRegion(t *testing.T, a certifier, r region, port, overHTTPS uint16, anchor string) dnscheck.Resolver {
 	t.Helper()
 	dir := t.TempDir()
@@ -63,18 +63,16 @@ func runRegion(t *testing.T, a certifier, r region, port, overHTTPS uint16, anch
 		{"/etc/unbound/tls/fullchain.pem", filepath.Join(dir, "fullchain.pem")},
 		{"/etc/unbound/tls/key.pem", filepath.Join(dir, "key.pem")},
 		{"access-control: 203.0.113.0/24 allow", "access-control: 127.0.0.0/8 allow"},
-		{`auto-trust-anchor-file: "/var/lib/unbound/root.key"`, fmt.Sprintf("trust-anchor-file: %q", anchor)},
-		{
-			"remote-control:",
-			fmt.Sprintf(
-				"  trust-anchor-signaling: no\n  do-not-query-localhost: no\n  outgoing-port-avoid: 20000-32000\n  do-ip6: no\n  num-threads: 1\n  username: \"\"\n  chroot: \"\"\n  directory: %q\n  pidfile: \"\"\n  use-syslog: no\nremote-control:", dir),
-		},
 	} {
 		if strings.Count(conf, change.of) != 1 {
 			t.Fatalf("docs/perspectives.md: want %q once in Unbound's configuration", change.of)
 		}
 		conf = strings.Replace(conf, change.of, change.to, 1)
 	}
+	// Debian's package gives the trust anchor of the root in a file of its own.
+	conf += fmt.Sprintf("  trust-anchor-file: %q\n  trust-anchor-signaling: no\n  do-not-query-localhost: no\n"+
+		"  outgoing-port-avoid: 20000-32000\n  do-ip6: no\n  num-threads: 1\n  username: \"\"\n  chroot: \"\"\n"+
+		"  directory: %q\n  pidfile: \"\"\n  use-syslog: no\n", anchor, dir)
 	for zone, server := range r.zones {
 		conf += fmt.Sprintf("stub-zone:\n  name: %q\n  stub-addr: %s@%d\n", zone, server, port)
 	}

@@ -11,8 +11,9 @@ import (
 )
 
 var (
-	strictAliases = dnscheck.Config{RefuseAliases: true}
-	isAliasOut    = expected{dnscheck.Unknown, dnscheck.ReasonAliasOut}
+	strictAliases   = dnscheck.Config{RefuseAliases: true}
+	isAliasOut      = expected{dnscheck.Unknown, dnscheck.ReasonAliasOut}
+	isWildcardAlias = expected{dnscheck.Unknown, dnscheck.ReasonWildcardAlias}
 )
 
 // provenInEachMode expects the verdict of a proof in each mode.
