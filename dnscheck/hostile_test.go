@@ -537,6 +537,34 @@ func TestReferralNextToTheToken(t *testing.T) {
 	}
 }
 
+// TestTokenAboveAZoneThatDeniesIt has one of two servers hold the token itself, above the zone of
+// the host, to which both refer where they are asked for its name servers. That zone denies the
+// token: a record that one of the servers has is not absent.
+func TestTokenAboveAZoneThatDeniesIt(t *testing.T) {
+	holds := func(q *dns.Msg) *dns.Msg {
+		if q.Question[0].Qtype == dns.TypeNS {
+			return leads(q)
+		}
+		return publishes(q)
+	}
+	for way, ask := range ways {
+		bubble(t, way, func(t *testing.T) {
+			n := servedBy(t, leads, holds)
+			n.at(evilAddr, zoneOf(start(host)))
+			v := ask(t, n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+			if n.dials(evilAddr) == 0 {
+				t.Error("the zone below was not queried")
+			}
+			want(t, v, dnscheck.Unknown, dnscheck.ReasonServersDisagree)
+			if !slices.ContainsFunc(v.Observations, func(o dnscheck.Observation) bool {
+				return o.State == dnscheck.Present && o.Resolver == "ns2.example.com"
+			}) {
+				t.Errorf("the server that has the token is not among %+v", v.Observations)
+			}
+		})
+	}
+}
+
 // TestLateAnswerNextToReferrals has two of three servers refer to a zone that holds the token.
 // The third answers later.
 func TestLateAnswerNextToReferrals(t *testing.T) {
