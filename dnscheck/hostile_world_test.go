@@ -22,11 +22,12 @@ import (
 
 // TestProofsInHostileWorlds makes random worlds. An attacker controls at most half of each zone's
 // servers, those of registries and of the zones with the servers' names among them, and fewer
-// resolvers than a quorum or all of one perspective. The attacker answers each query at will,
-// silences honest servers, and leads honest resolvers to servers of their own. A proof may be
-// present only if the honest servers publish the token, and one of them and one honest resolver
-// returned it during the proof. While it is published, nothing is absent. Proofs in worlds
-// without an attacker are present while the token is published.
+// resolvers than a quorum; or, where perspectives are named, all that one of them sees, name servers
+// too if it is this machine's. The attacker answers each query at will, silences honest servers, and
+// leads honest resolvers to servers of their own. A proof may be present only if the honest servers
+// publish the token, and one of them, unless none is left, and one honest resolver returned it during
+// the proof. While it is published, nothing is absent. Proofs in worlds without an attacker are
+// present while the token is published.
 //
 // ORGOPS_TEST_HOSTILE_WORLDS is the number of worlds. ORGOPS_TEST_SEED repeats a run.
 func TestProofsInHostileWorlds(t *testing.T) {
@@ -35,6 +36,7 @@ func TestProofsInHostileWorlds(t *testing.T) {
 	t.Logf("%d worlds, ORGOPS_TEST_SEED=%d", worlds, seed)
 	present := make(map[bool]int) // by calm
 	large := 0                    // of them in large worlds that are not calm
+	seen := make(map[string]int)  // proofs in worlds with perspectives, by the one that is lied to and the state
 	for i := range worlds {
 		synctest.Test(t, func(t *testing.T) {
 			w := newHostileWorld(t, rand.New(rand.NewPCG(seed, i)))
@@ -48,14 +50,16 @@ func TestProofsInHostileWorlds(t *testing.T) {
 					look(t, checker)
 				}
 				v := w.judged(fmt.Sprintf("world %d of seed %d", i, seed), func() dnscheck.Verdict { return prove(t, checker) })
+				if len(w.perspectives) > 1 {
+					seen[fmt.Sprintf("of %d %s: %s", len(w.perspectives), cmp.Or(w.liar, "none"), v.State)]++
+				}
 				if v.State == dnscheck.Present {
 					present[w.calm]++
 					if w.large && !w.calm {
 						large++
 					}
 				}
-				if v := disprove(t, checker); v.State == dnscheck.Absent && w.published.Load() &&
-					(w.config.Mode == dnscheck.ModeAuthority || !w.behind.Load()) {
+				if v := disprove(t, checker); v.State == dnscheck.Absent && w.isSeen() {
 					t.Errorf("world %d of seed %d, %s: disproved, though published: %+v", i, seed, w.layout, v)
 				}
 				time.Sleep(time.Duration(w.intN(600)) * time.Second)
@@ -63,6 +67,7 @@ func TestProofsInHostileWorlds(t *testing.T) {
 		})
 	}
 	t.Logf("present: %d in calm worlds, %d in others, of which %d large", present[true], present[false], large)
+	t.Logf("by the perspective that was lied to: %v", seen)
 	if uint64(present[true]) < worlds/10 || uint64(present[false]) < worlds/50 || uint64(large) < worlds/500 {
 		t.Errorf("present: %d in calm worlds, %d in others, of which %d large: too few to show anything",
 			present[true], present[false], large)
@@ -85,11 +90,15 @@ func numberSet(t *testing.T, name string, otherwise uint64) uint64 {
 type hostileWorld struct {
 	*internet
 
-	calm     bool
-	large    bool // the zones on the way to the host have 9 to 16 servers
-	layout   string
-	config   dnscheck.Config
-	members  []*member
+	calm    bool
+	large   bool // the zones on the way to the host have 9 to 16 servers
+	layout  string
+	config  dnscheck.Config
+	members []*member
+
+	perspectives []string // those of the resolvers, by their names
+	liar         string   // the one of them whose resolvers are all hostile; empty: none
+
 	believed atomic.Bool // honest resolvers return the records of hostile servers
 	behind   atomic.Bool // honest resolvers do not see the token yet
 	led      atomic.Bool // honest resolvers have the attacker's address for each name server
@@ -164,6 +173,15 @@ func newHostileWorld(t *testing.T, chance *rand.Rand) *hostileWorld {
 	}
 	w.registry("com", "5.0.0", zoneOf(registry...))
 	w.registry("net", "5.0.1", zoneOf(append([]dns.RR{start("net")}, w.elsewhere...)...))
+	w.perspectives = [][]string{{home}, {home, "eu"}, {home, "eu", "us"}}[w.intN(3)]
+	if len(w.perspectives) > 1 && !w.calm {
+		w.liar = w.perspectives[w.intN(len(w.perspectives))]
+	}
+	for _, m := range w.members {
+		if w.liar == home {
+			m.hostile.Store(true)
+		}
+	}
 	w.resolvers()
 	return w
 }
@@ -307,9 +325,8 @@ func (w *hostileWorld) answers(m *member, q *dns.Msg) *dns.Msg {
 	return m.honest(q)
 }
 
-// resolvers adds three to five resolvers, of which fewer than a quorum are hostile. One world
-// in three has two perspectives, of which all resolvers of the first are hostile unless the
-// world is calm.
+// resolvers adds three to five resolvers. Of one perspective fewer than a quorum of them are hostile;
+// of several, all of the one that is lied to.
 func (w *hostileWorld) resolvers() {
 	w.config.Mode = dnscheck.ModeAuthority
 	if w.oneIn(4) {
@@ -317,26 +334,16 @@ func (w *hostileWorld) resolvers() {
 	}
 	count := 3 + w.intN(3)
 	hostile := 0
-	if !w.calm {
+	if !w.calm && len(w.perspectives) == 1 {
 		hostile = w.intN(count/2 + 1)
-	}
-	first := 0 // resolvers in the first perspective; 0: no perspectives
-	if w.oneIn(3) {
-		first = 1 + w.intN(count-1)
-		if !w.calm {
-			hostile = first
-		}
 	}
 	only := w.oneIn(2) // hostile resolvers forge only answers for the host
 	for i := range count {
-		perspective := ""
-		if i < first {
-			perspective = "eu"
-		}
+		perspective := w.perspectives[i%len(w.perspectives)]
 		addr := fmt.Sprintf("10.9.%d.1", i+1) // each has another operator
 		w.config.Resolvers = append(w.config.Resolvers,
 			dnscheck.Resolver{Addr: netip.AddrPortFrom(netip.MustParseAddr(addr), 53), Perspective: perspective})
-		if i < hostile {
+		if i < hostile || perspective == w.liar {
 			w.at(addr, func(q *dns.Msg) *dns.Msg {
 				switch kind := q.Question[0].Qtype; {
 				case only && !asksFor(q, host):
@@ -375,7 +382,8 @@ func (w *hostileWorld) change() {
 	}
 	if !w.calm {
 		// Where the resolvers decide alone, those that are led to the attacker would be a quorum.
-		w.believed.Store(!w.oneIn(4) && w.config.Mode == dnscheck.ModeAuthority)
+		// Nor do they believe name servers that only this machine sees.
+		w.believed.Store(!w.oneIn(4) && w.config.Mode == dnscheck.ModeAuthority && w.liar != home)
 		w.behind.Store(w.oneIn(6))
 		w.led.Store(!w.oneIn(3))
 		w.denying.Store(w.oneIn(3))
@@ -389,6 +397,16 @@ func (w *hostileWorld) change() {
 	}
 }
 
+// home is the perspective of this machine, which has the name servers too.
+const home = "default"
+
+// isSeen reports whether the token is published, and nobody may find it absent: honest name servers
+// or honest resolvers have it.
+func (w *hostileWorld) isSeen() bool {
+	byServers := w.config.Mode == dnscheck.ModeAuthority && w.liar != home
+	return w.published.Load() && (byServers || !w.behind.Load())
+}
+
 // judged makes a proof and compares its verdict with the state of the world.
 func (w *hostileWorld) judged(which string, prove func() dnscheck.Verdict) dnscheck.Verdict {
 	w.served.Store(false)
@@ -396,10 +414,10 @@ func (w *hostileWorld) judged(which string, prove func() dnscheck.Verdict) dnsch
 	v := prove()
 	switch published := w.published.Load(); {
 	case v.State == dnscheck.Present && (!published || !w.resolved.Load() ||
-		!w.served.Load() && w.config.Mode == dnscheck.ModeAuthority):
+		(!w.served.Load() && w.config.Mode == dnscheck.ModeAuthority && w.liar != home)):
 		w.t.Errorf("%s, %s: present, though published %t, served %t, resolved %t: %+v", which, w.layout, published,
 			w.served.Load(), w.resolved.Load(), v)
-	case published && v.State == dnscheck.Absent && (w.config.Mode == dnscheck.ModeAuthority || !w.behind.Load()):
+	case v.State == dnscheck.Absent && w.isSeen() && (w.liar != home || w.config.Mode == dnscheck.ModeResolvers):
 		w.t.Errorf("%s, %s: absent, though published: %+v", which, w.layout, v)
 	case w.calm && published && v.State != dnscheck.Present, w.calm && !published && v.State != dnscheck.Absent:
 		w.t.Errorf("%s, %s: %s (%s) in a calm world, published %t: %+v", which, w.layout, v.State, v.Reason, published, v)
