@@ -55,8 +55,7 @@ type authority struct {
 	delegations *cache[delegation]
 	// addresses are those of name servers without glue, by the number of zones sought before. A
 	// load waits only for those of the next cache, and never for itself.
-	addresses  [maxDepth]*cache[addresses]
-	answeredAt atomic.Pointer[time.Time] // when a name server last had a useful answer; nil: none yet
+	addresses [maxDepth]*cache[addresses]
 }
 
 // addresses are those of a name server. Without any, err is why.

@@ -139,17 +139,6 @@ func checkResolvers(resolvers []Resolver) error {
 	return nil
 }
 
-// NameServerAnsweredAt is when a name server last had a useful answer; zero: none yet.
-func (c *Checker) NameServerAnsweredAt() time.Time {
-	if c.authority == nil {
-		return time.Time{}
-	}
-	if at := c.authority.answeredAt.Load(); at != nil {
-		return *at
-	}
-	return time.Time{}
-}
-
 // Close closes the connections to resolvers. All checks must have ended.
 func (c *Checker) Close() {
 	for _, doh := range c.exchange.doh {

@@ -49,7 +49,7 @@ func (w *walk) askZone(ctx context.Context) (*zonePoll, error) {
 	}
 	p := w.pollZone(ctx)
 	p.timedOut = ctx.Err() != nil
-	w.note(ctx, p)
+	w.forgetDead(ctx, p)
 	if !p.any(serverAnswer.isUseful) {
 		err := fmt.Errorf("no name server of %s answered with authority: %s",
 			shownHost(unrooted(w.zone.name)), p.firstError())
@@ -118,12 +118,10 @@ func (w *walk) nearest(name string) (delegation, bool) {
 	return delegation{}, false
 }
 
-// note records that a name server has answered, or removes a zone whose servers all failed from
-// the cache.
-func (w *walk) note(ctx context.Context, p *zonePoll) {
+// forgetDead removes a zone whose servers all failed from the cache.
+func (w *walk) forgetDead(ctx context.Context, p *zonePoll) {
 	switch {
 	case p.any(serverAnswer.isUseful):
-		w.answeredAt.Store(new(time.Now()))
 	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), errTimeUp): // the caller gave up
 	case p.spent(): // a server may have failed by our own limits
 	default:

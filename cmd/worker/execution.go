@@ -113,7 +113,7 @@ const sweepConcurrency = 100
 // as many as the checks of slow zones in a sweep, which have the fewest places.
 const fullAt = sweepConcurrency / 2
 
-// rowPlaces is how many tasks with rows run at a time. DNS checks, which may wait 8 s for
+// rowPlaces is how many tasks with rows run at a time. DNS checks, which may wait seconds for
 // name servers that do not answer, have [dnsConcurrency] of them, and those of sweeps
 // [sweepConcurrency], so that as many are left for tasks that need the API as in a worker without
 // DNS checks. The dispatcher fills places and starts of a second: a check that finds no place
@@ -313,9 +313,9 @@ func (d observedDNS) observe(ctx context.Context, span string,
 }
 
 // dnsConcurrency is how many DNS checks run at a time. Most wait for servers that do not answer:
-// 8 s each, over UDP and TCP at the name servers and then at the resolvers, which costs little.
-// Ten such checks a second, and as many that are repeated, hold 170 places (dnscheck has a test
-// of the 8 s); the rest is for the others, which take milliseconds.
+// 2 s each at the name servers, or 6 s at the resolvers in mode resolvers, over UDP and then TCP,
+// which costs little (dnscheck has a test of both). Ten such checks a second, and as many that are
+// repeated, hold 120 places at most; the rest is for the others, which take milliseconds.
 const dnsConcurrency = 250
 
 // apiConcurrency is how many tasks that send requests run at a time: as many as are in progress

@@ -8,7 +8,8 @@ import (
 	"orgops/internal/status"
 )
 
-// checkWait bounds a check: a proof takes eight seconds at most, the diagnosis six.
+// checkWait bounds a check: a proof takes ten seconds at most at the name servers and six at the
+// resolvers, the diagnosis six.
 const checkWait = 30 * time.Second
 
 // Bounds of the checks: each queries some dozen servers of others.

@@ -21,7 +21,8 @@ import (
 	"orgops/tasks/handlers"
 )
 
-// silentDNS is the name servers and resolvers of a zone that do not answer: a check takes 8 s.
+// silentDNS is the name servers and resolvers of a zone that do not answer: a check takes 8 s,
+// more than any does.
 type silentDNS struct{}
 
 func (silentDNS) Check(ctx context.Context, host, _ string) (dnscheck.Verdict, error) {
