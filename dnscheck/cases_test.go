@@ -271,6 +271,20 @@ func caseSections() []caseSection {
 			},
 		},
 		{
+			"Our own network",
+			"Test queries to the root and two top-level domains choose the reason of a verdict that is *unknown* anyway.", nil,
+			[]testCase{
+				tested("port 53 is closed: no server answers over UDP or TCP", "unknown: port 53 closed", TestProbeNetwork,
+					TestNetworkExplains),
+				tested("port 53 is redirected: another server answers in place of all of them", "unknown: port 53 redirected",
+					TestProbeNetwork, TestNetworkExplains, TestRedirectedPort53),
+				tested("UDP or TCP alone, or IPv6 alone, leads nowhere", "the verdict's own; told to the operator", TestProbeNetwork),
+				tested("port 53 is closed, and the resolvers have the token", "unknown; a check tells what they see, which proves nothing",
+					TestResolversSee),
+				tested("a server of the domain answers, although no other does", "the verdict's own reason", TestNetworkExplains),
+			},
+		},
+		{
 			"What a proof does not go through, if that is refused",
 			"Here the verdict is that of a proof with `RefuseAliases`, where it would be *present* without.", nil,
 			[]testCase{
