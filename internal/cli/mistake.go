@@ -14,18 +14,18 @@ import (
 // mistake explains an error of the parser: with the commands that there are, and with the variable
 // of a secret that was given as a flag.
 func mistake(program string, args []string, err error) error {
-	text, fix := err.Error(), "for usage: "+program+" --help"
-	if flag, ok := strings.CutPrefix(text, "unknown flag --"); ok {
-		flag, _, _ = strings.Cut(flag, ",")
-		if name := EnvName(flag); slices.Contains(variables, name+"_FILE") {
-			fix = fmt.Sprintf("secrets are not flags: set %s_FILE to the path of a file, or %s", name, name)
-		}
-		return Fixed(err, "%s", fix)
+	text := err.Error()
+	flag, isFlag := strings.CutPrefix(text, "unknown flag --")
+	flag, _, _ = strings.Cut(flag, ",")
+	if name := EnvName(flag); isFlag && slices.Contains(variables, name+"_FILE") {
+		return Fixed(err, "secrets are not flags: set %s_FILE to the path of a file, or %s", name, name)
 	}
 	parsed, ok := errors.AsType[*kong.ParseError](err)
 	if !ok {
-		return Fixed(err, "%s", fix)
+		return Fixed(err, "for usage: %s --help", program)
 	}
+
+	// The command is as much of it as was understood.
 	at := parsed.Context.Model.Node
 	for _, path := range parsed.Context.Path {
 		if node := path.Node(); node != nil {
@@ -36,11 +36,15 @@ func mistake(program string, args []string, err error) error {
 		at = at.Parent
 	}
 	given, unknown := strings.CutPrefix(text, "unexpected argument ")
-	if at.Leaf() || !unknown && !strings.HasPrefix(text, "expected one of ") {
+	missing := strings.HasPrefix(text, "expected one of ")
+	if at.Leaf() || (!unknown && !missing) {
 		return Fixed(err, "for usage: %s --help", commandPath(at))
 	}
+
+	// A word that is no command, or none.
 	given, _, _ = strings.Cut(given, ",")
 	names, similar := commandsOf(at, given)
+	var fix string
 	switch {
 	case unknown && given == "help":
 		fix = "for help: " + commandPath(at) + " --help"

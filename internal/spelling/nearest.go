@@ -20,27 +20,33 @@ func Nearest(unknown string, known []string) string {
 	return best
 }
 
-// distance is the number of letters to insert, delete or replace to make b of a
-// (Levenshtein); limit if there are as many or more.
+// distance is the number of letters to insert, delete or replace, or of neighbours to swap, to make
+// b of a (optimal string alignment); limit if there are as many or more.
 func distance(a, b []rune, limit int) int {
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
 		return limit
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	// needed[i][j] is the distance of the first i letters of a and the first j of b.
+	needed := make([][]int, len(a)+1)
+	for i := range needed {
+		needed[i] = make([]int, len(b)+1)
+		needed[i][0] = i
 	}
-	for i, ca := range a {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j, cb := range b {
-			replaced := diagonal
-			if ca != cb {
+	for j := range needed[0] {
+		needed[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			replaced := needed[i-1][j-1]
+			if a[i-1] != b[j-1] {
 				replaced++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j+1]+1, row[j]+1)
+			best := min(replaced, needed[i-1][j]+1, needed[i][j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				best = min(best, needed[i-2][j-2]+1)
+			}
+			needed[i][j] = best
 		}
 	}
-	return min(row[len(b)], limit)
+	return min(needed[len(a)][len(b)], limit)
 }
