@@ -33,14 +33,28 @@ func (c *activityCommand) Run(ctx context.Context, t *tool) error {
 	for _, name := range c.Tenants {
 		err = errors.Join(err, tasks.CheckTenant(name))
 	}
-	if err = t.connectToRead(ctx, err); err == nil && len(c.Tenants) == 0 {
-		c.Tenants, err = status.Tenants(ctx, t.ledger)
+	if err := t.connectToRead(ctx, err); err != nil {
+		return err
 	}
+	for _, name := range c.Tenants {
+		if err := t.mustBeKnown(ctx, name); err != nil {
+			return err
+		}
+	}
+	if len(c.Tenants) == 0 {
+		if c.Tenants, err = status.Tenants(ctx, t.ledger); err != nil {
+			return err
+		}
+	}
+
+	// A page of entries after another.
 	q := activity.Query{Tenants: c.Tenants, Since: since, Run: c.RunID, By: c.By, Limit: 1000}
 	w := status.NewTable(t.Stdout)
+	printed := 0
 	for more := true; more && err == nil; more = q.After != "" {
 		var page []activity.Entry
 		page, q.After, err = activity.Page(ctx, t.redis, q)
+		printed += len(page)
 		for _, e := range page {
 			if t.JSON {
 				err = errors.Join(err, t.printJSON(e))
@@ -49,6 +63,9 @@ func (c *activityCommand) Run(ctx context.Context, t *tool) error {
 					status.Shown(strings.TrimSpace(e.Run+" "+e.Domain)), status.Whole(e.Result))
 			}
 		}
+	}
+	if err == nil && printed == 0 {
+		fmt.Fprintf(t.Stderr, "no such activity in %s since %s\n", t.place(), status.Stamp(since))
 	}
 	return errors.Join(err, w.Flush())
 }

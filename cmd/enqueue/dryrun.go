@@ -179,6 +179,10 @@ func (p pacing) time(unlimited, share, more string) string {
 	if p.Announced {
 		whose = "the tenant's rate"
 	}
-	return fmt.Sprintf("at least %s, at %s%s (%s, %g %% of it left to others%s)", time.Duration(p.Seconds)*time.Second,
+	atLeast := "less than a second"
+	if p.Seconds > 0 {
+		atLeast = "at least " + (time.Duration(p.Seconds) * time.Second).String()
+	}
+	return fmt.Sprintf("%s, at %s%s (%s, %g %% of it left to others%s)", atLeast,
 		share, whose, p.Rate, 100*p.Reserve, more)
 }

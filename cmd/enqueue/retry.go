@@ -157,6 +157,10 @@ func (c *failedCommand) Run(ctx context.Context, t *tool) error {
 		return err
 	}
 	t.log.InfoContext(ctx, "failed rows written", "run", r.ID, "rows", rows, "settled", r.Settled(), "total", r.Total())
+	if !r.Ended() {
+		fmt.Fprintf(t.Stderr, "run %s has not ended: %d of %s rows are settled; rows that fail later are not among these\n",
+			r.ID, r.Settled(), status.Total(r))
+	}
 	return nil
 }
 

@@ -134,7 +134,7 @@ func (p revocations) refusal() error {
 // planRevocations selects the domains to revoke by the states that sweeps have stored.
 func (t *tool) planRevocations(ctx context.Context, c *revokeCommand) (p revocations, err error) {
 	p = revocations{DryRun: c.DryRun, Tenant: c.Tenant, Set: c.Set, rows: c.Rows}
-	settings, _, err := t.served(ctx, c.Tenant, false)
+	settings, err := t.mustBeServed(ctx, c.Tenant)
 	if err != nil {
 		return p, err
 	}

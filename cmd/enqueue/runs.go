@@ -38,6 +38,11 @@ func (c *listCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
+	if len(found) == 0 && c.Tenant != "" {
+		if err := t.mustBeKnown(ctx, c.Tenant); err != nil {
+			return err
+		}
+	}
 	all, err := status.Describe(ctx, t.redis, found, status.NewEstimator(t.redis).Estimate(ctx, time.Now(), found))
 	if err != nil {
 		return err

@@ -25,7 +25,9 @@ activity acme --since 30d --json
 activity --run october --since 30d
 activity acme --by ada
 activity --since yesterday
-activity Acme`},
+activity Acme
+activity quit
+activity quiet --since 1s`},
 	{"access new", `
 access new alice --role operator
 access new crm --role submitter --kinds domain:verify --rows-a-day 100
@@ -135,6 +137,9 @@ runs list --state ended --limit 3
 runs list --state attention --kind domain:verify
 runs list --label shops
 runs list --tenant quiet
+runs list --tenant quit
+runs list --limt 3
+runs lsit
 runs list --state lost`},
 	{"runs show", `
 runs show domains

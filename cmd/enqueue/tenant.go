@@ -42,7 +42,7 @@ func (c *tenantShowCommand) Run(ctx context.Context, t *tool) error {
 	var settings tenant.Announced
 	if c.Tenant != "" {
 		var err error
-		if settings, _, err = t.served(ctx, c.Tenant, false); err != nil {
+		if settings, err = t.mustBeServed(ctx, c.Tenant); err != nil {
 			return err
 		}
 	}
@@ -196,7 +196,10 @@ Example:
 }
 
 func (c *reassignCommand) Run(ctx context.Context, t *tool) error {
-	if err := t.connectTo(ctx, c.Tenant, false); err != nil {
+	if err := t.connectTo(ctx, c.Tenant, true); err != nil {
+		return err
+	}
+	if _, err := t.mustBeServed(ctx, c.Tenant); err != nil {
 		return err
 	}
 	question := fmt.Sprintf("Let the next worker decide which tenant %s is, and forget the former one's sweeps and names?", c.Tenant)
@@ -213,7 +216,7 @@ func (c *reassignCommand) Run(ctx context.Context, t *tool) error {
 	return t.printTenant(ctx, c.Tenant, effect)
 }
 
-// connectTo connects to the Redis of a tenant that a worker has served there.
+// connectTo connects to the Redis of a tenant that a worker has served there, unless noWorkerYet.
 func (t *tool) connectTo(ctx context.Context, name string, noWorkerYet bool) error {
 	if err := tasks.CheckTenant(name); err != nil {
 		return cli.Usage(err)
@@ -232,9 +235,29 @@ func (t *tool) served(ctx context.Context, name string,
 	noWorkerYet bool) (settings tenant.Announced, seen bool, err error) {
 	settings, seen, err = tenant.ReadAnnounced(ctx, t.redis, name)
 	if err == nil && !seen && !noWorkerYet {
-		err = t.unknownTenant(ctx, name)
+		err = t.unknownTenant(ctx, name, "; to go on before the first worker starts, add --no-worker-yet")
 	}
 	return settings, seen, err
+}
+
+// mustBeServed returns the settings of the tenant's workers, for commands that need one.
+func (t *tool) mustBeServed(ctx context.Context, name string) (tenant.Announced, error) {
+	settings, seen, err := tenant.ReadAnnounced(ctx, t.redis, name)
+	if err == nil && !seen {
+		err = t.unknownTenant(ctx, name, "")
+	}
+	return settings, err
+}
+
+// mustBeKnown is an error for a tenant that no worker has served, and of which nothing is stored:
+// its name is probably mistyped.
+func (t *tool) mustBeKnown(ctx context.Context, name string) error {
+	names, err := status.Tenants(ctx, t.ledger)
+	if err != nil || slices.Contains(names, name) {
+		return err
+	}
+	_, err = t.mustBeServed(ctx, name)
+	return err
 }
 
 // connectToSubmitTo connects to submit the rows of a run, which gets the setting of its tenant's
