@@ -421,6 +421,13 @@ func TestVerifyLostAndGone(t *testing.T) {
 func TestVerifyNotLandedAndGone(t *testing.T) {
 	s, d := newLostSite(t, sandbox.Fault{DropBefore: true})
 	s.sandbox.SetTXT(d.Host, "gone")
+	for s.Row(0).Intent != nil && s.Row(0).Phase != ledger.PhaseSettled {
+		s.step()
+	}
+	// No PATCH is under way any more, so that the row waits for its token as one without.
+	if row := s.Row(0); row.Phase != ledger.PhaseWaiting {
+		t.Errorf("the row had its intent until it was %s", row.Phase)
+	}
 	s.wantResult(engine.Expired, "gone")
 	s.wantStatus("pending")
 	if writes := s.writes(); len(writes) != 1 {
