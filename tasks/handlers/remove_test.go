@@ -356,6 +356,38 @@ func TestRemoveOfTwoOrganizations(t *testing.T) {
 	}
 }
 
+// TestRemoveStopsAtTrouble has a task of two organizations, and the API answer 500 or that the tenant's
+// token is not valid. That is not about one organization: no request follows for the other.
+func TestRemoveStopsAtTrouble(t *testing.T) {
+	for _, status := range []int{http.StatusInternalServerError, http.StatusUnauthorized} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			s := removing(t, 0, nil)
+			s.sandbox.AddOrganization("org_2", "two")
+			s.sandbox.AddClients(org, "a")
+			s.sandbox.AddClients("org_2", "a")
+			s.sandbox.AddFault(sandbox.Fault{
+				Operation: sandbox.OpRemoveOrganizationClients, Match: removesOf(org), Status: status,
+			})
+			s.Submit(handlers.Remove, append(removalRows(org, "a"), removalRows("org_2", "a")...)...)
+			e, _ := s.worker()
+			_ = e.ProcessTask(t.Context(), s.NextTask())
+			for n := range 2 {
+				if row := s.Row(ledger.Row(n)); row.Phase != ledger.PhaseWaiting {
+					t.Errorf("row %d: %+v", n, row)
+				}
+			}
+			if len(s.sandbox.Clients("org_2")) != 1 {
+				t.Error("a client of the other organization was removed")
+			}
+		})
+	}
+}
+
+// removesOf returns a match of the requests that remove clients of an organization.
+func removesOf(organization string) func(sandbox.Request) bool {
+	return func(r sandbox.Request) bool { return strings.Contains(r.Path, "/"+organization+"/") }
+}
+
 // TestLostRemoval has the API not answer, or not at once. The clients are removed, and a
 // row whose request was answered is in no other.
 func TestLostRemoval(t *testing.T) {
