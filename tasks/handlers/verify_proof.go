@@ -198,7 +198,7 @@ func (p *proof) prove(ctx context.Context) (result ledger.Result, unproven *dnsc
 	switch {
 	case err != nil:
 		return result, nil, p.unlessPending(err)
-	case !next.proves(answer) || below(answer) != nil:
+	case !next.proves(answer):
 		return result, nil, p.revert(ctx, next, answer, true)
 	}
 	if err = carriedOut(sent, answer); err == nil {
