@@ -173,9 +173,9 @@ func receivers(ctx context.Context, t tenant.Settings) []health.Finding {
 		f := health.Finding{Level: health.OK, Subject: "tenant " + t.Name, Text: "webhook " + e.Name + " can be connected to"}
 		if t.Network.Proxy != nil {
 			f.Text = "webhook " + e.Name + " is not tried: there is a proxy"
-		} else if err := e.Reach(ctx); err != nil {
+		} else if err := e.Reach(ctx, t.Network.RootCAs); err != nil {
 			f.Level, f.Text = health.Wrong, fmt.Sprintf("webhook %s cannot be connected to: %v", e.Name, err)
-			f.Fix = "check its url and allow_private"
+			f.Fix = "check its url, its certificate (--ca-file) and allow_private"
 		}
 		found = append(found, f)
 	}

@@ -77,7 +77,7 @@ func (s Settings) Open(rdb redis.UniversalClient, l *ledger.Ledger, log *slog.Lo
 // parseBase reads the address of the page: an origin.
 func parseBase(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
-	origin := err == nil && u.Host != "" && u.User == nil && strings.TrimSuffix(text, "/") == u.Scheme+"://"+u.Host
+	origin := err == nil && u.Host != "" && strings.TrimSuffix(text, "/") == u.Scheme+"://"+u.Host
 	if !origin || u.Scheme != "https" && (u.Scheme != "http" || !untrusted.IsLoopback(u.Hostname())) {
 		return nil, fmt.Errorf("want the address of the page without a path, such as https://verify.example.com, got %.100q",
 			text)

@@ -55,6 +55,7 @@ func TestEndIsCountedOnce(t *testing.T) {
 	}{
 		{"done", nil, nil, ledger.Done, false},
 		{"refused", engine.Refuse("no"), nil, engine.Refused, false},
+		{"given up", errors.New("500 Internal Server Error"), nil, engine.Failed, false},
 		{"waits", engine.NotYet("not there", time.Minute), nil, engine.NotYetFound, true},
 		{"given back", engine.ErrStopping, nil, engine.Stopping, true},
 		{"waits in a cancelled run", engine.NotYet("not there", time.Minute), cancelRun, ledger.Cancelled, false},
@@ -67,7 +68,10 @@ func TestEndIsCountedOnce(t *testing.T) {
 					s, log, left := enginetest.New(t), &logtest.Buffer{}, &atomic.Int64{}
 					var counted []ledger.Outcome
 					var e *engine.Engine
-					e, _ = s.Worker(handler(func(ctx context.Context, _ *engine.Execution, _ *engine.Row) (ledger.Result, error) {
+					e, _ = s.Worker(handler(func(ctx context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
+						if c.want == engine.Failed { // it was the last attempt
+							row.Attempts = engine.MaxAttempts - 1
+						}
 						if c.during != nil {
 							if err := c.during(ctx, s, e); err != nil {
 								return ledger.Result{}, err
@@ -92,6 +96,9 @@ func TestEndIsCountedOnce(t *testing.T) {
 					lines, outcome := strings.Count(log.String(), "msg=task "), "outcome="+string(c.want)
 					if lines != 1 || !strings.Contains(log.String(), outcome) {
 						t.Errorf("%d lines, want one with %s:\n%s", lines, outcome, log)
+					}
+					if strings.Contains(log.String(), "result not stored") {
+						t.Errorf("the log says that a stored result is not:\n%s", log)
 					}
 					switch row := s.Row(0); {
 					case c.open != (row.Phase == ledger.PhaseWaiting), !c.open && row.Result.Outcome != c.want,

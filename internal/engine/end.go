@@ -180,7 +180,7 @@ func (e *Engine) log(ctx context.Context, x *Execution, all []ending) {
 			n++
 		}
 		outcome, level := first.logged()
-		if level == slog.LevelError {
+		if first.err != nil && level == slog.LevelError {
 			e.cfg.Logger.ErrorContext(ctx, "result not stored", "run", x.Run, "segment", x.Segment.Number, "error", first.err)
 		}
 		e.cfg.Logger.LogAttrs(ctx, level, "task", first.attrs(x, n, outcome, took)...)

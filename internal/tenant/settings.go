@@ -24,7 +24,7 @@ type Settings struct {
 	ClientKeyFile        string       `yaml:"client_key_file" help:"Private key for private-key-jwt: PEM or JWK; RSA of 2048 bits or more, or P-256. Read for each token, as secrets in files are." placeholder:"FILE"`
 	ClientKeyAlg         string       `yaml:"client_key_alg" help:"Signature algorithm: RS256, RS384, PS256 or ES256 (default: the JWK's, else RS256 for RSA and ES256 for P-256)." placeholder:"ALG"`
 	AssertionAudience    string       `yaml:"assertion_audience" help:"Audience of the assertion (default: {auth-url}/)." placeholder:"URL"`
-	CAFile               string       `yaml:"ca_file" name:"ca-file" help:"Certificate authorities to trust for the API in addition to the system's, PEM." placeholder:"FILE"`
+	CAFile               string       `yaml:"ca_file" name:"ca-file" help:"Certificate authorities to trust for the API and webhooks in addition to the system's, PEM." placeholder:"FILE"`
 	Body                 string       `yaml:"body" help:"Format of request bodies: json or form." default:"json"`
 	TokenURL             string       `yaml:"token_url" help:"URL of the token endpoint (default: {auth-url}/oauth/token/)." placeholder:"URL"`
 	Audience             string       `yaml:"audience" help:"Audience of the token (default: the base URL's host with /api/v2/)." placeholder:"URL"`

@@ -3,6 +3,8 @@ package webhooks
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/netip"
@@ -54,13 +56,20 @@ func dial(allowed func(netip.Addr) bool) dialer {
 	}
 }
 
-// Reach connects to the endpoint as a delivery without a proxy does, and sends nothing. The
-// error has no part of the URL but the host.
-func (e Endpoint) Reach(ctx context.Context) error {
+// Reach connects to the endpoint as a delivery without a proxy does, by TLS if it has an https URL,
+// and sends nothing. The receiver's certificate must be of one of the authorities; nil: the
+// system's. The error has no part of the URL but the host.
+func (e Endpoint) Reach(ctx context.Context, roots *x509.CertPool) error {
 	port := map[string]string{"http": "80", "https": "443"}[e.url.Scheme]
 	conn, err := newDial(e.allowed)(ctx, "tcp", net.JoinHostPort(e.url.Hostname(), cmp.Or(e.url.Port(), port)))
 	if err != nil {
 		return err
 	}
-	return conn.Close()
+	if e.url.Scheme == "https" {
+		trusted := trustOf(roots)
+		trusted.ServerName = e.url.Hostname()
+		conn = tls.Client(conn, trusted)
+		err = conn.(*tls.Conn).HandshakeContext(ctx)
+	}
+	return errors.Join(err, conn.Close())
 }

@@ -95,7 +95,7 @@ func newTransport(c Config, e Endpoint) (*http.Transport, error) {
 		Proxy:                  http.ProxyURL(through),
 		OnProxyConnectResponse: apiclient.ProxyConnected,
 		DialContext:            newDial(allowed),
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.RootCAs},
+		TLSClientConfig:        trustOf(c.RootCAs),
 		TLSHandshakeTimeout:    connectTimeout,
 		MaxIdleConnsPerHost:    idleConns,
 		IdleConnTimeout:        idleFor,
@@ -103,6 +103,11 @@ func newTransport(c Config, e Endpoint) (*http.Transport, error) {
 		DisableCompression:     true,
 		ForceAttemptHTTP2:      true,
 	}, nil
+}
+
+// trustOf returns the settings of TLS to receivers whose certificate is of one of the authorities.
+func trustOf(roots *x509.CertPool) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
 }
 
 // public reports whether an endpoint without allow_private may have the address.

@@ -430,6 +430,19 @@ func TestUntrustedCertificate(t *testing.T) {
 	}
 }
 
+// TestReach checks that a receiver is reported as reached only if a delivery would send its request.
+func TestReach(t *testing.T) {
+	at, roots := receiver(t, func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") })
+	e := endpointAt(t, at+"/?token=canary", secret)[0]
+	if err := e.Reach(t.Context(), roots); err != nil {
+		t.Errorf("a trusted certificate: %v", err)
+	}
+	err := e.Reach(t.Context(), x509.NewCertPool())
+	if err == nil || !strings.Contains(err.Error(), "certificate") || strings.Contains(err.Error(), "canary") {
+		t.Errorf("a certificate of an unknown authority: %v", err)
+	}
+}
+
 // names returns a resolver that answers a name with the addresses of each answer in turn, and
 // with those of the last one from then on.
 func names(t *testing.T, answers ...[]string) *net.Resolver {
