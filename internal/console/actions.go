@@ -172,8 +172,8 @@ func (s *site) checkRows(ctx context.Context, run ledger.Run, form url.Values) r
 	if rows > 0 {
 		s.author(ctx, "").Record(ctx, activity.OfRun(run.Tenant, run.ID, activity.Checked, fmt.Sprintf("rows: %d", rows)))
 	}
-	return result{text: plural(int64(rows), "chosen row is", "chosen rows are") + " checked now; the others did not wait " +
-		"for a check.", err: err}
+	return result{text: plural(int64(rows), "chosen row is", "chosen rows are") + " checked now; the others do not wait " +
+		"for a check, or their last attempt failed and the next is made by itself.", err: err}
 }
 
 // retry submits rows of the run again: those that are chosen, or else those of chosen outcomes.

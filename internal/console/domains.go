@@ -226,12 +226,15 @@ func (s *site) haveChecked(ctx context.Context, name status.DomainName) string {
 	if err != nil || d.Organization != name.Organization { // no row was executed, or another organization had it then
 		return command
 	}
-	_, err = status.CheckNow(ctx, s.Redis, s.Ledger, d, status.Requester{Caller: userOf(ctx)})
+	effect, err := status.CheckNow(ctx, s.Redis, s.Ledger, d, status.Requester{Caller: userOf(ctx)})
 	if many, ok := errors.AsType[*status.TooManyChecks](err); ok {
 		return capital(many.Error()) + "."
 	}
 	if err != nil {
 		return command
+	}
+	if effect == status.CheckLater {
+		return "The last attempt of its open row failed, and a worker makes the next one by itself: see the row below."
 	}
 	return "A worker checks it now, and verifies it if every server confirms the record: reload this page in half a minute."
 }

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -200,6 +201,31 @@ func TestCheckMakesTheRowDue(t *testing.T) {
 		t.Errorf("released %+v, %v; want row 1 alone", released.Rows, err)
 	}
 	w.do(call{method: "POST", path: "/v1/domains/ord_0/check", token: reader}).want(t, 403, "not-allowed")
+}
+
+// TestCheckOfAFailingRow checks that a row whose last attempt failed is not repeated earlier, and that the
+// caller is told.
+func TestCheckOfAFailingRow(t *testing.T) {
+	w := domainWorld(t)
+	seg := w.waits("a", [3]string{"org_1", "ord_1", "acme.example"})
+	_, hasten := w.ledger.Hasten(t.Context(), seg, 0)
+	first, release := w.ledger.Release(t.Context(), seg, ledger.Quota{Check: 1})
+	e := ledger.Execution{Token: first.Token, Nonce: ledger.NewNonce(), Session: ledger.NewSessionID()}
+	_, begin := w.ledger.Begin(t.Context(), seg, e, 0)
+	failed := ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour, CountAttempt: true}
+	_, end := w.ledger.End(t.Context(), seg, e.Nonce, ledger.RowEnd{Row: 0, Ending: failed})
+	if err := errors.Join(hasten, release, begin, end); err != nil {
+		t.Fatal(err)
+	}
+	got := w.do(call{method: "POST", path: "/v1/domains/ord_1/check", token: one})
+	got.want(t, 202, "")
+	if !strings.Contains(got.body, `"check":"later"`) {
+		t.Errorf("answer %s, want later", got.body)
+	}
+	released, err := w.ledger.Release(t.Context(), seg, ledger.Quota{First: 9, Check: 9, Ready: 9})
+	if err != nil || len(released.Rows) != 0 {
+		t.Errorf("released %+v, %v; want none", released.Rows, err)
+	}
 }
 
 // TestCheckSubmitsARow checks a domain without an open row, in two minutes: until the row is

@@ -54,16 +54,19 @@ func (l *Ledger) Cancel(ctx context.Context, t Tenant, id RunID) error {
 	return nil
 }
 
-// Hasten makes a row due at once that waits for its time after an execution. It reports whether the
-// row was waiting. A row with an intent is left as it is, since it waits for its request, and so is
-// one that has not been executed.
-func (l *Ledger) Hasten(ctx context.Context, seg Segment, row Row) (waited bool, err error) {
+// Hasten makes a row due at once that waits for its time after an execution: RowWritten. A row with
+// an intent is left as it is, since it waits for its request, and so is one that has not been
+// executed. One whose last attempt failed waits for the next as long as without the call, so that no
+// number of calls uses up its attempts: RowFailing.
+func (l *Ledger) Hasten(ctx context.Context, seg Segment, row Row) (Status, error) {
 	r, err := l.write(ctx, seg, rowWrite{"hasten", hastenScript, checkRows([]Row{row}), nil, rowParts([]Row{row}, 1)})
-	if err != nil || r.Statuses[0] != RowWritten {
-		return false, err
+	if err != nil {
+		return "", err
 	}
-	_ = l.Wake(ctx, seg.Tenant) // else the next poll finds the row
-	return true, nil
+	if r.Statuses[0] == RowWritten {
+		_ = l.Wake(ctx, seg.Tenant) // else the next poll finds the row
+	}
+	return r.Statuses[0], nil
 }
 
 // control stores a change of the flags in the header, where the scripts of the segments read them.

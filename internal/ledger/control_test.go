@@ -121,22 +121,33 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestHasten makes rows due in each phase: only those that wait without an intent are.
+// TestHasten makes rows due in each phase: only those that wait without an intent are, and not after a
+// failure, or after a death of their worker.
 func TestHasten(t *testing.T) {
 	w := newWorker(t)
-	seg := segment(w.submit("a", 6), 0)
+	seg := segment(w.submit("a", 8), 0)
 	wait := ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour, Memo: []byte("memo")}
-	ready := wait
+	ready, failed := wait, wait
 	ready.Stage = ledger.StageReady
-	e := w.takeRows(seg, 4)
+	failed.CountAttempt = true
+	e := w.takeRows(seg, 5)
 	w.intend(seg, e, "PATCH", 2)
 	w.end(seg, e, ledger.RowEnd{Row: 0, Ending: wait}, ledger.RowEnd{Row: 1, Ending: ready},
-		ledger.RowEnd{Row: 2, Ending: wait}, ledger.RowEnd{Row: 3, Ending: ledger.Result{Outcome: ledger.Done}})
-	busy := w.takeRows(seg, 1) // row 4
+		ledger.RowEnd{Row: 2, Ending: wait}, ledger.RowEnd{Row: 3, Ending: ledger.Result{Outcome: ledger.Done}},
+		ledger.RowEnd{Row: 4, Ending: failed})
+	for _, q := range []ledger.Quota{{First: 1}, {Check: 1}} { // row 5 dies with its worker: the second time it waits
+		r := w.release(seg, q)
+		w.begin(seg, r.Token, numbers(r)...)
+		if n, _, err := w.Reclaim(t.Context(), seg, w.session); n != 1 || err != nil {
+			t.Fatalf("%d rows reclaimed, %v", n, err)
+		}
+	}
+	busy := w.takeRows(seg, 1) // row 6
 	before := w.rows(seg)
-	for row, want := range []bool{true, true, false, false, false, false} {
-		if waited, err := w.Hasten(t.Context(), seg, ledger.Row(row)); err != nil || waited != want {
-			t.Errorf("row %d waited: %v, %v; want %v", row, waited, err, want)
+	for row, want := range []ledger.Status{ledger.RowWritten, ledger.RowWritten, ledger.RowSuperseded, ledger.RowSettled,
+		ledger.RowFailing, ledger.RowFailing, ledger.RowSuperseded, ledger.RowSuperseded} {
+		if got, err := w.Hasten(t.Context(), seg, ledger.Row(row)); err != nil || got != want {
+			t.Errorf("row %d: %s, %v; want %s", row, got, err, want)
 		}
 	}
 	for row, now := range w.rows(seg) {
@@ -151,7 +162,7 @@ func TestHasten(t *testing.T) {
 			t.Errorf("row %d has changed:\n%s", row, diff)
 		}
 	}
-	w.end(seg, busy, ledger.RowEnd{Row: 4, Ending: ledger.Result{Outcome: ledger.Done}})
+	w.end(seg, busy, ledger.RowEnd{Row: 6, Ending: ledger.Result{Outcome: ledger.Done}})
 	due, _, err := w.TakeDue(t.Context(), seg.Tenant, 9)
 	if err != nil || !slices.Contains(due, seg) {
 		t.Errorf("due are %v, %v; want the segment among them", due, err)

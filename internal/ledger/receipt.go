@@ -29,6 +29,8 @@ const (
 	// RowCancelled: the run was cancelled. End and GiveBack have settled the row as
 	// cancelled, perhaps by an earlier call; Intend has written nothing.
 	RowCancelled Status = "cancelled"
+	// RowFailing: the row waits for its next attempt after a failure. Hasten has written nothing.
+	RowFailing Status = "failing"
 	// RowEnded: an earlier call, whose answer may have been lost, has ended this release or
 	// execution of the row in the same way; or the row is settled with the same result. Nothing
 	// was written.

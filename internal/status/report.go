@@ -122,6 +122,9 @@ type CheckEffect string
 const (
 	// CheckDue: the domain's open row is checked as soon as workers have time, or is being checked.
 	CheckDue CheckEffect = "due"
+	// CheckLater: the last attempt of the domain's open row failed. The next one is made by itself: a
+	// requested check uses up no attempt.
+	CheckLater CheckEffect = "later"
 	// CheckSubmitted: a row was submitted, since the domain had no open one.
 	CheckSubmitted CheckEffect = "submitted"
 	// CheckShared: a check of the domain was requested in the same minute.
@@ -177,8 +180,11 @@ func CheckNow(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, 
 	}
 	for _, row := range d.domain.Rows {
 		if row.Outcome == "" && row.Kind == tasks.TypeVerify {
-			_, err := l.Hasten(ctx, d.last.in(row.Ledger), d.last.row)
-			if !errors.Is(err, ledger.ErrNotFound) {
+			done, err := l.Hasten(ctx, d.last.in(row.Ledger), d.last.row)
+			switch {
+			case err == nil && done == ledger.RowFailing:
+				return CheckLater, nil
+			case !errors.Is(err, ledger.ErrNotFound):
 				return CheckDue, err
 			}
 			d.Checked = false // its run was deleted meanwhile

@@ -222,7 +222,7 @@ func rowOf(r ledger.Run, stored ledger.RowState) (Row, error) {
 }
 
 // Hasten makes open rows of a run due at once that wait for their next check, and returns how many
-// did. items are the numbers of these rows.
+// did. Those whose last attempt failed wait on: see [ledger.Ledger.Hasten]. items are the numbers of these rows.
 func Hasten(ctx context.Context, l *ledger.Ledger, r ledger.Run, items []int64) (hastened int, err error) {
 	sums, err := l.Sums(ctx, r)
 	for _, item := range items {
@@ -234,8 +234,8 @@ func Hasten(ctx context.Context, l *ledger.Ledger, r ledger.Run, items []int64) 
 		if err != nil || seg.Number == len(sums) {
 			return hastened, err
 		}
-		var waited bool
-		if waited, err = l.Hasten(ctx, seg, ledger.Row(item)); waited {
+		var done ledger.Status
+		if done, err = l.Hasten(ctx, seg, ledger.Row(item)); done == ledger.RowWritten {
 			hastened++
 		}
 	}

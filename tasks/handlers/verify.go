@@ -361,6 +361,8 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 	}
 	known.Next = now.Add(after)
 	learn(v.x, v.row, known)
+	// Attempts are failures one after the other: those before a check that was made do not count.
+	v.row.Progressed()
 	return v.keep(engine.NotYet(e.Advice(), after))
 }
 

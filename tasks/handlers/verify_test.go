@@ -548,6 +548,21 @@ func TestVerifyAudit(t *testing.T) {
 	}
 }
 
+// TestAttemptsAreFailuresInARow checks that failures before a check that was made do not count: seventeen
+// checks that fail, one now and then in a month, do not end a row.
+func TestAttemptsAreFailuresInARow(t *testing.T) {
+	s := newVerifySite(t)
+	s.domain(sandbox.Domain{}, false)
+	s.fail(apiclient.OpGetDiscoveryDomain, sandbox.Fault{Status: 500, Count: 2})
+	s.verify()
+	for _, want := range []int{1, 2, 0} {
+		s.step()
+		if n := s.Row(0).Checkpoint.Attempts; n != want {
+			t.Errorf("%d attempts, want %d", n, want)
+		}
+	}
+}
+
 // TestVerifyMemo stores the record and the evidence of the last check with a waiting row.
 func TestVerifyMemo(t *testing.T) {
 	s := newVerifySite(t)
