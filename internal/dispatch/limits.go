@@ -128,60 +128,78 @@ func (p *Permits) Spend(rows int, cost float64) {
 	p.burst = max(p.burst-float64(rows)*cost, 0)
 }
 
-// probeEvery is how often at most a row of a blocked operation is released, to find out
-// whether the operation works again: a row may need no request in the end.
-const probeEvery = 30 * time.Second
+const (
+	// probeEvery is how often at most a row of a blocked operation is released, to find out
+	// whether the operation works again: a row may need no request in the end.
+	probeEvery = 30 * time.Second
+	// trialEvery is the same of a row that tries after a pause. The next one tries soon, since other rows
+	// wait for it, and a permit is for one of them.
+	trialEvery = time.Second
+)
 
 // Gate decides which kinds may be released while the tenant is stopped or paused, or
 // operations are paused or blocked. The zero Gate is ready.
 type Gate struct {
-	probed map[string]time.Time // operation -> when its last probe was released
+	probed map[probe]time.Time // when the last row was released for it
 }
 
-// Rows returns the largest number of rows to release for a kind that needs the
-// operations: none while the tenant is stopped or paused or one of them is paused, one for each
-// probe while one is blocked, else -1 for no limit. Before the next probe gets a permit it is not
-// released: it would be back after 30 s without a request. Rows that need no operation, such as DNS
-// checks, are always released. Some send a request in the end, for which they need a permit
-// as all do: while the tenant is stopped none changes a record, and during a pause none is
-// sent.
-func (g *Gate) Rows(now time.Time, s pace.State, operations []string) int {
-	if len(operations) == 0 {
-		return -1
-	}
-	paused := func(p pace.Pause) bool { return slices.Contains(operations, p.Operation) && p.Until.After(s.At) }
-	if s.Stopped != nil || s.PausedUntil.After(s.At) || slices.ContainsFunc(s.Pauses, paused) {
+// Rows returns the largest number of rows to release of a kind that needs the operations, and costs so
+// many requests; -1: no limit. Rows that need no request, such as DNS checks, are always released. Some send
+// one in the end, for which they need a permit as all do: while the tenant is stopped none changes a record,
+// and during a pause none is sent.
+func (g *Gate) Rows(now time.Time, s pace.State, operations []string, cost float64) int {
+	// A scan costs requests, whose operations are not known.
+	requests := cost > 0 || len(operations) > 0
+	if requests && s.PausedUntil.After(s.At) {
 		return 0
 	}
+	paused := func(p pace.Pause) bool { return slices.Contains(operations, p.Operation) && p.Until.After(s.At) }
+	if slices.ContainsFunc(s.Pauses, paused) {
+		return 0
+	}
+	if s.Stopped != nil && len(operations) > 0 {
+		return 0
+	}
+	// One row is released for each probe. Before the next probe gets a permit none is: it would be back
+	// after 30 s without a request.
 	limit := -1
-	for _, b := range blocks(s, operations) {
+	for p, next := range probes(s, operations, requests) {
 		limit = 1
-		if now.Sub(g.probed[b.Operation]) < probeEvery || s.At.Before(b.NextProbe) {
+		if now.Sub(g.probed[p]) < p.every || s.At.Before(next) {
 			return 0
 		}
 	}
 	return limit
 }
 
-// Probed records that rows of a kind were released that needs the operations.
-func (g *Gate) Probed(now time.Time, s pace.State, operations []string) {
-	for _, b := range blocks(s, operations) {
+// Probed records that rows of a kind were released that needs the operations, and costs so many requests.
+func (g *Gate) Probed(now time.Time, s pace.State, operations []string, cost float64) {
+	for p := range probes(s, operations, cost > 0 || len(operations) > 0) {
 		if g.probed == nil {
-			g.probed = map[string]time.Time{}
+			g.probed = map[probe]time.Time{}
 		}
-		g.probed[b.Operation] = now
+		g.probed[p] = now
 	}
 }
 
-// blocks returns the blocked ones among the operations.
-func blocks(s pace.State, operations []string) (blocked []pace.Block) {
+// probe identifies a block, or the end of a pause, of which one row finds out whether requests are accepted.
+type probe struct {
+	operation string
+	every     time.Duration // at most
+}
+
+// probes returns when a request may be the next probe, for each one that concerns rows of these operations.
+func probes(s pace.State, operations []string, requests bool) map[probe]time.Time {
+	all := map[probe]time.Time{}
 	for _, b := range s.Blocks {
-		for _, operation := range operations {
-			if b.Operation == operation || b.Operation == pace.All {
-				blocked = append(blocked, b)
-				break
-			}
+		if len(operations) > 0 && (b.Operation == pace.All || slices.Contains(operations, b.Operation)) {
+			all[probe{b.Operation, probeEvery}] = b.NextProbe
 		}
 	}
-	return blocked
+	for _, t := range s.Trials {
+		if requests && (t.Operation == pace.All || slices.Contains(operations, t.Operation)) {
+			all[probe{t.Operation, trialEvery}] = t.Next
+		}
+	}
+	return all
 }

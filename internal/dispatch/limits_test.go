@@ -192,34 +192,49 @@ func TestGate(t *testing.T) {
 	blocked := pace.State{At: now, Blocks: []pace.Block{{Operation: "update"}}}
 	early := pace.State{At: now, Blocks: []pace.Block{{Operation: "update", NextProbe: now.Add(time.Second)}}}
 	all := pace.State{At: now, Blocks: []pace.Block{{Operation: pace.All}}}
+	ended := pace.State{At: now, Trials: []pace.Trial{{Operation: pace.All, Next: now}}}
+	one := pace.State{At: now, Trials: []pace.Trial{{Operation: "get", Next: now}}}
+	tried := pace.State{At: now, Trials: []pace.Trial{{Operation: pace.All, Next: now.Add(time.Second)}}}
 	var g dispatch.Gate
 	for _, c := range []struct {
 		name       string
 		after      time.Duration
 		state      pace.State
 		operations []string
+		cost       float64
 		want       int
 	}{
-		{"open", 0, pace.State{At: now}, []string{"update"}, -1},
-		{"paused", 0, paused, []string{"get"}, 0},
-		{"paused, DNS checks", 0, paused, nil, -1},
-		{"an operation is paused", 0, limited, []string{"get", "update"}, 0},
-		{"another operation is paused", 0, limited, []string{"update"}, -1},
-		{"stopped by an operator", 0, stopped, []string{"get"}, 0},
-		{"stopped by an operator, DNS checks", 0, stopped, nil, -1},
-		{"all operations are blocked, DNS checks", 0, all, nil, -1},
-		{"another operation is blocked", 0, blocked, []string{"get"}, -1},
-		{"a probe gets no permit yet", 0, early, []string{"get", "update"}, 0},
-		{"the first probe", 0, blocked, []string{"get", "update"}, 1},
-		{"a probe is under way", 29 * time.Second, blocked, []string{"update"}, 0},
-		{"the next probe", 30 * time.Second, blocked, []string{"update"}, 1},
-		{"all operations are blocked", 30 * time.Second, all, []string{"get"}, 1},
+		{"open", 0, pace.State{At: now}, []string{"update"}, 0, -1},
+		{"paused", 0, paused, []string{"get"}, 0, 0},
+		{"paused, DNS checks", 0, paused, nil, 0, -1},
+		{"an operation is paused", 0, limited, []string{"get", "update"}, 0, 0},
+		{"another operation is paused", 0, limited, []string{"update"}, 0, -1},
+		{"stopped by an operator", 0, stopped, []string{"get"}, 0, 0},
+		{"stopped by an operator, DNS checks", 0, stopped, nil, 0, -1},
+		{"all operations are blocked, DNS checks", 0, all, nil, 0, -1},
+		{"another operation is blocked", 0, blocked, []string{"get"}, 0, -1},
+		{"a probe gets no permit yet", 0, early, []string{"get", "update"}, 0, 0},
+		{"the first probe", 0, blocked, []string{"get", "update"}, 0, 1},
+		{"a probe is under way", 29 * time.Second, blocked, []string{"update"}, 0, 0},
+		{"the next probe", 30 * time.Second, blocked, []string{"update"}, 0, 1},
+		{"all operations are blocked", 30 * time.Second, all, []string{"get"}, 0, 1},
+		{"paused, a scan", 0, paused, nil, 1, 0},
+		{"stopped by an operator, a scan", 0, stopped, nil, 1, -1},
+		{"a pause is over", 0, ended, []string{"get"}, 1, 1},
+		{"a pause is over, a scan", 0, ended, nil, 1, 1},
+		{"a pause is over, DNS checks", 0, ended, nil, 0, -1},
+		{"the pause of an operation is over", 0, one, []string{"get", "update"}, 0, 1},
+		{"the pause of another operation is over", 0, one, []string{"update"}, 0, -1},
+		{"a request tries", 0, tried, []string{"get"}, 0, 0},
+		{"the first try", 0, ended, []string{"get"}, 0, 1},
+		{"a row that tries was released", 900 * time.Millisecond, ended, []string{"get"}, 0, 0},
+		{"another row tries", time.Second, ended, []string{"get"}, 0, 1},
 	} {
-		if got := g.Rows(now.Add(c.after), c.state, c.operations); got != c.want {
+		if got := g.Rows(now.Add(c.after), c.state, c.operations, c.cost); got != c.want {
 			t.Errorf("%s: %d rows, want %d", c.name, got, c.want)
 		}
-		if c.name == "the first probe" {
-			g.Probed(now, c.state, c.operations)
+		if c.name == "the first probe" || c.name == "the first try" {
+			g.Probed(now, c.state, c.operations, c.cost)
 		}
 	}
 }

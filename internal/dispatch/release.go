@@ -50,9 +50,13 @@ func (d *Dispatcher) release(ctx context.Context, now time.Time) (tasks int, err
 // stateEvery is how often the pace is read.
 const stateEvery = time.Second
 
-// refresh reads the state of the pace, once a second.
+// refresh reads the state of the pace, often after a pause: all rows wait for the one that tries then.
 func (d *Dispatcher) refresh(ctx context.Context, now time.Time) (err error) {
-	if d.cfg.Pace == nil || now.Sub(d.stateAt) < stateEvery {
+	every := stateEvery
+	if len(d.pace.Trials) > 0 {
+		every = fullEvery
+	}
+	if d.cfg.Pace == nil || now.Sub(d.stateAt) < every {
 		return nil
 	}
 	if d.pace, err = d.cfg.Pace(ctx); err != nil {
@@ -153,29 +157,31 @@ func (d *Dispatcher) held(r *run, cost float64) bool {
 }
 
 // gateRows returns the largest number of rows of a sort that stop, pause and blocks allow to be
-// released now; -1: no limit. While the tenant is paused no row is released that costs requests,
-// also if it is not known of which operations they are, as those of a scan.
+// released now; -1: no limit.
 func (d *Dispatcher) gateRows(r *run, so sort, now time.Time) int {
-	if d.cfg.Kinds[r.Kind].Cost.of(so) > 0 && d.pace.PausedUntil.After(d.pace.At) {
-		return 0
-	}
-	n := d.gate.Rows(now, d.pace, d.cfg.Kinds[r.Kind].Operations.of(so))
+	n := d.probeRows(r, so, now)
 	if n > 0 && r != d.prober {
 		return 0
 	}
 	return n
 }
 
-// nextProber returns the run whose row is the next probe of a blocked operation: of those not
-// in unused the one that was probed the longest ago, since no row of another one may be able
+// probeRows is gateRows of a run that has the next probe.
+func (d *Dispatcher) probeRows(r *run, so sort, now time.Time) int {
+	kind := d.cfg.Kinds[r.Kind]
+	return d.gate.Rows(now, d.pace, kind.Operations.of(so), kind.Cost.of(so))
+}
+
+// nextProber returns the run whose row is the next probe of a blocked operation, or tries after a pause: of those
+// not in unused the one that was probed the longest ago, since no row of another one may be able
 // to end the block. nil: no probe is due.
 func (d *Dispatcher) nextProber(now time.Time, unused map[ledger.RunID]bool) (next *run) {
-	if len(d.pace.Blocks) == 0 {
+	if len(d.pace.Blocks)+len(d.pace.Trials) == 0 {
 		return nil
 	}
 	for _, r := range d.taken.ordered() {
 		for so := range sorts {
-			due := !unused[r.ID] && !r.idle(so, now) && d.gate.Rows(now, d.pace, d.cfg.Kinds[r.Kind].Operations.of(so)) > 0
+			due := !unused[r.ID] && !r.idle(so, now) && d.probeRows(r, so, now) > 0
 			if due && (next == nil || r.probedAt.Before(next.probedAt)) {
 				next = r
 			}
@@ -228,7 +234,8 @@ func (d *Dispatcher) serveSort(ctx context.Context, r *run, segments []*segment,
 		}
 	}
 	if tasks > 0 {
-		d.gate.Probed(now, d.pace, d.cfg.Kinds[r.Kind].Operations.of(so))
+		kind := d.cfg.Kinds[r.Kind]
+		d.gate.Probed(now, d.pace, kind.Operations.of(so), kind.Cost.of(so))
 		if limit > 0 {
 			r.probedAt = now
 		}

@@ -7,7 +7,8 @@
 // (GCRA): one number, the theoretical arrival time, is its level (lua/gcra.lua).
 //
 //   - A 429 pauses the tenant for the fleet, for as long as the API says by its
-//     own clock; after the pause the bucket is empty, so that there is no burst. If the
+//     own clock; after the pause the bucket is empty, so that there is no burst, and one request
+//     tries whether the API accepts any: others follow its answer. If the
 //     headers and the pace show that the tenant's budget is not used up, as for a limit of
 //     one endpoint, it pauses that operation alone (seen.go).
 //   - Responses that show that an operation cannot work (for example a missing
@@ -76,6 +77,6 @@
 // # Keys
 //
 //	orgops:v1:{tenant:<name>}:pace      hash: tat, api_tat and sweep_tat in µs, and of each <field>_interval, with which it was stored;
-//	                                    paused_until, paused:<operation>, blocked:<operation>, blocked_since:<operation>, used:<0 to 11>, stopped
+//	                                    paused_until, paused:<operation>, tried, tried:<operation>, blocked:<operation>, blocked_since:<operation>, used:<0 to 11>, stopped
 //	orgops:v1:{tenant:<name>}:workers   sorted set: workers by when they were last counted, in µs
 package pace

@@ -87,6 +87,8 @@ type Limiter struct {
 	// blocked are the operations that this process knows to be blocked: the success of one
 	// clears its block, and other successes cost no round trip.
 	blocked map[string]bool
+	// trials has the times of the trials after a pause whose answers are not there yet, by operation.
+	trials map[string]string
 	// stopped is why the tenant is stopped, as far as this process knows; empty if it is
 	// not.
 	stopped string
@@ -118,7 +120,7 @@ func New(c Config) *Limiter {
 		rate: rate, gcra: newGCRA("tat", rate, burst), sweep: newGCRA("sweep_tat", sweepRate, sweepBurst),
 		api:      newGCRA("api_tat", c.Limit.Rate, c.Limit.Burst-c.Limit.untouched()),
 		answered: make(chan struct{}, 1), blocked: map[string]bool{},
-		unhindered: map[string]time.Time{}, seen: seen{limits: map[string]int64{}},
+		trials: map[string]string{}, unhindered: map[string]time.Time{}, seen: seen{limits: map[string]int64{}},
 	}
 }
 
@@ -323,7 +325,7 @@ func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt,
 	l.mu.Unlock()
 	switch status {
 	case "taken":
-		l.taken(operation, strings.Fields(operations))
+		l.taken(operation, strings.Fields(operations), why)
 		return attempt{ok: true}, nil
 	case "paused":
 		if operations != "" { // at once: the requests behind it may be of another one
@@ -354,12 +356,31 @@ func (l *Limiter) Answered(ctx context.Context, operation string, status int, he
 	default: // it was sent before
 	}
 	ofTenant := l.observe(ctx, operation, status, header)
+	if status != 0 && status != http.StatusTooManyRequests {
+		l.accepted(ctx, operation)
+	}
 	switch {
 	case status == http.StatusTooManyRequests:
 		l.pause(ctx, operation, pauseOf(header), ofTenant)
 	case status >= 200 && status < 300, slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound,
 		http.StatusConflict, http.StatusUnprocessableEntity}, status): // the API refuses the request, and not the client
 		l.clear(ctx, operation)
+	}
+}
+
+// accepted ends the pause after which a request of the operation was the one to try.
+func (l *Limiter) accepted(ctx context.Context, operation string) {
+	l.mu.Lock()
+	trial, tried := l.trials[operation]
+	delete(l.trials, operation)
+	l.mu.Unlock()
+	if !tried {
+		return
+	}
+	own, cancel := l.detached(ctx)
+	defer cancel()
+	if err := acceptedScript.Run(own, l.cfg.Redis, []string{l.key}, operation, trial).Err(); err != nil {
+		l.cfg.Logger.WarnContext(ctx, "end of a pause not stored: another request tries", "operation", operation, "error", err)
 	}
 }
 
@@ -430,13 +451,17 @@ func (l *Limiter) clear(ctx context.Context, operation string) {
 	}
 }
 
-// taken records that a request of the operation got a permit, past the blocks of these.
-func (l *Limiter) taken(operation string, past []string) {
+// taken records that a request of the operation got a permit, past the blocks of these, and in a trial after a
+// pause; "": it is none.
+func (l *Limiter) taken(operation string, past []string, trial string) {
 	l.remember(past...)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.unanswered++
-	if len(past) == 0 {
+	if trial != "" {
+		l.trials[operation] = trial
+	}
+	if len(past) == 0 && trial == "" {
 		l.unhindered[operation] = time.Now().Add(unhinderedFor)
 	}
 }

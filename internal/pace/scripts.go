@@ -11,13 +11,14 @@ import (
 var lua embed.FS
 
 var (
-	takeScript  = script("gcra", "prelude", "stored", "take")
-	pauseScript = script("gcra", "prelude", "stored", "pause")
-	blockScript = script("prelude", "block")
-	stateScript = script("prelude", "state")
-	stopScript  = script("prelude", "stop")
-	startScript = script("prelude", "start")
-	lowerScript = script("lower")
+	takeScript     = script("gcra", "prelude", "stored", "take")
+	pauseScript    = script("gcra", "prelude", "stored", "pause")
+	acceptedScript = script("prelude", "accepted")
+	blockScript    = script("prelude", "block")
+	stateScript    = script("prelude", "state")
+	stopScript     = script("prelude", "stop")
+	startScript    = script("prelude", "start")
+	lowerScript    = script("lower")
 )
 
 // script returns the script of files of lua/, one after the other.

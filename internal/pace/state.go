@@ -19,6 +19,9 @@ type State struct {
 	Stopped *Stop
 	// Pauses are those of single operations, by name.
 	Pauses []Pause
+	// Trials are the pauses that are over, but not known to be: after each of them one request tries whether
+	// the API accepts any.
+	Trials []Trial
 	// Blocks are the blocked operations, by name.
 	Blocks []Block
 	// UsedLastMinute counts the permits given in the last 55 to 60 seconds; not
@@ -33,6 +36,14 @@ type State struct {
 type Pause struct {
 	Operation string
 	Until     time.Time
+}
+
+// Trial is the end of a pause.
+type Trial struct {
+	// Operation is the paused one, or [All] if the tenant was paused.
+	Operation string
+	// Next is when the next request may try: in the past unless one was sent a moment ago.
+	Next time.Time
 }
 
 // Block is a blocked operation: it does not work at present.
@@ -87,6 +98,13 @@ func (l *Limiter) State(ctx context.Context) (s State, err error) {
 		s.Blocks = append(s.Blocks, Block{Operation: fmt.Sprint(b[0]), Reason: fmt.Sprint(b[2]),
 			NextProbe: time.UnixMicro(probe).UTC()})
 	}
+	trials, _ := answer[3].([]any)
+	for _, trial := range trials {
+		t, _ := trial.([]any)
+		next, _ := t[1].(int64)
+		s.Trials = append(s.Trials, Trial{Operation: fmt.Sprint(t[0]), Next: time.UnixMicro(next).UTC()})
+	}
+	slices.SortFunc(s.Trials, func(a, b Trial) int { return strings.Compare(a.Operation, b.Operation) })
 	slices.SortFunc(s.Pauses, func(a, b Pause) int { return strings.Compare(a.Operation, b.Operation) })
 	slices.SortFunc(s.Blocks, func(a, b Block) int { return strings.Compare(a.Operation, b.Operation) })
 	return s, nil

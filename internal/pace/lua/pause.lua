@@ -12,6 +12,7 @@ read_bucket(api, at, r[5], r[6])
 lower(api, ask.missing, at)
 local alone = ask.alone and api.tat <= at + (ask.holds - 1) * api.interval
 if alone then before = read_pause(at, field, r[2]) end
+redis.call('HDEL', pace, 'tried', 'tried:' .. ask.operation) -- a trial, if it was one, is over
 if due > before then
   redis.call('HSET', pace, alone and field or 'paused_until', text(due))
   if not alone then drain(own, due) end

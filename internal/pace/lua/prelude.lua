@@ -19,6 +19,18 @@ local function allow_writes() redis.pcall('HDEL', pace, '') end
 -- a pause, and after a stop.
 local first_probe, longest_probe, unprobed_for = 30000000, 300000000, 60000000
 
+-- After a pause one request tries whether the API accepts any, and no other one is sent for so long unless it
+-- is answered. Those who wait for its answer look for it that often.
+local trial_for, answer_poll = 10000000, 250000
+
+-- Returns when the next request may try, given the end of a pause and when the last one did; nil: there is no
+-- pause that is over.
+local function next_trial(at, ended, tried)
+  if not ended or tonumber(ended) > at then return nil end
+  local since = at - tonumber(tried or '0')
+  return since >= 0 and since < trial_for and at - since + trial_for or at
+end
+
 -- Returns when the next probe of an operation's block is due, the reason, and the interval to the one
 -- after it; nil: there is no block, or it has expired. A probe that is further ahead than any was set
 -- while the clock was, and is due.
