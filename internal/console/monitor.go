@@ -2,9 +2,11 @@ package console
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -29,6 +31,7 @@ const monitorRoot = "/monitor"
 // these pages, its writes are refused or logged, and missing files are not found.
 type monitor struct {
 	asynqmon http.Handler
+	info     http.Handler // of Redis, which asynqmon serves over a client of go-redis alone
 	index    []byte
 	policy   string
 	write    bool
@@ -49,9 +52,11 @@ func (s *site) monitors() http.HandlerFunc {
 }
 
 func newMonitor(cfg Config, write bool) *monitor {
-	m := &monitor{write: write, logger: cfg.Logger, redis: cfg.Redis, asynqmon: asynqmon.New(asynqmon.Options{
-		RootPath: monitorRoot, RedisConnOpt: connOpt{cfg.Redis}, ReadOnly: !write,
-	})}
+	over := func(rdb redis.UniversalClient) http.Handler {
+		return asynqmon.New(asynqmon.Options{RootPath: monitorRoot, RedisConnOpt: connOpt{rdb}, ReadOnly: !write})
+	}
+	m := &monitor{write: write, logger: cfg.Logger, redis: cfg.Redis, info: over(cfg.Redis),
+		asynqmon: over(withoutMemory{cfg.Redis})}
 	index := answerOf(m.asynqmon, monitorRoot+"/")
 	m.index = localIndex(index.body.Bytes())
 	m.policy = monitorPolicy(m.index)
@@ -67,6 +72,33 @@ var _ asynq.RedisConnOpt = connOpt{}
 // MakeRedisClient returns the given client.
 func (c connOpt) MakeRedisClient() any { return c.client }
 
+// withoutMemory is a client for asynqmon whose pages do not fail where Redis does not tell the memory of
+// tasks: it refuses MEMORY, or an id has no task any more. asynq reads it last of a queue, by a script of
+// its own, for a figure that only informs; it is 0 then.
+type withoutMemory struct{ redis.UniversalClient }
+
+// EvalSha runs a script that Redis has.
+func (c withoutMemory) EvalSha(ctx context.Context, sha1 string, keys []string, args ...any) *redis.Cmd {
+	return known(c.UniversalClient.EvalSha(ctx, sha1, keys, args...), keys)
+}
+
+// Eval runs a script.
+func (c withoutMemory) Eval(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
+	return known(c.UniversalClient.Eval(ctx, script, keys, args...), keys)
+}
+
+// known replaces the error by which Redis does not tell the memory of a queue. asynq's script for it
+// alone has seven keys, the last of which is that of the queue's groups.
+func known(answer *redis.Cmd, keys []string) *redis.Cmd {
+	_, refused := errors.AsType[redis.Error](answer.Err())
+	asksMemory := len(keys) == 7 && strings.HasSuffix(keys[6], ":groups")
+	if refused && asksMemory && !redis.HasErrorPrefix(answer.Err(), "NOSCRIPT") {
+		answer.SetErr(nil)
+		answer.SetVal(int64(0))
+	}
+	return answer
+}
+
 // monitorViews are the paths of asynqmon's script, each of which is its index page.
 var monitorViews = regexp.MustCompile(`^` + monitorRoot +
 	`/(|servers|schedulers|redis|metrics|settings|queues/[^/]+(/tasks/[^/]+)?)$`)
@@ -77,6 +109,10 @@ func (m *monitor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasPrefix(r.URL.Path, monitorRoot+"/api/"):
 		if !reads && !m.mayWrite(w, r) {
+			return
+		}
+		if r.URL.Path == monitorRoot+"/api/redis_info" {
+			m.info.ServeHTTP(w, r)
 			return
 		}
 		m.asynqmon.ServeHTTP(w, ofOnePage(r))

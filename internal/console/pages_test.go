@@ -265,6 +265,25 @@ func TestPagesWhileRedisRefuses(t *testing.T) {
 	}
 }
 
+// TestMonitorShowsQueuesOfIDsWithoutTasks: Redis has no memory of an id whose task is gone. That is no
+// reason to show nobody any queue.
+func TestMonitorShowsQueuesOfIDsWithoutTasks(t *testing.T) {
+	p := newPages(t)
+	p.enqueue(t, "domain:verify", `{}`)
+	for _, set := range []string{"retry", "scheduled", "completed"} {
+		err := p.rdb.ZAdd(t.Context(), "asynq:{default.dns}:"+set, redis.Z{Score: 2e9, Member: "ghost"}).Err()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{"/queues", "/queues/default.dns", "/queues/default.dns/pending_tasks"} {
+		resp := p.do(http.MethodGet, "/monitor/api"+path)
+		if body := text(t, resp); resp.StatusCode != http.StatusOK || !strings.Contains(body, `"pending":1`) {
+			t.Errorf("GET %s: %s %s, want 200 with a pending task", path, resp.Status, body)
+		}
+	}
+}
+
 // TestMonitorListsOnePage checks that a list has at most a hundred entries, for any
 // parameters.
 func TestMonitorListsOnePage(t *testing.T) {

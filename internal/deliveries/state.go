@@ -1,7 +1,6 @@
 package deliveries
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/queues"
 )
 
 // stateTTL is longer than asynq keeps given-up deliveries: 90 days.
@@ -102,13 +103,11 @@ type EndpointState struct {
 	Gone        bool      // it answered 410
 	// Queue counts deliveries and attempts: archived ones were given up. Paused ones wait, since
 	// the endpoint is gone, or by hand.
-	Queue asynq.QueueInfo
+	Queue queues.State
 }
 
 // Waiting returns how many deliveries are not done.
-func (e EndpointState) Waiting() int {
-	return e.Queue.Pending + e.Queue.Active + e.Queue.Scheduled + e.Queue.Retry
-}
+func (e EndpointState) Waiting() int64 { return waiting(e.Queue) }
 
 // ReadEndpoints reads the state of the named endpoints of a tenant, and of others that had
 // deliveries.
@@ -116,18 +115,31 @@ func ReadEndpoints(ctx context.Context, rdb redis.UniversalClient, tenant string
 	names ...string) (all []EndpointState, err error) {
 	state, others, err := readState(ctx, rdb, tenant)
 	others = slices.DeleteFunc(others, func(name string) bool { return slices.Contains(names, name) })
-	for _, name := range slices.Concat(names, others) {
+	names = slices.Concat(names, others)
+	read, unread := readQueues(ctx, rdb, tenant, names)
+	for i, name := range names {
 		e := EndpointState{Name: name, DeliveredAt: moment(state[name+".delivered"]), FailedAt: moment(state[name+".failed"]),
 			Failure: state[name+".reason"], Gone: state[name+".gone"] != ""}
-		queue, failed := asynq.NewInspectorFromRedisClient(rdb).GetQueueInfo(Queue(tenant, name))
-		if failed == nil {
-			e.Queue = *queue
-		} else if !noQueue(failed) {
-			err = cmp.Or(err, failed)
+		if unread == nil {
+			e.Queue = read[i]
 		}
 		all = append(all, e)
 	}
-	return all, err
+	return all, errors.Join(err, unread)
+}
+
+// readQueues reads the queues of endpoints.
+func readQueues(ctx context.Context, rdb redis.UniversalClient, tenant string,
+	endpoints []string) ([]queues.State, error) {
+	var names []string
+	for _, endpoint := range endpoints {
+		names = append(names, Queue(tenant, endpoint))
+	}
+	states, err := queues.Read(ctx, rdb, names...)
+	if err != nil {
+		return nil, fmt.Errorf("deliveries of tenant %s: %w", tenant, err)
+	}
+	return states, nil
 }
 
 // moment returns a stored time; zero: there is none.
@@ -144,33 +156,27 @@ type Counted struct {
 	Failing          map[string]string // endpoints that have some waiting, and whose last attempt failed: why
 }
 
-// Count counts the deliveries of a tenant. Pages read them for all tenants, so it does without the
-// other readings of asynq's inspector.
+// Count counts the deliveries of a tenant.
 func Count(ctx context.Context, rdb redis.UniversalClient, tenant string) (c Counted, err error) {
 	state, names, err := readState(ctx, rdb, tenant)
 	if err != nil || len(names) == 0 {
 		return c, err
 	}
-	var open, archived []*redis.IntCmd
-	_, err = rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, name := range names {
-			prefix := "asynq:{" + Queue(tenant, name) + "}:"
-			open = append(open, p.LLen(ctx, prefix+"pending"), p.LLen(ctx, prefix+"active"),
-				p.ZCard(ctx, prefix+"scheduled"), p.ZCard(ctx, prefix+"retry"))
-			archived = append(archived, p.ZCard(ctx, prefix+"archived"))
-		}
-		return nil
-	})
+	read, err := readQueues(ctx, rdb, tenant, names)
 	if err != nil {
-		return c, fmt.Errorf("count deliveries of tenant %s: %w", tenant, err)
+		return c, err
 	}
 	c.Failing = map[string]string{}
 	for i, name := range names {
-		n := open[4*i].Val() + open[4*i+1].Val() + open[4*i+2].Val() + open[4*i+3].Val()
-		if c.Waiting += n; n > 0 && moment(state[name+".failed"]).After(moment(state[name+".delivered"])) {
+		waiting := waiting(read[i])
+		c.Waiting += waiting
+		if waiting > 0 && moment(state[name+".failed"]).After(moment(state[name+".delivered"])) {
 			c.Failing[name] = state[name+".reason"]
 		}
-		c.GivenUp += archived[i].Val()
+		c.GivenUp += int64(read[i].Archived)
 	}
 	return c, nil
 }
+
+// waiting returns how many deliveries of a queue are not done.
+func waiting(q queues.State) int64 { return int64(q.Pending + q.Active + q.Scheduled + q.Retry) }

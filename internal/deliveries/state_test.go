@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/deliveries"
+	"orgops/internal/queues"
 	"orgops/internal/redistest"
 )
 
@@ -28,9 +28,7 @@ func (w *world) states(names ...string) []deliveries.EndpointState {
 			w.t.Errorf("endpoint %s: failed at %s: %q", e.Name, e.FailedAt, e.Failure)
 		}
 		all[i].FailedAt = time.Time{}
-		q := e.Queue // without memory, latency and the counts of the day
-		all[i].Queue = asynq.QueueInfo{ProcessedTotal: q.ProcessedTotal, FailedTotal: q.FailedTotal, Archived: q.Archived,
-			Pending: q.Pending, Active: q.Active, Retry: q.Retry, Completed: q.Completed, Paused: q.Paused}
+		all[i].Queue.Name, all[i].Queue.Latency = "", 0
 		if !e.DeliveredAt.IsZero() {
 			all[i].DeliveredAt = at
 		}
@@ -53,15 +51,15 @@ func TestState(t *testing.T) {
 	n := deliveries.NewNotifier(w.cfg)
 	w.notify(n, "event-001")
 	w.serve()
-	await(t, "the delivery", func() bool { return len(w.states()) == 1 && w.states()[0].Queue.ProcessedTotal == 1 })
-	crm := deliveries.EndpointState{Name: "crm", DeliveredAt: at, Queue: asynq.QueueInfo{ProcessedTotal: 1}}
+	await(t, "the delivery", func() bool { return len(w.states()) == 1 && w.states()[0].Queue.Processed == 1 })
+	crm := deliveries.EndpointState{Name: "crm", DeliveredAt: at, Queue: queues.State{Processed: 1}}
 	want("delivered", desk, crm)
 	answer = attemptError(attempt{Permanent: true, Status: 410})
 	w.notify(n, "event-002")
 	await(t, "the 410", func() bool { return w.states()[0].Queue.Archived == 1 })
 	w.notify(n, "event-003")
 	crm.Failure, crm.Gone = "webhook endpoint crm: it answered 503", true
-	crm.Queue = asynq.QueueInfo{ProcessedTotal: 2, FailedTotal: 1, Archived: 1, Pending: 1, Paused: true}
+	crm.Queue = queues.State{Processed: 2, Failed: 1, Archived: 1, Pending: 1, Paused: true}
 	want("after a 410", desk, crm)
 	counted, err := deliveries.Count(t.Context(), w.rdb, "acme")
 	if diff := cmp.Diff(deliveries.Counted{Waiting: 1, GivenUp: 1, Failing: map[string]string{
@@ -77,10 +75,25 @@ func TestState(t *testing.T) {
 		t.Errorf("%d are sent again, %v", n, err)
 	}
 	await(t, "the deliveries", func() bool {
-		return w.states()[0].Queue.ProcessedTotal == 4 && w.states()[0].Waiting() == 0
+		return w.states()[0].Queue.Processed == 4 && w.states()[0].Waiting() == 0
 	})
-	crm.Gone, crm.Queue = false, asynq.QueueInfo{ProcessedTotal: 4, FailedTotal: 1}
+	crm.Gone, crm.Queue = false, queues.State{Processed: 4, Failed: 1}
 	want("sent again", desk, crm)
+}
+
+// TestStateOfIDsWithoutTasks: an id whose task is gone, for whose memory Redis has no answer, hides no
+// endpoint's state.
+func TestStateOfIDsWithoutTasks(t *testing.T) {
+	w := newWorld(t, crm(nil), 10)
+	w.notify(deliveries.NewNotifier(w.cfg), "event-001")
+	ghost := redis.Z{Score: 2e9, Member: "ghost"}
+	if err := w.rdb.ZAdd(t.Context(), "asynq:{acme.webhook.crm}:retry", ghost).Err(); err != nil {
+		t.Fatal(err)
+	}
+	want := []deliveries.EndpointState{{Name: "crm", Queue: queues.State{Pending: 1, Retry: 1}}}
+	if diff := cmp.Diff(want, w.states("crm")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }
 
 // TestReopen: an endpoint that answered 410 gets deliveries again once its settings have changed;

@@ -7,16 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/redisconn"
 	"orgops/internal/untrusted"
 	"orgops/internal/web"
 )
@@ -138,7 +136,7 @@ func problemOf(err error) *problem {
 	case room, errors.Is(err, ledger.ErrNoMemory):
 		return newProblem(http.StatusInsufficientStorage, "full",
 			"Redis has no room for the rows while they wait. Submit fewer rows, or repeat the request when other runs have ended.").because(err).after(time.Minute)
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), isStore(err):
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), redisconn.Failed(err):
 		return storeProblem(err)
 	}
 	return internal().because(err)
@@ -153,17 +151,6 @@ func internal() *problem {
 func storeProblem(cause error) *problem {
 	return newProblem(http.StatusServiceUnavailable, "store",
 		"Repeat the request in a moment; with the same Idempotency-Key this is safe.").because(cause).after(retryAfter)
-}
-
-// isStore reports whether Redis failed, or the connection to it.
-func isStore(err error) bool {
-	if _, ok := errors.AsType[net.Error](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[redis.Error](err); ok {
-		return true
-	}
-	return errors.Is(err, io.EOF) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrClosed)
 }
 
 // fail answers with the problem of an error, and adds it to the request's line in the log.

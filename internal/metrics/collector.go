@@ -12,11 +12,12 @@ import (
 
 	"orgops/internal/health"
 	"orgops/internal/ledger"
+	"orgops/internal/redisconn"
 	"orgops/internal/tenant"
 )
 
 var redisReadable = redisDesc("orgops_redis_scrape_success",
-	"1 if all metrics that come from Redis were read for this scrape.")
+	"1 if Redis has answered all that was read for this scrape. Metrics of what cannot be read, such as a document of a newer version, are absent then too, and the log has the reason.")
 
 // redisCollector gets its readings side by side. A Redis that is down does not hold back the
 // other metrics. Of readings that stay fresh the last one is exposed while the next takes long.
@@ -34,7 +35,7 @@ func (m *Metrics) WatchRedis(rdb redis.UniversalClient, ledger *ledger.Ledger,
 		return readEach(ctx, rdb, tenants(), tenantMetrics)
 	})
 	m.registry.MustRegister(&redisCollector{[]*health.Poll[reading]{
-		queueSource(rdb, newInspector).eachTime(), paceAndSweeps.eachTime(), overdueRows(rdb, tenants).eachTime(),
+		queueSource(rdb).eachTime(), paceAndSweeps.eachTime(), overdueRows(rdb, tenants).eachTime(),
 		openRuns(ledger.OpenByTenant, tenants),
 	}, logger})
 }
@@ -53,7 +54,8 @@ func (c *redisCollector) Collect(ch chan<- prometheus.Metric) {
 		all.Go(func() {
 			r, since := p.Get(context.Background())
 			if !since.IsZero() && p.Fresh == nil {
-				r = reading{err: fmt.Errorf("no complete answer from Redis within %s", gatherTimeout)}
+				r = reading{err: fmt.Errorf("no complete answer from Redis within %s: %w", gatherTimeout,
+					context.DeadlineExceeded)}
 			}
 			readings[i] = r
 		})
@@ -69,5 +71,5 @@ func (c *redisCollector) Collect(ch chan<- prometheus.Metric) {
 	if err != nil {
 		c.logger.Warn("reading metrics from Redis failed", "error", err)
 	}
-	ch <- gauge(redisReadable, oneIf(err == nil))
+	ch <- gauge(redisReadable, oneIf(!redisconn.Failed(err)))
 }

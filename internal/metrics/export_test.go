@@ -5,21 +5,16 @@ import (
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/health"
 	"orgops/internal/ledger"
 	"orgops/internal/tenant"
 )
 
-// NewQueueCollector lets the tests put an inspector of their own instead of
-// asynq's, which cannot be made to hang.
-func NewQueueCollector(i inspector, logger *slog.Logger) prometheus.Collector {
-	return &redisCollector{[]*health.Poll[reading]{queueSource(nil, given(i)).eachTime()}, logger}
-}
-
-func given(i inspector) func(redis.UniversalClient) inspector {
-	return func(redis.UniversalClient) inspector { return i }
+// NewSourceCollector collects what read returns with each scrape.
+func NewSourceCollector(read func(context.Context) ([]prometheus.Metric, error),
+	logger *slog.Logger) prometheus.Collector {
+	return &redisCollector{[]*health.Poll[reading]{source(read).eachTime()}, logger}
 }
 
 // NewRunCollector collects the open runs that open gives.
@@ -28,8 +23,9 @@ func NewRunCollector(open func(context.Context) (map[string]ledger.OpenCounts, e
 		slog.New(slog.DiscardHandler)}
 }
 
-// NewCollector collects the open runs that open gives, and the queues.
-func NewCollector(i inspector, open func(context.Context) (map[string]ledger.OpenCounts, error)) prometheus.Collector {
+// NewCollector collects the open runs that open gives, and what read returns.
+func NewCollector(read func(context.Context) ([]prometheus.Metric, error),
+	open func(context.Context) (map[string]ledger.OpenCounts, error)) prometheus.Collector {
 	return &redisCollector{[]*health.Poll[reading]{openRuns(open, func() []tenant.Announced { return nil }),
-		queueSource(nil, given(i)).eachTime()}, slog.New(slog.DiscardHandler)}
+		source(read).eachTime()}, slog.New(slog.DiscardHandler)}
 }

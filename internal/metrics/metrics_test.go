@@ -2,7 +2,6 @@ package metrics_test
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +21,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/metrics"
 	"orgops/internal/redistest"
+	"orgops/internal/sweep"
 	"orgops/internal/tenant"
 )
 
@@ -111,18 +111,18 @@ func TestMetricsAcceptAnyLabel(t *testing.T) {
 	}
 }
 
-func enqueue(t *testing.T, rdb redis.UniversalClient, typ string) {
+func enqueue(t *testing.T, rdb redis.UniversalClient, queue string) {
 	t.Helper()
-	if _, err := asynq.NewClientFromRedisClient(rdb).EnqueueContext(t.Context(), asynq.NewTask(typ, []byte("{}")),
-		asynq.Queue("default.dns")); err != nil {
+	if _, err := asynq.NewClientFromRedisClient(rdb).EnqueueContext(t.Context(), asynq.NewTask("x", []byte("{}")),
+		asynq.Queue(queue)); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestQueues(t *testing.T) {
 	rdb := redistest.New(t)
-	enqueue(t, rdb, "domain:verify")
-	enqueue(t, rdb, "domain:verify")
+	enqueue(t, rdb, "default.dns")
+	enqueue(t, rdb, "default.dns")
 	client := asynq.NewClientFromRedisClient(rdb)
 	if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("x", nil), asynq.Queue("default.api"),
 		asynq.ProcessIn(time.Hour)); err != nil {
@@ -137,7 +137,7 @@ func TestQueues(t *testing.T) {
 	for _, queue := range []struct{ name, pending, scheduled string }{{"default.api", "0", "1"},
 		{"default.dns", "2", "0"}} {
 		for _, state := range []struct{ name, tasks string }{
-			{"active", "0"}, {"aggregating", "0"}, {"archived", "0"}, {"completed", "0"}, {"pending", queue.pending},
+			{"active", "0"}, {"archived", "0"}, {"completed", "0"}, {"pending", queue.pending},
 			{"retry", "0"}, {"scheduled", queue.scheduled},
 		} {
 			want = append(want, `orgops_queue_tasks{queue="`+queue.name+`",state="`+state.name+`"} `+state.tasks)
@@ -156,51 +156,32 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-// inspector is asynq's, made of functions.
-type inspector struct {
-	queues func() ([]string, error)
-	info   func(string) (*asynq.QueueInfo, error)
-}
-
-func (i inspector) Queues() ([]string, error)                          { return i.queues() }
-func (i inspector) GetQueueInfo(name string) (*asynq.QueueInfo, error) { return i.info(name) }
-
 func TestQueuesThatCannotBeRead(t *testing.T) {
-	down := errors.New("connection refused")
+	const notOfASet = "WRONGTYPE Operation against a key"
 	tests := []struct {
-		name string
-		inspector
-		want []string
-		log  string
+		name, damaged string // a key that is no queue's
+		want          []string
+		log           string
 	}{
-		{
-			"none at all",
-			inspector{queues: func() ([]string, error) { return nil, down }},
-			[]string{"orgops_redis_scrape_success 0"},
-			"list queues: connection refused",
-		},
-		{
-			"one of two",
-			inspector{
-				queues: func() ([]string, error) { return []string{"a", "b"}, nil },
-				info: func(name string) (*asynq.QueueInfo, error) {
-					if name == "a" {
-						return nil, down
-					}
-					return &asynq.QueueInfo{Queue: name, Latency: 90 * time.Second}, nil
-				},
-			},
-			[]string{`orgops_queue_latency_seconds{queue="b"} 90`, "orgops_redis_scrape_success 0"},
-			`queue \"a\": connection refused`,
-		},
+		{"none at all", "asynq:queues", []string{"orgops_redis_scrape_success 0"}, "list queues: " + notOfASet},
+		{"one of two", "asynq:{default.dns}:pending",
+			[]string{`orgops_queue_paused{queue="default.api"} 0`, "orgops_redis_scrape_success 0"},
+			`queue \"default.dns\": read queues: ` + notOfASet},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
+			rdb := redistest.New(t)
+			enqueue(t, rdb, "default.dns")
+			enqueue(t, rdb, "default.api")
+			if err := rdb.Set(t.Context(), test.damaged, "x", 0).Err(); err != nil {
+				t.Fatal(err)
+			}
 			var log strings.Builder
-			m, registry := newMetrics(t)
-			registry.MustRegister(metrics.NewQueueCollector(test.inspector, slog.New(slog.NewTextHandler(&log, nil))))
+			m, _ := newMetrics(t)
+			m.WatchRedis(rdb, ledger.New(rdb), func() []tenant.Announced { return nil },
+				slog.New(slog.NewTextHandler(&log, nil)))
 			m.Task("default", "x", "done", 0)
-			if diff := cmp.Diff(test.want, series(t, m, "orgops_queue_latency", "orgops_redis_scrape")); diff != "" {
+			if diff := cmp.Diff(test.want, series(t, m, "orgops_queue_paused", "orgops_redis_scrape")); diff != "" {
 				t.Errorf("metrics (-want +got):\n%s", diff)
 			}
 			if got := series(t, m, "orgops_tasks_total"); len(got) != 1 {
@@ -210,6 +191,35 @@ func TestQueuesThatCannotBeRead(t *testing.T) {
 				t.Errorf("log %q, want %q in it", log.String(), test.log)
 			}
 		})
+	}
+}
+
+// TestInformationFailsNoScrape has ids without a task in the sets of a queue, for whose memory Redis
+// has no answer, and a document that a newer version has stored: neither says that Redis is down, for
+// which the scrape's success stands.
+func TestInformationFailsNoScrape(t *testing.T) {
+	rdb := redistest.New(t)
+	enqueue(t, rdb, "default.dns")
+	for _, set := range []string{"retry", "scheduled", "completed"} {
+		if err := rdb.ZAdd(t.Context(), "asynq:{default.dns}:"+set, redis.Z{Score: 2e9, Member: "ghost"}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := sweep.NewStore(rdb, "acme").SetState(t.Context(), "ticks", nil, []byte("a newer version")); err != nil {
+		t.Fatal(err)
+	}
+	m, _ := newMetrics(t)
+	acme := []tenant.Announced{{Tenant: "acme", Rate: "1/s"}}
+	m.WatchRedis(rdb, ledger.New(rdb), func() []tenant.Announced { return acme }, quiet)
+	want := []string{
+		`orgops_queue_tasks{queue="default.dns",state="pending"} 1`,
+		`orgops_queue_tasks{queue="default.dns",state="retry"} 1`,
+		`orgops_redis_scrape_success 1`,
+	}
+	got := series(t, m, `orgops_queue_tasks{queue="default.dns",state="pending"}`,
+		`orgops_queue_tasks{queue="default.dns",state="retry"}`, "orgops_redis_scrape_success")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 }
 
@@ -240,7 +250,8 @@ func TestOverdueRows(t *testing.T) {
 		!strings.HasPrefix(got[2], `orgops_rows_overdue_seconds{tenant="unserved"} `) || strings.HasSuffix(got[2], " 0") {
 		t.Errorf("metrics %q", got)
 	}
-	if got := series(t, m, "orgops_redis_scrape"); !slices.Equal(got, []string{"orgops_redis_scrape_success 0"}) {
+	// Redis has answered: a name that no tenant can have is only logged.
+	if got := series(t, m, "orgops_redis_scrape"); !slices.Equal(got, []string{"orgops_redis_scrape_success 1"}) {
 		t.Errorf("metrics %q", got)
 	}
 }
@@ -250,8 +261,8 @@ func TestOverdueRows(t *testing.T) {
 func TestScrapesShareAReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release, readings := make(chan struct{}), 0
-		slow := inspector{queues: func() ([]string, error) { readings++; <-release; return nil, nil }}
-		collector := metrics.NewQueueCollector(slow, quiet)
+		slow := func(context.Context) ([]prometheus.Metric, error) { readings++; <-release; return nil, nil }
+		collector := metrics.NewSourceCollector(slow, quiet)
 		got := make(chan prometheus.Metric, 10)
 		for range 2 {
 			go collector.Collect(got)
@@ -276,7 +287,7 @@ func TestScrapesShareAReading(t *testing.T) {
 func TestReadMetricsAreExposed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		hanging := inspector{queues: func() ([]string, error) { <-release; return nil, nil }}
+		hanging := func(context.Context) ([]prometheus.Metric, error) { <-release; return nil, nil }
 		m, registry := newMetrics(t)
 		registry.MustRegister(metrics.NewCollector(hanging, func(context.Context) (map[string]ledger.OpenCounts, error) {
 			return map[string]ledger.OpenCounts{"default": {Runs: 7}}, nil
@@ -293,8 +304,8 @@ func TestReadMetricsAreExposed(t *testing.T) {
 func TestHangingRedisDelaysLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		hanging := inspector{queues: func() ([]string, error) { <-release; return nil, nil }}
-		collector := metrics.NewQueueCollector(hanging, slog.New(slog.DiscardHandler))
+		hanging := func(context.Context) ([]prometheus.Metric, error) { <-release; return nil, nil }
+		collector := metrics.NewSourceCollector(hanging, quiet)
 		collect := func() (count int, took time.Duration) {
 			start := time.Now()
 			metrics := make(chan prometheus.Metric, 10)

@@ -4,18 +4,11 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/hibiken/asynq"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
-)
 
-// inspector is the used part of asynq.Inspector. Its calls take no context: one outside of a
-// batch takes, with a Redis that does not answer, as long as the client's own timeouts and
-// retries.
-type inspector interface {
-	Queues() ([]string, error)
-	GetQueueInfo(queue string) (*asynq.QueueInfo, error)
-}
+	"orgops/internal/queues"
+)
 
 var (
 	queueTasks = redisDesc("orgops_queue_tasks",
@@ -26,37 +19,34 @@ var (
 		"1 if the queue is paused.", "queue")
 )
 
-func newInspector(rdb redis.UniversalClient) inspector {
-	return asynq.NewInspectorFromRedisClient(rdb)
-}
-
-func queueSource(rdb redis.UniversalClient, inspect func(redis.UniversalClient) inspector) source {
+// queueSource reads the queues that asynq knows, by asynq's keys: see [queues.Read].
+func queueSource(rdb redis.UniversalClient) source {
 	return func(ctx context.Context) ([]prometheus.Metric, error) {
-		names, err := inspect(rdb).Queues()
+		names, err := rdb.SMembers(ctx, "asynq:queues").Result()
 		if err != nil {
 			return nil, fmt.Errorf("list queues: %w", err)
 		}
-		return readEach(ctx, rdb, names, func(_ context.Context, rdb redis.UniversalClient,
+		return readEach(ctx, rdb, names, func(ctx context.Context, rdb redis.UniversalClient,
 			name string) ([]prometheus.Metric, error) {
-			queue, err := inspect(rdb).GetQueueInfo(name)
+			states, err := queues.Read(ctx, rdb, name)
 			if err != nil {
 				return nil, fmt.Errorf("queue %q: %w", name, err)
 			}
-			return sizes(queue), nil
+			return sizes(states[0]), nil
 		})
 	}
 }
 
-func sizes(queue *asynq.QueueInfo) []prometheus.Metric {
+func sizes(queue queues.State) []prometheus.Metric {
 	metrics := []prometheus.Metric{
-		gauge(queueLatency, queue.Latency.Seconds(), queue.Queue),
-		gauge(queuePaused, oneIf(queue.Paused), queue.Queue),
+		gauge(queueLatency, queue.Latency.Seconds(), queue.Name),
+		gauge(queuePaused, oneIf(queue.Paused), queue.Name),
 	}
 	for state, tasks := range map[string]int{
 		"pending": queue.Pending, "active": queue.Active, "scheduled": queue.Scheduled, "retry": queue.Retry,
-		"archived": queue.Archived, "completed": queue.Completed, "aggregating": queue.Aggregating,
+		"archived": queue.Archived, "completed": queue.Completed,
 	} {
-		metrics = append(metrics, gauge(queueTasks, float64(tasks), queue.Queue, state))
+		metrics = append(metrics, gauge(queueTasks, float64(tasks), queue.Name, state))
 	}
 	return metrics
 }

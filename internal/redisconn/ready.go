@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"strings"
 	"syscall"
@@ -78,6 +79,18 @@ return table.concat(denied, ', ')`
 // Denied reports whether Redis refused a command because this user may not run it.
 func Denied(err error) bool {
 	return errors.Is(err, errDenied) || refuses(err, "NOPERM", "DENIED", "ERR The user executing the script can't")
+}
+
+// Failed reports whether an error is one of Redis, or of the connection to it, and not of what it has
+// stored.
+func Failed(err error) bool {
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[redis.Error](err); ok {
+		return true
+	}
+	return errors.Is(err, io.EOF) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrClosed)
 }
 
 // refuses reports whether the error is an answer of Redis that has one of the codes.

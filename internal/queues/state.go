@@ -1,0 +1,113 @@
+package queues
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// State is the state of a queue.
+type State struct {
+	Name string
+	// The tasks of each state.
+	Pending, Active, Scheduled, Retry, Archived, Completed int
+	// Processed and Failed count the executions since the queue was created, and the failed ones
+	// among them.
+	Processed, Failed int
+	Latency           time.Duration // for which the next pending task has waited
+	Paused            bool
+}
+
+// Read returns the states of the named queues. One that was never used is empty.
+//
+// It reads asynq's keys and not its Inspector, which also asks for the memory of tasks: a user that
+// may not run MEMORY, or one id whose task is gone, would make every reading fail.
+func Read(ctx context.Context, rdb redis.UniversalClient, names ...string) ([]State, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	type reading struct {
+		pending, active, scheduled, retry, archived, completed, paused *redis.IntCmd
+		processed, failed, next                                        *redis.StringCmd
+	}
+	read := make([]reading, len(names))
+	err := pipelined(ctx, rdb, func(p redis.Pipeliner) {
+		for i, name := range names {
+			prefix := prefixOf(name)
+			read[i] = reading{
+				pending: p.LLen(ctx, prefix+"pending"), active: p.LLen(ctx, prefix+"active"),
+				scheduled: p.ZCard(ctx, prefix+"scheduled"), retry: p.ZCard(ctx, prefix+"retry"),
+				archived: p.ZCard(ctx, prefix+"archived"), completed: p.ZCard(ctx, prefix+"completed"),
+				paused:    p.Exists(ctx, prefix+"paused"),
+				processed: p.Get(ctx, prefix+"processed"), failed: p.Get(ctx, prefix+"failed"),
+				next: p.LIndex(ctx, prefix+"pending", -1),
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	states := make([]State, len(names))
+	next := map[string]string{}
+	for i, r := range read {
+		// A count that was never written is redis.Nil, and its value 0.
+		processed, _ := r.processed.Int()
+		failed, _ := r.failed.Int()
+		states[i] = State{
+			Name: names[i], Pending: int(r.pending.Val()), Active: int(r.active.Val()), Scheduled: int(r.scheduled.Val()),
+			Retry: int(r.retry.Val()), Archived: int(r.archived.Val()), Completed: int(r.completed.Val()),
+			Processed: processed, Failed: failed, Paused: r.paused.Val() > 0,
+		}
+		if id := r.next.Val(); id != "" {
+			next[names[i]] = id
+		}
+	}
+	return states, readLatencies(ctx, rdb, states, next)
+}
+
+// readLatencies sets the latencies of the queues that have a next task, by name. One that was begun
+// meanwhile, or is gone, waits no longer.
+func readLatencies(ctx context.Context, rdb redis.UniversalClient, states []State, next map[string]string) error {
+	if len(next) == 0 {
+		return nil
+	}
+	since := map[string]*redis.StringCmd{}
+	err := pipelined(ctx, rdb, func(p redis.Pipeliner) {
+		for name, id := range next {
+			since[name] = p.HGet(ctx, prefixOf(name)+"t:"+id, "pending_since")
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for i, state := range states {
+		if next[state.Name] == "" {
+			continue
+		}
+		if ns, err := since[state.Name].Int64(); err == nil && ns > 0 {
+			states[i].Latency = max(time.Since(time.Unix(0, ns)), 0)
+		}
+	}
+	return nil
+}
+
+// pipelined sends the commands that add adds, and returns the first error among their answers. That
+// a key does not exist is none.
+func pipelined(ctx context.Context, rdb redis.UniversalClient, add func(redis.Pipeliner)) error {
+	commands, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		add(p)
+		return nil
+	})
+	for _, command := range commands {
+		if failed := command.Err(); failed != nil && !errors.Is(failed, redis.Nil) {
+			return fmt.Errorf("read queues: %w", failed)
+		}
+	}
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return fmt.Errorf("read queues: %w", err)
+	}
+	return nil
+}
