@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"regexp"
 	"slices"
 	"sync"
 
@@ -19,6 +18,7 @@ import (
 	"orgops/internal/health"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
+	"orgops/internal/queues"
 	"orgops/internal/redisconn"
 	"orgops/internal/tenant"
 )
@@ -93,7 +93,7 @@ func examine(ctx context.Context, env *cli.Environment, tenants []tenant.Setting
 	parts := make([][]health.Finding, 1+2*len(tenants))
 	var all sync.WaitGroup
 	all.Go(func() {
-		parts[0] = health.Redis(ctx, health.RedisSettings{Client: client, URL: at.URL, Known: ours.MatchString,
+		parts[0] = health.Redis(ctx, health.RedisSettings{Client: client, URL: at.URL, Known: queues.Ours,
 			Schema: ledger.New(client).ReadSchema})
 	})
 	files := []string{env.Get(cli.EnvName("redis-password") + "_FILE")}
@@ -107,9 +107,6 @@ func examine(ctx context.Context, env *cli.Environment, tenants []tenant.Setting
 	return slices.Concat(append(parts, health.Variables(env.Unknown()), health.Files(files),
 		health.ReadLimits().Test(len(tenants)))...), nil
 }
-
-// ours matches the queues of all tenants.
-var ours = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}\.(rows|webhook\.[a-z0-9_-]+)$`)
 
 // testedTenant returns the tenant for its tests; done closes its connections.
 func testedTenant(t tenant.Settings, client redis.UniversalClient) (health.Tenant, func(), error) {

@@ -13,6 +13,7 @@ import (
 	"orgops/internal/activity"
 	"orgops/internal/cli"
 	"orgops/internal/console"
+	"orgops/internal/deliveries"
 	"orgops/internal/engine"
 	"orgops/internal/health"
 	"orgops/internal/ledger"
@@ -59,6 +60,7 @@ func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func
 	defer fail(nil)
 	parts.Go(func() { w.order.Run(background, func() { w.fetchTokens(background, &parts) }) })
 	parts.Go(func() { w.announce(background) })
+	parts.Go(func() { w.noticeDeleted(background) })
 	parts.Go(func() { w.watchData(background, fail) })
 	parts.Go(func() { w.network.Run(background) })
 	parts.Go(func() { w.queues.Run(background) })
@@ -216,6 +218,25 @@ func (w *worker) announce(ctx context.Context) {
 		for _, t := range w.tenants() {
 			if w.order.Place(ledger.Tenant(t.Name)).Rank == 0 {
 				w.announceOnce(ctx, t)
+			}
+		}
+	}
+}
+
+// noticeDeleted counts, every minute, the deliveries of the tenants whose first worker this is that
+// another tool has deleted.
+func (w *worker) noticeDeleted(ctx context.Context) {
+	for engine.Sleep(ctx, noticeEvery) == nil {
+		for _, t := range w.tenants() {
+			if w.order.Place(ledger.Tenant(t.Name)).Rank > 0 {
+				continue
+			}
+			var endpoints []string
+			for _, e := range t.Endpoints {
+				endpoints = append(endpoints, e.Name)
+			}
+			if err := deliveries.NoticeDeleted(ctx, t.deliveries, endpoints...); err != nil && ctx.Err() == nil {
+				t.logger.DebugContext(ctx, "webhook backlog not compared with its queue", "error", err)
 			}
 		}
 	}

@@ -187,5 +187,7 @@ type settingsFile struct {
 const (
 	redisAgain    = 2 * time.Second
 	announceEvery = time.Minute
-	schemaEvery   = time.Minute
+	// noticeEvery is how often deliveries that were deleted are looked for.
+	noticeEvery = time.Minute
+	schemaEvery = time.Minute
 )

@@ -5,10 +5,14 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/queues"
 )
 
 const (
@@ -91,6 +95,9 @@ func (b *backlog) remove(ctx context.Context, endpoint string, tasks ...any) err
 // drop deletes the tasks, except those in progress, and returns how many it deleted.
 // Entries of tasks that have ended are removed.
 func (b *backlog) drop(ctx context.Context, endpoint string, tasks []string) (dropped int, err error) {
+	if err := queues.Enlist(ctx, b.redis, Queue(b.tenant, endpoint)); err != nil {
+		return 0, err // asynq would know none of the tasks
+	}
 	var gone []any
 	for _, task := range tasks {
 		deleted, ended, failure := b.delete(endpoint, task)
@@ -130,6 +137,83 @@ func (b *backlog) delete(endpoint, task string) (deleted, ended bool, err error)
 		return false, true, nil
 	}
 	return err == nil, err == nil, err
+}
+
+const (
+	// goneAfter is how old an entry is whose task has to exist: a notifier enqueues it right after the
+	// entry, and does both again if its worker was killed in between.
+	goneAfter = 5 * time.Minute
+	// askAtOnce is how many tasks are asked for in one pipeline.
+	askAtOnce = 1000
+)
+
+// removeGone removes the entries whose tasks are gone, and returns their number. Whoever ends a
+// delivery removes its entry first, so another tool has deleted these, or Redis has evicted them.
+func (b *backlog) removeGone(ctx context.Context, endpoint string) (n int, err error) {
+	now, err := b.redis.Time(ctx).Result()
+	if err != nil {
+		return 0, fmt.Errorf("read Redis' clock: %w", err)
+	}
+	before := strconv.FormatInt(now.Add(-goneAfter).UnixMicro(), 10)
+	ids, err := b.redis.ZRangeByScore(ctx, b.key(endpoint), &redis.ZRangeBy{Min: "-inf", Max: before}).Result()
+	if err != nil {
+		return 0, fmt.Errorf("read the backlog of endpoint %s: %w", endpoint, err)
+	}
+	for part := range slices.Chunk(ids, askAtOnce) {
+		removed, err := b.removeGoneOf(ctx, endpoint, part)
+		n += removed
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func (b *backlog) removeGoneOf(ctx context.Context, endpoint string, ids []string) (n int, err error) {
+	commands, err := b.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, id := range ids {
+			p.Exists(ctx, "asynq:{"+Queue(b.tenant, endpoint)+"}:t:"+id)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("look for the deliveries of endpoint %s: %w", endpoint, err)
+	}
+	var gone []any
+	for i, command := range commands {
+		if exists, ok := command.(*redis.IntCmd); ok && exists.Val() == 0 {
+			gone = append(gone, ids[i])
+		}
+	}
+	if len(gone) == 0 {
+		return 0, nil
+	}
+	// Of several workers that find the same, one removes an entry, and counts it.
+	removed, err := b.redis.ZRem(ctx, b.key(endpoint), gone...).Result()
+	if err != nil {
+		return 0, fmt.Errorf("remove from the backlog of endpoint %s: %w", endpoint, err)
+	}
+	return int(removed), nil
+}
+
+// NoticeDeleted counts and logs the waiting deliveries to these endpoints that another tool has deleted
+// from asynq's queues, such as asynq's command line: their events are not sent.
+func NoticeDeleted(ctx context.Context, cfg Config, endpoints ...string) error {
+	cfg = cfg.withDefaults()
+	var errs []error
+	for _, endpoint := range endpoints {
+		n, err := newBacklog(cfg).removeGone(ctx, endpoint)
+		for range n {
+			cfg.Meter.Delivery(cfg.Tenant, endpoint, "deleted")
+		}
+		if n > 0 {
+			cfg.Logger.WarnContext(ctx, "webhook events lost: their deliveries were deleted from asynq's queue", "tenant",
+				cfg.Tenant, "endpoint", endpoint, "deleted", n, "what_to_do",
+				"find out who deletes tasks in this Redis; the receiver can read what it missed by the intake's GET /v1/runs")
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 func notFound(err error) bool {

@@ -105,6 +105,64 @@ func TestBacklogIsBounded(t *testing.T) {
 	await(t, "an empty backlog", func() bool { return len(redistest.Keys(t, backlogKey)) == 0 })
 }
 
+// TestDeletedByAnotherTool: deliveries that somebody deletes from asynq's queue are counted once, and
+// leave the backlog. One that was notified a moment ago may have no task yet.
+func TestDeletedByAnotherTool(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, crm(nil), 10)
+	w.notify(deliveries.NewNotifier(w.cfg), ids(1, 6)...)
+	for _, id := range ids(2, 6) {
+		if id != "event-003" {
+			mustNot(t, w.inspector.DeleteTask("acme.webhook.crm", "webhook-acme-crm-"+id))
+		}
+	}
+	for _, id := range ids(1, 5) {
+		mustNot(t, w.rdb.ZIncrBy(t.Context(), backlogKey, -6*60e6, "webhook-acme-crm-"+id).Err())
+	}
+	for range 2 {
+		mustNot(t, deliveries.NoticeDeleted(t.Context(), w.cfg, "crm", "desk"))
+	}
+	want := []string{"event-001", "event-003", "event-006"}
+	if got := w.backlog(); !slices.Equal(got, want) {
+		t.Errorf("backlog %q, want %q", got, want)
+	}
+	if n := w.meter.count("delivery acme crm deleted"); n != 3 {
+		t.Errorf("%d counted as deleted, want 3", n)
+	}
+	if log := w.log.String(); strings.Count(log, "webhook events lost") != 1 || !strings.Contains(log, "deleted=3") {
+		t.Errorf("log %s", log)
+	}
+}
+
+// TestRemovedQueue: after "asynq queue rm" asynq's Inspector knows no task of the queue, since the
+// process that enqueues has added its name to asynq's list already. The oldest events beyond the bound
+// are dropped nevertheless, and given-up ones are sent again.
+func TestRemovedQueue(t *testing.T) {
+	t.Parallel()
+	const queue = "acme.webhook.crm"
+	w := newWorld(t, crm(nil), 3)
+	n := deliveries.NewNotifier(w.cfg)
+	w.notify(n, ids(1, 3)...)
+	mustNot(t, w.rdb.Del(t.Context(), "asynq:queues").Err())
+	w.notify(n, ids(4, 5)...)
+	if got := w.waiting(); !slices.Equal(got, ids(3, 5)) {
+		t.Errorf("%q wait, want the newest three", got)
+	}
+	mustNot(t, w.inspector.ArchiveTask(queue, "webhook-acme-crm-event-004"))
+	mustNot(t, w.rdb.HSet(t.Context(), "orgops:v3:{webhooks:acme}", "crm.failed", 1).Err())
+	mustNot(t, w.rdb.Del(t.Context(), "asynq:queues").Err())
+	if n, err := deliveries.Resend(t.Context(), w.rdb, "acme", "crm"); n != 1 || err != nil {
+		t.Errorf("%d are sent again, %v, want one", n, err)
+	}
+}
+
+func mustNot(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestFirstSuccessCallsTheOthers checks that events which were put off while their receiver rested
 // are delivered once one of them has arrived, however far their next attempts are.
 func TestFirstSuccessCallsTheOthers(t *testing.T) {

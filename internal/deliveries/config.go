@@ -68,7 +68,7 @@ type Meter interface {
 	// Event counts an event.
 	Event(tenant, eventType string)
 	// Delivery counts an attempt as "delivered", "again" or "given_up", and an event that
-	// was deleted because too many wait as "dropped".
+	// was deleted because too many wait as "dropped", or by another tool as "deleted".
 	Delivery(tenant, endpoint, outcome string)
 }
 

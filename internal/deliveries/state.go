@@ -84,6 +84,9 @@ func Resend(ctx context.Context, rdb redis.UniversalClient, tenant, endpoint str
 	if err != nil {
 		return 0, err
 	}
+	if err := queues.Enlist(ctx, rdb, Queue(tenant, endpoint)); err != nil { // or asynq knows none of its tasks
+		return 0, err
+	}
 	n, err = asynq.NewInspectorFromRedisClient(rdb).RunAllArchivedTasks(Queue(tenant, endpoint))
 	if err != nil && !noQueue(err) {
 		return n, fmt.Errorf("send again to webhook endpoint %s: %w", endpoint, err)

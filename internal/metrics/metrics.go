@@ -84,7 +84,7 @@ func New(registry *prometheus.Registry) *Metrics {
 	m.events = counter("orgops_events_total",
 		"Events written to the log and sent to the endpoints that subscribe to them.", "tenant", "type")
 	m.deliveries = counter("orgops_webhook_deliveries_total",
-		"Attempts to deliver an event: delivered, again or given_up; and events dropped because too many waited for the endpoint: dropped. Endpoint unknown: this worker has no endpoint of that name.", "tenant", "endpoint", "outcome")
+		"Attempts to deliver an event: delivered, again or given_up; and events that are not sent because too many waited for the endpoint, dropped, or because another tool deleted their deliveries from asynq's queue, deleted. Endpoint unknown: this worker has no endpoint of that name.", "tenant", "endpoint", "outcome")
 	m.sweepTicks = counter("orgops_sweep_ticks_total",
 		"Scheduled sweeps by result: started or skipped.", "tenant", "result")
 	m.verdicts = counter("orgops_verdicts_total", "Results of DNS checks and proofs of a domain's token.",

@@ -54,9 +54,9 @@ func busy(t *testing.T) (*metrics.Metrics, *prometheus.Registry) {
 	m.Network("closed", "silent")
 
 	rdb := redistest.New(t)
-	enqueue(t, rdb, tasks.TypeVerify)
+	enqueue(t, rdb, "acme.rows")
 	client := asynq.NewClientFromRedisClient(rdb)
-	if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("x", nil), asynq.Queue("acme.api"),
+	if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("x", nil), asynq.Queue("acme.webhook.crm"),
 		asynq.ProcessIn(time.Hour)); err != nil {
 		t.Fatal(err)
 	}

@@ -121,21 +121,22 @@ func enqueue(t *testing.T, rdb redis.UniversalClient, queue string) {
 
 func TestQueues(t *testing.T) {
 	rdb := redistest.New(t)
-	enqueue(t, rdb, "default.dns")
-	enqueue(t, rdb, "default.dns")
+	enqueue(t, rdb, "default.rows")
+	enqueue(t, rdb, "default.rows")
+	enqueue(t, rdb, "mails") // of another program
 	client := asynq.NewClientFromRedisClient(rdb)
-	if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("x", nil), asynq.Queue("default.api"),
+	if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("x", nil), asynq.Queue("acme.webhook.crm"),
 		asynq.ProcessIn(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if err := asynq.NewInspectorFromRedisClient(rdb).PauseQueue("default.api"); err != nil {
+	if err := asynq.NewInspectorFromRedisClient(rdb).PauseQueue("acme.webhook.crm"); err != nil {
 		t.Fatal(err)
 	}
 	m, _ := newMetrics(t)
 	m.WatchRedis(rdb, ledger.New(rdb), func() []tenant.Announced { return nil }, quiet)
 	var want []string
-	for _, queue := range []struct{ name, pending, scheduled string }{{"default.api", "0", "1"},
-		{"default.dns", "2", "0"}} {
+	for _, queue := range []struct{ name, pending, scheduled string }{{"acme.webhook.crm", "0", "1"},
+		{"default.rows", "2", "0"}} {
 		for _, state := range []struct{ name, tasks string }{
 			{"active", "0"}, {"archived", "0"}, {"completed", "0"}, {"pending", queue.pending},
 			{"retry", "0"}, {"scheduled", queue.scheduled},
@@ -146,7 +147,7 @@ func TestQueues(t *testing.T) {
 	if diff := cmp.Diff(want, series(t, m, "orgops_queue_tasks")); diff != "" {
 		t.Errorf("queue sizes (-want +got):\n%s", diff)
 	}
-	want = []string{`orgops_queue_paused{queue="default.api"} 1`, `orgops_queue_paused{queue="default.dns"} 0`,
+	want = []string{`orgops_queue_paused{queue="acme.webhook.crm"} 1`, `orgops_queue_paused{queue="default.rows"} 0`,
 		`orgops_redis_scrape_success 1`}
 	if diff := cmp.Diff(want, series(t, m, "orgops_queue_paused", "orgops_redis_scrape")); diff != "" {
 		t.Errorf("queue states (-want +got):\n%s", diff)
@@ -164,15 +165,15 @@ func TestQueuesThatCannotBeRead(t *testing.T) {
 		log           string
 	}{
 		{"none at all", "asynq:queues", []string{"orgops_redis_scrape_success 0"}, "list queues: " + notOfASet},
-		{"one of two", "asynq:{default.dns}:pending",
-			[]string{`orgops_queue_paused{queue="default.api"} 0`, "orgops_redis_scrape_success 0"},
-			`queue \"default.dns\": read queues: ` + notOfASet},
+		{"one of two", "asynq:{default.rows}:pending",
+			[]string{`orgops_queue_paused{queue="acme.webhook.crm"} 0`, "orgops_redis_scrape_success 0"},
+			`queue \"default.rows\": read queues: ` + notOfASet},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			rdb := redistest.New(t)
-			enqueue(t, rdb, "default.dns")
-			enqueue(t, rdb, "default.api")
+			enqueue(t, rdb, "default.rows")
+			enqueue(t, rdb, "acme.webhook.crm")
 			if err := rdb.Set(t.Context(), test.damaged, "x", 0).Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -199,9 +200,9 @@ func TestQueuesThatCannotBeRead(t *testing.T) {
 // which the scrape's success stands.
 func TestInformationFailsNoScrape(t *testing.T) {
 	rdb := redistest.New(t)
-	enqueue(t, rdb, "default.dns")
+	enqueue(t, rdb, "default.rows")
 	for _, set := range []string{"retry", "scheduled", "completed"} {
-		if err := rdb.ZAdd(t.Context(), "asynq:{default.dns}:"+set, redis.Z{Score: 2e9, Member: "ghost"}).Err(); err != nil {
+		if err := rdb.ZAdd(t.Context(), "asynq:{default.rows}:"+set, redis.Z{Score: 2e9, Member: "ghost"}).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -212,12 +213,12 @@ func TestInformationFailsNoScrape(t *testing.T) {
 	acme := []tenant.Announced{{Tenant: "acme", Rate: "1/s"}}
 	m.WatchRedis(rdb, ledger.New(rdb), func() []tenant.Announced { return acme }, quiet)
 	want := []string{
-		`orgops_queue_tasks{queue="default.dns",state="pending"} 1`,
-		`orgops_queue_tasks{queue="default.dns",state="retry"} 1`,
+		`orgops_queue_tasks{queue="default.rows",state="pending"} 1`,
+		`orgops_queue_tasks{queue="default.rows",state="retry"} 1`,
 		`orgops_redis_scrape_success 1`,
 	}
-	got := series(t, m, `orgops_queue_tasks{queue="default.dns",state="pending"}`,
-		`orgops_queue_tasks{queue="default.dns",state="retry"}`, "orgops_redis_scrape_success")
+	got := series(t, m, `orgops_queue_tasks{queue="default.rows",state="pending"}`,
+		`orgops_queue_tasks{queue="default.rows",state="retry"}`, "orgops_redis_scrape_success")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}

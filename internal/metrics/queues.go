@@ -19,12 +19,12 @@ var (
 		"1 if the queue is paused.", "queue")
 )
 
-// queueSource reads the queues that asynq knows, by asynq's keys: see [queues.Read].
+// queueSource reads the queues of orgops. Those of other programs have alerts of their own.
 func queueSource(rdb redis.UniversalClient) source {
 	return func(ctx context.Context) ([]prometheus.Metric, error) {
-		names, err := rdb.SMembers(ctx, "asynq:queues").Result()
+		names, err := queues.List(ctx, rdb)
 		if err != nil {
-			return nil, fmt.Errorf("list queues: %w", err)
+			return nil, err
 		}
 		return readEach(ctx, rdb, names, func(ctx context.Context, rdb redis.UniversalClient,
 			name string) ([]prometheus.Metric, error) {

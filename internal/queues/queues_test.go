@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -295,5 +296,33 @@ func TestHalt(t *testing.T) {
 		}
 		s.Halt(false)
 		s.await("all tasks", func() bool { return s.done.Load() == 3 })
+	})
+}
+
+// TestRemovedByAnotherTool: a queue that has tasks is in asynq's list again after "asynq queue rm",
+// without which nobody sees it. A queue without tasks is not added.
+func TestRemovedByAnotherTool(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		s := newSite(t, time.Minute)
+		s.enqueue("q0")
+		s.enqueue("q1")
+		s.run()
+		s.await("both tasks", func() bool { return s.done.Load() == 2 })
+		inspector := asynq.NewInspectorFromRedisClient(s.rdb)
+		for _, name := range []string{"q0", "q1"} {
+			if err := inspector.DeleteQueue(name, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.enqueue("q0", asynq.ProcessIn(time.Hour))
+		// The process of a worker has added the queue once, and does not add it again.
+		if err := s.rdb.Del(t.Context(), "asynq:queues").Err(); err != nil {
+			t.Fatal(err)
+		}
+		s.await("the queue in the list", func() bool {
+			names, err := inspector.Queues()
+			return err == nil && slices.Equal(names, []string{"q0"})
+		})
 	})
 }

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// reclaimEvery is how often lost tasks are searched for in queues that have tasks.
+	// reclaimEvery is how often lost tasks are searched for in queues that have tasks, which are
+	// added to asynq's list again.
 	reclaimEvery = 15 * time.Second
 	// lostAfter is how long after the end of its lease a task counts as lost. asynq itself
 	// searches for such tasks once a minute, 30 s after the end of their leases, but it does
@@ -64,7 +65,8 @@ func forgetServers(ctx context.Context, rdb redis.UniversalClient, before time.T
 	return err
 }
 
-// reclaim reclaims lost tasks of the queues that have tasks, and forgets killed servers.
+// reclaim reclaims lost tasks of the queues that have tasks, which it adds to asynq's list, and
+// forgets killed servers.
 func (s *Servers) reclaim(ctx context.Context, loads map[string]load) {
 	if time.Since(s.reclaimedAt) < reclaimEvery {
 		return
@@ -73,10 +75,16 @@ func (s *Servers) reclaim(ctx context.Context, loads map[string]load) {
 	if err := forgetServers(ctx, s.cfg.Redis, s.reclaimedAt.Add(-forgottenAfter)); err != nil && ctx.Err() == nil {
 		s.cfg.Logger.DebugContext(ctx, "killed servers not forgotten", "error", err)
 	}
+	var busy []string
 	for name, l := range loads {
-		if !l.busy {
-			continue
+		if l.busy {
+			busy = append(busy, name)
 		}
+	}
+	if err := Enlist(ctx, s.cfg.Redis, busy...); err != nil && ctx.Err() == nil {
+		s.cfg.Logger.DebugContext(ctx, "queues not listed", "error", err)
+	}
+	for _, name := range busy {
 		lost, err := Reclaim(ctx, s.cfg.Redis, name)
 		if lost > 0 {
 			s.cfg.Logger.WarnContext(ctx, "tasks without a lease were put back", "queue", name, "tasks", lost)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,6 +21,34 @@ type State struct {
 	Processed, Failed int
 	Latency           time.Duration // for which the next pending task has waited
 	Paused            bool
+}
+
+// Ours reports whether a queue of that name is one of orgops: that of a tenant's rows, or of its
+// deliveries to an endpoint. asynq's list of queues has those of other programs too.
+var Ours = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}\.(rows|webhook\.[a-z0-9_-]+)$`).MatchString
+
+// List returns the names of the queues of orgops.
+func List(ctx context.Context, rdb redis.UniversalClient) ([]string, error) {
+	names, err := rdb.SMembers(ctx, listKey).Result()
+	if err != nil {
+		return nil, fmt.Errorf("list queues: %w", err)
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return !Ours(name) }), nil
+}
+
+// listKey is asynq's list of all queues.
+const listKey = "asynq:queues"
+
+// Enlist adds queues to asynq's list. A process of asynq does so once: after "asynq queue rm" a
+// queue is missing while its tasks are executed, and asynq's Inspector knows none of them.
+func Enlist(ctx context.Context, rdb redis.UniversalClient, names ...string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	if err := rdb.SAdd(ctx, listKey, names).Err(); err != nil {
+		return fmt.Errorf("add to asynq's list of queues: %w", err)
+	}
+	return nil
 }
 
 // Read returns the states of the named queues. One that was never used is empty.
