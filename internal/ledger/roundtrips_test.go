@@ -105,3 +105,34 @@ func TestReclaimDead(t *testing.T) {
 	}
 	want(t, other.settle(seg, alive, kept), ledger.RowWritten)
 }
+
+// TestCommandsOfReadingRows: a download costs Redis few commands for a page of rows, whatever their
+// states, and not one or more for each row. Scripts send most of them.
+func TestCommandsOfReadingRows(t *testing.T) {
+	redis := redistest.Mini(t)
+	w := newWorker(t)
+	const rows, waiting, proven = 2000, 500, 500
+	run := w.submit("a", rows)
+	seg := segment(run, 0)
+	end := func(n int, ending ledger.Ending) {
+		for n > 0 {
+			e := w.takeRows(seg, min(n, 100))
+			for _, row := range numbersOf(e) {
+				w.end(seg, e, ledger.RowEnd{Row: row, Ending: ending})
+			}
+			n -= 100
+		}
+	}
+	end(waiting, ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour})
+	end(proven, ledger.Result{Outcome: ledger.Done, Evidence: []byte("proof")})
+	for which, want := range map[ledger.Selection]int{ledger.Every: rows, ledger.Unsettled: rows - proven,
+		ledger.WithResult: proven} {
+		before := redis.CommandCount()
+		if got := len(w.each(run, which, 0)); got != want {
+			t.Errorf("%q: %d rows, want %d", which, got, want)
+		}
+		if n := redis.CommandCount() - before; n > rows/4 {
+			t.Errorf("%q: %d commands for %d rows", which, n, rows)
+		}
+	}
+}

@@ -15,28 +15,45 @@ local function size(stored)
   return stored
 end
 
--- reader returns a function that reads a row of a hash. Most segments lack most of the keys, which
--- are looked for once, and not for each row.
-local function reader(hash)
-  local exists = redis.call('EXISTS', hash) == 1
-  return function(row) return exists and size(redis.call('HGET', hash, row)) end
-end
-local executionOf, valueOf, intentOf, resultOf = reader(executions), reader(values), reader(intents), reader(results)
+local past = math.min(from + 1000, all)
+if which == '' then past = math.min(from + most, past) end -- every row is in the answer
 
-local waiting = {}
-for _, set in ipairs({check, ready, intended_check, intended_ready, first}) do
-  if redis.call('EXISTS', set) == 1 then waiting[#waiting + 1] = set end
+-- reader returns a function that reads a row of a key, by read. Rows are read in their order, so it
+-- reads a block of them by one command: a command for each row would cost Redis a multiple. Most
+-- segments lack most of the keys, which are looked for once.
+local block = 128
+local function reader(key, read)
+  if redis.call('EXISTS', key) == 0 then return function() return false end end
+  local start, stored = past, {}
+  return function(number)
+    if number < start or number >= start + #stored then
+      local names = {}
+      for i = number, math.min(number + block, past) - 1 do names[#names + 1] = text(i) end
+      start, stored = number, read(key, names)
+    end
+    return stored[number - start + 1]
+  end
 end
+
+-- valueOf returns a function that reads a row of a hash, scoreOf of a sorted set.
+local function valueOf(hash)
+  return reader(hash, function(key, rows) return redis.call('HMGET', key, unpack(rows)) end)
+end
+local function scoreOf(set)
+  return reader(set, function(key, rows) return redis.call('ZMSCORE', key, unpack(rows)) end)
+end
+
+local execution, value, intent, result = valueOf(executions), valueOf(values), valueOf(intents), valueOf(results)
+local releasedAt, begunAt = scoreOf(released), scoreOf(running)
+local waiting = {}
+for _, set in ipairs({check, ready, intended_check, intended_ready, first}) do waiting[#waiting + 1] = scoreOf(set) end
 
 -- place returns the phase of an open row and its time.
-local function place(row, execution)
-  if execution then
-    local phase, set = 'r', released
-    if begun(execution) then phase, set = 'b', running end
-    return phase, tonumber(redis.call('ZSCORE', set, row) or '0')
-  end
-  for _, set in ipairs(waiting) do
-    local at = redis.call('ZSCORE', set, row)
+local function place(number, execution)
+  if begun(execution) then return 'b', tonumber(begunAt(number) or '0') end
+  if execution then return 'r', tonumber(releasedAt(number) or '0') end
+  for _, dueAt in ipairs(waiting) do
+    local at = dueAt(number)
     if at then return 'w', tonumber(at) end
   end
   return 'q', 0
@@ -46,20 +63,19 @@ local done, gone = redis.call('GET', settled), redis.call('GET', cancelled)
 
 -- state returns the row as it is in the answer; nil if it is none of those.
 local function state(number)
-  local row = text(number)
   if bit(done, number) then
     if which == 'unsettled' then return end
-    local result, cancel = resultOf(row), bit(gone, number)
-    if which == 'with result' and not result and not cancel then return end
-    return {number, 's', cancel and 1 or 0, result}
+    local stored, cancel = result(number), bit(gone, number)
+    if which == 'with result' and not stored and not cancel then return end
+    return {number, 's', cancel and 1 or 0, size(stored)}
   end
   if which == 'with result' then return end
-  local execution = executionOf(row)
-  local phase, at = place(row, execution)
-  return {number, phase, at, execution, valueOf(row), intentOf(row)}
+  local held = execution(number)
+  local phase, at = place(number, held)
+  return {number, phase, at, size(held), size(value(number)), size(intent(number))}
 end
 
-local rows, wanted, contents, row, past = {}, {}, {}, from, math.min(from + 1000, all)
+local rows, wanted, contents, row = {}, {}, {}, from
 while row < past and #rows < most and bytes < page_bytes do
   local found, number = state(row), text(math.floor(row / per))
   rows[#rows + 1] = found
