@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -128,6 +129,17 @@ func Revoke(ctx context.Context, rdb redis.UniversalClient, d status.DomainName)
 		return fmt.Errorf("revoke the links of domain %s: %w", d.ID, err)
 	}
 	return nil
+}
+
+// domainOf returns the name of the domain whose page a request is for, so that one link cannot take
+// all places; "" for one without a valid signature, and for files: they cost no command of Redis and no
+// query of DNS.
+func (l *Links) domainOf(r *http.Request) string {
+	c, err := unseal(l.keys.Get(), strings.TrimPrefix(r.URL.Path, "/"), l.now())
+	if err != nil {
+		return ""
+	}
+	return c.Tenant + " " + c.Organization + " " + c.ID
 }
 
 // open returns the domain of a token, and when the token expires. The error is errInvalid, or one

@@ -123,7 +123,7 @@ func (s PageSettings) Handler(links *Links, checker *dnscheck.Checker, log *slog
 	p := &page{links, l, checker, log}
 	front := web.Front{
 		Routes: p.routes(), Unsigned: web.Customer, Pages: true, Public: true, Hosts: hosts, Limit: mostPages,
-		MaxBody: 1 << 10, Logger: log, Refuse: p.refuse,
+		Caller: links.domainOf, MaxBody: 1 << 10, Logger: log, Refuse: p.refuse,
 	}
 	handler := front.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -232,9 +232,9 @@ func (p *page) fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // refuse answers a request that is refused: each in the same way, unless the reason is in the
-// server.
+// server, or that its link has many requests in progress.
 func (p *page) refuse(w http.ResponseWriter, r *http.Request, why *web.Refusal) {
-	if why.Status < http.StatusInternalServerError {
+	if why.Status < http.StatusInternalServerError && why.Status != http.StatusTooManyRequests {
 		p.write(w, r, http.StatusNotFound, view{
 			Problem: "This link is not valid, or no longer. Ask the company that sent it to you for a new one."})
 		return

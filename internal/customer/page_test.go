@@ -1,6 +1,7 @@
 package customer
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -9,14 +10,17 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"orgops/apiclient"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
+	"orgops/internal/status"
 )
 
 func (a answer) want(t *testing.T, code int, parts ...string) {
@@ -361,4 +365,50 @@ func TestInk(t *testing.T) {
 			t.Errorf("%s: text %s, %v", color, l.Ink, err)
 		}
 	}
+}
+
+// TestOneLinkLeavesPlacesToOthers has one link with as many requests in progress as the page has
+// places: another link is served, and so are the files of the page.
+func TestOneLinkLeavesPlacesToOthers(t *testing.T) {
+	w := newWorld(t, PageSettings{})
+	token := w.link(time.Hour)
+	c := claim{expires: time.Now().Add(time.Hour)}
+	c.Tenant, c.Organization, c.ID = "acme", "org_2", "ord_2"
+	another, err := w.links.keys.Get()[0].seal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, release := make(chan struct{}), make(chan struct{})
+	w.rdb.AddHook(redistest.Around(func(_ context.Context, run func() error, cmds ...redis.Cmder) error {
+		if cmds[0].Name() == "get" && cmds[0].Args()[1] == nonceKey(status.DomainName{Tenant: "acme", ID: "ord_1"}) {
+			held <- struct{}{}
+			<-release
+		}
+		return run()
+	}))
+	refused := make(chan answer, mostPages)
+	var all sync.WaitGroup
+	for range mostPages {
+		all.Go(func() {
+			if got := w.do("GET", "/"+token); got.StatusCode != 200 {
+				refused <- got
+			}
+		})
+	}
+	const most = 48 // of one link
+	for range most {
+		<-held
+	}
+	for range mostPages - most {
+		select {
+		case got := <-refused:
+			got.want(t, 429, "This page cannot be shown at the moment")
+		case <-held:
+			t.Errorf("one link has more than %d requests in progress", most)
+		}
+	}
+	w.do("GET", "/"+another).want(t, 404, "This link is not valid") // as its domain is unknown: it was served
+	w.do("GET", "/page.css").want(t, 200)
+	close(release)
+	all.Wait()
 }

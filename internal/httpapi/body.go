@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"orgops/internal/web"
@@ -116,7 +117,7 @@ func (b *body) free() { _ = b.server.bytes.Add(b.caller, -b.held) }
 const leastRate = 10 << 10
 
 // patientBody waits for the next bytes for a time, which a client slower than leastRate uses up;
-// and for all of them.
+// and for all of them. Another goroutine may end it: see arriving.
 type patientBody struct {
 	body  io.Reader
 	rc    *http.ResponseController
@@ -124,6 +125,13 @@ type patientBody struct {
 	idle  time.Duration // the most of it
 	until time.Time     // for all of it
 	err   error         // of the last Read
+
+	mu     sync.Mutex
+	got    int           // bytes
+	waited time.Duration // for them
+	since  time.Time     // of the Read in progress; zero: there is none
+	over   bool          // nothing more is read
+	ended  *problem      // why another goroutine has ended it
 }
 
 func (b *patientBody) Read(p []byte) (n int, err error) {
@@ -135,8 +143,15 @@ func (b *patientBody) Read(p []byte) (n int, err error) {
 	if deadline.After(b.until) {
 		deadline = b.until
 	}
-	_ = b.rc.SetReadDeadline(deadline)
+	if ended := b.wait(began, deadline); ended != nil {
+		b.err = ended
+		return 0, b.err
+	}
 	n, b.err = b.body.Read(p)
+	if ended := b.waitedFor(n, b.err); ended != nil {
+		b.err = ended // the deadline that ended the Read stays
+		return 0, b.err
+	}
 	b.left = min(b.idle, b.left-time.Since(began)+time.Duration(n)*time.Second/leastRate)
 	if b.err == nil && time.Now().After(b.until) {
 		b.err = os.ErrDeadlineExceeded
@@ -148,6 +163,103 @@ func (b *patientBody) Read(p []byte) (n int, err error) {
 		_ = b.rc.SetReadDeadline(time.Time{})
 	}
 	return n, b.err
+}
+
+// wait begins to wait for the next bytes, unless the body was ended.
+func (b *patientBody) wait(now, deadline time.Time) *problem {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended == nil {
+		b.since = now
+		_ = b.rc.SetReadDeadline(deadline)
+	}
+	return b.ended
+}
+
+// waitedFor notes the result of a Read, and returns why the body was ended meanwhile.
+func (b *patientBody) waitedFor(n int, err error) *problem {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.got += n
+	b.waited += time.Since(b.since)
+	b.since = time.Time{}
+	b.over = err != nil
+	return b.ended
+}
+
+// rate returns how many bytes have arrived in a second for which the client was waited for, and how
+// long that was; 0 if nothing more is read.
+func (b *patientBody) rate(now time.Time) (rate float64, waited time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over {
+		return 0, 0
+	}
+	waited = b.waited
+	if !b.since.IsZero() {
+		waited += now.Sub(b.since)
+	}
+	return float64(b.got) / max(waited.Seconds(), 1e-3), waited
+}
+
+// end ends the body with a problem.
+func (b *patientBody) end(why *problem) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = why
+	if !b.since.IsZero() {
+		_ = b.rc.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// slowRate is the rate from which on no upload is ended for another caller: 256 MB in 17 minutes.
+const slowRate = 256 << 10
+
+// arriving are the bodies that are being read, with the places of their uploads. One that is slow holds
+// its place for long, so if a caller without an upload finds no place the slowest body is ended: the
+// reserved places last for a few callers only.
+type arriving struct {
+	mu  sync.Mutex
+	all map[*patientBody]*place
+}
+
+// add adds a body until the function that it returns is called.
+func (a *arriving) add(b *patientBody, p *place) (remove func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.all == nil {
+		a.all = map[*patientBody]*place{}
+	}
+	a.all[b] = p
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.all, b)
+	}
+}
+
+// endSlowest ends the slowest of the bodies that have been waited for that long, and frees its place. It
+// reports whether there was one.
+func (a *arriving) endSlowest(least time.Duration) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var slowest *patientBody
+	lowest := float64(slowRate)
+	for b := range a.all {
+		if rate, waited := b.rate(time.Now()); waited >= least && waited > 0 && rate < lowest {
+			slowest, lowest = b, rate
+		}
+	}
+	if slowest == nil {
+		return false
+	}
+	slowest.end(newProblem(http.StatusTooManyRequests, "busy",
+		"Other callers need the place of this upload, which was the slowest: %d KiB arrived in a second. "+
+			"Repeat it with the same Idempotency-Key, gzipped or over a faster connection.", int(lowest)>>10).
+		after(retryAfter).at("upload_rate"))
+	a.all[slowest].free()
+	delete(a.all, slowest)
+	return true
 }
 
 // decoded undoes gzip: that of the transfer, which is announced, and that of the file, which

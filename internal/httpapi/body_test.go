@@ -191,10 +191,10 @@ func TestRefusedWhileItIsSent(t *testing.T) {
 	}
 }
 
-// TestUploads has a caller begin forty slow uploads: it gets half of the sixteen places, and one of
+// TestUploads has a caller begin forty slow uploads: it gets six of the sixteen places, and one of
 // another caller is accepted.
 func TestUploads(t *testing.T) {
-	const places, begun = 16, 40 // the default
+	const own, begun = 6, 40
 	registry := prometheus.NewRegistry()
 	w := newWorld(t, func(c *httpapi.Config) { c.Registry = registry })
 	all := map[*upload]bool{}
@@ -215,11 +215,11 @@ func TestUploads(t *testing.T) {
 			default:
 			}
 		}
-		return len(all) == places/2
+		return len(all) == own
 	})
 	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "another", body: rows(1)})
 	got.want(t, 429, "busy")
-	if got.Header.Get("Retry-After") != "5" || !strings.Contains(got.body, "8 uploads in progress") {
+	if got.Header.Get("Retry-After") != "5" || !strings.Contains(got.body, "6 uploads in progress") {
 		t.Errorf("Retry-After %q, %s; want 5, and the number", got.Header.Get("Retry-After"), got.body)
 	}
 	w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: crm, key: "k", body: rows(1)}).want(t, 202, "")
@@ -233,7 +233,7 @@ orgops_intake_refused_total{limit="uploads"} %d
 # HELP orgops_intake_rows_total Rows that an intake accepted, of repeated requests too.
 # TYPE orgops_intake_rows_total counter
 orgops_intake_rows_total 1
-`, places/2, begun-places/2+1)
+`, own, begun-own+1)
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "orgops_intake_uploads",
 		"orgops_intake_refused_total", "orgops_intake_rows_total"); err != nil {
 		t.Error(err)
@@ -246,4 +246,72 @@ orgops_intake_rows_total 1
 		n, err := testutil.GatherAndCount(registry, "orgops_intake_requests_total")
 		return err == nil && n == 2 // 202 and 429
 	})
+}
+
+// TestSlowestUploadGivesWay: slow uploads that hold all places do not keep out a caller that has none.
+// One of them is ended, and may be repeated; the other one goes on.
+func TestSlowestUploadGivesWay(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	w := newWorld(t, func(c *httpapi.Config) {
+		c.Limits.Uploads, c.Limits.Slow, c.Registry = 2, time.Nanosecond, registry
+	})
+	held := map[*upload]bool{}
+	for token, key := range map[string]string{billing: "a", crm: "b"} {
+		u := w.uploadOf(token, key)
+		go u.send(rows(2))
+		held[u] = true
+	}
+	w.eventually(func() bool {
+		return testutil.GatherAndCompare(registry, strings.NewReader(`# HELP orgops_intake_uploads Uploads and retries that an intake receives at present.
+# TYPE orgops_intake_uploads gauge
+orgops_intake_uploads 2
+`), "orgops_intake_uploads") == nil
+	})
+	w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: few, key: "k",
+		body: "organization_id,discovery_domain_id\norg_1,ord_1\n"}).want(t, 202, "")
+	w.eventually(func() bool {
+		for u := range held {
+			select {
+			case <-u.ended:
+				if u.err != nil {
+					t.Fatal(u.err)
+				}
+				u.got.want(t, 429, "busy")
+				if !strings.Contains(u.got.body, "which was the slowest") || u.got.Header.Get("Retry-After") != "5" {
+					t.Errorf("the answer does not say why, or when to repeat it: %s", u.got.body)
+				}
+				delete(held, u)
+			default:
+			}
+		}
+		return len(held) == 1
+	})
+	for u := range held {
+		u.answer().want(t, 202, "")
+	}
+}
+
+// TestDownloads: the downloads that are sent at a time are bounded.
+func TestDownloads(t *testing.T) {
+	hook := &commands{}
+	w := newWorld(t, hook.of(t), func(c *httpapi.Config) { c.Limits.Downloads = 1 })
+	id := w.submit("k", rows(1)).Run
+	path := "/v1/runs/" + id + "/rows"
+	held, release := make(chan struct{}), make(chan struct{})
+	hook.set(func(_ int, name string) error {
+		if name == "evalsha" || name == "eval" { // that reads rows
+			held <- struct{}{}
+			<-release
+		}
+		return nil
+	})
+	answered := make(chan response, 1)
+	go func() { answered <- w.do(call{path: path, token: billing}) }()
+	<-held
+	hook.heal()
+	w.do(call{path: path, token: billing}).want(t, 429, "busy")
+	close(release)
+	got := <-answered
+	got.want(t, 200, "")
+	w.do(call{path: path, token: billing}).want(t, 200, "")
 }

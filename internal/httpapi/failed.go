@@ -60,6 +60,11 @@ func (s *Server) sendRows(w http.ResponseWriter, r *http.Request, name string, f
 	if err != nil {
 		return err
 	}
+	free, refused := s.downloads.Take(callerOf(r.Context()).Name)
+	if refused != nil {
+		return refused
+	}
+	defer free()
 	// A long export reads nothing from the client, which may be slow to receive it.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	w.Header().Set("Vary", "Accept")

@@ -84,7 +84,8 @@ func TestRequestsAtOnce(t *testing.T) {
 	w := newWorld(t, func(c *httpapi.Config) { c.Limits.Requests = 1 })
 	u := w.upload("k").send(rows(manyRows))
 	u.stored(1)
-	w.do(call{path: "/v1/runs", token: billing}).want(t, 503, "busy")
+	w.do(call{path: "/v1/runs", token: billing}).want(t, 429, "busy")
+	w.do(call{path: "/v1/runs", token: crm}).want(t, 503, "busy")
 	w.do(call{path: "/healthz"}).want(t, 200, "")
 	u.answer().want(t, 202, "")
 }

@@ -359,7 +359,7 @@ func TestStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer open.Body.Close()
-	w.do(call{path: "/v1/runs/" + id + "/events", token: billing}).want(t, 503, "busy")
+	w.do(call{path: "/v1/runs/" + id + "/events", token: billing}).want(t, 429, "busy")
 	w.stop() // ends the stream; it would wait for ever otherwise
 	for stream := events(open.Body); stream.Scan(); {
 	}

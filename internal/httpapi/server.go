@@ -37,8 +37,9 @@ type Config struct {
 	Logger  *slog.Logger // nil: nothing is logged
 }
 
-// Limits bound the resources that clients use. A zero means the default. Of the uploads, requests
-// and streams one caller has half at most: see [web.Places].
+// Limits bound the resources that clients use. A zero means the default. Of the uploads, requests,
+// streams and downloads one caller gets a part, and some are reserved for callers that have none: see
+// [web.Places].
 type Limits struct {
 	MaxBytes int64 // of a body, and of what its gzip expands to; 256 MB
 	MaxRows  int64 // of a submission; a million
@@ -46,10 +47,14 @@ type Limits struct {
 	Uploads  int // submissions under way at a time, bodies and retries; 16
 	Requests int // at a time, bodies and event streams among them; 256
 	Streams  int // event streams at a time; 128
+	// Downloads are lists of rows at a time, each of which may be all rows of a run; 32.
+	Downloads int
 
 	Request time.Duration // for a request that submits nothing, and for each write of an answer; 30 s
 	Idle    time.Duration // for the next bytes of a body, and for those of a slower one than 10 KiB/s; 30 s
 	Upload  time.Duration // for a body, of which rows are stored meanwhile, and for a retry; 30 min
+	// Slow is for how long the server has waited for a body that may be ended for another caller; 10 s.
+	Slow time.Duration
 
 	Poll      time.Duration // between two reads of a run that is followed; 1 s
 	Heartbeat time.Duration // between comments in a silent event stream; 15 s
@@ -73,8 +78,9 @@ func (l Limits) withDefaults() Limits {
 		MaxBytes: cmp.Or(l.MaxBytes, 256<<20), MaxRows: cmp.Or(l.MaxRows, 1_000_000),
 		Uploads: cmp.Or(l.Uploads, 16), Requests: cmp.Or(l.Requests, 256), Streams: cmp.Or(l.Streams, 128),
 		Request: cmp.Or(l.Request, 30*time.Second), Idle: cmp.Or(l.Idle, 30*time.Second),
-		Upload: cmp.Or(l.Upload, 30*time.Minute),
-		Poll:   cmp.Or(l.Poll, time.Second), Heartbeat: cmp.Or(l.Heartbeat, 15*time.Second),
+		Downloads: cmp.Or(l.Downloads, 32),
+		Upload:    cmp.Or(l.Upload, 30*time.Minute), Slow: cmp.Or(l.Slow, 10*time.Second),
+		Poll: cmp.Or(l.Poll, time.Second), Heartbeat: cmp.Or(l.Heartbeat, 15*time.Second),
 	}
 }
 
@@ -84,10 +90,13 @@ type Server struct {
 	limits Limits
 	log    *slog.Logger
 
-	organizations    ownership
-	uploads, streams *web.Places
-	bytes            *web.Places // of rows that are stored and not committed; an upper bound, as Redis has them compressed
-	metrics          metrics
+	organizations ownership
+	uploads       *web.Places
+	arriving      arriving
+	streams       *web.Places
+	downloads     *web.Places
+	bytes         *web.Places // of rows that are stored and not committed; an upper bound, as Redis has them compressed
+	metrics       metrics
 }
 
 // New returns the handler of the intake.
@@ -96,8 +105,9 @@ func New(cfg Config) http.Handler {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.bytes = web.NewPlaces("bytes", int(heldBodies*s.limits.MaxBytes))
+	s.bytes = web.NewAmount("bytes", int(heldBodies*s.limits.MaxBytes))
 	s.uploads, s.streams = web.NewPlaces("uploads", s.limits.Uploads), web.NewPlaces("streams", s.limits.Streams)
+	s.downloads = web.NewPlaces("downloads", s.limits.Downloads)
 	front := web.Front{
 		Routes: s.routes(), Access: cfg.Access, Unsigned: web.Submitter,
 		Limit: s.limits.Requests, Patience: s.limits.Request, Refuse: s.refuse, Answered: s.metrics.answered, Logger: s.log,

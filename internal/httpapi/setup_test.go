@@ -372,13 +372,16 @@ type upload struct {
 	err   error
 }
 
-// upload begins a submission.
-func (w *world) upload(key string) *upload {
+// upload begins a submission as billing.
+func (w *world) upload(key string) *upload { return w.uploadOf(billing, key) }
+
+// uploadOf begins a submission.
+func (w *world) uploadOf(token, key string) *upload {
 	w.t.Helper()
 	body, rest := io.Pipe()
 	u := &upload{w: w, rest: rest, ended: make(chan struct{})}
 	u.cut = func() { _ = rest.CloseWithError(io.ErrUnexpectedEOF) }
-	r := w.request(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: key, reader: body})
+	r := w.request(call{method: "POST", path: "/v1/runs/" + w.kind, token: token, key: key, reader: body})
 	go func() {
 		defer close(u.ended)
 		defer body.Close()

@@ -40,6 +40,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer rows.free()
+	defer s.arriving.add(rows.raw, p)()
 	o.input.Rows, o.input.MaxRows = rows, s.limits.MaxRows
 	if o.dryRun {
 		err = s.answerPlan(ctx, w, o)
@@ -59,9 +60,15 @@ type place struct {
 	free      func()
 }
 
-// takePlace returns a place for the caller, or why there is none.
+// takePlace returns a place for the caller, or why there is none. If all are taken, and the caller has
+// none, the slowest upload is ended.
 func (s *Server) takePlace(ctx context.Context) (*place, error) {
-	free, refused := s.uploads.Take(callerOf(ctx).Name)
+	caller := callerOf(ctx).Name
+	free, refused := s.uploads.Take(caller)
+	if refused != nil && refused.Status == http.StatusServiceUnavailable && caller != string(web.Anybody) &&
+		s.arriving.endSlowest(s.limits.Slow) {
+		free, refused = s.uploads.Take(caller)
+	}
 	if refused != nil {
 		return nil, refused
 	}

@@ -20,6 +20,7 @@
 //	request.go   the facts about a request: user, refusal, answer
 //	access.go    the access file: tokens, roles and their limits
 //	serve.go     an HTTP server with its limits
+//	connections.go its connections
 //	loopback.go  addresses and hosts that only this machine reaches
 //	reload.go    a value of files, which is read again when they change
 package web

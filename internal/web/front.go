@@ -35,6 +35,9 @@ type Front struct {
 	// Hosts are names that requests for pages may be for, as [ParseHosts] returns them, in addition
 	// to loopback's and the address of the connection.
 	Hosts []string
+	// Caller returns the caller of a request without a sign-in, for the limit; "" for one that costs
+	// nothing, and is served beyond it. nil: all of them are one.
+	Caller func(*http.Request) string
 	// Limit is how many requests are served at a time, to all users: see [Places]; 0: 256.
 	Limit int
 	// MaxBody is the largest body in bytes; 0: handlers limit it.
@@ -138,7 +141,7 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request) *Refusal {
 			return refused
 		}
 		Of(r.Context()).User = user
-		free, refused := f.places.Take(user.Name)
+		free, refused := f.takePlace(r, user)
 		if refused != nil {
 			return refused
 		}
@@ -193,6 +196,18 @@ type nowhere http.Header
 func (h nowhere) Header() http.Header       { return http.Header(h) }
 func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
 func (nowhere) WriteHeader(int)             {}
+
+// takePlace takes one of the requests that are served at a time.
+func (f *Front) takePlace(r *http.Request, user User) (free func(), refused *Refusal) {
+	caller := user.Name
+	if f.Caller != nil && caller == string(Anybody) {
+		caller = f.Caller(r)
+	}
+	if caller == "" {
+		return func() {}, nil
+	}
+	return f.places.Take(caller)
+}
 
 func (f *Front) setHeaders(header http.Header, r *http.Request, id string) {
 	header.Set("X-Request-Id", id)

@@ -6,7 +6,8 @@ import (
 	"orgops/internal/web"
 )
 
-// TestPlaces has callers take places: each gets one while it has fewer than are free.
+// TestPlaces has callers take places: each gets one while it has fewer than are free, without the two
+// that are reserved for callers that have none.
 func TestPlaces(t *testing.T) {
 	p := web.NewPlaces("uploads", 8)
 	taken := map[string][]func(){}
@@ -25,8 +26,9 @@ func TestPlaces(t *testing.T) {
 		caller string
 		want   int
 	}{
-		{"a", 200}, {"a", 200}, {"a", 200}, {"a", 200}, {"a", 429}, // 4 are free
-		{"b", 200}, {"b", 200}, {"b", 429}, {"a", 429}, {"c", 200}, {"c", 429}, {"d", 200}, {"e", 503}, {"a", 503},
+		{"a", 200}, {"a", 200}, {"a", 200}, {"a", 429}, // 5 are free, 2 of them reserved
+		{"b", 200}, {"b", 200}, {"b", 429}, {"a", 429}, {"c", 200}, {"c", 429}, {"d", 200}, {"e", 200}, {"f", 503},
+		{"a", 429},
 	} {
 		if got := take(step.caller); got != step.want {
 			t.Errorf("step %d, %s: %d, want %d", i, step.caller, got, step.want)
@@ -46,5 +48,19 @@ func TestPlaces(t *testing.T) {
 	}
 	if got := take(string(web.Anybody)); got != 503 {
 		t.Errorf("one more: %d, want 503", got)
+	}
+}
+
+// TestAmount: of bytes none are reserved, since a caller that has none does not need a single one.
+func TestAmount(t *testing.T) {
+	p := web.NewAmount("bytes", 100)
+	for i, step := range []struct {
+		caller string
+		bytes  int
+		want   bool
+	}{{"a", 40, true}, {"a", 11, true}, {"a", 10, false}, {"b", 20, true}, {"b", 10, false}, {"b", 5, true}} {
+		if refused := p.Add(step.caller, step.bytes); (refused == nil) != step.want {
+			t.Errorf("step %d: refused %+v", i, refused)
+		}
 	}
 }

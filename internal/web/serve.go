@@ -50,12 +50,13 @@ func Serve(
 		listener, url = tls.NewListener(listener, certificate), "https://"+listener.Addr().String()
 	}
 	stopping, running := make(chan struct{}), sync.WaitGroup{}
+	connections := newConnections(mostConnections)
 	ctx = context.WithValue(context.WithoutCancel(ctx), stoppingKey{}, stopping)
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			running.Add(1)
 			defer running.Done()
-			h.ServeHTTP(w, r)
+			connections.serve(h, w, r)
 		}),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
@@ -63,6 +64,8 @@ func Serve(
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext:       connections.context,
+		ConnState:         connections.changed,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug), // broken handshakes and the like
 	}
 	broken, served := make(chan error, 1), make(chan struct{})

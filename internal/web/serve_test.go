@@ -82,6 +82,58 @@ func TestServe(t *testing.T) {
 	}
 }
 
+// TestConnectionsAreBounded: beyond a thousand connections the one that has had no request for the
+// longest time is closed, one with a request in progress is not, and new ones are served.
+func TestConnectionsAreBounded(t *testing.T) {
+	const bound = 1000
+	entered, release := make(chan struct{}), make(chan struct{})
+	addr, client := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/wait" {
+			entered <- struct{}{}
+			<-release
+		}
+		_, _ = io.WriteString(w, "served")
+	}))
+	dial := func() net.Conn {
+		t.Helper()
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	ask := func(c net.Conn, path string) {
+		t.Helper()
+		if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	busy := dial()
+	ask(busy, "/wait")
+	<-entered
+	oldest := dial()
+	ask(oldest, "/")
+	answer := make([]byte, 1024)
+	if n, err := oldest.Read(answer); err != nil || !strings.Contains(string(answer[:n]), "served") {
+		t.Fatalf("%q, %v", answer[:n], err)
+	}
+	for range bound - 1 { // with the two others one too many
+		dial()
+	}
+	_ = oldest.SetReadDeadline(time.Now().Add(time.Minute)) // before it is closed for being idle
+	if n, err := oldest.Read(answer); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the oldest connection has %q, %v, want its end", answer[:n], err)
+	}
+	if status, body := request(t, client, addr); status != http.StatusOK || body != "served" {
+		t.Errorf("a new connection: %d %q", status, body)
+	}
+	close(release)
+	if n, err := busy.Read(answer); err != nil || !strings.Contains(string(answer[:n]), "served") {
+		t.Errorf("the request in progress: %q, %v", answer[:n], err)
+	}
+}
+
 func TestServeOnAnAddressInUse(t *testing.T) {
 	addr, _ := serve(t, http.NotFoundHandler())
 	_, _, _, err := web.Serve(t.Context(), addr, nil, http.NotFoundHandler(), quiet)
