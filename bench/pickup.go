@@ -132,7 +132,8 @@ func (p *pickup) one(ctx context.Context, tenant string) (time.Duration, error) 
 		return 0, err
 	}
 	began := time.Now()
-	if _, err := p.producer.Submit(ctx, producer.Row{Tenant: tenant, Kind: producer.Update, Row: content}); err != nil {
+	row := producer.Row{Tenant: tenant, Kind: producer.Update, Row: content, Max: 1e9}
+	if _, err := p.producer.Submit(ctx, row); err != nil {
 		return 0, err
 	}
 	for {

@@ -63,7 +63,8 @@ func submit(ctx context.Context, url, kind, run, name string, rows io.Reader) (n
 	}
 	defer func() { err = errors.Join(err, rdb.Close()) }()
 	sum, err := intake.New(rdb, ledger.New(rdb)).Submit(ctx, intake.Input{Name: name, Kind: kind, Rows: rows},
-		ledger.NewRun{ID: ledger.RunID(run), Tenant: tenantName, Description: ledger.Description{Label: "benchmark"}})
+		ledger.NewRun{ID: ledger.RunID(run), Tenant: tenantName,
+			Description: ledger.Description{Label: "benchmark", Max: 1e9}})
 	return sum.Rows, err
 }
 

@@ -52,6 +52,10 @@ type Row struct {
 	Row json.RawMessage
 	// GiveUp is how long a row of kind Verify waits for its token; 0: 72 hours.
 	GiveUp time.Duration
+	// Max is how many verified domains of the tenant rows of kind Update may set to pending in seven
+	// days, those of other rows and revocations included. More rows are refused. 0: 20, or 1 % of the
+	// domains of the last complete sweep if that is more.
+	Max int64
 	// Label is free text for people; at most 200 characters are stored.
 	Label string
 	// Priority is high or normal; empty: high, as for any run of few rows.
@@ -111,6 +115,9 @@ func (r Row) run() (run ledger.NewRun, content []byte, err error) {
 	if r.GiveUp < 0 {
 		err = errors.Join(err, fmt.Errorf("give-up: want no negative duration, got %s", r.GiveUp))
 	}
+	if r.Max < 0 {
+		err = errors.Join(err, fmt.Errorf("max: want 1 or more, got %d", r.Max))
+	}
 	if err != nil {
 		return run, nil, err
 	}
@@ -129,7 +136,7 @@ func (r Row) run() (run ledger.NewRun, content []byte, err error) {
 	run = ledger.NewRun{
 		ID: ledger.RunID(r.ID), Tenant: ledger.Tenant(r.Tenant), Kind: ledger.Kind(r.Kind),
 		Description: ledger.Description{Label: r.Label, Format: intake.FormatJSONL,
-			Priority: string(r.Priority), GiveUp: r.GiveUp},
+			Priority: string(r.Priority), GiveUp: r.GiveUp, Max: r.Max},
 		Control: ledger.Control{NotBefore: r.NotBefore},
 	}
 	if kind.Together > 0 {

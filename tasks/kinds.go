@@ -10,6 +10,7 @@
 //	update.go    domain:update
 //	read.go      domain:read
 //	verify.go    domain:verify
+//	undo.go      what a row undoes
 //	remove.go    clients:remove
 //	template.go  template:create
 //	row.go       Kind, a kind's description; a row, and its check

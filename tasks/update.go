@@ -24,7 +24,8 @@ Example:
 		{Name: "organization_id", Required: true}, {Name: "discovery_domain_id", Required: true},
 		{Name: "status"}, {Name: "use_for_organization_discovery", Bool: true},
 	},
-	Scopes: []string{UpdateDomains, ReadDomains},
+	Scopes:   []string{UpdateDomains, ReadDomains},
+	Requests: 2,
 	check: func(r *Row) (err error) {
 		if name := r.values[1]; strings.Contains(name, ".") { // package intake finds the id
 			r.values[1] = ""
@@ -51,6 +52,9 @@ type UpdateRow struct {
 	// Status and UseForOrganizationDiscovery are set as given; nil: unchanged.
 	Status                      *apiclient.DomainStatus `json:"status,omitempty"`
 	UseForOrganizationDiscovery *bool                   `json:"use_for_organization_discovery,omitempty"`
+	// Undo says that the row undoes a change of another run. No submitter can set it: the intake
+	// ignores members that begin with orgops_.
+	Undo *Undo `json:"orgops_undo,omitempty"`
 }
 
 // Validate checks the row, as far as that needs no tenant.

@@ -79,6 +79,9 @@ type VerifyRow struct {
 	// a full proof only, and with UseForOrganizationDiscovery only if the record omits the
 	// flag. No submitter can set it: the intake ignores members that begin with orgops_.
 	Restore bool `json:"orgops_restore,omitempty"`
+	// Undo says that a run of [TypeUpdate] had set the domain to pending, and that the row undoes
+	// it. No submitter can set it, as with Restore.
+	Undo *Undo `json:"orgops_undo,omitempty"`
 	// Listed is the record as a listing returned it; nil for a row that was submitted. No
 	// submitter can set it, as with Restore.
 	Listed *ListedDomain `json:"orgops_listed,omitempty"`

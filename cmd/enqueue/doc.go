@@ -13,6 +13,7 @@
 //	link.go       domains link, and the page that links open
 //	serve.go      the intake over HTTP; new entries of the access file
 //	kinds.go      domains verify and update, clients remove, templates create
+//	undo.go       domains update --undo
 //	revoke.go     domains revoke, and its undoing
 //	sweep.go      domains sweep; sweep_plan.go: its preview
 //	pending.go    runs whose rows the workers find

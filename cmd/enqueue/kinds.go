@@ -65,21 +65,32 @@ type updateCommand struct {
 	oneDomain
 	Status          string `noenv:"true" placeholder:"STATUS" help:"Status of rows without one: pending. (To set verified, use domains verify: it requires a proof.)"`
 	UseForDiscovery string `noenv:"true" placeholder:"BOOL" help:"Value of use_for_organization_discovery for rows without one: true or false."`
+	Max             int64  `noenv:"true" placeholder:"N" help:"Most verified domains of the tenant that may be set to pending in seven days, those of other runs and revocations included; more rows are refused (default: 20, or 1 % of the domains of the last complete sweep if that is more)."`
+	Undo            string `noenv:"true" placeholder:"RUN" help:"Put back what this run has changed, instead of submitting rows. A record that was changed since is left as it is."`
 }
 
 func (*updateCommand) Help() string { return submitHelp(tasks.TypeUpdate) }
 
 func (c *updateCommand) Run(ctx context.Context, t *tool) error {
-	c.take(&c.File)
-	one, err := c.row(ctx, t, c.Tenant)
-	if err != nil {
+	if c.Max < 0 {
+		return cli.Usage(fmt.Errorf("max: want 1 or more, got %d", c.Max))
+	}
+	o := order{submitFlags: c.submitFlags, kind: tasks.TypeUpdate, max: c.Max}
+	if c.Undo != "" {
+		if err := c.checkUndo(); err != nil {
+			return err
+		}
+		return t.undoUpdate(ctx, o, c.Undo)
+	}
+	c.take(&o.File)
+	var err error
+	if o.one, err = c.row(ctx, t, c.Tenant); err != nil {
 		return err
 	}
-	defaults, err := c.defaults()
-	if err != nil {
+	if o.defaults, err = c.defaults(); err != nil {
 		return err
 	}
-	return t.submit(ctx, order{submitFlags: c.submitFlags, kind: tasks.TypeUpdate, one: one, defaults: defaults})
+	return t.submit(ctx, o)
 }
 
 func (c *updateCommand) defaults() (tasks.Defaults, error) {

@@ -35,6 +35,7 @@ type order struct {
 	one      []byte // a single row as JSON, instead of a file
 	defaults tasks.Defaults
 	giveUp   time.Duration // 0: the setting of the tenant's workers
+	max      int64         // verified domains that may be set to pending; 0: the default
 	// batchWait is how long a single removal waits for others.
 	batchWait time.Duration
 }
@@ -55,8 +56,9 @@ func (o order) run() (ledger.NewRun, error) {
 	}
 	return ledger.NewRun{
 		ID: ledger.RunID(id), Tenant: ledger.Tenant(o.Tenant),
-		Description: ledger.Description{Label: o.Label, Priority: o.Priority, GiveUp: o.giveUp, BatchWait: o.batchWait},
-		Control:     ledger.Control{NotBefore: notBefore},
+		Description: ledger.Description{Label: o.Label, Priority: o.Priority, GiveUp: o.giveUp, Max: o.max,
+			BatchWait: o.batchWait},
+		Control: ledger.Control{NotBefore: notBefore},
 	}, cli.Usage(err)
 }
 

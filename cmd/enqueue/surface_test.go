@@ -103,7 +103,11 @@ domains update updates.csv --tenant acme --run more-updates
 domains update --tenant acme --domain lost.example --status pending --run one-update --json
 domains update updates.csv --tenant acme --dry-run
 domains update --tenant acme --domain lost.example --status verified
-domains update --tenant acme --domain never.example --status pending`},
+domains update --tenant acme --domain never.example --status pending
+domains update --tenant acme --undo updates --dry-run
+domains update --tenant acme --undo updates --run undone
+domains update --tenant acme --undo removals
+domains update updates.csv --tenant acme --undo updates`},
 	{"domains verify", `
 domains verify rows.csv --tenant acme --run more --label more
 domains verify rows.csv --tenant acme --run more --json

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -203,7 +204,7 @@ type submission struct {
 
 var submissions = []submission{
 	{"domains", "domains.csv", []string{"domains", "verify"}},
-	{"updates", "updates.csv", []string{"domains", "update"}},
+	{"updates", "updates.csv", []string{"domains", "update", "--max", strconv.Itoa(updatesMax)}},
 	{"clients", "clients.csv", []string{"clients", "remove"}},
 	{"templates", "templates.jsonl", []string{"templates", "create"}},
 }

@@ -135,7 +135,7 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 	all := map[ledger.Kind]engine.Handler{
 		handlers.Verify: handlers.NewVerify(verify),
 		handlers.Read:   handlers.NewRead(verify),
-		handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: api, RequestTimeout: timeout,
+		handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: api, States: states, RequestTimeout: timeout,
 			AllowUnproven: t.AllowUnproven}),
 		handlers.Remove: handlers.NewRemove(handlers.RemoveConfig{
 			API: api, MaxClients: t.MaxClientsPerRequest, Limit: pace.NewClientLimit(w.redis, t.Name), Logger: logger,

@@ -25,7 +25,7 @@ func TestSchemaIsReplaced(t *testing.T) {
 		want         string // of the error; empty: the worker continues
 		log          string
 	}{
-		{"newer", "4", "use a newer orgops", "stopping: the data in Redis was replaced"},
+		{"newer", "5", "use a newer orgops", "stopping: the data in Redis was replaced"},
 		{"no version", "what", "is this Redis orgops's own?", "stopping: the data in Redis was replaced"},
 		{"emptied", "", "", ""},
 		{"older version", "1", "redis holds data of version 1", "stopping: the data in Redis was replaced"},
@@ -59,7 +59,7 @@ func TestSchemaIsReplaced(t *testing.T) {
 						return nil
 					case <-time.After(10 * time.Millisecond):
 					}
-					if rdb.Get(ctx, "orgops:schema").Val() == "3" {
+					if rdb.Get(ctx, "orgops:schema").Val() == "4" {
 						return errContinues
 					}
 				}

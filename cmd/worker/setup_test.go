@@ -210,11 +210,15 @@ func newDesk(t *testing.T) desk {
 }
 
 // handIn submits rows as enqueue does.
+// updatesMax is how many verified domains the updates of tests may set to pending: all.
+const updatesMax = 1_000_000
+
 func (d desk) handIn(r ledger.NewRun, kind string, rows []byte) {
 	d.t.Helper()
 	if r.Tenant == "" {
 		r.Tenant = tasks.DefaultTenant
 	}
+	r.Max = updatesMax
 	in := intake.Input{Name: string(r.ID), Kind: kind, Rows: bytes.NewReader(rows)}
 	if _, err := intake.New(d.redis, d.ledger).Submit(d.t.Context(), in, r); err != nil {
 		d.t.Fatal(err)

@@ -12,7 +12,7 @@ func (e *Engine) newExecutions(task Task) (all []*Execution) {
 	for _, p := range task.parts() {
 		all = append(all, &Execution{
 			task: task.ID(), Run: p.Run, Segment: p.segment(), Kind: task.Kind, Submitted: time.UnixMilli(p.Submitted),
-			GiveUp: time.Duration(p.GiveUp) * time.Millisecond, engine: e, ledger: e.cfg.Ledger,
+			GiveUp: time.Duration(p.GiveUp) * time.Millisecond, Max: p.Max, engine: e, ledger: e.cfg.Ledger,
 			all: p.numbers(), answers: Answers{},
 			identity: ledger.Execution{Token: p.Token, Nonce: ledger.NewNonce(), Session: e.cfg.Session},
 		})

@@ -24,6 +24,9 @@ type Execution struct {
 	Submitted time.Time
 	// GiveUp is how long a row of the run may wait for its token; 0: not set.
 	GiveUp time.Duration
+	// Max is the most verified domains of the tenant that may be set to pending in seven days; 0: not
+	// set.
+	Max int64
 	// Rows are those that this execution, and no other, has.
 	Rows []*Row
 	// FinishOnly says that no new request may begin: the run is paused or

@@ -44,6 +44,8 @@ type Part struct {
 	Submitted int64 `json:"submitted"`
 	// GiveUp is that of the run's description, in ms; 0: not set.
 	GiveUp int64 `json:"give_up,omitempty"`
+	// Max is that of the run's description; 0: not set.
+	Max int64 `json:"max,omitempty"`
 	// Trace is the W3C traceparent of the submission, or empty.
 	Trace string `json:"trace,omitempty"`
 }
@@ -60,7 +62,7 @@ type TaskRow struct {
 func NewTask(run ledger.Run, seg ledger.Segment, token ledger.Token, rows ...ledger.ReleasedRow) Task {
 	p := Part{
 		tenant: seg.Tenant, Run: seg.Run, Incarnation: seg.Incarnation, Segment: seg.Number,
-		Token: token, Submitted: run.CreatedAt.UnixMilli(), GiveUp: milliseconds(run.GiveUp),
+		Token: token, Submitted: run.CreatedAt.UnixMilli(), GiveUp: milliseconds(run.GiveUp), Max: run.Max,
 		Trace: run.Trace,
 	}
 	for _, r := range rows {

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -94,6 +95,9 @@ func orderOfQuery(caller web.User, kind tasks.Kind, query url.Values) (o order, 
 	if o.run.GiveUp, err = giveUpOf(query, kind); err != nil {
 		return o, err
 	}
+	if o.run.Max, err = maxOf(query, kind); err != nil {
+		return o, err
+	}
 	if o.run.BatchWait, err = batchWaitOf(query, kind); err != nil {
 		return o, err
 	}
@@ -150,6 +154,21 @@ func giveUpOf(query url.Values, kind tasks.Kind) (time.Duration, error) {
 			shown(query.Get("give_up")))
 	}
 	return giveUp, nil
+}
+
+// maxOf returns the most verified domains that may be set to pending in seven days; 0: the default.
+func maxOf(query url.Values, kind tasks.Kind) (int64, error) {
+	if !query.Has("max") {
+		return 0, nil
+	}
+	if kind.Name != tasks.TypeUpdate {
+		return 0, badRequest("The parameter max is only for runs of kind %s.", tasks.TypeUpdate)
+	}
+	most, err := strconv.ParseInt(query.Get("max"), 10, 64)
+	if err != nil || most < 1 {
+		return 0, badRequest("The parameter max must be 1 or more, not %s.", shown(query.Get("max")))
+	}
+	return most, nil
 }
 
 // batchWaitOf returns how long a removal waits for others.

@@ -25,7 +25,7 @@ func Routes() []web.Route { return new(Server).routes() }
 
 // parameters are those of each route's query.
 var parameters = map[string][]string{
-	"POST /v1/runs/{run}": {"tenant", "label", "skip_invalid", "ignore_columns", "give_up", "batch_wait",
+	"POST /v1/runs/{run}": {"tenant", "label", "skip_invalid", "ignore_columns", "give_up", "max", "batch_wait",
 		"not_before", "dry_run"},
 	"GET /v1/runs":              {"limit", "after", "tenant", "state", "kind", "label", "since", "until"},
 	"GET /v1/runs/{run}/rows":   {"outcomes"},

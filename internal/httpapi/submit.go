@@ -152,6 +152,7 @@ func sameRequest(n ledger.NewRun, before ledger.Run) error {
 		{"label", before.Label != untrusted.Plain(n.Label, longestLabel)}, // as it was read
 		{"not_before", before.NotBefore.UnixMilli() != n.NotBefore.UnixMilli()},
 		{"give_up", n.GiveUp != 0 && before.GiveUp != n.GiveUp},
+		{"max", before.Max != n.Max},
 		{"batch_wait", before.Group != "" && before.BatchWait != n.BatchWait},
 	} {
 		if m.differs {

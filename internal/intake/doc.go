@@ -13,6 +13,7 @@
 // A file uses those below it:
 //
 //	scan.go          runs whose rows a scan finds
+//	undo.go          rows that undo the changes of a run
 //	retry.go         failed rows, submitted again
 //	submit.go        an input, submitted as a run
 //	plan.go          the estimate of a submission

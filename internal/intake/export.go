@@ -72,7 +72,8 @@ func ExportFailed(ctx context.Context, l *ledger.Ledger, r ledger.Run, o Export,
 
 // ExportResults writes every row of a run to out, or those with the given outcomes, open rows
 // among them, as [ExportFailed] does, and adds to each: its number, the time of its proof or last
-// check, and the template that it created. format is empty for that in which they were submitted.
+// check, the template that it created, and the values that an update has replaced. format is empty
+// for that in which they were submitted.
 // As CSV, rows that are whole objects have their ids or name alone.
 func ExportResults(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, outcomes []string,
 	out io.Writer) (rows int64, err error) {
@@ -102,6 +103,8 @@ func export(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, 
 		names = append(names, adviceNames...)
 	case stored.kind.Proves:
 		names = append(names, domainName)
+	case r.Kind == handlers.Update && len(more) > 0:
+		names = append(names, statusBeforeName, flagBeforeName)
 	}
 	w, err := newRowWriter(out, header, names...)
 	if err != nil {
@@ -184,6 +187,7 @@ func (s *storedRows) result(row ledger.RowState) (content []byte, known map[stri
 	}
 	if e, err := handlers.ReadEvidence(evidence); err == nil { // else there is none, or of a newer version
 		known[atName] = e.At.Format(time.RFC3339)
+		known[statusBeforeName], known[flagBeforeName] = before(e)
 		if c := e.Compared; c != nil {
 			record = handlers.VerifyRecord{Domain: c.Domain, Host: c.Host, TXT: c.TXT, ID: c.DiscoveryDomainID}
 		} else {
@@ -194,6 +198,17 @@ func (s *storedRows) result(row ledger.RowState) (content []byte, known map[stri
 	known[errorName] = reason
 	known[domainName], known[hostName], known[valueName] = record.Domain, record.Host, record.TXT
 	return withID(row.Content, record.ID), known
+}
+
+// before returns the values that an update has replaced; "": it is none, or the record had none.
+func before(e handlers.Evidence) (status, flag string) {
+	if e.Before == nil {
+		return "", ""
+	}
+	if set := e.Before.UseForOrganizationDiscovery; set != nil {
+		flag = strconv.FormatBool(*set)
+	}
+	return string(e.Before.Status), flag
 }
 
 // contentRecord returns the record that the row has itself: that of a listing, or its name alone.

@@ -150,7 +150,7 @@ func TestResults(t *testing.T) {
 			name: "JSON Lines as CSV", kind: tasks.TypeUpdate, format: intake.FormatCSV,
 			text: `{"discovery_domain_id":"d0","organization_id":"o0","use_for_organization_discovery":true}` + "\n",
 			want: "organization_id,discovery_domain_id,status,use_for_organization_discovery," + header +
-				"\no0,d0,,true,open,,0,,\n",
+				",orgops_status_before,orgops_use_for_organization_discovery_before\no0,d0,,true,open,,0,,,,\n",
 		},
 		{
 			name: "templates, created and found", kind: tasks.TypeCreate, outcomes: []string{"done", "unchanged"},

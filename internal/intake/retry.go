@@ -191,7 +191,8 @@ func (i Intake) createChild(ctx context.Context, parent ledger.Run,
 		Description: ledger.Description{
 			Label: o.Label, Digest: rows.digest(from.ID), Format: from.Format, Columns: from.Columns,
 			Parent: from.ID, Outcomes: o.Outcomes, Items: rows.items,
-			Caller: from.Caller, Priority: from.Priority, GiveUp: from.GiveUp, KeepFor: from.KeepFor,
+			Caller: from.Caller, Priority: from.Priority, GiveUp: from.GiveUp, Max: from.Max,
+			KeepFor: from.KeepFor,
 		},
 		Control: ledger.Control{NotBefore: o.NotBefore},
 	}
@@ -214,7 +215,8 @@ type OwnRunError struct{ Run ledger.RunID }
 
 // Error says what to do instead.
 func (e *OwnRunError) Error() string {
-	return fmt.Sprintf("run %s revokes domains, or undoes that, and is not retried: start with enqueue domains revoke --dry-run", e.Run)
+	return fmt.Sprintf("run %s revokes domains, or undoes a change, and is not retried: start with "+
+		"enqueue domains revoke --dry-run, or repeat the command with --undo", e.Run)
 }
 
 // CanRetry reports whether rows of that kind can be submitted again unchanged after that outcome.
@@ -225,21 +227,21 @@ func CanRetry(kind ledger.Kind, outcome ledger.Outcome) bool {
 		(kind != tasks.TypeRecheck || outcome != engine.Refused)
 }
 
-// notOwn refuses a run that revokes domains, and one that restores their status, which needs a
-// full proof whatever the tenant's settings are.
+// notOwn refuses a run that revokes domains, one that restores their status, which needs a full
+// proof whatever the tenant's settings are, and one that undoes another, whose rows have a condition.
 func (i Intake) notOwn(ctx context.Context, from ledger.Run) error {
 	if k, _ := tasks.KindOf(string(from.Kind)); k.Submitter == tasks.Operators {
 		return &OwnRunError{from.ID}
 	}
-	if from.Kind != tasks.TypeVerify {
+	if from.Kind != tasks.TypeVerify && from.Kind != tasks.TypeUpdate {
 		return nil
 	}
 	rows, err := i.Ledger.Contents(ctx, from, 0, 1)
 	if err != nil || len(rows) == 0 {
 		return err
 	}
-	var row tasks.VerifyRow
-	if json.Unmarshal(rows[0], &row) == nil && row.Restore {
+	var row tasks.VerifyRow // or of kind update, which has Undo likewise
+	if json.Unmarshal(rows[0], &row) == nil && (row.Restore || row.Undo != nil) {
 		return &OwnRunError{from.ID}
 	}
 	return nil

@@ -16,6 +16,9 @@ const (
 	itemName     = ignoredPrefix + "item"
 	atName       = ignoredPrefix + "at"
 	templateName = ignoredPrefix + "template"
+	// What an update has replaced.
+	statusBeforeName = ignoredPrefix + "status_before"
+	flagBeforeName   = ignoredPrefix + "use_for_organization_discovery_before"
 	// textName has the text of a row that does not fit: of CSV if its cells are more or fewer
 	// than the header, of JSON Lines if it is no object.
 	textName = ignoredPrefix + "row"

@@ -121,6 +121,8 @@ func (n NewRun) validate() error {
 		return fmt.Errorf("run %s: create: progress of %d bytes: want at most %d", n.ID, len(n.Scan), maxProgress)
 	case n.KeepFor < 0 || n.GiveUp < 0:
 		return fmt.Errorf("run %s: create: want no negative duration", n.ID)
+	case n.Max < 0:
+		return fmt.Errorf("run %s: create: want no negative max", n.ID)
 	}
 	return nil
 }

@@ -30,6 +30,9 @@ type Description struct {
 	// GiveUp is how long a row may wait for its token from its first begin on; 0: not
 	// set.
 	GiveUp time.Duration `json:"give_up,omitempty"`
+	// Max is the most verified domains of the tenant that may be set to pending in seven days; 0: not
+	// set.
+	Max int64 `json:"max,omitempty"`
 	// KeepFor is the retention of the run after its end; 0: [Retention].
 	KeepFor time.Duration `json:"keep_for,omitempty"`
 	// Single reports whether lists of runs leave the run out: see [Ledger.OpenSingles]. It is a

@@ -10,7 +10,7 @@ const (
 	// schemaKey holds the version of the data in Redis, in decimal digits.
 	schemaKey = "orgops:schema"
 	// schema is the version that this package reads and writes.
-	schema = 3
+	schema = 4
 )
 
 // SchemaError says that Redis holds data that this version must neither read nor change.

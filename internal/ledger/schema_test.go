@@ -13,13 +13,13 @@ func TestSchema(t *testing.T) {
 		want         string // of the error; empty: no error
 		after        string // the schema after CheckSchema
 	}{
-		{"empty", "", "", "3"},
-		{"this version", "3", "", "3"},
+		{"empty", "", "", "4"},
+		{"this version", "4", "", "4"},
 		{
 			"older version", "1",
 			"redis holds data of version 1, which this orgops cannot read: let its runs end with the older orgops, stop that, and start this one on an empty Redis", "1",
 		},
-		{"newer version", "4", "redis holds runs of version 4, this orgops knows versions up to 3: use a newer orgops", "4"},
+		{"newer version", "5", "redis holds runs of version 5, this orgops knows versions up to 4: use a newer orgops", "5"},
 		{"no number", "what\n", `redis key orgops:schema holds "what\n", which is no version: is this Redis orgops's own?`,
 			"what\n"},
 		{"no version", "0", `redis key orgops:schema holds "0", which is no version: is this Redis orgops's own?`, "0"},

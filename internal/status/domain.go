@@ -40,8 +40,10 @@ type DomainRow struct {
 	Row
 	// Evidence is that of the proof of a domain that was verified, else of the last check that
 	// did not find the token.
-	Evidence *Findings  `json:"evidence,omitempty"`
-	Ledger   ledger.Run `json:"-"`
+	Evidence *Findings `json:"evidence,omitempty"`
+	// Before is what the row has replaced; nil: it is no update, or has changed nothing.
+	Before *handlers.Before `json:"before,omitempty"`
+	Ledger ledger.Run       `json:"-"`
 
 	sentence string // that result, with advice; "": it is that of a proof, or not known
 }
@@ -154,6 +156,11 @@ func (d *Domain) add(found intake.DomainRow) error {
 		if err != nil {
 			return fmt.Errorf("row %d of run %s: %w", found.Item, r.ID, err)
 		}
+		if e.Before != nil {
+			row.Before = e.Before
+			d.Rows = append(d.Rows, row)
+			return nil
+		}
 		d.Record, row.Evidence = cmp.Or(d.Record, e.Record), &Findings{
 			Evidence: e, Diagnosis: dnscheck.Diagnosis{ResolversSee: e.ResolversSee}, Next: row.NextCheck,
 		}
@@ -234,6 +241,9 @@ func (d Domain) Write(out io.Writer) error {
 	}
 	for i, row := range d.Rows {
 		fmt.Fprintf(out, "run %s (%s, %s), row %d: %s\n", row.Run, row.Kind, Stamp(row.CreatedAt), row.Item, row.Text())
+		if row.Before != nil {
+			fmt.Fprintf(out, "before that row: %s\n", Shown(row.Before.String()))
+		}
 		if row.Evidence == nil {
 			continue
 		}

@@ -95,7 +95,7 @@ func (s *site) start() {
 	all := map[ledger.Kind]engine.Handler{
 		handlers.Verify: handlers.NewVerify(verify),
 		handlers.Read:   handlers.NewRead(verify),
-		handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: s, RequestTimeout: requestTimeout}),
+		handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: s, States: states, RequestTimeout: requestTimeout}),
 		handlers.Remove: handlers.NewRemove(handlers.RemoveConfig{
 			API: s, Limit: pace.NewClientLimit(s.m.Redis, string(s.name)), Logger: log,
 		}),

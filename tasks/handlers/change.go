@@ -7,6 +7,7 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -125,6 +126,9 @@ func (c *change) send(ctx context.Context, u apiclient.DiscoveryDomainUpdate, st
 		return err
 	})
 	answer, err := c.api.UpdateDiscoveryDomain(sending, c.organization, c.domain, u)
+	if own, ok := errors.AsType[*engine.Consequence](err); ok {
+		err = own // of store: the request, which was not sent, is no part of its reason
+	}
 	if err != nil && stored && engine.NoEffect(err) {
 		err = undo(ctx, err)
 	}

@@ -32,6 +32,9 @@ type Evidence struct {
 
 	// Compared is the record that was verified by the proof; nil for a check.
 	Compared *Compared `json:"compared,omitempty"`
+	// Before is what a row of kind [Update] has replaced, at the time of the evidence, which says
+	// nothing else then; nil: it is that of a check or proof.
+	Before *Before `json:"before,omitempty"`
 	// Record is the record that a check did not find; nil: not known.
 	Record *VerifyRecord `json:"-"`
 	// Finding is the nearest mistake with it, by the last diagnosis; nil: none is known. It says
@@ -52,6 +55,25 @@ func (e Evidence) Advice() string {
 
 func (e Evidence) hasAdvice() bool {
 	return e.Finding != nil && e.Record != nil && e.State == dnscheck.Absent.String()
+}
+
+// Before has the values of a record before a change.
+type Before struct {
+	Status apiclient.DomainStatus `json:"status"`
+	// UseForOrganizationDiscovery is nil if the record had none.
+	UseForOrganizationDiscovery *bool `json:"use_for_organization_discovery,omitempty"`
+}
+
+// Verified reports whether the domain was verified.
+func (b Before) Verified() bool { return b.Status == apiclient.StatusVerified }
+
+// String returns the values for people.
+func (b Before) String() string {
+	text := fmt.Sprintf("status %.40s", string(b.Status))
+	if flag := b.UseForOrganizationDiscovery; flag != nil {
+		text += fmt.Sprintf(", use_for_organization_discovery %t", *flag)
+	}
+	return text
 }
 
 // Compared is a discovery domain's record, as far as a proof depends on it.

@@ -8,9 +8,9 @@
 //	read.go          domain:read, a record and one check of its token
 //	verify.go        domain:verify: the check, and when a row is checked again or expires
 //	verify_proof.go  the proof and PATCH of a row whose token is there, and of one whose answer was lost
+//	update.go        domain:update
 //	places.go        the places of DNS checks
 //	evidence.go      checks and proofs as they are stored, and the state of an open row
-//	update.go        domain:update
 //	change.go        PATCHes of domains, and answers that were lost
 //	known.go         the entries of domains in the index of names
 //	remove.go        clients:remove

@@ -339,9 +339,7 @@ func (r *revocation) patch(ctx context.Context, d apiclient.DiscoveryDomain, ver
 
 // count counts the revocation, or settles its row: the tenant has had too many.
 func (r *revocation) count(ctx context.Context, now time.Time) error {
-	s := r.x.Segment
-	name := fmt.Sprintf("%s/%s/%d/%d", s.Run, s.Incarnation, s.Number, r.row.Number)
-	ok, err := r.cfg.States.Store.CountRevocation(ctx, name, now, r.want.Max)
+	ok, err := r.cfg.States.Store.CountRevocation(ctx, revocationName(r.x, r.row), now, r.want.Max)
 	if err != nil || ok {
 		return err
 	}

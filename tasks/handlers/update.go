@@ -4,31 +4,37 @@ package handlers
 // stored before it all the same. An execution that finds one reads the record first, and a
 // record that is as the row asks is done. Only after twice the request timeout, when the
 // former PATCH cannot land any more, is the row settled otherwise, or another PATCH sent,
-// with the flag as it is read then. A stopped run only reads.
+// with the flag as it is read then. A stopped run only reads. The values that the first PATCH
+// replaces are in each intent, so that the row's result has them whatever happens.
 
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"orgops/apiclient"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/sweep"
 	"orgops/tasks"
 )
 
 // Update is the kind of rows that set a discovery domain's status or discovery flag.
 const Update ledger.Kind = tasks.TypeUpdate
 
-// releaseUpdate does not have the read of an update that sets a status without the flag. One that
-// brings the flag needs no read, and would not end the block of the read, so that its run would
-// continue with one row for each probe.
-var releaseUpdate = dispatch.Kind{Operations: dispatch.Always(apiclient.OpUpdateDiscoveryDomain), Cost: oneRequest}
+// releaseUpdate has the read of the values that the PATCH replaces.
+var releaseUpdate = dispatch.Kind{
+	Operations: dispatch.Always(apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain),
+	Cost:       dispatch.Cost{First: 2, Check: 2, Ready: 2},
+}
 
 // UpdateConfig configures the handler of [Update].
 type UpdateConfig struct {
 	API Domains
+	// States counts the verified domains that are set to pending, with the tenant's revocations.
+	States *sweep.States
 	// RequestTimeout is as in [VerifyConfig].
 	RequestTimeout time.Duration
 	// AllowUnproven permits rows that set status verified without a proof.
@@ -68,6 +74,8 @@ type update struct {
 type patch struct {
 	// At is when it was sent. The intent's own time may be later: see notSent.
 	At time.Time `json:"at"`
+	// Before is what the row's first PATCH replaces.
+	Before Before `json:"before"`
 }
 
 func (u *update) execute(ctx context.Context) (ledger.Result, error) {
@@ -76,17 +84,19 @@ func (u *update) execute(ctx context.Context) (ledger.Result, error) {
 			engine.Refuse("status verified is not set without a proof: submit the domain with `enqueue domains verify`")
 	}
 	if u.row.Intent == nil {
-		return u.patch(ctx)
+		return u.patch(ctx, nil)
 	}
 	former := patch{At: u.row.Intent.At} // unless it has a time of its own
 	if err := readIntent(u.row, &former); err != nil {
 		return ledger.Result{}, err
 	}
+
+	// The record shows whether the former PATCH has landed.
 	left, again := u.inFlight(former.At), u.readAgain(former.At)
 	d, err := u.read(ctx)
 	switch {
 	case err == nil && carriedOut(u.want.Update(), d) == nil:
-		return ledger.Result{Outcome: ledger.Done}, nil
+		return u.done(former.Before, former.At)
 	case err != nil && !isNotFound(err):
 		return ledger.Result{}, retryRefused(err)
 	case left > 0:
@@ -103,38 +113,94 @@ func (u *update) execute(ctx context.Context) (ledger.Result, error) {
 	case u.x.FinishOnly:
 		return ledger.Result{}, stopped(ctx, u.x, u.row)
 	}
-	result, err := u.patch(ctx)
+
+	// It has not, unless the read is behind.
+	result, err := u.patch(ctx, &former.Before)
 	if again > 0 && engine.Decide(err).Outcome == engine.Refused {
-		err = engine.Later(unread, again) // the read may be older than the former PATCH
+		err = engine.Later(unread, again)
 	}
 	return result, err
 }
 
 // patch sends the PATCH. A status is sent with a flag, since the specification gives that a
 // default of true (4.1): without it a false could turn into a true. If the row does not name
-// the flag, it is sent as it is read. A record that has the row's status already gets it all
-// the same, since the read may be older than the last change.
-func (u *update) patch(ctx context.Context) (ledger.Result, error) {
-	next, result := u.want.Update(), ledger.Result{Outcome: ledger.Done}
-	reads := next.Status != nil && next.UseForOrganizationDiscovery == nil
-	if reads {
-		d, err := u.readYoung(u.x.Beginning(ctx, u.stamp))
-		if err != nil {
-			return ledger.Result{}, err
-		}
-		next.UseForOrganizationDiscovery = d.UseForOrganizationDiscovery
-		if d.Status == *next.Status && u.row.Intent == nil {
-			result.Outcome = engine.Unchanged
-		}
+// the flag, it is sent as it is read. A record that is as the row asks gets it all the same,
+// since the read may be older than the last change. before is what an earlier PATCH of the row
+// has replaced if it has landed; nil: there was none.
+func (u *update) patch(ctx context.Context, before *Before) (ledger.Result, error) {
+	// What the PATCH replaces, and whether it may.
+	d, err := u.readYoung(u.x.Beginning(ctx, u.stamp))
+	if err != nil {
+		return ledger.Result{}, err
 	}
+	if undo := u.want.Undo; undo != nil && !undo.Holds(d) {
+		return ledger.Result{}, u.readTwice(engine.Settle(unchanged(undo.LeftAlone())))
+	}
+
+	// What it sends.
+	next := u.want.Update()
+	if next.Status != nil && next.UseForOrganizationDiscovery == nil {
+		next.UseForOrganizationDiscovery = d.UseForOrganizationDiscovery
+	}
+	isAsAsked := before == nil && carriedOut(next, d) == nil
+	if before == nil {
+		before = &Before{Status: d.Status, UseForOrganizationDiscovery: d.UseForOrganizationDiscovery}
+	}
+
+	// With the permit, the record must be young still, and the brake must let the domain go.
 	answer, err := u.send(ctx, next, func(ctx context.Context) error {
-		if reads && !u.isFresh(u.readAt) {
+		if !u.isFresh(u.readAt) {
 			return engine.Later("the record was read too long before the permit; it is read again", time.Second)
 		}
-		return putIntent(ctx, u.x.Intend, u.row, patch{At: u.x.Now()})
+		now := u.x.Now()
+		if next.Status != nil && *next.Status == apiclient.StatusPending && d.Status == apiclient.StatusVerified {
+			if err := u.count(ctx, now); err != nil {
+				return err
+			}
+		}
+		return putIntent(ctx, u.x.Intend, u.row, patch{At: now, Before: *before})
 	}, u.notSent)
 	if err != nil {
 		return ledger.Result{}, err
 	}
-	return result, carriedOut(next, answer)
+	if err := carriedOut(next, answer); err != nil {
+		return ledger.Result{}, err
+	}
+	if isAsAsked {
+		return ledger.Result{Outcome: engine.Unchanged}, nil
+	}
+	return u.done(*before, u.x.Now())
+}
+
+// done is the result of a record that was changed at that time.
+func (u *update) done(before Before, at time.Time) (ledger.Result, error) {
+	e := Evidence{Before: &before}
+	e.At = at.UTC().Truncate(time.Second)
+	packed, err := e.Pack()
+	return ledger.Result{Outcome: ledger.Done, Evidence: packed}, err
+}
+
+// count counts a verified domain that is to be set to pending as a revocation, or refuses the row:
+// the tenant has had too many.
+func (u *update) count(ctx context.Context, now time.Time) error {
+	most := u.x.Max
+	if most == 0 {
+		last, _, err := u.cfg.States.Summary(ctx)
+		if err != nil {
+			return err
+		}
+		most = last.Max()
+	}
+	ok, err := u.cfg.States.Store.CountRevocation(ctx, revocationName(u.x, u.row), now, most)
+	if err != nil || ok {
+		return err
+	}
+	return engine.Refuse("not set to pending: %d verified domains of the tenant were set to pending or revoked in seven "+
+		"days, the most that may be. If the rows are right, submit those that have failed again with a greater --max", most)
+}
+
+// revocationName is the name under which the revocation of a row is counted once.
+func revocationName(x *engine.Execution, row *engine.Row) string {
+	s := x.Segment
+	return fmt.Sprintf("%s/%s/%d/%d", s.Run, s.Incarnation, s.Number, row.Number)
 }

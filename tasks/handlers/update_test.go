@@ -1,13 +1,16 @@
 package handlers_test
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
+	"orgops/internal/sweep"
 	"orgops/tasks/handlers"
 )
 
@@ -16,7 +19,8 @@ func newUpdateSite(t *testing.T, member string) *verifySite {
 	s := newVerifySite(t, func(o *sandbox.Options) { o.FlagDefault = sandbox.FlagTrue })
 	s.sandbox.AddOrganization(org, "one")
 	s.handlers = func(c handlers.VerifyConfig) map[ledger.Kind]engine.Handler {
-		update := handlers.NewUpdate(handlers.UpdateConfig{API: c.API, RequestTimeout: c.RequestTimeout})
+		update := handlers.NewUpdate(handlers.UpdateConfig{API: c.API, RequestTimeout: c.RequestTimeout,
+			States: &sweep.States{Tenant: string(tenant), Store: sweep.NewStore(s.Redis, string(tenant))}})
 		return map[ledger.Kind]engine.Handler{handlers.Update: update}
 	}
 	s.began = s.clock.now()
@@ -85,6 +89,8 @@ func TestUpdateLostAnswer(t *testing.T) {
 			}
 			if r := s.wantResult(c.want, ""); c.want == ledger.Cancelled && (r.Detail == "" || len(s.writes()) != 1) {
 				t.Errorf("result %+v, PATCHes %v", r, s.writes())
+			} else if c.want == ledger.Done {
+				s.wantBefore(r, "status verified, use_for_organization_discovery false")
 			}
 			if d := s.wantStatus(c.status); *d.Use != c.flag {
 				t.Errorf("flag %t, want %t", *d.Use, c.flag)
@@ -148,9 +154,115 @@ func TestUpdateMembers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newUpdateSite(t, c.member)
 			s.domain(sandbox.Domain{Status: "verified", Use: new(false)}, false)
-			s.wantResult(ledger.Done, "")
+			s.wantBefore(s.wantResult(ledger.Done, ""), "status verified, use_for_organization_discovery false")
 			if d := s.wantStatus(c.status); d.Use == nil || *d.Use != c.flag {
 				t.Errorf("domain %+v, want the flag %t", d, c.flag)
+			}
+		})
+	}
+}
+
+// wantBefore checks the values that a row's result says it has replaced.
+func (s *verifySite) wantBefore(r ledger.Result, want string) {
+	s.t.Helper()
+	e, err := handlers.ReadEvidence(r.Evidence)
+	if err != nil || e.Before == nil || e.Before.String() != want || e.At.IsZero() {
+		s.t.Errorf("before: %v at %s, %v; want %s", e.Before, e.At, err, want)
+	}
+}
+
+// TestUpdateBrake sets domains to pending while the tenant has had that many revocations. Only a
+// verified one counts, and is refused beyond the most that may be.
+func TestUpdateBrake(t *testing.T) {
+	for name, c := range map[string]struct {
+		member, status string
+		max            int64 // of the run
+		others         int   // revocations
+		want           ledger.Outcome
+		counted        int64
+	}{
+		"the last one":          {`"status":"pending"`, "verified", 3, 2, ledger.Done, 3},
+		"one too many":          {`"status":"pending"`, "verified", 3, 3, engine.Refused, 3},
+		"the default":           {`"status":"pending"`, "verified", 0, 20, engine.Refused, 20},
+		"less than the default": {`"status":"pending"`, "verified", 0, 19, ledger.Done, 20},
+		"pending already":       {`"status":"pending"`, "pending", 3, 3, engine.Unchanged, 3},
+		"the flag alone":        {`"use_for_organization_discovery":false`, "verified", 3, 3, ledger.Done, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newUpdateSite(t, c.member)
+			s.Run.Max = c.max
+			s.domain(sandbox.Domain{Status: c.status, Use: new(true)}, false)
+			store := sweep.NewStore(s.Redis, string(tenant))
+			for i := range c.others {
+				if _, err := store.CountRevocation(t.Context(), fmt.Sprint(i), s.clock.now(), 100); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if r := s.wantResult(c.want, ""); c.want == engine.Refused {
+				if !strings.HasPrefix(r.Detail, "not set to pending: ") {
+					t.Errorf("refused: %s", r.Detail)
+				}
+				s.wantStatus(c.status)
+				s.wantRequests("GET")
+			}
+			if n, err := store.Revocations(t.Context(), s.clock.now()); n != c.counted {
+				t.Errorf("%d revocations counted, %v, want %d", n, err, c.counted)
+			}
+		})
+	}
+}
+
+// TestUndo undoes changes of a run. A record that was changed since is left as it is, and is read
+// twice, since the first read may be older than the change.
+func TestUndo(t *testing.T) {
+	const flag = `"orgops_undo":{"run":"a","use_for_organization_discovery":false},"use_for_organization_discovery":true`
+	const status = `"orgops_undo":{"run":"a","status":"pending"}`
+	const both = `"orgops_undo":{"run":"a","status":"pending","use_for_organization_discovery":false},` +
+		`"use_for_organization_discovery":true`
+	for name, c := range map[string]struct {
+		kind      ledger.Kind
+		members   string
+		record    sandbox.Domain
+		published bool
+		want      ledger.Outcome
+		status    string
+		flag      bool
+	}{
+		"flag": {handlers.Update, flag, sandbox.Domain{Status: "verified", Use: new(false)}, false,
+			ledger.Done, "verified", true},
+		"flag, changed since": {handlers.Update, flag, sandbox.Domain{Status: "verified", Use: new(true)}, false,
+			engine.Unchanged, "verified", true},
+		"status": {handlers.Verify, status, sandbox.Domain{Status: "pending", Use: new(false)}, true,
+			ledger.Done, "verified", false},
+		"status without a token": {handlers.Verify, status, sandbox.Domain{Status: "pending", Use: new(false)}, false,
+			engine.Expired, "pending", false},
+		"both": {handlers.Verify, both, sandbox.Domain{Status: "pending", Use: new(false)}, true,
+			ledger.Done, "verified", true},
+		"both, the flag changed since": {handlers.Verify, both, sandbox.Domain{Status: "pending", Use: new(true)}, true,
+			engine.Unchanged, "pending", true},
+		"both, verified since": {handlers.Verify, both, sandbox.Domain{Status: "verified", Use: new(false)}, true,
+			engine.Unchanged, "verified", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newUpdateSite(t, "")
+			update := s.handlers
+			s.handlers = func(cfg handlers.VerifyConfig) map[ledger.Kind]engine.Handler {
+				all := update(cfg)
+				all[handlers.Verify] = handlers.NewVerify(cfg)
+				return all
+			}
+			s.domain(c.record, c.published)
+			s.SubmitAs("undo", c.kind, `{"organization_id":"org_1","discovery_domain_id":"`+dom+`",`+c.members+`}`)
+			detail := ""
+			if c.want == engine.Unchanged {
+				detail = "changed since run a"
+			}
+			s.wantResult(c.want, detail)
+			if d := s.wantStatus(c.status); *d.Use != c.flag {
+				t.Errorf("flag %t, want %t", *d.Use, c.flag)
+			}
+			if c.want == engine.Unchanged {
+				s.wantRequests("GET", "GET")
 			}
 		})
 	}
@@ -186,9 +298,12 @@ func TestUpdateNotFound(t *testing.T) {
 	})
 	t.Run("answer lost", func(t *testing.T) {
 		s := newUpdateSite(t, `"use_for_organization_discovery":true`)
+		s.domain(sandbox.Domain{Use: new(false)}, false)
 		s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropBefore: true})
+		s.step()
+		s.sandbox.RemoveDomain(org, dom)
 		s.wantResult(engine.Refused, "404 Not Found")
-		s.wantRequests("PATCH", "GET", "GET")
+		s.wantRequests("GET", "PATCH", "GET", "GET")
 	})
 }
 

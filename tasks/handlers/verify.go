@@ -162,6 +162,8 @@ func (v *verification) fresh(ctx context.Context) error {
 	// For a young row the record may be read as it was before a change.
 	const differs = "%s of the row differs from the tenant's record of this domain; nothing was changed"
 	switch w, d := v.want, v.record; {
+	case w.Undo != nil && !w.Undo.Holds(d):
+		return v.readTwice(engine.Settle(unchanged(w.Undo.LeftAlone())))
 	case w.Domain != "" && NameKey(w.Domain) != NameKey(d.Domain):
 		return v.readTwice(engine.Refuse("the row names domain %q, but discovery domain %q is %q; nothing was changed: "+
 			"correct the row's domain or id", w.Domain, d.ID, d.Domain))

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"orgops/internal/cli"
+	"orgops/internal/intake"
+	"orgops/internal/ledger"
+	"orgops/internal/status"
+	"orgops/tasks"
+	"orgops/tasks/handlers"
+)
+
+// checkUndo returns an error for flags that say something of rows, which an undo finds itself.
+func (c *updateCommand) checkUndo() error {
+	other := firstGiven(
+		flag{c.File != "", "a file"}, flag{c.Domain != "", "--domain"}, flag{c.Org != "", "--org"},
+		flag{c.Status != "", "--status"}, flag{c.UseForDiscovery != "", "--use-for-discovery"},
+		flag{c.SkipInvalid, "--skip-invalid"}, flag{c.Rejected != "", "--rejected"},
+		flag{len(c.IgnoreColumns) > 0, "--ignore-columns"}, flag{c.NoWorkerYet, "--no-worker-yet"},
+	)
+	if other != "" {
+		return cli.Usage(fmt.Errorf("--undo and %s do not go together: the rows are those that the run has changed", other))
+	}
+	return cli.Usage(ifGiven(c.Undo, tasks.CheckRunID))
+}
+
+// undoPlan is what an undo submits.
+type undoPlan struct {
+	DryRun bool         `json:"dry_run"`
+	Undo   ledger.RunID `json:"undo"`
+	Verify int          `json:"to_be_verified"` // domains that were verified, by a proof
+	Update int          `json:"to_be_updated"`  // the others
+}
+
+// Write writes the plan as text.
+func (p undoPlan) Write(out io.Writer) error {
+	w := status.NewTable(out)
+	fmt.Fprintf(w, "verified before\t%d, which are proven and verified again\n", p.Verify)
+	fmt.Fprintf(w, "other changes\t%d, which are put back\n", p.Update)
+	return w.Flush()
+}
+
+// undoUpdate submits the rows that undo a run: those that verify domains again as one run, and all
+// others as another, if there are both.
+func (t *tool) undoUpdate(ctx context.Context, o order, undo string) error {
+	run, err := o.run()
+	if err != nil {
+		return err
+	}
+	if o.DryRun {
+		err = t.connectToRead(ctx)
+	} else {
+		_, err = t.connectToSubmitTo(ctx, &run, false)
+	}
+	if err != nil {
+		return err
+	}
+	from, err := t.find(ctx, oneRun{ID: undo, Tenant: o.Tenant})
+	switch {
+	case err != nil:
+		return err
+	case from.Kind != handlers.Update:
+		return cli.Usage(fmt.Errorf("undo: run %s is of kind %s: want one of kind %s", from.ID, from.Kind, handlers.Update))
+	case !from.Ended():
+		return cli.Fixed(fmt.Errorf("run %s has not ended: its open rows would change more", from.ID),
+			"cancel it first: enqueue runs cancel %s", from.ID)
+	}
+	rows, err := t.intake().Undo(ctx, from)
+	if err != nil {
+		return err
+	}
+	if o.DryRun {
+		return t.print(undoPlan{DryRun: true, Undo: from.ID, Verify: len(rows.Verify), Update: len(rows.Update)})
+	}
+	return t.submitUndoing(ctx, o, run, rows)
+}
+
+// submitUndoing submits the rows, and follows their runs if the command says so.
+func (t *tool) submitUndoing(ctx context.Context, o order, run ledger.NewRun, rows intake.Undoing) error {
+	// Two runs, since one has rows of one kind.
+	verify := run
+	verify.Kind = handlers.Verify
+	update := run
+	update.Kind = handlers.Update
+	if len(rows.Verify) > 0 {
+		update.ID += "-update"
+	}
+	if err := tasks.CheckRunID(string(update.ID)); err != nil {
+		return cli.Usage(err)
+	}
+	var ids []string
+	for _, part := range []struct {
+		run  ledger.NewRun
+		rows [][]byte
+	}{{verify, rows.Verify}, {update, rows.Update}} {
+		if len(part.rows) == 0 {
+			continue
+		}
+		sub, err := t.intake().SubmitChosen(ctx, part.run, part.rows)
+		if err != nil {
+			return refusal(sub.Found, o.Tenant, unfinished(ctx, string(part.run.ID), err))
+		}
+		if err := t.printSubmitted(ctx, sub); err != nil {
+			return err
+		}
+		ids = append(ids, string(part.run.ID))
+	}
+	if len(ids) == 0 {
+		return errors.New("nothing to undo: the run has changed nothing")
+	}
+	if !o.Follow {
+		return nil
+	}
+	return t.follow(ctx, o.Tenant, ids)
+}
