@@ -81,7 +81,7 @@ func TestStoredKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, expires := range map[string]bool{
-		"orgops:schema": false, "orgops:v3:{tenant:acme}:abcdefghijklmnop.12:results": false, "orgops:v1:{watch:acme}:domain:ord_1": true,
+		"orgops:schema": false, "orgops:v3:{tenant:acme}:abcdefghijklmnop.12:results": false, "orgops:v3:{tenant:acme}:watch:domain:ord_1": true,
 		"asynq:{acme.rows}:failed:2026-11-24": true, "asynq:{acme.webhook.crm}:t:1": false,
 	} {
 		at := slices.IndexFunc(all, func(s stored) bool { return s.name.MatchString(key) })

@@ -26,7 +26,7 @@ func (d *desk) given(tenant, endpoint, reason string) {
 		asynq.Queue(queue), asynq.TaskID("1"))
 	mustNot(d.t, err)
 	mustNot(d.t, d.inspector.ArchiveTask(queue, "1"))
-	mustNot(d.t, d.rdb.HSet(d.t.Context(), "orgops:v3:{webhooks:"+tenant+"}", endpoint+".failed", 1_900_000_000_000,
+	mustNot(d.t, d.rdb.HSet(d.t.Context(), "orgops:v3:{tenant:"+tenant+"}:webhooks", endpoint+".failed", 1_900_000_000_000,
 		endpoint+".reason", reason).Err())
 }
 
@@ -36,7 +36,7 @@ func TestWebhooks(t *testing.T) {
 	d := newDesk(t)
 	d.given("default", "crm", "answered 503")
 	d.given("other", "desk", "answered 410")
-	mustNot(t, d.rdb.HSet(t.Context(), "orgops:v3:{webhooks:other}", "desk.gone", "entry").Err())
+	mustNot(t, d.rdb.HSet(t.Context(), "orgops:v3:{tenant:other}:webhooks", "desk.gone", "entry").Err())
 	file, tokens := access(t,
 		web.User{Name: "mine", Role: web.Operator, Tenants: []string{"default"}},
 		web.User{Name: "all", Role: web.Operator, Tenants: []string{"*"}},

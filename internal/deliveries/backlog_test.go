@@ -223,7 +223,7 @@ func TestBacklogsAreApart(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got := redistest.Keys(t, "orgops:v3:{webhooks:acme}:desk"); len(got) > 0 {
+	if got := redistest.Keys(t, "orgops:v3:{tenant:acme}:webhooks:desk"); len(got) > 0 {
 		t.Errorf("keys %q, want that of crm alone", got)
 	}
 }

@@ -131,7 +131,7 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-const backlogKey = "orgops:v3:{webhooks:acme}:crm"
+const backlogKey = "orgops:v3:{tenant:acme}:webhooks:crm"
 
 // backlog returns the ids of the events in the backlog of crm, oldest first.
 func (w *world) backlog() []string {

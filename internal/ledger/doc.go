@@ -191,6 +191,7 @@
 //	receipt.go            the answer to a write
 //	list.go               lists and pages of the runs of tenants
 //	header.go, run.go     the header of a run, as it is stored; its type
+//	upgrade.go            data of the former version
 //	schema.go             versions of the data
 //	outcome.go            outcomes and results
 //	codec.go              rows as they are stored

@@ -215,7 +215,7 @@ func (s *States) Watched(ctx context.Context) iter.Seq2[WatchedDomain, error] {
 
 // Unreadable is what to do about a state that cannot be read.
 const Unreadable = "run the newest orgops that has used this Redis; if the state is damaged, restore Redis from a backup, " +
-	"or delete the key orgops:v1:{watch:TENANT}:domain:ID: what was revoked of the domain is then not restored"
+	"or delete the key orgops:v3:{tenant:TENANT}:watch:domain:ID: what was revoked of the domain is then not restored"
 
 // Verified notifies that a domain was verified by the proof at e.At, and stores the proof of the
 // token of that hash; "": it is not known. If a revocation had set the domain to pending, it stores

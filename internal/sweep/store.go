@@ -56,7 +56,7 @@ func NewStore(rdb redis.UniversalClient, tenant string) *Store {
 }
 
 // key returns a key of the tenant.
-func (s *Store) key(part string) string { return "orgops:v1:{watch:" + s.tenant + "}:" + part }
+func (s *Store) key(part string) string { return "orgops:v3:{tenant:" + s.tenant + "}:watch:" + part }
 
 func (s *Store) domainKey(id string) string { return s.key("domain:" + id) }
 

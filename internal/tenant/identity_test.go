@@ -75,7 +75,7 @@ func TestClaim(t *testing.T) {
 				t.Errorf("%d of %d keys about the former tenant are left; want that they are removed: %t",
 					left, len(known), tc.forgets)
 			}
-			if n := rdb.Exists(t.Context(), "orgops:v1:{watch:acme}:domain:dom_1").Val(); n != 1 {
+			if n := rdb.Exists(t.Context(), "orgops:v3:{tenant:acme}:watch:domain:dom_1").Val(); n != 1 {
 				t.Error("the state of a domain was removed, which no other tenant has")
 			}
 		})
@@ -112,8 +112,8 @@ func knownOfAcme(t *testing.T, rdb redis.UniversalClient) []string {
 		t.Fatal(err)
 	}
 	keys := []string{
-		"orgops:v1:{watch:acme}:watched", "orgops:v1:{watch:acme}:revocations",
-		"orgops:v1:{watch:acme}:state:summary", "orgops:v1:{watch:acme}:state:ticks",
+		"orgops:v3:{tenant:acme}:watch:watched", "orgops:v3:{tenant:acme}:watch:revocations",
+		"orgops:v3:{tenant:acme}:watch:state:summary", "orgops:v3:{tenant:acme}:watch:state:ticks",
 		"orgops:v3:{tenant:acme}:names", "orgops:v3:{tenant:acme}:ids",
 	}
 	if n := rdb.Exists(t.Context(), keys...).Val(); n != int64(len(keys)) {
