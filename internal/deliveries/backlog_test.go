@@ -149,7 +149,7 @@ func TestRemovedQueue(t *testing.T) {
 		t.Errorf("%q wait, want the newest three", got)
 	}
 	mustNot(t, w.inspector.ArchiveTask(queue, "webhook-acme-crm-event-004"))
-	mustNot(t, w.rdb.HSet(t.Context(), "orgops:v3:{webhooks:acme}", "crm.failed", 1).Err())
+	mustNot(t, w.rdb.HSet(t.Context(), "orgops:v3:{tenant:acme}:webhooks", "crm.failed", 1).Err())
 	mustNot(t, w.rdb.Del(t.Context(), "asynq:queues").Err())
 	if n, err := deliveries.Resend(t.Context(), w.rdb, "acme", "crm"); n != 1 || err != nil {
 		t.Errorf("%d are sent again, %v, want one", n, err)

@@ -73,3 +73,8 @@ func (e Endpoint) Reach(ctx context.Context, roots *x509.CertPool) error {
 	}
 	return errors.Join(err, conn.Close())
 }
+
+// trustOf returns the settings of TLS to receivers whose certificate is of one of the authorities.
+func trustOf(roots *x509.CertPool) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
+}

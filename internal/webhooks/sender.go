@@ -3,7 +3,6 @@ package webhooks
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -103,11 +102,6 @@ func newTransport(c Config, e Endpoint) (*http.Transport, error) {
 		DisableCompression:     true,
 		ForceAttemptHTTP2:      true,
 	}, nil
-}
-
-// trustOf returns the settings of TLS to receivers whose certificate is of one of the authorities.
-func trustOf(roots *x509.CertPool) *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
 }
 
 // public reports whether an endpoint without allow_private may have the address.
