@@ -268,15 +268,18 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 		name       string
 		build      func(t *testing.T) *internet
 		cold, warm int
+		// spare is how many of the queries may be left out: the poll ends once each server has answered
+		// at one address.
+		spare int
 	}{
-		{"one server", func(t *testing.T) *internet { return servedBy(t, publishes) }, 2, 1},
-		{"two servers", func(t *testing.T) *internet { return servedBy(t, publishes, publishes) }, 3, 2},
+		{"one server", func(t *testing.T) *internet { return servedBy(t, publishes) }, 2, 1, 0},
+		{"two servers", func(t *testing.T) *internet { return servedBy(t, publishes, publishes) }, 3, 2, 0},
 		{"four servers", func(t *testing.T) *internet {
 			return servedBy(t, publishes, publishes, publishes, publishes)
-		}, 5, 4},
+		}, 5, 4, 0},
 		{"eight servers", func(t *testing.T) *internet {
 			return servedBy(t, publishes, publishes, publishes, publishes, publishes, publishes, publishes, publishes)
-		}, 1 + 8, 8},
+		}, 1 + 8, 8, 0},
 		{"eight servers with four addresses, below a registry of thirteen", func(t *testing.T) *internet {
 			n := newInternet(t)
 			registry := zoneOf(append([]dns.RR{start("com")}, many(n, 8, 2, publishes)...)...)
@@ -288,14 +291,14 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 			}
 			n.know(txt(host, token))
 			return n
-		}, 13 + 32, 32},
+		}, 13 + 32, 32, 32 - 8},
 		{"two names at one address", func(t *testing.T) *internet {
 			n := overTLD(t, ns("example.com", "ns1.example.com"), address("ns1.example.com", nsOne),
 				ns("example.com", "ns2.example.com"), address("ns2.example.com", nsOne))
 			n.at(nsOne, publishes)
 			n.know(txt(host, token))
 			return n
-		}, 2, 1},
+		}, 2, 1, 0},
 		{"addresses of one family out of reach", func(t *testing.T) *internet {
 			n := overTLD(t)
 			n.at(tldAddr, zoneOf(append([]dns.RR{start("com")}, many(n, 2, 1, publishes)...)...))
@@ -305,34 +308,34 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 			delete(n.servers, "2a00::2:1")
 			n.known = append(n.known, txt(host, token))
 			return n
-		}, 1 + 2 + 2*2, 2 + 2*2},
+		}, 1 + 2 + 2*2, 2 + 2*2, 2 * 2},
 		{"one dead server of three", func(t *testing.T) *internet {
 			return servedBy(t, publishes, nil, publishes)
-		}, 1 + 4, 4}, // the dead one is waited for, over TCP too
+		}, 1 + 4, 4, 0}, // the dead one is waited for, over TCP too
 		{"a zone for each label", func(t *testing.T) *internet {
 			n := servedBy(t, at(cut("org-1.example.com", "5.2.0.1")), at(cut("org-1.example.com", "5.2.0.1")))
 			n.at("5.2.0.1", zoneOf(append([]dns.RR{start("org-1.example.com")}, cut(host, "5.2.0.2")...)...))
 			n.at("5.2.0.2", zoneOf(start(host), txt(host, token)))
 			return n
-		}, 1 + 2 + 1 + 1, 1},
+		}, 1 + 2 + 1 + 1, 1, 0},
 		{"a zone at the verification label, one lame server of three above it", func(t *testing.T) *internet {
 			n := servedBy(t, at(cut(host, "5.2.0.2")), noName, at(cut(host, "5.2.0.2")))
 			n.at("5.2.0.2", zoneOf(start(host), txt(host, token)))
 			return n
-		}, 1 + 3 + 1 + 1, 1}, // the lame one is queried again in the given letters
+		}, 1 + 3 + 1 + 1, 1, 0}, // the lame one is queried again in the given letters
 		{"a zone at the verification label that a server above holds as well", func(t *testing.T) *internet {
 			above := append([]dns.RR{start("example.com")}, cut(host, serverAddr(0))...)
 			return servedBy(t, zoneOf(append(slices.Clone(above), start(host), txt(host, token), ns(host, "ns."+host),
 				address("ns."+host, serverAddr(0)))...),
 				zoneOf(above...))
-		}, 1 + 2 + 2 + 1, 1}, // both are asked for the zone's name servers
+		}, 1 + 2 + 2 + 1, 1, 0}, // both are asked for the zone's name servers
 		{"an alias into another zone", func(t *testing.T) *internet {
 			n := servedBy(t, at([]dns.RR{cname(host, "_v.target.com")}), at([]dns.RR{cname(host, "_v.target.com")}))
 			n.at(tldAddr, zoneOf(slices.Concat([]dns.RR{start("com")}, delegatedTo("example.com", 2),
 				cut("target.com", "5.3.0.1"))...))
 			n.at("5.3.0.1", zoneOf(start("target.com"), txt("_v.target.com", token)))
 			return n
-		}, 1 + 2 + 1 + 1 + 2*2, 2 + 1 + 2*2}, // both are asked for a sibling, which they deny twice
+		}, 1 + 2 + 1 + 1 + 2*2, 2 + 1 + 2*2, 0}, // both are asked for a sibling, which they deny twice
 	}
 	for _, test := range tests {
 		bubble(t, test.name, func(t *testing.T) {
@@ -346,7 +349,7 @@ func TestProofsOfCalmWorlds(t *testing.T) {
 					t.Errorf("basis %s", v.Basis)
 				}
 				// With a cold cache, the last of a registry's servers may not need to be queried.
-				if got := n.straight() - before; got > cost || i > 0 && got < cost {
+				if got := n.straight() - before; got > cost || (i > 0 && got < cost-test.spare) {
 					t.Errorf("%d queries to name servers, want %d", got, cost)
 				}
 				most := 1 // for the host
