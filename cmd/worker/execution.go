@@ -129,6 +129,7 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 		API: api, List: api, Named: handlers.NamedIn(w.ledger, name), DNS: dns, Line: t.limiter,
 		RequestTimeout: timeout, Places: handlers.NewPlaces(dnsConcurrency, dnsConcurrency/2),
 		Notify: handlers.NotifyStates(states, w.author("worker")), Item: w.ledger.ItemOf, Logger: logger,
+		Notice: states.NoticeRead,
 	}
 	swept := verify
 	swept.Places = handlers.NewPlaces(sweepConcurrency, sweepConcurrency/2)

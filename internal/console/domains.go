@@ -206,6 +206,8 @@ func toDo(row status.DomainRow, of status.Domain) string {
 			capital(status.ReviewLost(of.Tenant))
 	case row.Outcome == engine.Unproven:
 		return "Ask the customer to publish the record: the next sweep proves it. The domain stays verified until then."
+	case row.Outcome == engine.Withdrawn:
+		return capital(status.ReviewWithdrawn)
 	case row.Outcome == engine.Refused && row.Ledger.Kind == tasks.TypeRecheck:
 		return "Correct the record at the tenant: the next sweep reads it again."
 	case !canRetry(row.Ledger, row.Outcome):

@@ -20,6 +20,7 @@ import (
 	"orgops/internal/logtest"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/internal/sweep"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
@@ -194,6 +195,7 @@ func (s *site) engineConfig(l engine.Ledger, session ledger.SessionID) engine.Co
 		Tenant: tenant, Ledger: l, Session: session, Logger: s.logger(),
 		Handlers: map[ledger.Kind]engine.Handler{
 			handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: s.api, RequestTimeout: 50 * time.Millisecond,
+				States:  &sweep.States{Tenant: string(tenant), Store: sweep.NewStore(s.rdb, string(tenant))},
 				Settled: 200 * time.Millisecond}),
 		},
 	}

@@ -15,6 +15,7 @@ const (
 	Expired    ledger.Outcome = "expired"   // the token did not appear in time
 	Lost       ledger.Outcome = "lost"      // a sweep found the token of a verified domain gone for the whole grace period
 	Unproven   ledger.Outcome = "unproven"  // a sweep found none for as long, but it was never proven to be there
+	Withdrawn  ledger.Outcome = "withdrawn" // a sweep found a domain that was verified pending, gone or with another token
 )
 
 // The outcomes of an execution that leave a row open.
@@ -34,7 +35,7 @@ const (
 // Settles reports whether an outcome is the last one of a row.
 func Settles(o ledger.Outcome) bool {
 	switch o {
-	case ledger.Done, ledger.Cancelled, Unchanged, Failed, Refused, InvalidRow, Expired, Lost, Unproven:
+	case ledger.Done, ledger.Cancelled, Unchanged, Failed, Refused, InvalidRow, Expired, Lost, Unproven, Withdrawn:
 		return true
 	}
 	return false

@@ -28,12 +28,15 @@ const (
 	DomainLost = "domain.lost"
 	// the token of such a domain is there again; action names the revocation that was undone, if any
 	DomainFound = "domain.found"
+	// others have set a verified domain to pending, deleted it or given it another token
+	DomainWithdrawn = "domain.withdrawn"
+
 	RunFinished = "run.finished" // all rows of a run are settled
 )
 
 // Types lists all types of events.
 var Types = []string{
-	DomainVerified, DomainExpired, DomainAtRisk, DomainLost, DomainFound, RunFinished,
+	DomainVerified, DomainExpired, DomainAtRisk, DomainLost, DomainFound, DomainWithdrawn, RunFinished,
 }
 
 // Data is the content of an event; members that do not concern it are left out. Text from
@@ -96,7 +99,7 @@ func (e Event) level() slog.Level {
 	switch e.Type {
 	case DomainAtRisk, DomainExpired:
 		return slog.LevelWarn
-	case DomainLost:
+	case DomainLost, DomainWithdrawn:
 		return slog.LevelError
 	}
 	return slog.LevelInfo

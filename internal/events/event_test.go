@@ -70,7 +70,7 @@ func TestLog(t *testing.T) {
 
 	levels := map[string]string{
 		events.DomainVerified: "INFO", events.DomainExpired: "WARN", events.DomainAtRisk: "WARN", events.DomainLost: "ERROR",
-		events.DomainFound: "INFO", events.RunFinished: "INFO",
+		events.DomainFound: "INFO", events.DomainWithdrawn: "ERROR", events.RunFinished: "INFO",
 	}
 	if len(levels) != len(events.Types) {
 		t.Errorf("%d types, %d levels", len(events.Types), len(levels))

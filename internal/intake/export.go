@@ -24,7 +24,7 @@ import (
 // outcomes are those by which rows can be selected.
 var outcomes = []string{string(ledger.Done), string(engine.Unchanged), string(engine.Expired), string(engine.Refused),
 	string(engine.Failed), string(engine.InvalidRow), string(engine.Lost), string(engine.Unproven),
-	string(ledger.Cancelled), string(open)}
+	string(engine.Withdrawn), string(ledger.Cancelled), string(open)}
 
 // open is the outcome of rows without a result.
 const open ledger.Outcome = "open"

@@ -239,7 +239,7 @@ func (p *fleetPart) dispatchConfig(states *sweep.States) dispatch.Config {
 		Kinds: map[ledger.Kind]dispatch.Kind{
 			handlers.Verify: {Operations: dispatch.Operations{First: []string{read}, Ready: []string{read, change}},
 				Cost: dispatch.Cost{First: 2, Ready: 2}},
-			handlers.Update: {Operations: dispatch.Always(change), Cost: one},
+			handlers.Update: {Operations: dispatch.Always(read, change), Cost: dispatch.Cost{First: 2, Check: 2, Ready: 2}},
 			handlers.Remove: {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: one,
 				Batch: tasks.MaxClients, Group: tasks.OrganizationOf},
 			handlers.Create:  {Operations: dispatch.Always(apiclient.OpCreateTemplate), Cost: one},
@@ -273,7 +273,7 @@ func (p *fleetPart) handlers(states *sweep.States) map[ledger.Kind]engine.Handle
 	}
 	all := map[ledger.Kind]engine.Handler{
 		handlers.Verify: handlers.NewVerify(verify),
-		handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: api, RequestTimeout: requestTimeout}),
+		handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: api, States: states, RequestTimeout: requestTimeout}),
 		handlers.Remove: handlers.NewRemove(handlers.RemoveConfig{API: api,
 			Limit: pace.NewClientLimit(w.rdb, string(p.tn.name))}),
 		handlers.Create: handlers.NewCreate(handlers.CreateConfig{API: api, RequestTimeout: requestTimeout}),

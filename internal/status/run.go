@@ -123,12 +123,16 @@ func State(r ledger.Run, held ...string) string {
 	case len(held) > 0:
 		state, _, _ = strings.Cut("waits: "+held[0], ";")
 	}
-	lost, unproven := r.Counts[engine.Lost], r.Counts[engine.Unproven]
-	failed := Failed(r) - lost - unproven - r.Counts[ledger.Cancelled]
-	for i, rows := range []int64{lost, unproven, failed} {
-		if rows > 0 {
-			state += fmt.Sprintf(", %d %s", rows, []string{"lost", "unproven", "failed"}[i])
+	// What sweeps have found is told by its name, and all other failed rows together.
+	failed := Failed(r) - r.Counts[ledger.Cancelled]
+	for _, outcome := range []ledger.Outcome{engine.Lost, engine.Unproven, engine.Withdrawn} {
+		if rows := r.Counts[outcome]; rows > 0 {
+			state += fmt.Sprintf(", %d %s", rows, outcome)
+			failed -= rows
 		}
+	}
+	if failed > 0 {
+		state += fmt.Sprintf(", %d failed", failed)
 	}
 	return state
 }

@@ -25,9 +25,13 @@ type Tenant struct {
 	Stopped   *Stop                  `json:"stopped,omitempty"`
 	Obstacles []Obstacle             `json:"obstacles,omitempty"` // why no row of it is executed, the worst first
 	// Sweep is the last complete one; nil also if there was none.
-	Sweep   *Sweep `json:"last_sweep,omitempty"`
-	Waiting int64  `json:"webhooks_waiting,omitempty"` // deliveries that are not done
-	GivenUp int64  `json:"webhooks_given_up,omitempty"`
+	Sweep *Sweep `json:"last_sweep,omitempty"`
+	// Withdrawn is how many verified domains others have taken back in seven days: set to pending,
+	// deleted, or given another token.
+	Withdrawn int64 `json:"withdrawn_domains,omitempty"`
+
+	Waiting int64 `json:"webhooks_waiting,omitempty"` // deliveries that are not done
+	GivenUp int64 `json:"webhooks_given_up,omitempty"`
 	// Failing are the endpoints of webhooks to which deliveries fail at present: why.
 	Failing map[string]string `json:"webhooks_failing,omitempty"`
 	Pace    *pace.State       `json:"-"`
@@ -50,13 +54,15 @@ func ReadTenant(ctx context.Context, rdb redis.UniversalClient, name string) (Te
 	}
 	var sweepsErr error
 	t.Sweep, sweepsErr = SweepOf(ctx, rdb, name)
+	var withdrawnErr error
+	t.Withdrawn, withdrawnErr = sweep.NewStore(rdb, name).Withdrawn(ctx)
 	ticks, ticksErr := sweep.NewStore(rdb, name).Ticks(ctx)
 	if ticksErr == nil {
 		t.Ticks = &ticks
 	}
 	var identityErr error
 	t.Identity, identityErr = tenant.ReadIdentity(ctx, rdb, name)
-	return t, errors.Join(paceErr, sweepsErr, ticksErr, identityErr)
+	return t, errors.Join(paceErr, sweepsErr, withdrawnErr, ticksErr, identityErr)
 }
 
 // ReadDetails reads the state of a tenant with its obstacles.

@@ -41,6 +41,10 @@ func (f *RunFilter) ReadHeld(ctx context.Context, rdb redis.UniversalClient) err
 	return cmp.Or(noFleet, noNames, noTenants)
 }
 
+// ReviewWithdrawn is what to do about domains that others have taken back.
+const ReviewWithdrawn = "the log and the events domain.withdrawn name them: look for a tool that manages domains, such as " +
+	"Terraform, take them out of its files, and verify them again"
+
 // Warning is a matter of a tenant that needs attention.
 type Warning struct {
 	Urgent bool   // it does not end by itself
@@ -51,10 +55,13 @@ type Warning struct {
 
 // Warnings returns the warnings about the tenant, the worst first.
 func (t Tenant) Warnings() (all []Warning) {
+	// What holds its rows.
 	for _, o := range t.Obstacles {
 		passes := o.Kind == TenantPaused || o.Kind == OperationPaused
 		all = append(all, Warning{!passes, o.What, o.Fix, ""})
 	}
+
+	// What sweeps and rows have found.
 	if t.Ticks != nil && t.Ticks.Skipped.Tick != 0 && t.Ticks.Skipped.Tick == t.Ticks.Tick {
 		all = append(all, Warning{false, "a sweep was skipped: " + SkippedTick(t.Ticks.Skipped),
 			"the next scheduled sweep starts once the cause is gone", ""})
@@ -68,10 +75,17 @@ func (t Tenant) Warnings() (all []Warning) {
 		all = append(all, Warning{true, what,
 			"ask the customers to publish the record again; " + ReviewLost(t.Name), ledger.RunID(s.Run)})
 	}
+	if t.Withdrawn > 0 {
+		what := "in the last seven days others have set " + count(t.Withdrawn, "verified domain") + " to pending, deleted them " +
+			"or given them another token"
+		all = append(all, Warning{true, what, ReviewWithdrawn, ""})
+	}
 	if s := t.Sweep; s != nil && s.Unknown > 0 {
 		all = append(all, Warning{false, fmt.Sprintf("the sweep of %s got no clear answer for %s", Stamp(s.Tick),
 			count(s.Unknown, "domain")), "the next sweep checks them again", ledger.RunID(s.Run)})
 	}
+
+	// Its receivers of events.
 	for _, name := range slices.Sorted(maps.Keys(t.Failing)) {
 		all = append(all, Warning{false, "webhooks fail: " + reason(t.Failing[name]),
 			"fix the receiver; its events wait, and are sent again for three days", ""})

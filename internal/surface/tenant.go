@@ -91,6 +91,7 @@ func (s *site) start() {
 	verify := handlers.VerifyConfig{
 		API: s, List: s, Named: handlers.NamedIn(s.m.Ledger, s.name), DNS: s, Line: s.limiter, RequestTimeout: requestTimeout,
 		Notify: handlers.NotifyStates(states, s.author(worker)), Item: s.m.Ledger.ItemOf, Logger: log,
+		Notice: states.NoticeRead,
 	}
 	all := map[ledger.Kind]engine.Handler{
 		handlers.Verify: handlers.NewVerify(verify),

@@ -12,6 +12,7 @@
 //
 // The files, each of which uses those below it:
 //
+//	withdrawn.go domains that others have taken back
 //	states.go    the states of a tenant's domains: read, changed, notified; the last complete sweep
 //	revoke.go    the selection of domains to revoke, and its bounds
 //	observe.go   the checks of a sweep

@@ -23,6 +23,7 @@ type StateStore interface {
 	State(ctx context.Context, name string) ([]byte, error)
 	SetState(ctx context.Context, name string, former, value []byte) (ok bool, err error)
 	CountRevocation(ctx context.Context, name string, at time.Time, most int64) (ok bool, err error)
+	CountWithdrawn(ctx context.Context, id string, at time.Time) error
 	Clock(ctx context.Context) (time.Time, error)
 }
 
@@ -267,7 +268,8 @@ func (s *States) Summary(ctx context.Context) (summary Summary, raw []byte, err 
 // revocations, ticks, and the summary of its last sweep. States of domains stay until they
 // expire, since no other tenant has domains of their ids.
 func (s *Store) Forget(ctx context.Context) error {
-	keys := []string{s.key("watched"), s.key("revocations"), s.key("state:" + ticksState), s.key("state:" + SummaryState)}
+	keys := []string{s.key("watched"), s.key("revocations"), s.key("withdrawn"), s.key("state:" + ticksState),
+		s.key("state:" + SummaryState)}
 	if err := s.rdb.Unlink(ctx, keys...).Err(); err != nil {
 		return fmt.Errorf("remove the state of sweeps: %w", err)
 	}

@@ -24,6 +24,8 @@ const (
 	maxCounts = 10_000
 	// BrakeTime is the time in which the revocations of a tenant are counted.
 	BrakeTime = 7 * 24 * time.Hour
+	// withdrawnFor is how long a domain that others have taken back needs attention.
+	withdrawnFor = 7 * 24 * time.Hour
 	// watchedPage is how many watched domains are read at once. A usual state has some 500 bytes,
 	// the largest some 30 KB.
 	watchedPage = 250
@@ -190,6 +192,30 @@ func (s *Store) RevokedSince(ctx context.Context, at time.Time) (int64, error) {
 	n, err := s.rdb.ZCount(ctx, s.key("revocations"), strconv.FormatInt(at.Unix(), 10), "+inf").Result()
 	if err != nil {
 		return 0, fmt.Errorf("count the revocations: %w", err)
+	}
+	return n, nil
+}
+
+// CountWithdrawn stores that others have taken a domain back, and forgets those of more than a week
+// before.
+func (s *Store) CountWithdrawn(ctx context.Context, id string, at time.Time) error {
+	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.ZAdd(ctx, s.key("withdrawn"), redis.Z{Score: float64(at.Unix()), Member: id})
+		p.ZRemRangeByScore(ctx, s.key("withdrawn"), "-inf", strconv.FormatInt(at.Add(-withdrawnFor).Unix(), 10))
+		p.PExpire(ctx, s.key("withdrawn"), withdrawnFor)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("store that domain %s was withdrawn: %w", id, err)
+	}
+	return nil
+}
+
+// Withdrawn returns how many domains others have taken back in the last seven days.
+func (s *Store) Withdrawn(ctx context.Context) (int64, error) {
+	n, err := s.rdb.ZCard(ctx, s.key("withdrawn")).Result()
+	if err != nil {
+		return 0, fmt.Errorf("count the withdrawn domains: %w", err)
 	}
 	return n, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/engine"
+	"orgops/internal/sweep"
 )
 
 // Domains is the part of the API's client that changes of discovery domains need.
@@ -112,6 +113,27 @@ func (c *change) readTwice(reason error) error {
 	}
 	return &engine.Consequence{Outcome: engine.Transient, Counts: true, After: secondRead,
 		Reason: reason.Error() + "; it is read once more half a minute later, since a read may miss a new record"}
+}
+
+// notice calls f with the record that was read, or that does not exist. It returns the error of the
+// read, or else that of f.
+func (c *change) notice(ctx context.Context, d apiclient.DiscoveryDomain, read error,
+	f func(context.Context, sweep.RecordRead) error) error {
+	if (read != nil && !isNotFound(read)) || c.domain == "" {
+		return read
+	}
+	r := recordRead(c.organization, c.domain, d, c.x.Now())
+	r.Gone = read != nil
+	if err := f(ctx, r); err != nil && read == nil {
+		return err
+	}
+	return read
+}
+
+// recordRead is a record as states compare it.
+func recordRead(organization, id string, d apiclient.DiscoveryDomain, at time.Time) sweep.RecordRead {
+	return sweep.RecordRead{ID: id, OrganizationID: organization, Verified: d.Status == apiclient.StatusVerified,
+		Host: d.VerificationHost, TXT: d.VerificationTXT, At: at}
 }
 
 // send sends a PATCH. Right before it, with the permit, store stores its intent. If the

@@ -68,6 +68,9 @@ func NewRecheck(cfg RecheckConfig) engine.Handler {
 	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
 		r := &recheck{cfg: cfg, x: x, row: row}
 		result, err := r.execute(ctx)
+		if r.withdrawn != "" && err == nil && result.Outcome == engine.Unchanged {
+			result = ledger.Result{Outcome: engine.Withdrawn, Detail: r.withdrawn}
+		}
 		return result, stateError(err)
 	})
 }
@@ -85,6 +88,8 @@ type recheck struct {
 	// proven is the evidence of the proof of a verified domain, and unproven why there is none.
 	proven   []byte
 	unproven string
+	// withdrawn is why others have taken the domain back; "": they have not.
+	withdrawn string
 }
 
 func (r *recheck) execute(ctx context.Context) (ledger.Result, error) {
@@ -103,6 +108,9 @@ func (r *recheck) execute(ctx context.Context) (ledger.Result, error) {
 		return ledger.Result{}, engine.Invalid(err)
 	}
 	if err := r.load(ctx); err != nil {
+		return ledger.Result{}, err
+	}
+	if err := r.notice(ctx); err != nil {
 		return ledger.Result{}, err
 	}
 	switch pending := r.record.Status != apiclient.StatusVerified; {
@@ -148,6 +156,22 @@ func (r *recheck) load(ctx context.Context) (err error) {
 	return err
 }
 
+// notice reads the record if that of the scan says that others have taken the domain back: it may be
+// older than a verification. What it reads then, it notices.
+func (r *recheck) notice(ctx context.Context) error {
+	if !r.state.MayBeWithdrawn(r.recordRead(), r.x.Submitted) {
+		return nil
+	}
+	return r.read(ctx)
+}
+
+// recordRead returns the record as states compare it.
+func (r *recheck) recordRead() sweep.RecordRead {
+	return recordRead(r.record.OrganizationID, r.record.DiscoveryDomainID, apiclient.DiscoveryDomain{
+		Status: r.record.Status, VerificationHost: r.record.VerificationHost, VerificationTXT: r.record.VerificationTXT,
+	}, r.x.Now())
+}
+
 // contradicts reports whether the record reads as if the revocation had been undone, or more had
 // been taken away.
 func (r *recheck) contradicts(revoked sweep.Revocation) bool {
@@ -163,7 +187,18 @@ func (r *recheck) contradicts(revoked sweep.Revocation) bool {
 func (r *recheck) read(ctx context.Context) error {
 	id := r.record.DiscoveryDomainID
 	d, err := r.cfg.Verify.API.DiscoveryDomain(r.x.Beginning(withClass(ctx, pace.Sweep)), r.record.OrganizationID, id)
+	// There is none.
 	if isNotFound(err) {
+		gone := r.recordRead()
+		gone.Gone = true
+		why, err := r.cfg.States.Notice(ctx, gone, r.x.Submitted)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			r.row.Subject = &ledger.Subject{ID: id}
+			return engine.Settle(ledger.Result{Outcome: engine.Withdrawn, Detail: why})
+		}
 		s, _, err := r.cfg.States.Read(ctx, id)
 		if err == nil && s.Revoked == nil {
 			r.row.Subject = &ledger.Subject{ID: id}
@@ -177,12 +212,18 @@ func (r *recheck) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
+	// The record as it is now, and whether others have taken it back.
 	r.record.Domain, r.record.VerificationHost, r.record.VerificationTXT = d.Domain, d.VerificationHost, d.VerificationTXT
 	r.record.Status, r.record.UseForOrganizationDiscovery = d.Status, d.UseForOrganizationDiscovery
 	if err := r.record.CheckRecord(); err != nil {
 		return engine.Refuse("the record cannot be checked: %v", err)
 	}
-	return nil
+	r.withdrawn, err = r.cfg.States.Notice(ctx, r.recordRead(), r.x.Submitted)
+	if err == nil && r.withdrawn != "" {
+		r.state, r.raw, err = r.cfg.States.Read(ctx, id)
+	}
+	return err
 }
 
 // mayVerify reports whether a pending domain is verified if its token is there.

@@ -115,6 +115,8 @@ func TestRecheckUnproven(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		begin func(*sweepSite)
+
+		events []string
 	}{
 		{"seen, not proven", func(s *sweepSite) {
 			s.publish()
@@ -124,13 +126,16 @@ func TestRecheckUnproven(t *testing.T) {
 			}}
 			s.wantRow(s.sweep(), engine.Unchanged, "present, but not proven: ")
 			s.clock.advance(24 * time.Hour)
-		}},
+		}, nil},
 		{"another token", func(s *sweepSite) {
 			s.publish()
 			s.sweep()
 			s.edit(func(d *sandbox.Domain) { d.TXT = "other" })
 			s.clock.advance(24 * time.Hour)
-		}},
+			s.sandbox.SetTXT(s.rowOf().VerificationHost)
+			s.wantRow(s.sweep(), engine.Withdrawn, "another host or token")
+			s.clock.advance(24 * time.Hour)
+		}, []string{events.DomainWithdrawn}},
 		{"proof lost", func(s *sweepSite) {
 			s.publish()
 			s.sweep()
@@ -138,7 +143,7 @@ func TestRecheckUnproven(t *testing.T) {
 				s.t.Fatal(err)
 			}
 			s.clock.advance(24 * time.Hour)
-		}},
+		}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newSweepSite(t, sweep.SetPending)
@@ -147,7 +152,7 @@ func TestRecheckUnproven(t *testing.T) {
 			s.sandbox.SetTXT(s.rowOf().VerificationHost)
 			for day := range 12 {
 				want := engine.Unchanged
-				if day >= 7 {
+				if day >= 7 || (day == 6 && test.events != nil) { // a sweep has found it gone before
 					want = engine.Unproven
 				}
 				r := s.sweep()
@@ -161,7 +166,7 @@ func TestRecheckUnproven(t *testing.T) {
 			s.wantRow(s.settle(), engine.Unchanged, "not revoked: ", "unproven")
 			s.publish()
 			s.sweep()
-			s.wantEvents()
+			s.wantEvents(test.events...)
 			s.wantPatches()
 			s.wantDomain("verified", new(true))
 		})
@@ -199,24 +204,31 @@ func TestRecheckReadsTheRecord(t *testing.T) {
 		{"another token, which is there", func(s *sweepSite, d sandbox.Domain) {
 			s.edit(func(d *sandbox.Domain) { d.TXT = "other" })
 			s.publish()
-		}, "present", "present"},
+		}, "another host or token", "present"},
 		{"another token, which is not", func(s *sweepSite, d sandbox.Domain) {
 			s.edit(func(d *sandbox.Domain) { d.TXT = "other" })
-		}, "unproven: ", "absent"},
+		}, "another host or token", "absent"},
 		{"pending", func(s *sweepSite, d sandbox.Domain) {
 			s.edit(func(d *sandbox.Domain) { d.Status = "pending" })
-		}, "pending, but not set by orgops", ""},
+		}, "it is pending", ""},
 		{"of a newer service", func(s *sweepSite, d sandbox.Domain) {
 			s.edit(func(d *sandbox.Domain) { d.Status = "failed" })
-		}, `status "failed", which counts as pending, but not set by orgops`, ""},
-		{"gone", func(s *sweepSite, d sandbox.Domain) { s.sandbox.RemoveDomain(org, dom) }, "was deleted", ""},
+		}, "it is pending", ""},
+		{"gone", func(s *sweepSite, d sandbox.Domain) { s.sandbox.RemoveDomain(org, dom) }, "does not exist any more", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newSweepSite(t, sweep.SetPending)
 			d := s.verified(new(true))
 			s.scan()
 			test.change(s, d)
-			s.wantRow(s.settle(), engine.Unchanged, test.detail)
+			want := engine.Withdrawn
+			if test.name == "as it was" {
+				want = engine.Unchanged
+			}
+			s.wantRow(s.settle(), want, test.detail)
+			if n, err := s.store.Withdrawn(t.Context()); err != nil || (n == 1) != (want == engine.Withdrawn) {
+				t.Errorf("%d domains need attention, %v", n, err)
+			}
 			if m := s.domainState(); m.State != test.state {
 				t.Errorf("state %q, want %q", m.State, test.state)
 			}
@@ -461,7 +473,7 @@ func TestRecheckInLine(t *testing.T) {
 		"verified by others": {func(s *sweepSite) { s.edit(func(d *sandbox.Domain) { d.Status = "verified" }) },
 			"verified", engine.Unchanged},
 		"no longer the sweep's": {func(s *sweepSite) { s.alter(func(m *sweep.DomainState) { m.Revoked = nil }) },
-			"pending", engine.Unchanged},
+			"pending", engine.Withdrawn},
 		"another token, missing": {func(s *sweepSite) { s.edit(func(d *sandbox.Domain) { d.TXT = "other" }) },
 			"pending", engine.Unchanged},
 	} {

@@ -89,6 +89,7 @@ func (s *sweepSite) sweepHandlers(cfg handlers.VerifyConfig) map[ledger.Kind]eng
 	states := &sweep.States{Tenant: string(tenant), Store: steppedStore{s.states.Store, s.around}, Notifier: s,
 		Keep: s.keep}
 	cfg.Notify = handlers.NotifyStates(states, activity.Author{})
+	cfg.Notice = states.NoticeRead
 	dns := s.checked()
 	submit := func(_ context.Context, run handlers.OneRow) error {
 		s.around("submit", func() {
@@ -100,6 +101,8 @@ func (s *sweepSite) sweepHandlers(cfg handlers.VerifyConfig) map[ledger.Kind]eng
 	}
 	return map[ledger.Kind]engine.Handler{
 		handlers.Verify: handlers.NewVerify(cfg),
+		handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: cfg.API, States: states,
+			RequestTimeout: cfg.RequestTimeout}),
 		handlers.Recheck: handlers.NewRecheck(handlers.RecheckConfig{Verify: cfg, Tenant: tenant, States: states,
 			Rules: s.rules, Operators: dns, Submit: submit}),
 		handlers.Revoke: handlers.NewRevoke(handlers.RevokeConfig{

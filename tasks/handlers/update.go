@@ -96,7 +96,7 @@ func (u *update) execute(ctx context.Context) (ledger.Result, error) {
 	d, err := u.read(ctx)
 	switch {
 	case err == nil && carriedOut(u.want.Update(), d) == nil:
-		return u.done(former.Before, former.At)
+		return u.done(ctx, former.Before, former.At)
 	case err != nil && !isNotFound(err):
 		return ledger.Result{}, retryRefused(err)
 	case left > 0:
@@ -130,6 +130,9 @@ func (u *update) execute(ctx context.Context) (ledger.Result, error) {
 func (u *update) patch(ctx context.Context, before *Before) (ledger.Result, error) {
 	// What the PATCH replaces, and whether it may.
 	d, err := u.readYoung(u.x.Beginning(ctx, u.stamp))
+	if before == nil {
+		err = u.notice(ctx, d, err, u.cfg.States.NoticeRead)
+	}
 	if err != nil {
 		return ledger.Result{}, err
 	}
@@ -169,11 +172,16 @@ func (u *update) patch(ctx context.Context, before *Before) (ledger.Result, erro
 	if isAsAsked {
 		return ledger.Result{Outcome: engine.Unchanged}, nil
 	}
-	return u.done(*before, u.x.Now())
+	return u.done(ctx, *before, u.x.Now())
 }
 
 // done is the result of a record that was changed at that time.
-func (u *update) done(before Before, at time.Time) (ledger.Result, error) {
+func (u *update) done(ctx context.Context, before Before, at time.Time) (ledger.Result, error) {
+	if s := u.want.Status; s != nil && *s == apiclient.StatusPending {
+		if err := u.cfg.States.SetToPending(ctx, u.domain, string(u.x.Run), at); err != nil {
+			return ledger.Result{}, stateError(err)
+		}
+	}
 	e := Evidence{Before: &before}
 	e.At = at.UTC().Truncate(time.Second)
 	packed, err := e.Pack()

@@ -155,7 +155,11 @@ func (v *verification) fresh(ctx context.Context) error {
 		if v.domain == "" {
 			read = v.find
 		}
-		if v.record, err = read(v.x.Beginning(ctx, v.stamp)); err != nil {
+		v.record, err = read(v.x.Beginning(ctx, v.stamp))
+		if v.cfg.Notice != nil {
+			err = v.notice(ctx, v.record, err, v.cfg.Notice)
+		}
+		if err != nil {
 			return err
 		}
 	}

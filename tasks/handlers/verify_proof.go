@@ -60,6 +60,9 @@ type VerifyConfig struct {
 	// settled, and again with the same ID if the execution is repeated. The event has no
 	// tenant. token is the hash of a verified domain's token. nil: no notifications.
 	Notify func(ctx context.Context, e events.Event, token string, evidence []byte) error
+	// Notice is called with each record that a row without an intent has read: others may have taken a
+	// verified domain back. nil: nothing is.
+	Notice func(ctx context.Context, r sweep.RecordRead) error
 	// Item returns the number of a row over all segments of its run, for the log line of a
 	// verified domain. nil: the number in its segment.
 	Item   func(context.Context, ledger.Segment, ledger.Row) (int64, error)

@@ -19,6 +19,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/internal/sweep"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
@@ -510,7 +511,8 @@ func TestNoReadScope(t *testing.T) {
 			s := newVerifySite(t)
 			s.domain(sandbox.Domain{Domain: "shop.example", Host: "_ss.shop.example", TXT: "token", Use: new(true)}, true)
 			s.handlers = func(c handlers.VerifyConfig) map[ledger.Kind]engine.Handler {
-				update := handlers.NewUpdate(handlers.UpdateConfig{API: c.API, RequestTimeout: c.RequestTimeout})
+				states := &sweep.States{Tenant: string(tenant), Store: sweep.NewStore(s.Redis, string(tenant))}
+				update := handlers.NewUpdate(handlers.UpdateConfig{API: c.API, States: states, RequestTimeout: c.RequestTimeout})
 				return map[ledger.Kind]engine.Handler{handlers.Verify: handlers.NewVerify(c), handlers.Update: update}
 			}
 			s.fail(sandbox.OpGetDiscoveryDomain, sandbox.Fault{Status: http.StatusForbidden, Count: 3,
