@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -298,6 +299,8 @@ func TestDownloads(t *testing.T) {
 	id := w.submit("k", rows(1)).Run
 	path := "/v1/runs/" + id + "/rows"
 	held, release := make(chan struct{}), make(chan struct{})
+	end := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(end)
 	hook.set(func(_ int, name string) error {
 		if name == "evalsha" || name == "eval" { // that reads rows
 			held <- struct{}{}
@@ -310,7 +313,7 @@ func TestDownloads(t *testing.T) {
 	<-held
 	hook.heal()
 	w.do(call{path: path, token: billing}).want(t, 429, "busy")
-	close(release)
+	end()
 	got := <-answered
 	got.want(t, 200, "")
 	w.do(call{path: path, token: billing}).want(t, 200, "")
