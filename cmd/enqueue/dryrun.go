@@ -141,7 +141,7 @@ func (p submissionPlan) Write(out io.Writer) error {
 		fmt.Fprintf(w, "bad rows\t%d, left out\n", p.Invalid.Total)
 	}
 	if p.Duplicates.Total > 0 {
-		fmt.Fprintf(w, "duplicates\t%d, settled without a request\n", p.Duplicates.Total)
+		fmt.Fprintf(w, "duplicates\t%d; %s\n", p.Duplicates.Total, resultOfDuplicates(p.Duplicates.Total))
 	}
 	fmt.Fprintf(w, "tasks\t%d\n", p.Tasks)
 	fmt.Fprintf(w, "API calls\t%d, without retries\n", p.Calls)

@@ -153,8 +153,17 @@ func (t *tool) printFound(name string, found intake.Found) {
 		fmt.Fprintf(t.Stderr, "%s:%d: warning: the last line has no end: is the file complete?\n", name, found.CutLine)
 	}
 	if duplicates.Total > 0 {
-		fmt.Fprintf(t.Stderr, "duplicate rows: %d; each settles as unchanged without a request\n", duplicates.Total)
+		fmt.Fprintf(t.Stderr, "duplicate rows: %d; %s\n", duplicates.Total, resultOfDuplicates(duplicates.Total))
 	}
+}
+
+// resultOfDuplicates says what becomes of so many duplicates.
+func resultOfDuplicates(total int64) string {
+	if total <= intake.StoredDuplicates {
+		return "each settles as unchanged without a request"
+	}
+	return fmt.Sprintf("the first %d settle as unchanged without a request, and the others are left out of the run",
+		intake.StoredDuplicates)
 }
 
 // refusal returns the error of an input as the command ends with it.

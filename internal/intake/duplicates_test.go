@@ -201,8 +201,9 @@ func TestResumedWithBadRowsAndDuplicates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(ledger.Counts{"invalid": n / 8, "unchanged": n / 8}, run.Counts); diff != "" || run.Total() != n ||
-		run.Settled() != n/4 {
+	const stored = intake.StoredDuplicates
+	if diff := cmp.Diff(ledger.Counts{"invalid": n / 8, "unchanged": stored}, run.Counts); diff != "" ||
+		run.Total() != n-n/8+stored || run.Settled() != n/8+stored {
 		t.Errorf("total %d, settled %d, counts:\n%s", run.Total(), run.Settled(), diff)
 	}
 	for fate, err := range l.Each(t.Context(), run, ledger.WithResult, 0) {
@@ -222,5 +223,37 @@ func TestResumedWithBadRowsAndDuplicates(t *testing.T) {
 	}
 	if plan.Invalid.Total != n/8 || plan.Duplicates.Total != n/8 || len(plan.Duplicates.First) != 10 {
 		t.Errorf("plan %+v", plan)
+	}
+}
+
+// TestDuplicatesBeyondTheFirst: a body that is little else than duplicates, which compress to nothing,
+// fills no Redis with their results. All of them are counted, rows behind them are stored, and the same
+// rows again are those of the run.
+func TestDuplicatesBeyondTheFirst(t *testing.T) {
+	const more = 500
+	duplicates := strings.Repeat("org_1,c_1\n", intake.StoredDuplicates+more)
+	text := "organization_id,client_id\norg_1,c_1\n" + duplicates + "org_1,c_2\n"
+	for _, created := range []bool{true, false} {
+		sub, err := taker(t).Submit(t.Context(), input(t, tasks.TypeRemove, text, tasks.Defaults{}),
+			ledger.NewRun{ID: "a", Tenant: "default"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sub.Created != created || sub.Rows != intake.StoredDuplicates+more+2 ||
+			sub.Duplicates.Total != intake.StoredDuplicates+more {
+			t.Errorf("created %t, %d rows, %d duplicates", sub.Created, sub.Rows, sub.Duplicates.Total)
+		}
+	}
+	l := taker(t).Ledger
+	run, err := l.Get(t.Context(), "", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run.Total() != intake.StoredDuplicates+2 || run.Settled() != intake.StoredDuplicates {
+		t.Errorf("%d rows, %d of them settled, want both rows and the first duplicates", run.Total(), run.Settled())
+	}
+	last, err := l.Contents(t.Context(), run, run.Total()-1, 1)
+	if err != nil || len(last) != 1 || !strings.Contains(string(last[0]), "c_2") {
+		t.Errorf("the last row is %q, %v", last, err)
 	}
 }

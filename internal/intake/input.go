@@ -46,7 +46,7 @@ type Input struct {
 
 // Found has the numbers of rows of an input, and its bad rows and duplicates.
 type Found struct {
-	Rows    int64   `json:"rows"`
+	Rows    int64   `json:"rows"`             // that were read: the run has no more than the first duplicates of them
 	Invalid BadRows `json:"invalid,omitzero"` // with SkipInvalid
 	// Duplicates are rows that become no work, since a row before them does.
 	Duplicates Duplicates `json:"duplicates,omitzero"`
@@ -104,8 +104,8 @@ type reading struct {
 	waiting    []readRow // that wait for ids
 	bytes      int       // of their texts
 
-	// work receives each row that becomes work, and settled each one that becomes none, as it is
-	// stored: a bad one, or a duplicate.
+	// work receives each row that becomes work, and settled each one that is stored and becomes none: a
+	// bad one, or one of the first duplicates.
 	work    func(row tasks.Row) error
 	settled func(content []byte, r ledger.Result) error
 }
@@ -268,6 +268,9 @@ func (r *reading) addBad(one readRow) error {
 
 func (r *reading) addDuplicate(record Record, row tasks.Row, first place) error {
 	r.found.Duplicates.add(Duplicate{Line: record.Line, SameAs: int(first.line)})
+	if r.found.Duplicates.Total > StoredDuplicates {
+		return nil
+	}
 	content, err := row.Content()
 	if err != nil {
 		return err
