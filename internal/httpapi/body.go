@@ -212,56 +212,6 @@ func (b *patientBody) end(why *problem) {
 	}
 }
 
-// slowRate is the rate from which on no upload is ended for another caller: 256 MB in 17 minutes.
-const slowRate = 256 << 10
-
-// arriving are the bodies that are being read, with the places of their uploads. One that is slow holds
-// its place for long, so if a caller without an upload finds no place the slowest body is ended: the
-// reserved places last for a few callers only.
-type arriving struct {
-	mu  sync.Mutex
-	all map[*patientBody]*place
-}
-
-// add adds a body until the function that it returns is called.
-func (a *arriving) add(b *patientBody, p *place) (remove func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.all == nil {
-		a.all = map[*patientBody]*place{}
-	}
-	a.all[b] = p
-	return func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		delete(a.all, b)
-	}
-}
-
-// endSlowest ends the slowest of the bodies that have been waited for that long, and frees its place. It
-// reports whether there was one.
-func (a *arriving) endSlowest(least time.Duration) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var slowest *patientBody
-	lowest := float64(slowRate)
-	for b := range a.all {
-		if rate, waited := b.rate(time.Now()); waited >= least && waited > 0 && rate < lowest {
-			slowest, lowest = b, rate
-		}
-	}
-	if slowest == nil {
-		return false
-	}
-	slowest.end(newProblem(http.StatusTooManyRequests, "busy",
-		"Other callers need the place of this upload, which was the slowest: %d KiB arrived in a second. "+
-			"Repeat it with the same Idempotency-Key, gzipped or over a faster connection.", int(lowest)>>10).
-		after(retryAfter).at("upload_rate"))
-	a.all[slowest].free()
-	delete(a.all, slowest)
-	return true
-}
-
 // decoded undoes gzip: that of the transfer, which is announced, and that of the file, which
 // begins with its magic number (RFC 1952 2.3.1). The size of each expansion is bounded like a body.
 func (s *Server) decoded(body io.Reader, announced bool) (io.Reader, error) {

@@ -34,6 +34,7 @@
 //	order.go     the properties of a submission, from the head of its request
 //	body.go      the rows: types, gzip, limits and time
 //	server.go    settings
+//	arriving.go  the bodies that arrive, of which the slowest gives way
 //	owner.go     remembers whose runs are
 //	metrics.go   the metrics of a server
 //	problem.go   all errors, as clients get them; JSON

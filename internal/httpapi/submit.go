@@ -40,7 +40,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer rows.free()
-	defer s.arriving.add(rows.raw, p)()
+	defer s.arriving.add(rows.raw, p.free)()
 	o.input.Rows, o.input.MaxRows = rows, s.limits.MaxRows
 	if o.dryRun {
 		err = s.answerPlan(ctx, w, o)
