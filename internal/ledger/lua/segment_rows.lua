@@ -20,12 +20,14 @@ if which == '' then past = math.min(from + most, past) end -- every row is in th
 
 -- reader returns a function that reads a row of a key, by read. Rows are read in their order, so it
 -- reads a block of them by one command: a command for each row would cost Redis a multiple. Most
--- segments lack most of the keys, which are looked for once.
+-- segments lack most of the keys, which are looked for once,
+-- when a row is read first.
 local block = 128
 local function reader(key, read)
-  if redis.call('EXISTS', key) == 0 then return function() return false end end
-  local start, stored = past, {}
+  local start, stored, exists = past, {}, nil
   return function(number)
+    if exists == nil then exists = redis.call('EXISTS', key) == 1 end
+    if not exists then return false end
     if number < start or number >= start + #stored then
       local names = {}
       for i = number, math.min(number + block, past) - 1 do names[#names + 1] = text(i) end
