@@ -79,10 +79,12 @@ func isLight(rgb [3]byte) bool {
 	return luminance > 0.179
 }
 
-// The limits of a page, and of the requests at a time.
+// The limits of a page, and of the requests at a time: of all, and of the links to one domain, which
+// few people open.
 const (
 	pageWithin = 10 * time.Second
 	mostPages  = 128
+	mostOfLink = 8
 )
 
 // page serves the pages.
@@ -123,7 +125,7 @@ func (s PageSettings) Handler(links *Links, checker *dnscheck.Checker, log *slog
 	p := &page{links, l, checker, log}
 	front := web.Front{
 		Routes: p.routes(), Unsigned: web.Customer, Pages: true, Public: true, Hosts: hosts, Limit: mostPages,
-		Caller: links.domainOf, MaxBody: 1 << 10, Logger: log, Refuse: p.refuse,
+		Caller: links.domainOf, Each: mostOfLink, MaxBody: 1 << 10, Logger: log, Refuse: p.refuse,
 	}
 	handler := front.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

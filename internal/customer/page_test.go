@@ -395,16 +395,15 @@ func TestOneLinkLeavesPlacesToOthers(t *testing.T) {
 			}
 		})
 	}
-	const most = 48 // of one link
-	for range most {
+	for range mostOfLink {
 		<-held
 	}
-	for range mostPages - most {
+	for range mostPages - mostOfLink {
 		select {
 		case got := <-refused:
 			got.want(t, 429, "This page cannot be shown at the moment")
 		case <-held:
-			t.Errorf("one link has more than %d requests in progress", most)
+			t.Errorf("one link has more than %d requests in progress", mostOfLink)
 		}
 	}
 	w.do("GET", "/"+another).want(t, 404, "This link is not valid") // as its domain is unknown: it was served

@@ -38,6 +38,8 @@ type Front struct {
 	// Caller returns the caller of a request without a sign-in, for the limit; "" for one that costs
 	// nothing, and is served beyond it. nil: all of them are one.
 	Caller func(*http.Request) string
+	// Each is how many requests of one caller are served at a time; 0: as many as others leave.
+	Each int
 	// Limit is how many requests are served at a time, to all users: see [Places]; 0: 256.
 	Limit int
 	// MaxBody is the largest body in bytes; 0: handlers limit it.
@@ -86,6 +88,7 @@ const StrictPolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; f
 func (f *Front) Handler() http.Handler {
 	f.mux, f.routes = http.NewServeMux(), map[string]Route{}
 	f.places, f.Patience = NewPlaces("requests", cmp.Or(f.Limit, 256)), cmp.Or(f.Patience, 30*time.Second)
+	f.places.each = f.Each
 	for _, route := range f.Routes {
 		f.mux.HandleFunc(route.Pattern, route.Serve)
 		f.routes[route.Pattern] = route

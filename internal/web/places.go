@@ -14,6 +14,7 @@ import (
 type Places struct {
 	sort     string
 	reserved int
+	each     int // the most of one caller; 0: as many as the others leave
 	mu       sync.Mutex
 	free     int
 	of       map[string]int // the places of each caller that has one
@@ -45,6 +46,9 @@ func (p *Places) Add(caller string, n int) *Refusal {
 	defer p.mu.Unlock()
 	own := p.of[caller]
 	switch {
+	case p.each > 0 && n > 0 && own+n > p.each:
+		return p.full(http.StatusTooManyRequests, fmt.Sprintf("You have %d %s in progress, the most that you may have.",
+			own, p.sort))
 	case n > 0 && own > 0 && own+n > p.free-p.reserved && caller != string(Anybody):
 		return p.full(http.StatusTooManyRequests, fmt.Sprintf("You have %d %s in progress. The %d that are left are for others.",
 			own, p.sort, p.free))
