@@ -153,7 +153,8 @@ func (c *stopCommand) Run(ctx context.Context, t *tool) error {
 type startCommand struct{ oneTenant }
 
 func (*startCommand) Help() string {
-	return `Rows that waited are executed again within two minutes.
+	return `Rows that waited are executed again within two minutes. The command also ends a pause that the API has asked for by a 429, which may
+last up to an hour: one request tries at once, and the others follow if the API accepts it.
 
 Example:
 
@@ -164,13 +165,9 @@ func (c *startCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectTo(ctx, c.Tenant, true); err != nil {
 		return err
 	}
-	stop, err := status.StartTenant(ctx, t.author(whoAmI()), c.Tenant)
+	effect, err := status.StartTenant(ctx, t.author(whoAmI()), c.Tenant)
 	if err != nil {
 		return err
-	}
-	effect := "was not stopped"
-	if stop != nil {
-		effect = "started; it was " + stop.String()
 	}
 	return t.printTenant(ctx, c.Tenant, effect)
 }

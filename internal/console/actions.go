@@ -254,14 +254,11 @@ func (s *site) stopTenant(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// startTenant ends the stop of a tenant: POST /tenants/start.
+// startTenant ends the stop and the pauses of a tenant: POST /tenants/start.
 func (s *site) startTenant(w http.ResponseWriter, r *http.Request) {
 	s.toTenant(w, r, "start", "", func(ctx context.Context, tenant string) result {
-		stop, err := status.StartTenant(ctx, s.author(ctx, ""), tenant)
-		if err == nil && stop == nil {
-			return result{text: "The tenant was not stopped."}
-		}
-		return result{text: "The tenant is started: its rows are executed again within two minutes.", err: err}
+		effect, err := status.StartTenant(ctx, s.author(ctx, ""), tenant)
+		return result{text: "Tenant " + tenant + ": " + effect + ".", err: err}
 	})
 }
 

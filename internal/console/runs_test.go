@@ -740,11 +740,11 @@ func TestActions(t *testing.T) {
 		}
 		page, _ = d.post("/tenants/start", url.Values{"tenant": {"default"}})
 		if state, err = limiter.State(t.Context()); err != nil || state.Stopped != nil ||
-			!strings.Contains(page, "The tenant is started") || !strings.Contains(page, "Stop default") {
+			!strings.Contains(page, "Tenant default: started, and") || !strings.Contains(page, "Stop default") {
 			t.Errorf("%+v, %v: %s", state.Stopped, err, page)
 		}
 		if page, _ = d.post("/tenants/start", url.Values{"tenant": {"default"}}); !strings.Contains(page,
-			"The tenant was not stopped.") {
+			"Tenant default: was neither stopped nor paused.") {
 			t.Errorf("a second start: %s", page)
 		}
 		if page, _ = d.post("/tenants/stop", url.Values{"tenant": {"No Tenant"}}); !strings.Contains(page, "Not done: ") {

@@ -98,10 +98,11 @@ func decidePace(err error, after time.Duration) Consequence {
 	if errors.As(err, &blocks) && blocks.Blocked() {
 		return Consequence{Outcome: Blocked, After: blockedFor}
 	}
-	return paced(after)
+	return paced(min(after, blockedFor))
 }
 
-// paced leaves the row open until a permit is likely.
+// paced leaves the row open until a permit is likely. While the pace has a pause the dispatcher holds rows that are
+// due: they are due soon, since a person may end a pause that lasts for an hour.
 func paced(after time.Duration) Consequence {
 	return Consequence{Outcome: Paced, After: min(max(after, time.Second), longestRetryAfter)}
 }
@@ -146,7 +147,7 @@ func decideAnswer(err error) Consequence {
 		return Consequence{Outcome: Refused}
 	}
 	if limited {
-		return paced(retryAfter)
+		return paced(min(retryAfter, blockedFor))
 	}
 	return Consequence{Outcome: Transient, Counts: true, After: min(retryAfter, longestRetryAfter)}
 }

@@ -124,9 +124,9 @@ func TestDecide(t *testing.T) {
 		{"blocked by package pace", &pace.BlockedError{Operation: "x", Reason: "y", After: 12 * s},
 			decided{engine.Blocked, 30 * s, false, ""}},
 
-		{"no permit for a year", noPermit{after: 365 * 24 * time.Hour}, paced(time.Hour)},
+		{"no permit for a year", noPermit{after: 365 * 24 * time.Hour}, paced(30 * time.Second)},
 		{"no permit of package pace for two hours", &pace.NoPermitError{After: 2 * time.Hour,
-			Why: "the budget of 1/h is spent"}, paced(time.Hour)},
+			Why: "the budget of 1/h is spent"}, paced(30 * time.Second)},
 		// unless another row ends the block
 		{"blocked, and the probe is due in five minutes", blocked{5 * time.Minute},
 			decided{engine.Blocked, 30 * s, false, ""}},

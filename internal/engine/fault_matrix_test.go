@@ -100,13 +100,15 @@ const (
 
 // matrixFault is a fault with its consequence, for every operation.
 type matrixFault struct {
-	name     string
-	fault    sandbox.Fault
-	outcome  ledger.Outcome
-	after    time.Duration // the minimum time until the next attempt
-	effect   effect
-	requests int  // to the operation; 0: 1
-	patient  bool // the client's time must not run out
+	name    string
+	fault   sandbox.Fault
+	outcome ledger.Outcome
+	after   time.Duration // the minimum time until the next attempt
+	// tokenAfter is the same for a token; 0: it is no other.
+	tokenAfter time.Duration
+	effect     effect
+	requests   int  // to the operation; 0: 1
+	patient    bool // the client's time must not run out
 	// ofOperation says that the operation alone is blocked, and not the tenant.
 	ofOperation bool
 	// bodiless is the outcome of a removal, for which the body does not matter; empty: the
@@ -153,7 +155,7 @@ func matrixFaults(elsewhere string) []matrixFault {
 		{name: "429", fault: status(429), outcome: engine.Paced, after: time.Second},
 		{name: "429, Retry-After", fault: status(429, "Retry-After", "7"), outcome: engine.Paced, after: 7 * time.Second},
 		{name: "429, Retry-After of a week", fault: status(429, "Retry-After", "604800"),
-			outcome: engine.Paced, after: time.Hour},
+			outcome: engine.Paced, after: 30 * time.Second, tokenAfter: time.Hour},
 		{name: "500", fault: status(500), outcome: engine.Transient, effect: unknown},
 		{name: "500, after the work", fault: sandbox.Fault{Status: 500, Handled: true},
 			outcome: engine.Transient, effect: landed},
@@ -346,6 +348,9 @@ func (f matrixFault) atTokenEndpoint(t *testing.T) {
 		want = f.token
 	case want != ledger.Done && want != engine.Paced:
 		want = engine.Blocked
+	}
+	if f.tokenAfter > 0 {
+		f.after = f.tokenAfter
 	}
 	f.consequence(t, err, want)
 	if made := len(s.Templates()); err != nil && (made > 0 || !engine.NoEffect(err)) {

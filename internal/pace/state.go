@@ -32,6 +32,9 @@ type State struct {
 	Available int64
 }
 
+// Paused reports whether the API has asked for a pause that is not over, of the tenant or an operation.
+func (s State) Paused() bool { return !s.PausedUntil.IsZero() || len(s.Pauses) > 0 }
+
 // Pause is the pause of an operation that the API has asked for.
 type Pause struct {
 	Operation string
@@ -105,9 +108,24 @@ func (l *Limiter) State(ctx context.Context) (s State, err error) {
 		s.Trials = append(s.Trials, Trial{Operation: fmt.Sprint(t[0]), Next: time.UnixMicro(next).UTC()})
 	}
 	slices.SortFunc(s.Trials, func(a, b Trial) int { return strings.Compare(a.Operation, b.Operation) })
+	l.learn(s)
 	slices.SortFunc(s.Pauses, func(a, b Pause) int { return strings.Compare(a.Operation, b.Operation) })
 	slices.SortFunc(s.Blocks, func(a, b Block) int { return strings.Compare(a.Operation, b.Operation) })
 	return s, nil
+}
+
+// learn stores the end of the tenant's pause, which another process has learned of, or a person has ended. One
+// that Redis may not have stays.
+func (l *Limiter) learn(s State) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.owed.IsZero() {
+		return
+	}
+	l.paused = time.Time{}
+	if !s.PausedUntil.IsZero() {
+		l.paused = time.Now().Add(s.PausedUntil.Sub(s.At))
+	}
 }
 
 // read reads one field of the hash.

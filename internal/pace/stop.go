@@ -3,13 +3,10 @@ package pace
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/untrusted"
 )
@@ -97,20 +94,32 @@ func (l *Limiter) storeStop(ctx context.Context, about []byte) (Stop, error) {
 	return parseStop(stored)
 }
 
-// Start ends the stop of the tenant and returns it; nil if there was none.
-func (l *Limiter) Start(ctx context.Context) (*Stop, error) {
-	stored, err := startScript.Run(ctx, l.cfg.Redis, []string{l.key}).Text()
-	if errors.Is(err, redis.Nil) {
-		return nil, nil
-	}
+// Started is what [Limiter.Start] has ended.
+type Started struct {
+	// Stop is the operator's stop; nil if there was none.
+	Stop *Stop
+	// Paused reports whether the API had asked for a pause that was not over, of the tenant or an operation.
+	Paused bool
+}
+
+// Start ends the stop of the tenant, and pauses that the API has asked for: an answer may ask for an hour by
+// mistake. That does no harm, since one request tries first, and the next 429 pauses again.
+func (l *Limiter) Start(ctx context.Context) (s Started, err error) {
+	answer, err := startScript.Run(ctx, l.cfg.Redis, []string{l.key}).Slice()
 	if err != nil {
-		return nil, fmt.Errorf("start tenant %s: %w", l.cfg.Tenant, err)
+		return s, fmt.Errorf("start tenant %s: %w", l.cfg.Tenant, err)
+	}
+	s.Paused = answer[1] == int64(1)
+	stored, _ := answer[0].(string)
+	if stored == "" {
+		return s, nil
 	}
 	stop, err := parseStop(stored)
 	if err != nil {
-		return nil, fmt.Errorf("tenant %s is started; its stop was unreadable: %w", l.cfg.Tenant, err)
+		return s, fmt.Errorf("tenant %s is started; its stop was unreadable: %w", l.cfg.Tenant, err)
 	}
-	return &stop, nil
+	s.Stop = &stop
+	return s, nil
 }
 
 // parseStop reads <time in µs>:<JSON>.

@@ -67,13 +67,13 @@ func TestStop(t *testing.T) {
 				t.Errorf("the state has %v, %v; want %v", state.Stopped, err, stop)
 			}
 			ended, err := operator.Start(t.Context())
-			if err != nil || ended == nil || !cmp.Equal(*ended, stop) {
-				t.Errorf("start ended %v, %v; want %v", ended, err, stop)
+			if err != nil || !cmp.Equal(ended, pace.Started{Stop: &stop}) {
+				t.Errorf("start ended %+v, %v; want %v", ended, err, stop)
 			}
 			wait(t, one, op)
 			wait(t, two, op)
-			if ended, err = operator.Start(t.Context()); ended != nil || err != nil {
-				t.Errorf("a second start ended %v, %v", ended, err)
+			if ended, err = operator.Start(t.Context()); ended.Stop != nil || err != nil {
+				t.Errorf("a second start ended %+v, %v", ended, err)
 			}
 			if text := log.String(); strings.Count(text, "tenant stopped") != 1 ||
 				strings.Count(text, "tenant started again") != 1 {

@@ -83,13 +83,23 @@ func StopTenant(ctx context.Context, by activity.Author, tenant, reason string) 
 	return stop, err
 }
 
-// StartTenant ends the stop of a tenant in the name of a user: see [pace.Limiter.Start].
-func StartTenant(ctx context.Context, by activity.Author, tenant string) (*pace.Stop, error) {
-	stop, err := pace.New(pace.Config{Redis: by.Redis, Tenant: tenant}).Start(ctx)
-	if stop != nil {
-		by.Record(ctx, activity.Entry{Tenant: tenant, Action: activity.Started, Result: "it was " + stop.String()})
+// StartTenant ends the stop and the pauses of a tenant in the name of a user, and returns the effect in
+// words: see [pace.Limiter.Start].
+func StartTenant(ctx context.Context, by activity.Author, tenant string) (effect string, err error) {
+	started, err := pace.New(pace.Config{Redis: by.Redis, Tenant: tenant}).Start(ctx)
+	var was []string
+	if started.Stop != nil {
+		was = append(was, started.Stop.String())
 	}
-	return stop, err
+	if started.Paused {
+		was = append(was, "paused by the API (429): one request tries now")
+	}
+	if len(was) == 0 {
+		return "was neither stopped nor paused", err
+	}
+	effect = "it was " + strings.Join(was, ", and ")
+	by.Record(ctx, activity.Entry{Tenant: tenant, Action: activity.Started, Result: effect})
+	return "started, and its rows are executed again within two minutes; " + effect, err
 }
 
 // ReassignTenant lets the worker of the tenant that is started next decide which tenant of the

@@ -71,14 +71,16 @@ func Obstacles(tenant string, budget pace.State, queue string) (all []Obstacle) 
 	if !budget.PausedUntil.IsZero() {
 		all = append(all, Obstacle{
 			Kind: TenantPaused, until: budget.PausedUntil, What: "the API has asked this tenant to pause (429) until " + Stamp(budget.PausedUntil),
-			Fix: "work resumes by itself; if this happens often, lower --rate or raise --reserve",
+			Fix: "work resumes by itself; to try one request now: enqueue tenant start " + tenant +
+				", or Try now on its page; if this happens often, lower --rate or raise --reserve",
 		})
 	}
 	for _, p := range budget.Pauses {
 		all = append(all, Obstacle{
 			Kind: OperationPaused, operation: p.Operation, until: p.Until,
 			What: "the API has asked to pause " + p.Operation + " (429) until " + Stamp(p.Until),
-			Fix:  "other operations go on, and work resumes by itself",
+			Fix: "other operations go on, and work resumes by itself; to try one request now: enqueue tenant start " + tenant +
+				", or Try now on its page",
 		})
 	}
 	return all

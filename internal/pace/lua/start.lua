@@ -1,8 +1,15 @@
--- Starts the tenant. Answers the stop that it ends, or nil.
-local stored = redis.call('HGET', pace, 'stopped')
-if stored then
-  allow_writes()
-  renew_blocks(now())
-end
+-- Starts the tenant, and ends the pauses that the API has asked for: one request tries at once whether it accepts
+-- any. Answers the stop that it ends, or '', and 1 if it ended a pause.
+local at, stored, lifted = now(), redis.call('HGET', pace, 'stopped'), 0
+allow_writes()
+if stored then renew_blocks(at) end
 redis.call('HDEL', pace, 'stopped')
-return stored
+for _, field in ipairs(redis.call('HKEYS', pace)) do
+  local paused = field == 'paused_until' and '' or string.match(field, '^paused(:.*)$')
+  if paused and tonumber(redis.call('HGET', pace, field)) > at then
+    redis.call('HSET', pace, field, '0')
+    redis.call('HDEL', pace, 'tried' .. paused)
+    lifted = 1
+  end
+end
+return {stored or '', lifted}
