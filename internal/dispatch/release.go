@@ -47,14 +47,18 @@ func (d *Dispatcher) release(ctx context.Context, now time.Time) (tasks int, err
 	return tasks, nil
 }
 
-// stateEvery is how often the pace is read.
-const stateEvery = time.Second
+// stateEvery is how often the pace is read, and trialStateEvery the same while one row tries after a
+// pause: all others wait for it.
+const (
+	stateEvery      = time.Second
+	trialStateEvery = 100 * time.Millisecond
+)
 
-// refresh reads the state of the pace, often after a pause: all rows wait for the one that tries then.
+// refresh reads the state of the pace.
 func (d *Dispatcher) refresh(ctx context.Context, now time.Time) (err error) {
 	every := stateEvery
 	if len(d.pace.Trials) > 0 {
-		every = fullEvery
+		every = trialStateEvery
 	}
 	if d.cfg.Pace == nil || now.Sub(d.stateAt) < every {
 		return nil

@@ -35,7 +35,10 @@ func TestWithdrawnByOthers(t *testing.T) {
 		"gone":                         {time.Hour, func(s *sweepSite) { s.sandbox.RemoveDomain(org, dom) }, verify, true},
 		"as it was":                    {time.Hour, func(*sweepSite) {}, verify, false},
 		"pending, just after":          {time.Minute, pending, verify, false},
-		"pending by an update of ours": {time.Hour, func(s *sweepSite) { update(s); s.wantRow(s.settle(), ledger.Done) }, verify, false},
+		"pending by an update of ours": {time.Hour, func(s *sweepSite) {
+			update(s)
+			s.wantRow(s.settle(), ledger.Done)
+		}, verify, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSweepSite(t, sweep.SetPending)
