@@ -22,12 +22,12 @@ import (
 
 // TestProofsInHostileWorlds makes random worlds. An attacker controls at most half of each zone's
 // servers, those of registries and of the zones with the servers' names among them, and fewer
-// resolvers than a quorum; or, where perspectives are named, all that one of them sees, name servers
-// too if it is this machine's. The attacker answers each query at will, silences honest servers, and
-// leads honest resolvers to servers of their own. A proof may be present only if the honest servers
-// publish the token, and one of them, unless none is left, and one honest resolver returned it during
-// the proof. While it is published, nothing is absent. Proofs in worlds without an attacker are
-// present while the token is published.
+// resolvers than a quorum; or, where perspectives are named, all that one of them sees, name
+// servers too if it is this machine's. The attacker answers each query at will, silences honest
+// servers, and leads honest resolvers to servers of their own. A proof may be present only if the
+// honest servers publish the token, and one of them, unless none is left, and one honest resolver
+// returned it during the proof. While it is published, nothing is absent. Proofs in worlds without
+// an attacker are present while the token is published.
 //
 // ORGOPS_TEST_HOSTILE_WORLDS is the number of worlds. ORGOPS_TEST_SEED repeats a run.
 func TestProofsInHostileWorlds(t *testing.T) {
@@ -325,8 +325,8 @@ func (w *hostileWorld) answers(m *member, q *dns.Msg) *dns.Msg {
 	return m.honest(q)
 }
 
-// resolvers adds three to five resolvers. Of one perspective fewer than a quorum of them are hostile;
-// of several, all of the one that is lied to.
+// resolvers adds three to five resolvers. Of one perspective fewer than a quorum of them are
+// hostile; of several, all of the one that is lied to.
 func (w *hostileWorld) resolvers() {
 	w.config.Mode = dnscheck.ModeAuthority
 	if w.oneIn(4) {

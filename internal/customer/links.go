@@ -132,8 +132,8 @@ func Revoke(ctx context.Context, rdb redis.UniversalClient, d status.DomainName)
 }
 
 // domainOf returns the name of the domain whose page a request is for, so that one link cannot take
-// all places; "" for one without a valid signature, and for files: they cost no command of Redis and no
-// query of DNS.
+// all places; "" for one without a valid signature, and for files: they cost no command of Redis
+// and no query of DNS.
 func (l *Links) domainOf(r *http.Request) string {
 	c, err := unseal(l.keys.Get(), strings.TrimPrefix(r.URL.Path, "/"), l.now())
 	if err != nil {

@@ -79,8 +79,8 @@ func isLight(rgb [3]byte) bool {
 	return luminance > 0.179
 }
 
-// The limits of a page, and of the requests at a time: of all, and of the links to one domain, which
-// few people open.
+// The limits of a page, and of the requests at a time: of all, and of the links to one domain,
+// which few people open.
 const (
 	pageWithin = 10 * time.Second
 	mostPages  = 128

@@ -196,8 +196,8 @@ func (b *backlog) removeGoneOf(ctx context.Context, endpoint string, ids []strin
 	return int(removed), nil
 }
 
-// NoticeDeleted counts and logs the waiting deliveries to these endpoints that another tool has deleted
-// from asynq's queues, such as asynq's command line: their events are not sent.
+// NoticeDeleted counts and logs the waiting deliveries to these endpoints that another tool has
+// deleted from asynq's queues, such as asynq's command line: their events are not sent.
 func NoticeDeleted(ctx context.Context, cfg Config, endpoints ...string) error {
 	cfg = cfg.withDefaults()
 	var errs []error

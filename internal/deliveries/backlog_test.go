@@ -105,8 +105,8 @@ func TestBacklogIsBounded(t *testing.T) {
 	await(t, "an empty backlog", func() bool { return len(redistest.Keys(t, backlogKey)) == 0 })
 }
 
-// TestDeletedByAnotherTool: deliveries that somebody deletes from asynq's queue are counted once, and
-// leave the backlog. One that was notified a moment ago may have no task yet.
+// TestDeletedByAnotherTool: deliveries that somebody deletes from asynq's queue are counted once,
+// and leave the backlog. One that was notified a moment ago may have no task yet.
 func TestDeletedByAnotherTool(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, crm(nil), 10)
@@ -135,8 +135,8 @@ func TestDeletedByAnotherTool(t *testing.T) {
 }
 
 // TestRemovedQueue: after "asynq queue rm" asynq's Inspector knows no task of the queue, since the
-// process that enqueues has added its name to asynq's list already. The oldest events beyond the bound
-// are dropped nevertheless, and given-up ones are sent again.
+// process that enqueues has added its name to asynq's list already. The oldest events beyond the
+// bound are dropped nevertheless, and given-up ones are sent again.
 func TestRemovedQueue(t *testing.T) {
 	t.Parallel()
 	const queue = "acme.webhook.crm"

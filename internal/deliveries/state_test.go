@@ -81,8 +81,8 @@ func TestState(t *testing.T) {
 	want("sent again", desk, crm)
 }
 
-// TestStateOfIDsWithoutTasks: an id whose task is gone, for whose memory Redis has no answer, hides no
-// endpoint's state.
+// TestStateOfIDsWithoutTasks: an id whose task is gone, for whose memory Redis has no answer, hides
+// no endpoint's state.
 func TestStateOfIDsWithoutTasks(t *testing.T) {
 	w := newWorld(t, crm(nil), 10)
 	w.notify(deliveries.NewNotifier(w.cfg), "event-001")

@@ -14,9 +14,9 @@ import (
 	"orgops/tasks/handlers"
 )
 
-// TestOneRowTriesAfterAPause: the API answers 429 to all requests for more than a minute. After each pause one row
-// tries, instead of all that the workers have places for. Then the API accepts requests, and the rows are done
-// at the rate.
+// TestOneRowTriesAfterAPause: the API answers 429 to all requests for more than a minute. After
+// each pause one row tries, instead of all that the workers have places for. Then the API accepts
+// requests, and the rows are done at the rate.
 func TestOneRowTriesAfterAPause(t *testing.T) {
 	for name, headers := range map[string]http.Header{
 		"of the tenant": {"Retry-After": {"25"}},

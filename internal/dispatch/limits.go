@@ -132,8 +132,8 @@ const (
 	// probeEvery is how often at most a row of a blocked operation is released, to find out
 	// whether the operation works again: a row may need no request in the end.
 	probeEvery = 30 * time.Second
-	// trialEvery is the same of a row that tries after a pause. The next one tries soon, since other rows
-	// wait for it, and a permit is for one of them.
+	// trialEvery is the same of a row that tries after a pause. The next one tries soon, since other
+	// rows wait for it, and a permit is for one of them.
 	trialEvery = time.Second
 )
 
@@ -143,10 +143,10 @@ type Gate struct {
 	probed map[probe]time.Time // when the last row was released for it
 }
 
-// Rows returns the largest number of rows to release of a kind that needs the operations, and costs so
-// many requests; -1: no limit. Rows that need no request, such as DNS checks, are always released. Some send
-// one in the end, for which they need a permit as all do: while the tenant is stopped none changes a record,
-// and during a pause none is sent.
+// Rows returns the largest number of rows to release of a kind that needs the operations, and costs
+// so many requests; -1: no limit. Rows that need no request, such as DNS checks, are always
+// released. Some send one in the end, for which they need a permit as all do: while the tenant is
+// stopped none changes a record, and during a pause none is sent.
 func (g *Gate) Rows(now time.Time, s pace.State, operations []string, cost float64) int {
 	// A scan costs requests, whose operations are not known.
 	requests := cost > 0 || len(operations) > 0
@@ -160,8 +160,8 @@ func (g *Gate) Rows(now time.Time, s pace.State, operations []string, cost float
 	if s.Stopped != nil && len(operations) > 0 {
 		return 0
 	}
-	// One row is released for each probe. Before the next probe gets a permit none is: it would be back
-	// after 30 s without a request.
+	// One row is released for each probe. Before the next probe gets a permit none is: it would be
+	// back after 30 s without a request.
 	limit := -1
 	for p, next := range probes(s, operations, requests) {
 		limit = 1
@@ -172,7 +172,8 @@ func (g *Gate) Rows(now time.Time, s pace.State, operations []string, cost float
 	return limit
 }
 
-// Probed records that rows of a kind were released that needs the operations, and costs so many requests.
+// Probed records that rows of a kind were released that needs the operations, and costs so many
+// requests.
 func (g *Gate) Probed(now time.Time, s pace.State, operations []string, cost float64) {
 	for p := range probes(s, operations, cost > 0 || len(operations) > 0) {
 		if g.probed == nil {
@@ -182,13 +183,15 @@ func (g *Gate) Probed(now time.Time, s pace.State, operations []string, cost flo
 	}
 }
 
-// probe identifies a block, or the end of a pause, of which one row finds out whether requests are accepted.
+// probe identifies a block, or the end of a pause, of which one row finds out whether requests are
+// accepted.
 type probe struct {
 	operation string
 	every     time.Duration // at most
 }
 
-// probes returns when a request may be the next probe, for each one that concerns rows of these operations.
+// probes returns when a request may be the next probe, for each one that concerns rows of these
+// operations.
 func probes(s pace.State, operations []string, requests bool) map[probe]time.Time {
 	all := map[probe]time.Time{}
 	for _, b := range s.Blocks {

@@ -47,8 +47,8 @@ func (d *Dispatcher) release(ctx context.Context, now time.Time) (tasks int, err
 	return tasks, nil
 }
 
-// stateEvery is how often the pace is read, and trialStateEvery the same while one row tries after a
-// pause: all others wait for it.
+// stateEvery is how often the pace is read, and trialStateEvery the same while one row tries after
+// a pause: all others wait for it.
 const (
 	stateEvery      = time.Second
 	trialStateEvery = 100 * time.Millisecond
@@ -176,9 +176,9 @@ func (d *Dispatcher) probeRows(r *run, so sort, now time.Time) int {
 	return d.gate.Rows(now, d.pace, kind.Operations.of(so), kind.Cost.of(so))
 }
 
-// nextProber returns the run whose row is the next probe of a blocked operation, or tries after a pause: of those
-// not in unused the one that was probed the longest ago, since no row of another one may be able
-// to end the block. nil: no probe is due.
+// nextProber returns the run whose row is the next probe of a blocked operation, or tries after a
+// pause: of those not in unused the one that was probed the longest ago, since no row of another
+// one may be able to end the block. nil: no probe is due.
 func (d *Dispatcher) nextProber(now time.Time, unused map[ledger.RunID]bool) (next *run) {
 	if len(d.pace.Blocks)+len(d.pace.Trials) == 0 {
 		return nil

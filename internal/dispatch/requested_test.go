@@ -11,9 +11,9 @@ import (
 	"orgops/internal/ledger"
 )
 
-// TestRequestedChecksUseUpNoAttempts: the API answers 500 for some minutes, and a customer or the support
-// requests "check now" each second. The row is not given up for that: attempts last three hours, as without
-// requests.
+// TestRequestedChecksUseUpNoAttempts: the API answers 500 for some minutes, and a customer or the
+// support requests "check now" each second. The row is not given up for that: attempts last three
+// hours, as without requests.
 func TestRequestedChecksUseUpNoAttempts(t *testing.T) {
 	const kind ledger.Kind = "k"
 	onSite(t, func(t *testing.T, s *site) {

@@ -101,8 +101,9 @@ func decidePace(err error, after time.Duration) Consequence {
 	return paced(min(after, blockedFor))
 }
 
-// paced leaves the row open until a permit is likely. While the pace has a pause the dispatcher holds rows that are
-// due: they are due soon, since a person may end a pause that lasts for an hour.
+// paced leaves the row open until a permit is likely. While the pace has a pause the dispatcher
+// holds rows that are due: they are due soon, since a person may end a pause that lasts for an
+// hour.
 func paced(after time.Duration) Consequence {
 	return Consequence{Outcome: Paced, After: min(max(after, time.Second), longestRetryAfter)}
 }

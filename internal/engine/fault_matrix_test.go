@@ -349,10 +349,11 @@ func (f matrixFault) atTokenEndpoint(t *testing.T) {
 	case want != ledger.Done && want != engine.Paced:
 		want = engine.Blocked
 	}
+	expected := f
 	if f.tokenAfter > 0 {
-		f.after = f.tokenAfter
+		expected.after = f.tokenAfter
 	}
-	f.consequence(t, err, want)
+	expected.consequence(t, err, want)
 	if made := len(s.Templates()); err != nil && (made > 0 || !engine.NoEffect(err)) {
 		t.Errorf("%d templates without a token; surely none: %t", made, engine.NoEffect(err))
 	}

@@ -19,8 +19,8 @@ type arrival interface {
 }
 
 // arriving are the bodies that are being read, with the functions that free the places of their
-// uploads. One that is slow holds its place for long, so if a caller without an upload finds no place
-// the slowest body is ended: the reserved places last for a few callers only.
+// uploads. One that is slow holds its place for long, so if a caller without an upload finds no
+// place the slowest body is ended: the reserved places last for a few callers only.
 type arriving struct {
 	mu  sync.Mutex
 	all map[arrival]func()
@@ -41,8 +41,8 @@ func (a *arriving) add(b arrival, free func()) (remove func()) {
 	}
 }
 
-// endSlowest ends the slowest of the bodies that have been waited for that long, and frees its place. It
-// reports whether there was one.
+// endSlowest ends the slowest of the bodies that have been waited for that long, and frees its
+// place. It reports whether there was one.
 func (a *arriving) endSlowest(least time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

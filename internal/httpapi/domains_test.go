@@ -203,8 +203,8 @@ func TestCheckMakesTheRowDue(t *testing.T) {
 	w.do(call{method: "POST", path: "/v1/domains/ord_0/check", token: reader}).want(t, 403, "not-allowed")
 }
 
-// TestCheckOfAFailingRow checks that a row whose last attempt failed is not repeated earlier, and that the
-// caller is told.
+// TestCheckOfAFailingRow checks that a row whose last attempt failed is not repeated earlier, and
+// that the caller is told.
 func TestCheckOfAFailingRow(t *testing.T) {
 	w := domainWorld(t)
 	seg := w.waits("a", [3]string{"org_1", "ord_1", "acme.example"})

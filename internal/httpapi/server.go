@@ -38,8 +38,8 @@ type Config struct {
 }
 
 // Limits bound the resources that clients use. A zero means the default. Of the uploads, requests,
-// streams and downloads one caller gets a part, and some are reserved for callers that have none: see
-// [web.Places].
+// streams and downloads one caller gets a part, and some are reserved for callers that have none:
+// see [web.Places].
 type Limits struct {
 	MaxBytes int64 // of a body, and of what its gzip expands to; 256 MB
 	MaxRows  int64 // of a submission; a million
@@ -53,7 +53,8 @@ type Limits struct {
 	Request time.Duration // for a request that submits nothing, and for each write of an answer; 30 s
 	Idle    time.Duration // for the next bytes of a body, and for those of a slower one than 10 KiB/s; 30 s
 	Upload  time.Duration // for a body, of which rows are stored meanwhile, and for a retry; 30 min
-	// Slow is for how long the server has waited for a body that may be ended for another caller; 10 s.
+	// Slow is for how long the server has waited for a body that may be ended for another caller; 10
+	// s.
 	Slow time.Duration
 
 	Poll      time.Duration // between two reads of a run that is followed; 1 s

@@ -40,7 +40,8 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer rows.free()
-	defer s.arriving.add(rows.raw, p.free)()
+	remove := s.arriving.add(rows.raw, p.free)
+	defer remove()
 	o.input.Rows, o.input.MaxRows = rows, s.limits.MaxRows
 	if o.dryRun {
 		err = s.answerPlan(ctx, w, o)
@@ -60,8 +61,8 @@ type place struct {
 	free      func()
 }
 
-// takePlace returns a place for the caller, or why there is none. If all are taken, and the caller has
-// none, the slowest upload is ended.
+// takePlace returns a place for the caller, or why there is none. If all are taken, and the caller
+// has none, the slowest upload is ended.
 func (s *Server) takePlace(ctx context.Context) (*place, error) {
 	caller := callerOf(ctx).Name
 	free, refused := s.uploads.Take(caller)

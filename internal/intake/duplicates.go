@@ -21,9 +21,9 @@ type Duplicate struct {
 	SameAs int `json:"same_as_line"`
 }
 
-// StoredDuplicates is how many duplicates become rows of the run, settled as unchanged, so that people
-// find them among its results. A stored one takes 98 bytes of Redis, and hardly one of a gzipped
-// body: 153 KB became 98 MB.
+// StoredDuplicates is how many duplicates become rows of the run, settled as unchanged, so that
+// people find them among its results. A stored one takes 98 bytes of Redis, and hardly one of a
+// gzipped body: 153 KB became 98 MB.
 const StoredDuplicates = 1000
 
 // mostDuplicates is how many duplicates are listed one by one.

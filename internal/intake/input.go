@@ -104,8 +104,8 @@ type reading struct {
 	waiting    []readRow // that wait for ids
 	bytes      int       // of their texts
 
-	// work receives each row that becomes work, and settled each one that is stored and becomes none: a
-	// bad one, or one of the first duplicates.
+	// work receives each row that becomes work, and settled each one that is stored and becomes none:
+	// a bad one, or one of the first duplicates.
 	work    func(row tasks.Row) error
 	settled func(content []byte, r ledger.Result) error
 }

@@ -228,7 +228,8 @@ func CanRetry(kind ledger.Kind, outcome ledger.Outcome) bool {
 }
 
 // notOwn refuses a run that revokes domains, one that restores their status, which needs a full
-// proof whatever the tenant's settings are, and one that undoes another, whose rows have a condition.
+// proof whatever the tenant's settings are, and one that undoes another, whose rows have a
+// condition.
 func (i Intake) notOwn(ctx context.Context, from ledger.Run) error {
 	if k, _ := tasks.KindOf(string(from.Kind)); k.Submitter == tasks.Operators {
 		return &OwnRunError{from.ID}

@@ -56,8 +56,8 @@ func (l *Ledger) Cancel(ctx context.Context, t Tenant, id RunID) error {
 
 // Hasten makes a row due at once that waits for its time after an execution: RowWritten. A row with
 // an intent is left as it is, since it waits for its request, and so is one that has not been
-// executed. One whose last attempt failed waits for the next as long as without the call, so that no
-// number of calls uses up its attempts: RowFailing.
+// executed. One whose last attempt failed waits for the next as long as without the call, so that
+// no number of calls uses up its attempts: RowFailing.
 func (l *Ledger) Hasten(ctx context.Context, seg Segment, row Row) (Status, error) {
 	r, err := l.write(ctx, seg, rowWrite{"hasten", hastenScript, checkRows([]Row{row}), nil, rowParts([]Row{row}, 1)})
 	if err != nil {

@@ -121,8 +121,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestHasten makes rows due in each phase: only those that wait without an intent are, and not after a
-// failure, or after a death of their worker.
+// TestHasten makes rows due in each phase: only those that wait without an intent are, and not
+// after a failure, or after a death of their worker.
 func TestHasten(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 8), 0)

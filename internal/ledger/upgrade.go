@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// movedKeys are keys of that version, by the tenant and the rest of the name, which have the tenant's
-// hash tag by now: the states of sweeps, and those of webhooks.
+// movedKeys are keys of that version, by the tenant and the rest of the name, which have the
+// tenant's hash tag by now: the states of sweeps, and those of webhooks.
 var movedKeys = []struct {
 	old  *regexp.Regexp
 	scan string
@@ -22,10 +22,10 @@ var movedKeys = []struct {
 }
 
 // Upgrade moves keys of data of version 3 to their present names, and raises the version. Runs stay
-// as they are. It returns the number of moved keys. No other process may use the data: it is an error
-// if workers live. An upgrade that was interrupted is to be repeated. Other versions, and an empty
-// Redis, it leaves alone, with an error if they cannot be used. masters are the nodes that have the
-// keys.
+// as they are. It returns the number of moved keys. No other process may use the data: it is an
+// error if workers live. An upgrade that was interrupted is to be repeated. Other versions, and an
+// empty Redis, it leaves alone, with an error if they cannot be used. masters are the nodes that
+// have the keys.
 func (l *Ledger) Upgrade(ctx context.Context, masters []redis.UniversalClient) (moved int, err error) {
 	// Data of the former version, which nobody uses.
 	text, err := l.rdb.Get(ctx, schemaKey).Result()

@@ -195,9 +195,9 @@ func TestQueuesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestInformationFailsNoScrape has ids without a task in the sets of a queue, for whose memory Redis
-// has no answer, and a document that a newer version has stored: neither says that Redis is down, for
-// which the scrape's success stands.
+// TestInformationFailsNoScrape has ids without a task in the sets of a queue, for whose memory
+// Redis has no answer, and a document that a newer version has stored: neither says that Redis is
+// down, for which the scrape's success stands.
 func TestInformationFailsNoScrape(t *testing.T) {
 	rdb := redistest.New(t)
 	enqueue(t, rdb, "default.rows")

@@ -8,8 +8,9 @@ import (
 	"orgops/internal/pace"
 )
 
-// TestAPersonEndsAPause: one 429 with a far Retry-After pauses the tenant, or an operation, for an hour. A person
-// ends that. One request tries then, in any process: if it gets another 429, the next pause begins.
+// TestAPersonEndsAPause: one 429 with a far Retry-After pauses the tenant, or an operation, for an
+// hour. A person ends that. One request tries then, in any process: if it gets another 429, the
+// next pause begins.
 func TestAPersonEndsAPause(t *testing.T) {
 	const read = "get_discovery_domain"
 	for name, headers := range map[string]http.Header{

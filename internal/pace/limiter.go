@@ -451,8 +451,8 @@ func (l *Limiter) clear(ctx context.Context, operation string) {
 	}
 }
 
-// taken records that a request of the operation got a permit, past the blocks of these, and in a trial after a
-// pause; "": it is none.
+// taken records that a request of the operation got a permit, past the blocks of these, and in a
+// trial after a pause; "": it is none.
 func (l *Limiter) taken(operation string, past []string, trial string) {
 	l.remember(past...)
 	l.mu.Lock()

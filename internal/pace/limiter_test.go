@@ -70,8 +70,8 @@ func seconds(usual, all int) time.Duration {
 	return time.Duration(redistest.Amount(usual, all)) * time.Second
 }
 
-// permit waits for a permit of a request that is answered at once, by an answer that says nothing of limits and
-// blocks.
+// permit waits for a permit of a request that is answered at once, by an answer that says nothing
+// of limits and blocks.
 func permit(ctx context.Context, l *pace.Limiter, operation string) error {
 	err := l.Wait(ctx, operation)
 	if err == nil {

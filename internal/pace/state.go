@@ -19,8 +19,8 @@ type State struct {
 	Stopped *Stop
 	// Pauses are those of single operations, by name.
 	Pauses []Pause
-	// Trials are the pauses that are over, but not known to be: after each of them one request tries whether
-	// the API accepts any.
+	// Trials are the pauses that are over, but not known to be: after each of them one request tries
+	// whether the API accepts any.
 	Trials []Trial
 	// Blocks are the blocked operations, by name.
 	Blocks []Block
@@ -32,7 +32,8 @@ type State struct {
 	Available int64
 }
 
-// Paused reports whether the API has asked for a pause that is not over, of the tenant or an operation.
+// Paused reports whether the API has asked for a pause that is not over, of the tenant or an
+// operation.
 func (s State) Paused() bool { return !s.PausedUntil.IsZero() || len(s.Pauses) > 0 }
 
 // Pause is the pause of an operation that the API has asked for.
@@ -114,8 +115,8 @@ func (l *Limiter) State(ctx context.Context) (s State, err error) {
 	return s, nil
 }
 
-// learn stores the end of the tenant's pause, which another process has learned of, or a person has ended. One
-// that Redis may not have stays.
+// learn stores the end of the tenant's pause, which another process has learned of, or a person has
+// ended. One that Redis may not have stays.
 func (l *Limiter) learn(s State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

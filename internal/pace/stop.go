@@ -98,12 +98,14 @@ func (l *Limiter) storeStop(ctx context.Context, about []byte) (Stop, error) {
 type Started struct {
 	// Stop is the operator's stop; nil if there was none.
 	Stop *Stop
-	// Paused reports whether the API had asked for a pause that was not over, of the tenant or an operation.
+	// Paused reports whether the API had asked for a pause that was not over, of the tenant or an
+	// operation.
 	Paused bool
 }
 
-// Start ends the stop of the tenant, and pauses that the API has asked for: an answer may ask for an hour by
-// mistake. That does no harm, since one request tries first, and the next 429 pauses again.
+// Start ends the stop of the tenant, and pauses that the API has asked for: an answer may ask for
+// an hour by mistake. That does no harm, since one request tries first, and the next 429 pauses
+// again.
 func (l *Limiter) Start(ctx context.Context) (s Started, err error) {
 	answer, err := startScript.Run(ctx, l.cfg.Redis, []string{l.key}).Slice()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"orgops/internal/redistest"
 )
 
-// TestRead compares the states of queues with those of asynq's inspector, which fails as soon as an id
-// has no task any more.
+// TestRead compares the states of queues with those of asynq's inspector, which fails as soon as an
+// id has no task any more.
 func TestRead(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		rdb := redistest.New(t)

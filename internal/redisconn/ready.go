@@ -81,8 +81,8 @@ func Denied(err error) bool {
 	return errors.Is(err, errDenied) || refuses(err, "NOPERM", "DENIED", "ERR The user executing the script can't")
 }
 
-// Failed reports whether an error is one of Redis, or of the connection to it, and not of what it has
-// stored.
+// Failed reports whether an error is one of Redis, or of the connection to it, and not of what it
+// has stored.
 func Failed(err error) bool {
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true

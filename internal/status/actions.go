@@ -83,8 +83,8 @@ func StopTenant(ctx context.Context, by activity.Author, tenant, reason string) 
 	return stop, err
 }
 
-// StartTenant ends the stop and the pauses of a tenant in the name of a user, and returns the effect in
-// words: see [pace.Limiter.Start].
+// StartTenant ends the stop and the pauses of a tenant in the name of a user, and returns the
+// effect in words: see [pace.Limiter.Start].
 func StartTenant(ctx context.Context, by activity.Author, tenant string) (effect string, err error) {
 	started, err := pace.New(pace.Config{Redis: by.Redis, Tenant: tenant}).Start(ctx)
 	var was []string

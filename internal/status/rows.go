@@ -222,7 +222,8 @@ func rowOf(r ledger.Run, stored ledger.RowState) (Row, error) {
 }
 
 // Hasten makes open rows of a run due at once that wait for their next check, and returns how many
-// did. Those whose last attempt failed wait on: see [ledger.Ledger.Hasten]. items are the numbers of these rows.
+// did. Those whose last attempt failed wait on: see [ledger.Ledger.Hasten]. items are the numbers
+// of these rows.
 func Hasten(ctx context.Context, l *ledger.Ledger, r ledger.Run, items []int64) (hastened int, err error) {
 	sums, err := l.Sums(ctx, r)
 	for _, item := range items {

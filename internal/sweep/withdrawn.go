@@ -73,9 +73,9 @@ func (s DomainState) noticedSince(since time.Time) string {
 
 // Notice compares a record with the proof that is stored of its domain. If others have set a domain
 // to pending that was verified here, deleted it or given it another token, it stores and notifies
-// that once, and returns a sentence about it; "": they have not. A call that is repeated returns the
-// same sentence if that was noticed at since or later, but for a domain that is gone, whose state is
-// deleted.
+// that once, and returns a sentence about it; "": they have not. A call that is repeated returns
+// the same sentence if that was noticed at since or later, but for a domain that is gone, whose
+// state is deleted.
 func (s *States) Notice(ctx context.Context, r RecordRead, since time.Time) (why string, err error) {
 	state, raw, err := s.Read(ctx, r.ID)
 	if err != nil || raw == nil {

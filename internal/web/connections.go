@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// mostConnections bounds the connections of a server. An idle one takes 16 KB, and as much again with
-// TLS. Requests in progress are bounded much lower.
+// mostConnections bounds the connections of a server. An idle one takes 16 KB, and as much again
+// with TLS. Requests in progress are bounded much lower.
 const mostConnections = 1000
 
-// connections are those of a server. If there are more than the bound, that which has been without a
-// request the longest is closed: a client opens another one, if it has one to send.
+// connections are those of a server. If there are more than the bound, that which has been without
+// a request the longest is closed: a client opens another one, if it has one to send.
 type connections struct {
 	most int
 	mu   sync.Mutex
@@ -33,8 +33,8 @@ func newConnections(most int) *connections {
 	return &connections{most: most, all: map[net.Conn]*connection{}}
 }
 
-// context is [http.Server.ConnContext]: it adds a connection, and closes another one if there are too
-// many. If all have requests in progress, that is the new one.
+// context is [http.Server.ConnContext]: it adds a connection, and closes another one if there are
+// too many. If all have requests in progress, that is the new one.
 func (c *connections) context(ctx context.Context, conn net.Conn) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Places bound how many requests of one sort are served at a time. Some are reserved for callers that
-// have none. Of the others a caller gets another one only while it has fewer than are free, so that a
-// few callers cannot have all. Callers that have not signed in cannot be distinguished: they share all
-// of them.
+// Places bound how many requests of one sort are served at a time. Some are reserved for callers
+// that have none. Of the others a caller gets another one only while it has fewer than are free, so
+// that a few callers cannot have all. Callers that have not signed in cannot be distinguished: they
+// share all of them.
 type Places struct {
 	sort     string
 	reserved int
@@ -20,14 +20,14 @@ type Places struct {
 	of       map[string]int // the places of each caller that has one
 }
 
-// NewPlaces returns n places for requests of that sort, a plural such as "uploads". A quarter of them
-// is reserved: of 16, one caller gets 6, and five callers 13.
+// NewPlaces returns n places for requests of that sort, a plural such as "uploads". A quarter of
+// them is reserved: of 16, one caller gets 6, and five callers 13.
 func NewPlaces(sort string, n int) *Places {
 	return &Places{sort: sort, reserved: n / 4, free: n, of: map[string]int{}}
 }
 
-// NewAmount returns places that callers take many of, such as bytes. None is reserved: a caller that
-// has none does not need one, but many.
+// NewAmount returns places that callers take many of, such as bytes. None is reserved: a caller
+// that has none does not need one, but many.
 func NewAmount(sort string, n int) *Places {
 	return &Places{sort: sort, free: n, of: map[string]int{}}
 }

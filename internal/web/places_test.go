@@ -6,8 +6,8 @@ import (
 	"orgops/internal/web"
 )
 
-// TestPlaces has callers take places: each gets one while it has fewer than are free, without the two
-// that are reserved for callers that have none.
+// TestPlaces has callers take places: each gets one while it has fewer than are free, without the
+// two that are reserved for callers that have none.
 func TestPlaces(t *testing.T) {
 	p := web.NewPlaces("uploads", 8)
 	taken := map[string][]func(){}

@@ -430,7 +430,8 @@ func TestUntrustedCertificate(t *testing.T) {
 	}
 }
 
-// TestReach checks that a receiver is reported as reached only if a delivery would send its request.
+// TestReach checks that a receiver is reported as reached only if a delivery would send its
+// request.
 func TestReach(t *testing.T) {
 	at, roots := receiver(t, func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") })
 	e := endpointAt(t, at+"/?token=canary", secret)[0]

@@ -156,8 +156,8 @@ func (r *recheck) load(ctx context.Context) (err error) {
 	return err
 }
 
-// notice reads the record if that of the scan says that others have taken the domain back: it may be
-// older than a verification. What it reads then, it notices.
+// notice reads the record if that of the scan says that others have taken the domain back: it may
+// be older than a verification. What it reads then, it notices.
 func (r *recheck) notice(ctx context.Context) error {
 	if !r.state.MayBeWithdrawn(r.recordRead(), r.x.Submitted) {
 		return nil

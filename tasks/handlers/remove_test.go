@@ -356,8 +356,9 @@ func TestRemoveOfTwoOrganizations(t *testing.T) {
 	}
 }
 
-// TestRemoveStopsAtTrouble has a task of two organizations, and the API answer 500 or that the tenant's
-// token is not valid. That is not about one organization: no request follows for the other.
+// TestRemoveStopsAtTrouble has a task of two organizations, and the API answer 500 or that the
+// tenant's token is not valid. That is not about one organization: no request follows for the
+// other.
 func TestRemoveStopsAtTrouble(t *testing.T) {
 	for _, status := range []int{http.StatusInternalServerError, http.StatusUnauthorized} {
 		t.Run(http.StatusText(status), func(t *testing.T) {

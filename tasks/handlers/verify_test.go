@@ -550,8 +550,8 @@ func TestVerifyAudit(t *testing.T) {
 	}
 }
 
-// TestAttemptsAreFailuresInARow checks that failures before a check that was made do not count: seventeen
-// checks that fail, one now and then in a month, do not end a row.
+// TestAttemptsAreFailuresInARow checks that failures before a check that was made do not count:
+// seventeen checks that fail, one now and then in a month, do not end a row.
 func TestAttemptsAreFailuresInARow(t *testing.T) {
 	s := newVerifySite(t)
 	s.domain(sandbox.Domain{}, false)

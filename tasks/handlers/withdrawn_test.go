@@ -30,11 +30,11 @@ func TestWithdrawnByOthers(t *testing.T) {
 		row    func(*sweepSite)
 		want   bool
 	}{
-		"pending, by a verification":   {time.Hour, pending, verify, true},
-		"pending, by an update":        {time.Hour, pending, update, true},
-		"gone":                         {time.Hour, func(s *sweepSite) { s.sandbox.RemoveDomain(org, dom) }, verify, true},
-		"as it was":                    {time.Hour, func(*sweepSite) {}, verify, false},
-		"pending, just after":          {time.Minute, pending, verify, false},
+		"pending, by a verification": {time.Hour, pending, verify, true},
+		"pending, by an update":      {time.Hour, pending, update, true},
+		"gone":                       {time.Hour, func(s *sweepSite) { s.sandbox.RemoveDomain(org, dom) }, verify, true},
+		"as it was":                  {time.Hour, func(*sweepSite) {}, verify, false},
+		"pending, just after":        {time.Minute, pending, verify, false},
 		"pending by an update of ours": {time.Hour, func(s *sweepSite) {
 			update(s)
 			s.wantRow(s.settle(), ledger.Done)
@@ -68,9 +68,9 @@ func TestWithdrawnByOthers(t *testing.T) {
 	}
 }
 
-// TestWithdrawnIsNoticedOnce executes the row of a sweep again that was killed after it had noticed:
-// its outcome is the same, and there is one event. The next sweep says no more than that the domain is
-// pending.
+// TestWithdrawnIsNoticedOnce executes the row of a sweep again that was killed after it had
+// noticed: its outcome is the same, and there is one event. The next sweep says no more than that
+// the domain is pending.
 func TestWithdrawnIsNoticedOnce(t *testing.T) {
 	s := newSweepSite(t, sweep.SetPending)
 	s.verified(new(true))
