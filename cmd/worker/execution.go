@@ -16,6 +16,7 @@ import (
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/events"
+	"orgops/internal/health"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/meters"
@@ -40,7 +41,7 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (queues.Queue
 	}
 	t.engine = engine.New(engine.Config{
 		Tenant: name, Ledger: w.ledger, Session: w.session, Handlers: executed, Stopping: t.stopping,
-		Block: t.limiter.Block, Alone: &w.alone, Logger: w.logger,
+		Block: t.limiter.Block, Alone: &w.alone, Logger: w.logger, ClocksDiffer: health.ClockWrong,
 		Observe: func(ctx context.Context, kind ledger.Kind, outcome ledger.Outcome, rows int, took time.Duration) {
 			w.metrics.Task(t.Name, metricType(kind), string(outcome), took)
 			w.meterRows(t.Name, outcome, rows)

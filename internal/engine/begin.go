@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"orgops/internal/ledger"
@@ -24,9 +25,19 @@ func (e *Engine) newExecutions(task Task) (all []*Execution) {
 // to which the execution was admitted.
 func (e *Engine) begin(ctx context.Context, x *Execution, p Part) error {
 	var begun ledger.Begun
+	var differs time.Duration
+	first := e.cfg.Now()
 	err := e.persist(ctx, "begin", func(ctx context.Context) (err error) {
 		x.answered = e.cfg.Now()
 		begun, err = x.ledger.Begin(ctx, x.Segment, x.identity, x.all...)
+		if err == nil {
+			// The execution goes by Redis' time, and an expiry cannot be taken back. A jump of the clock may last
+			// for seconds, after which the same begin is answered by the right time.
+			differs = e.clockDiffers(begun.Now, x.answered)
+			if differs != 0 && x.answered.Sub(first) < clockPatience {
+				return fmt.Errorf("redis' clock differs by %s from this machine's", differs.Round(time.Second))
+			}
+		}
 		if redisRefuses(err) {
 			// Surely not in progress: the release lapses. The wait keeps this place from
 			// taking the next task at once.
@@ -39,7 +50,7 @@ func (e *Engine) begin(ctx context.Context, x *Execution, p Part) error {
 		e.cfg.Logger.WarnContext(ctx, "rows not begun", "run", x.Run, "segment", x.Segment.Number, "error", err)
 		return err
 	}
-	x.begun, x.started = begun.Now, x.answered
+	x.begun, x.started, x.clock = begun.Now, x.answered, differs
 	x.learn(begun.Receipt)
 	for i, b := range begun.Rows {
 		if b.Status == ledger.RowAdmitted {
@@ -51,6 +62,25 @@ func (e *Engine) begin(ctx context.Context, x *Execution, p Part) error {
 			"status", begun.Rows[0].Status)
 	}
 	return nil
+}
+
+const (
+	// clockPatience is how long an execution waits for a jump of Redis' clock to end, before it gives its rows back.
+	clockPatience = time.Minute
+	// clockAgain is when they are due again.
+	clockAgain = 30 * time.Second
+)
+
+// clockDiffers returns by how much Redis' time, as it was some time after asked, differs from this machine's; 0:
+// not by more than is tolerated.
+func (e *Engine) clockDiffers(redis, asked time.Time) time.Duration {
+	ahead := redis.Sub(asked)
+	took := e.cfg.Now().Sub(asked)
+	most := e.cfg.ClocksDiffer
+	if most > 0 && (ahead < -most || ahead-took > most) {
+		return ahead
+	}
+	return 0
 }
 
 func newRow(b ledger.BegunRow, content []byte) *Row {

@@ -41,6 +41,8 @@ type Config struct {
 	Logger  *slog.Logger // nil: none
 	// Now is the clock of executions; nil: time.Now.
 	Now func() time.Time
+	// ClocksDiffer is by how much that and Redis' clock may differ for a row to be executed; 0: by any time.
+	ClocksDiffer time.Duration
 }
 
 const (
@@ -191,6 +193,9 @@ func (e *Engine) unfit(x *Execution, unknown *UnknownError) error {
 		return &UnknownError{What: fmt.Sprintf("kind %q", string(x.Kind))}
 	case e.stopping():
 		return ErrStopping
+	case x.clock != 0:
+		return &Consequence{Outcome: Transient, After: clockAgain, Reason: fmt.Sprintf("not executed: redis' clock differs by "+
+			"%s from the worker's; set both by NTP", x.clock.Round(time.Second))}
 	}
 	for _, row := range x.Rows {
 		if row.Stage != ledger.StageCheck && row.Stage != ledger.StageReady {

@@ -35,7 +35,9 @@ type Execution struct {
 	// Cancelled says that this is for good: the run is cancelled.
 	Cancelled bool
 
-	task     string // its id
+	task string // its id
+	// clock is by how much Redis' clock differs from this machine's; 0: no more than is tolerated.
+	clock    time.Duration
 	engine   *Engine
 	ledger   Ledger
 	identity ledger.Execution
