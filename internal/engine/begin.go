@@ -50,7 +50,9 @@ func (e *Engine) begin(ctx context.Context, x *Execution, p Part) error {
 		e.cfg.Logger.WarnContext(ctx, "rows not begun", "run", x.Run, "segment", x.Segment.Number, "error", err)
 		return err
 	}
-	x.begun, x.started, x.clock = begun.Now, x.answered, differs
+	x.begun = begun.Now
+	x.started = x.answered
+	x.clock = differs
 	x.learn(begun.Receipt)
 	for i, b := range begun.Rows {
 		if b.Status == ledger.RowAdmitted {
