@@ -31,8 +31,8 @@ func (e *Engine) begin(ctx context.Context, x *Execution, p Part) error {
 		x.answered = e.cfg.Now()
 		begun, err = x.ledger.Begin(ctx, x.Segment, x.identity, x.all...)
 		if err == nil {
-			// The execution goes by Redis' time, and an expiry cannot be taken back. A jump of the clock may last
-			// for seconds, after which the same begin is answered by the right time.
+			// The execution goes by Redis' time, and an expiry cannot be taken back. A jump of the clock may
+			// last for seconds, after which the same begin is answered by the right time.
 			differs = e.clockDiffers(begun.Now, x.answered)
 			if differs != 0 && x.answered.Sub(first) < clockPatience {
 				return fmt.Errorf("redis' clock differs by %s from this machine's", differs.Round(time.Second))
@@ -67,14 +67,15 @@ func (e *Engine) begin(ctx context.Context, x *Execution, p Part) error {
 }
 
 const (
-	// clockPatience is how long an execution waits for a jump of Redis' clock to end, before it gives its rows back.
+	// clockPatience is how long an execution waits for a jump of Redis' clock to end, before it gives
+	// its rows back.
 	clockPatience = time.Minute
 	// clockAgain is when they are due again.
 	clockAgain = 30 * time.Second
 )
 
-// clockDiffers returns by how much Redis' time, as it was some time after asked, differs from this machine's; 0:
-// not by more than is tolerated.
+// clockDiffers returns by how much Redis' time, as it was some time after asked, differs from this
+// machine's; 0: not by more than is tolerated.
 func (e *Engine) clockDiffers(redis, asked time.Time) time.Duration {
 	ahead := redis.Sub(asked)
 	took := e.cfg.Now().Sub(asked)

@@ -28,8 +28,9 @@ func (l jumped) Begin(ctx context.Context, seg ledger.Segment, e ledger.Executio
 	return b, err
 }
 
-// TestNothingExpiresByAJumpOfTheClock: a handler that decides by Redis' time whether a row has expired is called once
-// Redis' clock is right again, or else not at all: the row waits, and no attempt is counted.
+// TestNothingExpiresByAJumpOfTheClock: a handler that decides by Redis' time whether a row has
+// expired is called once Redis' clock is right again, or else not at all: the row waits, and no
+// attempt is counted.
 func TestNothingExpiresByAJumpOfTheClock(t *testing.T) {
 	for name, c := range map[string]struct {
 		lasts time.Duration

@@ -41,7 +41,8 @@ type Config struct {
 	Logger  *slog.Logger // nil: none
 	// Now is the clock of executions; nil: time.Now.
 	Now func() time.Time
-	// ClocksDiffer is by how much that and Redis' clock may differ for a row to be executed; 0: by any time.
+	// ClocksDiffer is by how much that and Redis' clock may differ for a row to be executed; 0: by any
+	// time.
 	ClocksDiffer time.Duration
 }
 
