@@ -29,7 +29,7 @@ func TestRestorationIsNotRepeated(t *testing.T) {
 	}
 	options := intake.RetryOptions{ID: "again", Outcomes: []string{"cancelled"}}
 	if _, err := taker.Retry(t.Context(), ledgertest.Find(t, taker.Ledger, "restore"), options); err == nil ||
-		!strings.Contains(err.Error(), "run restore revokes domains, or undoes that, and is not retried") {
+		!strings.Contains(err.Error(), "run restore revokes domains, or undoes a change, and is not retried") {
 		t.Errorf("retry: %v", err)
 	}
 	if _, err := d.ledger.Get(t.Context(), "", "again"); !errors.Is(err, ledger.ErrNotFound) {
