@@ -181,7 +181,7 @@ func TestRefusedEndpoints(t *testing.T) {
 			"line 2: events: the list is empty: leave it out to receive all events"},
 		{"unknown event", entry("url: 'https://crm.example.com/', secret_env: HOOK, events: [domain.gone]"),
 			`line 2: events: unknown event "domain.gone": want some of domain.verified, domain.expired, domain.at_risk, ` +
-				`domain.lost, domain.found, run.finished`},
+				`domain.lost, domain.found, domain.withdrawn, run.finished`},
 		{"no secret", entry("url: 'https://crm.example.com/'"),
 			"line 2: secret: none is named: set secret_file or secret_env"},
 		{"two places", entry("url: 'https://crm.example.com/', secret_env: HOOK, secret_file: /hook"),
