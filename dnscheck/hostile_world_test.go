@@ -400,8 +400,8 @@ func (w *hostileWorld) change() {
 // home is the perspective of this machine, which has the name servers too.
 const home = "default"
 
-// isSeen reports whether the token is published, and nobody may find it absent: honest name servers
-// or honest resolvers have it.
+// isSeen reports whether the token is published and honest name servers
+// or honest resolvers have it, so that no verdict may be absent.
 func (w *hostileWorld) isSeen() bool {
 	byServers := w.config.Mode == dnscheck.ModeAuthority && w.liar != home
 	return w.published.Load() && (byServers || !w.behind.Load())

@@ -38,7 +38,7 @@ type region struct {
 }
 
 // runRegion runs an Unbound with the configuration of docs/perspectives.md, except for
-// addresses, ports and files, and with what a test's process needs.
+// addresses, ports and files, and with settings that a test's process needs.
 func runRegion(t *testing.T, a certifier, r region, port, overHTTPS uint16, anchor string) dnscheck.Resolver {
 	t.Helper()
 	dir := t.TempDir()

@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// TestGuardsAreInTheCode checks all lines of the table without running the guards: their code is
-// there once, what is left can be parsed, and the package has a test of each name. A change of the
-// code is noticed at once, and not by the night's run of all guards.
+// TestGuardsAreInTheCode checks each line of the table without running its guard: the code occurs
+// once, the file without it can be parsed, and the package has the tests. Otherwise only the
+// nightly run of all guards would fail after a change of the code.
 func TestGuardsAreInTheCode(t *testing.T) {
 	t.Chdir(filepath.Join("..", ".."))
 	guards, err := readGuards(nil)

@@ -157,7 +157,7 @@ func (t *tool) printFound(name string, found intake.Found) {
 	}
 }
 
-// resultOfDuplicates says what becomes of so many duplicates.
+// resultOfDuplicates describes the result of so many duplicates.
 func resultOfDuplicates(total int64) string {
 	if total <= intake.StoredDuplicates {
 		return "each settles as unchanged without a request"

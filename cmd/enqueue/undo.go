@@ -28,7 +28,7 @@ func (c *updateCommand) checkUndo() error {
 	return cli.Usage(ifGiven(c.Undo, tasks.CheckRunID))
 }
 
-// undoPlan is what an undo submits.
+// undoPlan is the plan of an undo: how many rows of each kind it submits.
 type undoPlan struct {
 	DryRun bool         `json:"dry_run"`
 	Undo   ledger.RunID `json:"undo"`

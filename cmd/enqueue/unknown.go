@@ -40,8 +40,8 @@ func (t *tool) unknownRun(ctx context.Context, tenant string, ids []string, err 
 }
 
 // unknownTenant is the error of a tenant that no worker has served here, with the names of others.
-// without is what the command can do nevertheless; empty: nothing.
-func (t *tool) unknownTenant(ctx context.Context, name, without string) error {
+// advice is added to the remedy; empty: there is no other.
+func (t *tool) unknownTenant(ctx context.Context, name, advice string) error {
 	known, _ := status.Tenants(ctx, t.ledger) // best effort
 	sessions, _ := t.ledger.Sessions(ctx)
 	for _, s := range sessions {
@@ -58,7 +58,7 @@ func (t *tool) unknownTenant(ctx context.Context, name, without string) error {
 		there = "others are " + strings.Join(known[:min(len(known), 10)], ", ")
 	}
 	return cli.Usage(cli.Fixed(fmt.Errorf("no worker has served tenant %s on %s; %s", name, t.place(), there),
-		"check its name and --redis-url%s", without))
+		"check its name and --redis-url%s", advice))
 }
 
 // control are the commands for which the user operator of deploy/redis is enough.

@@ -72,7 +72,7 @@ var _ asynq.RedisConnOpt = connOpt{}
 // MakeRedisClient returns the given client.
 func (c connOpt) MakeRedisClient() any { return c.client }
 
-// withoutMemory is a client for asynqmon whose pages do not fail where Redis does not tell the
+// withoutMemory is a client for asynqmon whose pages do not fail where Redis does not return the
 // memory of tasks: it refuses MEMORY, or an id has no task any more. asynq reads it last of a
 // queue, by a script of its own, for a figure that only informs; it is 0 then.
 type withoutMemory struct{ redis.UniversalClient }
@@ -87,7 +87,7 @@ func (c withoutMemory) Eval(ctx context.Context, script string, keys []string, a
 	return known(c.UniversalClient.Eval(ctx, script, keys, args...), keys)
 }
 
-// known replaces the error by which Redis does not tell the memory of a queue. asynq's script for
+// known replaces the error by which Redis refuses the memory of a queue. asynq's script for
 // it alone has seven keys, the last of which is that of the queue's groups.
 func known(answer *redis.Cmd, keys []string) *redis.Cmd {
 	_, refused := errors.AsType[redis.Error](answer.Err())

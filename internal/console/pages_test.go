@@ -265,8 +265,8 @@ func TestPagesWhileRedisRefuses(t *testing.T) {
 	}
 }
 
-// TestMonitorShowsQueuesOfIDsWithoutTasks: Redis has no memory of an id whose task is gone. That is
-// no reason to show nobody any queue.
+// TestMonitorShowsQueuesOfIDsWithoutTasks: Redis has no memory of an id whose task is gone. The
+// page shows the queues all the same.
 func TestMonitorShowsQueuesOfIDsWithoutTasks(t *testing.T) {
 	p := newPages(t)
 	p.enqueue(t, "domain:verify", `{}`)

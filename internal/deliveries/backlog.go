@@ -147,8 +147,8 @@ const (
 	askAtOnce = 1000
 )
 
-// removeGone removes the entries whose tasks are gone, and returns their number. Whoever ends a
-// delivery removes its entry first, so another tool has deleted these, or Redis has evicted them.
+// removeGone removes the entries whose tasks are gone, and returns their number. A worker removes
+// the entry before the task, so another tool has deleted these tasks, or Redis has evicted them.
 func (b *backlog) removeGone(ctx context.Context, endpoint string) (n int, err error) {
 	now, err := b.redis.Time(ctx).Result()
 	if err != nil {

@@ -250,7 +250,7 @@ orgops_intake_rows_total 1
 }
 
 // TestSlowestUploadGivesWay: slow uploads that hold all places do not keep out a caller that has
-// none. One of them is ended, and may be repeated; the other one goes on.
+// none. One of them is ended, and may be repeated; the other one continues.
 func TestSlowestUploadGivesWay(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	w := newWorld(t, func(c *httpapi.Config) {

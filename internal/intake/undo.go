@@ -51,7 +51,7 @@ func (i Intake) Undo(ctx context.Context, from ledger.Run) (u Undoing, err error
 
 // add adds the row that undoes a change.
 func (u *Undoing) add(run ledger.RunID, set tasks.UpdateRow, before handlers.Before) error {
-	// What was changed, and how it is put back.
+	// The changes, and the values to put back.
 	undo := tasks.Undo{Run: string(run)}
 	back := tasks.UpdateRow{OrganizationID: set.OrganizationID, DiscoveryDomainID: set.DiscoveryDomainID, Undo: &undo}
 	if set.Status != nil && *set.Status != before.Status {

@@ -27,7 +27,7 @@ var movedKeys = []struct {
 // empty Redis, it leaves alone, with an error if they cannot be used. masters are the nodes that
 // have the keys.
 func (l *Ledger) Upgrade(ctx context.Context, masters []redis.UniversalClient) (moved int, err error) {
-	// Data of the former version, which nobody uses.
+	// The data is of the former version, and no worker uses it.
 	text, err := l.rdb.Get(ctx, schemaKey).Result()
 	if err != nil && !absent(err) {
 		return 0, fmt.Errorf("read the schema version: %w", err)

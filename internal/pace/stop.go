@@ -94,7 +94,7 @@ func (l *Limiter) storeStop(ctx context.Context, about []byte) (Stop, error) {
 	return parseStop(stored)
 }
 
-// Started is what [Limiter.Start] has ended.
+// Started describes the stop and the pauses that [Limiter.Start] has ended.
 type Started struct {
 	// Stop is the operator's stop; nil if there was none.
 	Stop *Stop

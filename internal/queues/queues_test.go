@@ -300,7 +300,7 @@ func TestHalt(t *testing.T) {
 }
 
 // TestRemovedByAnotherTool: a queue that has tasks is in asynq's list again after "asynq queue rm",
-// without which nobody sees it. A queue without tasks is not added.
+// without which no tool lists it. A queue without tasks is not added.
 func TestRemovedByAnotherTool(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

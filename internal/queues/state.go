@@ -99,7 +99,7 @@ func Read(ctx context.Context, rdb redis.UniversalClient, names ...string) ([]St
 }
 
 // readLatencies sets the latencies of the queues that have a next task, by name. One that was begun
-// meanwhile, or is gone, waits no longer.
+// meanwhile, or does not exist any more, is not waiting.
 func readLatencies(ctx context.Context, rdb redis.UniversalClient, states []State, next map[string]string) error {
 	if len(next) == 0 {
 		return nil

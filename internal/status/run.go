@@ -123,7 +123,7 @@ func State(r ledger.Run, held ...string) string {
 	case len(held) > 0:
 		state, _, _ = strings.Cut("waits: "+held[0], ";")
 	}
-	// What sweeps have found is told by its name, and all other failed rows together.
+	// Findings of sweeps are named, and all other failed rows are counted together.
 	failed := Failed(r) - r.Counts[ledger.Cancelled]
 	for _, outcome := range []ledger.Outcome{engine.Lost, engine.Unproven, engine.Withdrawn} {
 		if rows := r.Counts[outcome]; rows > 0 {

@@ -41,7 +41,7 @@ func (f *RunFilter) ReadHeld(ctx context.Context, rdb redis.UniversalClient) err
 	return cmp.Or(noFleet, noNames, noTenants)
 }
 
-// ReviewWithdrawn is what to do about domains that others have taken back.
+// ReviewWithdrawn is the remedy for domains that others have taken back.
 const ReviewWithdrawn = "the log and the events domain.withdrawn name them: look for a tool that manages domains, such as " +
 	"Terraform, take them out of its files, and verify them again"
 
@@ -61,7 +61,7 @@ func (t Tenant) Warnings() (all []Warning) {
 		all = append(all, Warning{!passes, o.What, o.Fix, ""})
 	}
 
-	// What sweeps and rows have found.
+	// Findings of sweeps and rows.
 	if t.Ticks != nil && t.Ticks.Skipped.Tick != 0 && t.Ticks.Skipped.Tick == t.Ticks.Tick {
 		all = append(all, Warning{false, "a sweep was skipped: " + SkippedTick(t.Ticks.Skipped),
 			"the next scheduled sweep starts once the cause is gone", ""})

@@ -157,7 +157,7 @@ func (r *recheck) load(ctx context.Context) (err error) {
 }
 
 // notice reads the record if that of the scan says that others have taken the domain back: it may
-// be older than a verification. What it reads then, it notices.
+// be older than a verification. It then compares the record that it has read.
 func (r *recheck) notice(ctx context.Context) error {
 	if !r.state.MayBeWithdrawn(r.recordRead(), r.x.Submitted) {
 		return nil

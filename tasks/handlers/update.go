@@ -128,7 +128,7 @@ func (u *update) execute(ctx context.Context) (ledger.Result, error) {
 // since the read may be older than the last change. before is what an earlier PATCH of the row
 // has replaced if it has landed; nil: there was none.
 func (u *update) patch(ctx context.Context, before *Before) (ledger.Result, error) {
-	// What the PATCH replaces, and whether it may.
+	// The record before the PATCH, and whether it may be changed.
 	d, err := u.readYoung(u.x.Beginning(ctx, u.stamp))
 	if before == nil {
 		err = u.notice(ctx, d, err, u.cfg.States.NoticeRead)
@@ -140,7 +140,7 @@ func (u *update) patch(ctx context.Context, before *Before) (ledger.Result, erro
 		return ledger.Result{}, u.readTwice(engine.Settle(unchanged(undo.LeftAlone())))
 	}
 
-	// What it sends.
+	// The members that the PATCH sends.
 	next := u.want.Update()
 	if next.Status != nil && next.UseForOrganizationDiscovery == nil {
 		next.UseForOrganizationDiscovery = d.UseForOrganizationDiscovery

@@ -20,7 +20,7 @@ local function allow_writes() redis.pcall('HDEL', pace, '') end
 local first_probe, longest_probe, unprobed_for = 30000000, 300000000, 60000000
 
 -- After a pause one request tries whether the API accepts any, and no other one is sent for so long unless it
--- is answered. Those who wait for its answer look for it that often.
+-- is answered. Requests that wait for its answer ask for it that often.
 local trial_for, answer_poll = 10000000, 250000
 
 -- Returns when the next request may try, given the end of a pause and when the last one did; nil: there is no
