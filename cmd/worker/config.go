@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/cli"
 	"orgops/internal/redisconn"
@@ -101,6 +102,18 @@ func (s systems) redis(p cli.Program, fromArgs bool) (redisconn.Config, error) {
 		_, err = password() // a fault of its file is one of the settings
 	}
 	return at, cli.Usage(err)
+}
+
+// connect connects to Redis for a command that is not a worker: go-redis logs nothing, and each
+// error is returned.
+func (s systems) connect(p cli.Program, fromArgs bool) (redis.UniversalClient, redisconn.Config, error) {
+	at, err := s.redis(p, fromArgs)
+	if err != nil {
+		return nil, at, err
+	}
+	redis.SetLogger(cli.RedisLog{Logger: slog.New(slog.DiscardHandler)})
+	client, err := redisconn.Open(at)
+	return client, at, cli.Usage(err)
 }
 
 // check checks the settings that are not of a tenant.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"slices"
 	"sync"
 
@@ -38,14 +37,9 @@ func (d doctorCommand) run(ctx context.Context, p cli.Program, redisFromArgs boo
 	if err != nil {
 		return err
 	}
-	at, err := d.redis(p, redisFromArgs)
+	client, at, err := d.connect(p, redisFromArgs)
 	if err != nil {
 		return err
-	}
-	redis.SetLogger(cli.RedisLog{Logger: slog.New(slog.DiscardHandler)})
-	client, err := redisconn.Open(at)
-	if err != nil {
-		return cli.Usage(err)
 	}
 	defer func() { _ = client.Close() }()
 	limited, cancel := context.WithTimeout(ctx, testTime)

@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
-
-	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
@@ -18,14 +15,9 @@ type upgradeCommand struct {
 }
 
 func (u upgradeCommand) run(ctx context.Context, p cli.Program, redisFromArgs bool) error {
-	at, err := systems{Flags: u.Flags}.redis(p, redisFromArgs)
+	client, _, err := systems{Flags: u.Flags}.connect(p, redisFromArgs)
 	if err != nil {
 		return err
-	}
-	redis.SetLogger(cli.RedisLog{Logger: slog.New(slog.DiscardHandler)})
-	client, err := redisconn.Open(at)
-	if err != nil {
-		return cli.Usage(err)
 	}
 	defer func() { _ = client.Close() }()
 	masters, err := redisconn.Masters(ctx, client)
