@@ -34,7 +34,7 @@ func TestSizesOfSweeps(t *testing.T) {
 		for _, key := range redistest.Keys(t, "orgops:*") {
 			size := d.redis.MemoryUsage(t.Context(), key, 0).Val()
 			switch {
-			case strings.Contains(key, "}:domain:"):
+			case strings.Contains(key, ":watch:domain:"):
 				states += size + expiryBytes
 			case strings.HasSuffix(key, ":chunks") || strings.HasSuffix(key, ":results"):
 				rows += size
