@@ -3,7 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"maps"
+	"fmt"
 	"sync"
 	"time"
 
@@ -16,8 +16,6 @@ const (
 	upkeepEvery = time.Minute
 	// endsAtOnce is how many runs are finished at a time.
 	endsAtOnce = 4
-	// endAgain is how long a run is left alone whose end has failed.
-	endAgain = time.Minute
 )
 
 // ends finishes runs in goroutines: the follow-ups of an end may take longer than the lease
@@ -29,22 +27,20 @@ const (
 // compare-and-set.
 type ends struct {
 	finish func(context.Context, ledger.RunID) error
-	failed func(context.Context, ledger.RunID, error) // logs it
+	failed func(context.Context, ledger.RunID, error) // puts it off
 	places chan struct{}                              // of those that are being finished
 	all    sync.WaitGroup
 
 	mu     sync.Mutex
 	ctx    context.Context // nil: the dispatcher is not the active one
 	cancel context.CancelFunc
-	// known has the runs that wait or are in progress, with the zero time, and those that have failed
-	// with the time from which they are tried again.
-	known map[ledger.RunID]time.Time
+	known  map[ledger.RunID]bool // those that wait or are in progress
 }
 
 func newEnds(finish func(context.Context, ledger.RunID) error,
 	failed func(context.Context, ledger.RunID, error)) *ends {
 	return &ends{finish: finish, failed: failed, places: make(chan struct{}, endsAtOnce),
-		known: map[ledger.RunID]time.Time{}}
+		known: map[ledger.RunID]bool{}}
 }
 
 // resume starts finishing runs, unless it has started.
@@ -66,7 +62,6 @@ func (e *ends) suspend() {
 	}
 	e.cancel()
 	e.ctx = nil
-	maps.DeleteFunc(e.known, func(_ ledger.RunID, again time.Time) bool { return !again.IsZero() })
 }
 
 // background calls f in a goroutine. Its context ends when the dispatcher is not the active
@@ -81,15 +76,14 @@ func (e *ends) background(f func(context.Context)) {
 // wait waits for the runs in progress, after suspend.
 func (e *ends) wait() { e.all.Wait() }
 
-// add has a run finished, unless it is in progress or has failed a short time ago.
+// add has a run finished, unless it is in progress.
 func (e *ends) add(run ledger.RunID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	again, known := e.known[run]
-	if e.ctx == nil || known && (again.IsZero() || time.Now().Before(again)) {
+	if e.ctx == nil || e.known[run] {
 		return
 	}
-	e.known[run] = time.Time{}
+	e.known[run] = true
 	ctx := e.ctx
 	e.all.Go(func() { e.work(ctx, run) })
 }
@@ -103,13 +97,12 @@ func (e *ends) work(ctx context.Context, run ledger.RunID) {
 		err = engine.Protect(func() error { return e.finish(ctx, run) })
 		<-e.places
 	}
+	if err != nil && ctx.Err() == nil { // else it is left to the active dispatcher
+		e.failed(ctx, run, err)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.known, run)
-	if err != nil && ctx.Err() == nil { // else it is left to the active dispatcher
-		e.known[run] = time.Now().Add(endAgain)
-		e.failed(ctx, run, err)
-	}
 }
 
 // end carries out the follow-ups of a run's end, then finishes the run. The header is read
@@ -131,11 +124,12 @@ func (d *Dispatcher) end(ctx context.Context, run ledger.RunID) error {
 	return err
 }
 
+// endFailed puts a run off whose end has failed, and so leaves the place to others.
 func (d *Dispatcher) endFailed(ctx context.Context, run ledger.RunID, err error) {
-	logger := d.cfg.Logger.With("tenant", d.cfg.Tenant, "run", run, "error", err, "again_in", endAgain)
 	if p, ok := errors.AsType[*engine.PanicError](err); ok {
-		logger.ErrorContext(ctx, "run not finished", "stack", string(p.Stack))
-		return
+		d.cfg.Logger.ErrorContext(ctx, "the end of a run panicked", "tenant", d.cfg.Tenant, "run", run, "panic",
+			fmt.Sprint(p.Value), "stack", string(p.Stack))
 	}
-	logger.WarnContext(ctx, "run not finished")
+	d.stuck(ctx, run, fmt.Sprintf("its rows are settled, but what follows its end fails, such as events and the summary of a "+
+		"sweep: %v; it is repeated each minute", err), nil)
 }

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/dispatch"
 	"orgops/internal/ledger"
@@ -113,6 +114,10 @@ func TestFinish(t *testing.T) {
 			t.Errorf("followed %d times within a second, run %+v", all, s.run(ids[0]))
 		}
 		stop()
+		again := redis.Z{Member: string(ids[0]) + "/" + string(s.run(ids[0]).Incarnation)} // not only in a minute
+		if err := s.rdb.ZAdd(t.Context(), "orgops:v3:{tenant:"+string(tenant)+"}:finishing", again).Err(); err != nil {
+			t.Fatal(err)
+		}
 		s.dispatch(s.dispatcher(follow(nil)))
 		s.await("the run is finished", func() bool { return s.unfinished(ids) == 0 })
 	})
@@ -215,39 +220,37 @@ func TestEndsAreInterrupted(t *testing.T) {
 	}
 }
 
-// TestEndsAgain: a run that cannot be finished is tried again after a minute, and at once by a
-// dispatcher that becomes active again.
-func TestEndsAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tried, fails := 0, true
-		e := dispatch.NewEnds(func(context.Context, ledger.RunID) error {
-			tried++
-			if fails {
-				panic("broken")
+// TestEndsThatFail: more runs whose end fails than a dispatcher reads at once keep no other run from
+// being finished, and each is tried again after a minute.
+func TestEndsThatFail(t *testing.T) {
+	t.Parallel()
+	onSite(t, func(t *testing.T, s *site) {
+		const failing = 110
+		ids := s.ended(failing + 1)
+		good := ids[failing]
+		var mu sync.Mutex
+		tried := map[ledger.RunID]int{}
+		s.dispatch(s.dispatcher(func(config *dispatch.Config) {
+			config.Ended = func(_ context.Context, r ledger.Run) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if tried[r.ID]++; r.ID != good {
+					panic("broken")
+				}
+				return nil
 			}
-			return nil
-		})
-		add := func(want int) {
-			t.Helper()
-			e.Add("a")
-			e.Add("a")
-			synctest.Wait()
-			if tried != want {
-				t.Errorf("tried %d times, want %d", tried, want)
-			}
+		}))
+		s.await("the run whose end is well is finished", func() bool { return s.unfinished(ids[failing:]) == 0 })
+		mu.Lock()
+		before := tried[ids[0]]
+		mu.Unlock()
+		if why := s.run(ids[0]).Stuck; before != 1 || why == nil || !strings.Contains(why.Why, "broken") {
+			t.Errorf("an end that fails was tried %d times, and is said to be stuck: %+v", before, why)
 		}
-		add(0) // not active yet
-		e.Resume(t.Context())
-		add(1)
-		time.Sleep(dispatch.EndAgain - time.Millisecond)
-		add(1)
-		time.Sleep(time.Millisecond)
-		add(2)
-		e.Suspend()
-		fails = false
-		e.Resume(t.Context())
-		add(3)
-		add(4) // it is not finished: Ended has nothing to do
-		e.Suspend()
+		s.await("an end is tried again", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return tried[ids[0]] == 2
+		})
 	})
 }

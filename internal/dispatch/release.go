@@ -292,17 +292,32 @@ func (d *Dispatcher) releaseFrom(ctx context.Context, s *segment, q ledger.Quota
 		release, err = ledger.Release{Receipt: ledger.Receipt{Due: ledger.DueNow}}, nil // put keeps it in memory
 	}
 	if errors.Is(err, ledger.ErrDamaged) {
-		d.cfg.Logger.ErrorContext(ctx, "rows cannot be released: their segment is damaged", "tenant", d.cfg.Tenant, "run",
-			s.id.Run, "segment", s.id.Number, "error", err)
+		d.stuck(ctx, s.id.Run, fmt.Sprintf("segment %d of its rows is damaged in Redis: restore Redis from a backup, or cancel "+
+			"the run and submit its rows that have no result again", s.id.Number), err)
 		release = ledger.Release{Receipt: ledger.Receipt{Due: ledger.DueNow}}
 		err = nil
 	}
-	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+	if errors.Is(err, ledger.ErrNotFound) { // the whole run has usually been deleted: then nothing is noted
+		d.stuck(ctx, s.id.Run, fmt.Sprintf("segment %d of its rows is missing in Redis: restore Redis from a backup, or cancel "+
+			"the run and submit its rows that have no result again", s.id.Number), err)
+		err = nil
+	}
+	if err != nil {
 		return release, err
 	}
 	s.learn(release, now.Add(emptyFor(d.taken.segments())))
 	release.Rows, err = d.readable(ctx, s.id, release.Rows)
 	return release, err
+}
+
+// stuck notes that a run makes no progress for a reason that a person has to remove, and logs it.
+func (d *Dispatcher) stuck(ctx context.Context, run ledger.RunID, why string, cause error) {
+	err := d.cfg.Ledger.NoteStuck(ctx, d.cfg.Tenant, run, why)
+	if errors.Is(err, ledger.ErrNotFound) || errors.Is(err, ledger.ErrEnded) { // it was deleted or finished meanwhile
+		return
+	}
+	d.cfg.Logger.WarnContext(ctx, "run makes no progress", "tenant", d.cfg.Tenant, "run", run, "reason", why, "error",
+		errors.Join(cause, err))
 }
 
 // put drops a segment of which nothing is due now: the index has when something is.

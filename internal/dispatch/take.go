@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"orgops/internal/engine"
@@ -80,8 +81,8 @@ func (d *Dispatcher) add(ctx context.Context, seg ledger.Segment, now time.Time)
 		return err
 	}
 	if _, known := d.cfg.Kinds[r.Kind]; !known { // it is due again
-		d.cfg.Logger.WarnContext(ctx, "kind is unknown: a newer worker is needed", "tenant", d.cfg.Tenant,
-			"run", r.ID, "kind", r.Kind)
+		d.stuck(ctx, seg.Run, fmt.Sprintf("the worker that releases rows does not know the kind %q: start workers of the version "+
+			"that has submitted the run", r.Kind), nil)
 		return nil
 	}
 	d.taken.add(r, seg, now)

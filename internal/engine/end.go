@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -33,7 +34,21 @@ func (e *Engine) endRows(ctx context.Context, x *Execution, rows []*Row, answers
 			x.failed = fmt.Errorf("%s: %s: %w", o, one.consequence.Reason, asynq.SkipRetry)
 		}
 	}
+	e.noteUnrecognized(ctx, x, all)
 	e.log(ctx, x, all)
+}
+
+// noteUnrecognized notes that the run makes no progress if this worker does not know what a row
+// needs: it is given back for one that does, which there may be none of.
+func (e *Engine) noteUnrecognized(ctx context.Context, x *Execution, all []ending) {
+	i := slices.IndexFunc(all, func(one ending) bool { return one.consequence.Outcome == Unrecognized })
+	if i < 0 {
+		return
+	}
+	why := "no worker has executed rows of it: " + all[i].consequence.Reason
+	if err := e.cfg.Ledger.NoteStuck(ctx, e.cfg.Tenant, x.Run, why); err != nil {
+		e.cfg.Logger.WarnContext(ctx, "not noted that the run makes no progress", "run", x.Run, "error", err)
+	}
 }
 
 // abandoned reports whether the worker stops and did not wait for the execution, whose

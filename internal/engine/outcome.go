@@ -6,10 +6,12 @@ import (
 	"orgops/internal/ledger"
 )
 
-// The outcomes that settle a row, next to [ledger.Done] and [ledger.Cancelled].
+// Failed is [ledger.Failed].
+const Failed = ledger.Failed
+
+// The other outcomes that settle a row, next to [ledger.Done] and [ledger.Cancelled].
 const (
 	Unchanged  ledger.Outcome = "unchanged" // the row's request was met before
-	Failed     ledger.Outcome = "failed"    // every attempt failed
 	Refused    ledger.Outcome = "refused"   // by the API, or for lack of a proof
 	InvalidRow ledger.Outcome = "invalid"   // the row is malformed
 	Expired    ledger.Outcome = "expired"   // the token did not appear in time

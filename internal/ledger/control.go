@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -28,27 +29,45 @@ func (l *Ledger) Resume(ctx context.Context, t Tenant, run RunID) error {
 // Cancel settles the rows of the run as cancelled. Rows in progress and rows with an
 // intent are finished, and the run ends with the last of them. It is final. A staged run
 // ends without rows. The error is [ErrEnded] if the run has ended. If Cancel is interrupted, no row
-// begins any more, and a dispatcher does the rest.
+// begins any more, and a dispatcher does the rest. Rows of a segment that cannot be read keep no
+// cancelled run open: it ends without them once all others are settled. If some are not, the error
+// says so, and Cancel is to be called again.
 func (l *Ledger) Cancel(ctx context.Context, t Tenant, id RunID) error {
 	run, err := l.control(ctx, "cancel", t, id, cancelledFlag, "")
 	if err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
+	// No row of the run begins any more. A release settles those of a segment that have not begun.
+	var numbers []int
+	for number := range run.Segments {
+		numbers = append(numbers, number)
+	}
+	if run.Scan != nil {
+		numbers = append(numbers, ScanSegment)
+	}
+	var mu sync.Mutex
+	var lost []int // segments that cannot be read
+	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
-	settle := func(number int) {
+	for _, number := range numbers {
 		group.Go(func() error {
-			_, err := l.Release(ctx, run.segment(number), Quota{})
+			_, err := l.Release(within, run.segment(number), Quota{})
+			if unreadable(err) {
+				mu.Lock()
+				defer mu.Unlock()
+				lost = append(lost, number)
+				return nil
+			}
 			return err
 		})
 	}
-	for number := range run.Segments {
-		settle(number)
+	err = group.Wait()
+
+	// Rows of segments that cannot be read are given up.
+	if err == nil && len(lost) > 0 {
+		err = l.abandon(ctx, run, lost)
 	}
-	if run.Scan != nil {
-		settle(ScanSegment)
-	}
-	if err := group.Wait(); err != nil && !isNotFound(err) {
+	if err != nil && !isNotFound(err) { // a run that was deleted meanwhile needs nothing more
 		return fmt.Errorf("run %s: cancel its rows: %w", id, err)
 	}
 	return nil

@@ -81,7 +81,7 @@
 //
 // The script that settles the last row of a run ends it. [Ledger.TakeDue] returns the run
 // until [Ledger.Finish], which the dispatcher calls after notifications and other follow-ups
-// of the end. From then on its retention counts, at the end of which [Ledger.Sweep] deletes it.
+// of the end. If they fail, [Ledger.NoteStuck] puts them off for a minute. From then on its retention counts, at the end of which [Ledger.Sweep] deletes it.
 //
 // # Keys
 //
@@ -98,7 +98,9 @@
 //	                           :runs_of:<hash> the same, of the runs of a caller, by the SHA-256 of its name
 //	                           :open   the same, of runs that are not finished, by the clock of the sweeps
 //	                           :staged the same, of those that are not committed
-//	                           :finishing sorted set: runs that have ended and are not finished, by their end in ms
+//	                           :finishing sorted set: runs that have ended and are not finished, by their end in ms,
+//	                                   or by when the follow-ups of the end are tried again
+//	                           :stuck  sorted set: runs by when they were last found to make no progress, in ms
 //	                           :ended  sorted set: finished runs by when they are deleted, in ms; 0: that is
 //	                                   under way
 //	                           :due    sorted set: <run>/<incarnation>/<number> of segments by when they are
@@ -180,6 +182,7 @@
 //	due.go                the dispatcher's side: due segments, and wake-ups
 //	sweep.go              deletion after the retention, and of leftovers
 //	control.go            pause, cancel and the finished end
+//	stuck.go              runs that make no progress
 //	create.go, delete.go  the beginning of a run, and its deletion
 //	children.go           runs that repeat rows of another
 //	session.go            living and dead workers

@@ -126,6 +126,9 @@ func parseRun(t Tenant, id RunID, hash map[string]string) (Run, error) {
 		err = json.Unmarshal([]byte(joinPieces(hash, "about")), &r.Description)
 		r.Label, r.Caller = untrusted.Plain(r.Label, maxLabel), untrusted.Plain(r.Caller, maxLabel)
 	}
+	if why, ok := hash["stuck"]; ok {
+		r.Stuck = &Stuck{untrusted.Plain(why, maxDetail), read.time("stuck_since"), read.time("stuck_at")}
+	}
 	if sum, ok := hash["sum"]; ok {
 		r.Digest = singleDigest(sum)
 	}

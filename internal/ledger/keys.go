@@ -19,8 +19,8 @@ func tenantTag(t Tenant) string { return prefix + "{tenant:" + string(t) + "}:" 
 // The last parts of keys. The scripts name their keys after them: see newScript.
 var (
 	headerParts = []string{"header", "sums", "seen"}
-	tenantParts = []string{"runs", "singles", "open", "staged", "finishing", "ended", "due", "clock", "names", "ids",
-		"sessions", "scratch"}
+	tenantParts = []string{"runs", "singles", "open", "staged", "finishing", "ended", "stuck", "due", "clock", "names",
+		"ids", "sessions", "scratch"}
 	sessionParts = []string{"seen", "about", "since", "scratch"}
 	segmentParts = []string{
 		"head", "chunks", "first", "check", "ready", "intended_check", "intended_ready",

@@ -13,6 +13,7 @@ type Outcome string
 const (
 	Done      Outcome = "done"      // it is now as the row asked for
 	Cancelled Outcome = "cancelled" // an operator cancelled the run
+	Failed    Outcome = "failed"    // every attempt failed, or what is stored of the row is lost
 )
 
 // Validate returns an error unless the outcome has the form of one.
@@ -25,6 +26,9 @@ func (o Outcome) Validate() error {
 
 // maxResult bounds detail and evidence of a result together, in bytes.
 const maxResult = 16 << 10
+
+// maxDetail is how many characters of a detail are read: room for a sentence and a quoted value.
+const maxDetail = 500
 
 // Result is the result of a row.
 type Result struct {

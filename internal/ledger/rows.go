@@ -113,9 +113,6 @@ func parseRowState(a answer, now time.Time) RowState {
 	return r
 }
 
-// maxDetail is how many characters of a detail are read: room for a sentence and a quoted value.
-const maxDetail = 500
-
 func resultOf(cancelled bool, stored string) Result {
 	switch {
 	case stored != "":
@@ -185,6 +182,11 @@ func (l *Ledger) each(ctx context.Context, run Run, which Selection, first int64
 				return err // some clients ignore the contexts of their commands
 			}
 			page, next, err := l.rows(ctx, run.segment(number), which, from, scriptRows)
+			if isNotFound(err) && l.exists(ctx, run) { // then the segment alone is missing
+				page = missingRows(number, from, sum.Rows)
+				next = -1
+				err = nil
+			}
 			if err != nil {
 				return err
 			}
@@ -198,6 +200,22 @@ func (l *Ledger) each(ctx context.Context, run Run, which Selection, first int64
 		}
 	}
 	return nil
+}
+
+// exists reports whether the run is still there.
+func (l *Ledger) exists(ctx context.Context, run Run) bool {
+	_, err := l.same(ctx, run)
+	return err == nil
+}
+
+// missingRows returns the rows from one on of a segment of which nothing is stored any more.
+func missingRows(number int, from Row, rows int) (all []RowState) {
+	err := fmt.Errorf("segment %d of the run, with this row, is missing in Redis", number)
+	for row := from; int(row) < rows; row++ {
+		result := Result{Outcome: Failed, Detail: err.Error()}
+		all = append(all, RowState{Row: row, Phase: PhaseSettled, Result: result, Err: err})
+	}
+	return all
 }
 
 // Contents returns up to n rows of a run as they were stored, from number first on, fewer only

@@ -100,6 +100,14 @@ func (c Counts) Settled() (n int64) {
 	return n
 }
 
+// Stuck says why a run makes no progress, for a reason that does not end by itself.
+type Stuck struct {
+	Why string
+	// Since is when that was found first, and At when it was found last, in Redis' time. A run that
+	// was not found stuck for [StuckFor] goes on.
+	Since, At time.Time
+}
+
 // Scan is the state of the scan that finds the rows of a run: see [NewRun.Scan].
 type Scan struct {
 	// Progress is that of the last step, in the scan's own form.
@@ -135,6 +143,9 @@ type Run struct {
 
 	// Counts is the number of settled rows by outcome, of those that are committed.
 	Counts Counts
+
+	// Stuck is why the run was last found to make no progress; nil: it never was.
+	Stuck *Stuck
 
 	CreatedAt time.Time
 	// StagedAt is when the last segment was staged; before the first, CreatedAt.

@@ -52,6 +52,11 @@ const (
 	// awayAfter is how long after its last inspection a segment with rows in progress was
 	// not inspected because the dispatcher was away, or because Redis' clock has jumped.
 	awayAfter = 5 * time.Minute
+	// StuckFor is how long after the last call of [Ledger.NoteStuck] a run counts as stuck. Its
+	// callers try at least once a minute.
+	StuckFor = 5 * time.Minute
+	// endAgain is when the follow-ups of a run's end are tried again that have failed.
+	endAgain = time.Minute
 )
 
 // atOnce is subtracted from the times of the index that mean "at once", in ms: they are
@@ -69,6 +74,8 @@ var (
 	finishScript   = headerScript("finish")
 	deleteScript   = headerScript("delete")
 	unlinkScript   = headerScript("unlink")
+	stuckScript    = headerScript("stuck")
+	abandonScript  = headerScript("abandon")
 
 	stageScript    = segmentScript("stage")
 	resultsScript  = segmentScript("stage_results")
@@ -129,6 +136,7 @@ func shared(parts []string, of ...string) string {
 		fmt.Sprintf("local jump_ms, at_once, wait_ms, ahead_ms, due_ms = %d, %d, %d, %d, %d\n",
 			clockJump.Milliseconds(), int64(atOnce), MaxWait.Milliseconds(), (MaxWait + clockMargin).Milliseconds(),
 			(MaxDue + clockMargin).Milliseconds()),
+		fmt.Sprintf("local stuck_ms, end_again_ms = %d, %d\n", StuckFor.Milliseconds(), endAgain.Milliseconds()),
 		fmt.Sprintf("local page_bytes, release_bytes, release_rows = %d, %d, %d\n", scriptBytes, releaseBytes, releaseRows),
 		fmt.Sprintf("local scan_segment, segment_keys, run_keys = %d, %d, %d\n", ScanSegment, len(segmentParts), len(runParts)),
 		source("clock"),

@@ -154,6 +154,7 @@ func TestTenantInMetrics(t *testing.T) {
 		`orgops_rows_open{tenant="acme"} 0`,
 		`orgops_rows_overdue_seconds{tenant="acme"} 0`,
 		`orgops_runs_open{tenant="acme"} 1`,
+		`orgops_runs_stuck{tenant="acme"} 0`,
 		`orgops_sweep_domains{state="absent",tenant="acme"} 1`,
 		`orgops_sweep_domains{state="lost",tenant="acme"} 2`,
 		`orgops_sweep_domains{state="present",tenant="acme"} 90`,

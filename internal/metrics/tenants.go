@@ -29,6 +29,8 @@ var (
 		"Remaining time of the pause that the API requested; 0 if there is none.", "tenant")
 	paceBlocked = redisDesc("orgops_pace_blocked",
 		"1 while an operation is blocked for all workers. Operation *: all operations.", "tenant", "operation")
+	runsStuck = redisDesc("orgops_runs_stuck",
+		"Runs that make no progress until somebody acts: rows of them cannot be read, no worker knows their kind, or what follows their end fails.", "tenant")
 	sweepDomains = redisDesc("orgops_sweep_domains",
 		"Domains of the last complete sweep by state: present, absent (without those that are lost or unproven), lost (and not revoked since), unproven (absent for as long, but their token was never proven), unknown.", "tenant", "state")
 	sweepStarted = redisDesc("orgops_sweep_started_timestamp_seconds",
@@ -42,7 +44,8 @@ func tenantMetrics(ctx context.Context, rdb redis.UniversalClient, t tenant.Anno
 	state, stateErr := status.ReadTenant(ctx, rdb, t.Tenant)
 	budget, budgetErr := budgetMetrics(t, state.Pace)
 	sweeps, sweepsErr := sweepMetrics(ctx, ledger.New(rdb), t.Tenant, state)
-	return slices.Concat(budget, sweeps), errors.Join(stateErr, budgetErr, sweepsErr)
+	stuck := []prometheus.Metric{gauge(runsStuck, float64(len(state.Stuck)), t.Tenant)}
+	return slices.Concat(budget, stuck, sweeps), errors.Join(stateErr, budgetErr, sweepsErr)
 }
 
 func budgetMetrics(t tenant.Announced, state *pace.State) ([]prometheus.Metric, error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -19,6 +20,7 @@ import (
 type RunDetails struct {
 	Run
 
+	Stuck      *Stuck           `json:"stuck,omitempty"`       // why it makes no progress; nil: it does
 	Obstacles  []Obstacle       `json:"obstacles,omitempty"`   // why no row is executed
 	Children   []Run            `json:"children,omitempty"`    // the runs that repeat rows of it
 	Activity   []activity.Entry `json:"activity,omitempty"`    // the newest 100 entries about it, the first one first
@@ -32,6 +34,7 @@ type RunDetails struct {
 func DetailsOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, r ledger.Run,
 	sample int) (d RunDetails, err error) {
 	d.Run = RunOf(r)
+	d.Stuck = StuckOf(r, time.Now())
 	for _, id := range r.Children {
 		child, err := l.Get(ctx, r.Tenant, id)
 		switch {
@@ -81,6 +84,7 @@ func (d RunDetails) Write(out io.Writer) error {
 	w.Line("state", cmp.Or(pausedBy(r, d.Activity), State(r)))
 	w.Line("scan", d.Scan.String())
 	w.Line("producer", SilentProducer(r))
+	w.Line("no progress", d.Stuck.String())
 	for _, o := range d.Obstacles {
 		w.Line("waits", o.String())
 	}

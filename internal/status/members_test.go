@@ -36,7 +36,7 @@ func TestMembersOfEachRole(t *testing.T) {
 	if diff := cmp.Diff(submitters, membersOf(reflect.TypeFor[status.Run]())); diff != "" {
 		t.Errorf("submitters (-want +got):\n%s", diff)
 	}
-	operators := slices.Concat(submitters, []string{"obstacles", "children", "activity", "waiting_for",
+	operators := slices.Concat(submitters, []string{"stuck", "obstacles", "children", "activity", "waiting_for",
 		"open_rows", "failed_rows"})
 	if diff := cmp.Diff(operators, membersOf(reflect.TypeFor[status.RunDetails]())); diff != "" {
 		t.Errorf("operators (-want +got):\n%s", diff)

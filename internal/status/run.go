@@ -201,7 +201,8 @@ func Trouble(r ledger.Run) []Fact {
 	if scan.LeftOut() == "" {
 		scan = nil
 	}
-	return facts(Fact{"scan", scan.String()}, Fact{"producer", SilentProducer(r)})
+	return facts(Fact{"scan", scan.String()}, Fact{"producer", SilentProducer(r)},
+		Fact{"no progress", StuckOf(r, time.Now()).String()})
 }
 
 // SilentProducer describes how to proceed if no rows of the run come any more: see
@@ -213,6 +214,33 @@ func SilentProducer(r ledger.Run) string {
 	}
 	return fmt.Sprintf("silent since %s; if it has ended: submit the same rows again with --run %s, or cancel it: "+
 		"enqueue runs cancel %s", Stamp(since), r.ID, r.ID)
+}
+
+// Stuck says why a run makes no progress until a person acts.
+type Stuck struct {
+	Since  time.Time `json:"since"`
+	Reason string    `json:"reason"` // with what to do
+}
+
+// stuckAfter is how long a run makes no progress before that is a matter for people: less than from
+// one failure of the follow-ups of its end to the next.
+const stuckAfter = 45 * time.Second
+
+// StuckOf returns why a run makes no progress; nil: it does, or lately did.
+func StuckOf(r ledger.Run, now time.Time) *Stuck {
+	found := r.Stuck
+	if found == nil || found.At.Sub(found.Since) < stuckAfter || now.Sub(found.At) >= ledger.StuckFor {
+		return nil
+	}
+	return &Stuck{found.Since, found.Why}
+}
+
+// String returns since when and why; "" of nil.
+func (s *Stuck) String() string {
+	if s == nil {
+		return ""
+	}
+	return "since " + Stamp(s.Since) + ": " + s.Reason
 }
 
 // silentAfter is a hundred times as long as a producer takes from one segment of rows to

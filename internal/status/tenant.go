@@ -29,6 +29,8 @@ type Tenant struct {
 	// Withdrawn is how many verified domains others have taken back in seven days: set to pending,
 	// deleted, or given another token.
 	Withdrawn int64 `json:"withdrawn_domains,omitempty"`
+	// Stuck are runs that make no progress until a person acts.
+	Stuck []StuckRun `json:"stuck_runs,omitempty"`
 
 	Waiting int64 `json:"webhooks_waiting,omitempty"` // deliveries that are not done
 	GivenUp int64 `json:"webhooks_given_up,omitempty"`
@@ -36,6 +38,23 @@ type Tenant struct {
 	Failing map[string]string `json:"webhooks_failing,omitempty"`
 	Pace    *pace.State       `json:"-"`
 	Ticks   *sweep.Ticks      `json:"-"`
+}
+
+// StuckRun is a run that makes no progress.
+type StuckRun struct {
+	Run ledger.RunID `json:"run"`
+	Stuck
+}
+
+// readStuck reads the runs of a tenant that make no progress.
+func readStuck(ctx context.Context, rdb redis.UniversalClient, name string) (all []StuckRun, err error) {
+	runs, err := ledger.New(rdb).StuckRuns(ctx, ledger.Tenant(name))
+	for _, r := range runs {
+		if stuck := StuckOf(r, time.Now()); stuck != nil {
+			all = append(all, StuckRun{r.ID, *stuck})
+		}
+	}
+	return all, err
 }
 
 // Stop is a [pace.Stop].
@@ -62,7 +81,9 @@ func ReadTenant(ctx context.Context, rdb redis.UniversalClient, name string) (Te
 	}
 	var identityErr error
 	t.Identity, identityErr = tenant.ReadIdentity(ctx, rdb, name)
-	return t, errors.Join(paceErr, sweepsErr, withdrawnErr, ticksErr, identityErr)
+	var stuckErr error
+	t.Stuck, stuckErr = readStuck(ctx, rdb, name)
+	return t, errors.Join(paceErr, sweepsErr, withdrawnErr, ticksErr, identityErr, stuckErr)
 }
 
 // ReadDetails reads the state of a tenant with its obstacles.

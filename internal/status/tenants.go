@@ -53,12 +53,25 @@ type Warning struct {
 	Sweep  ledger.RunID // that found it; empty: none did
 }
 
+// mostStuck is how many runs are named that make no progress.
+const mostStuck = 5
+
 // Warnings returns the warnings about the tenant, the worst first.
 func (t Tenant) Warnings() (all []Warning) {
 	// What holds its rows.
 	for _, o := range t.Obstacles {
 		passes := o.Kind == TenantPaused || o.Kind == OperationPaused
 		all = append(all, Warning{!passes, o.What, o.Fix, ""})
+	}
+
+	// Runs that nothing carries on.
+	for i, r := range t.Stuck {
+		if i == mostStuck {
+			all = append(all, Warning{true, count(int64(len(t.Stuck)-i), "more run") + " make no progress",
+				"enqueue runs list --tenant " + t.Name + " names them, with the reasons", ""})
+			break
+		}
+		all = append(all, Warning{true, "run " + string(r.Run) + " makes no progress since " + Stamp(r.Since), r.Reason, ""})
 	}
 
 	// Findings of sweeps and rows.

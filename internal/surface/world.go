@@ -59,6 +59,7 @@ func tell(t *testing.T, m *Moment) {
 	sweeps(acme)
 	acme.deliver(hooks)
 	today(t, acme)
+	stuck(t, acme)
 	tenants(t, m)
 	until(Now.Add(-15 * time.Second))
 	meter(t, m)
@@ -363,6 +364,17 @@ func plain(s *site, names ...string) string {
 		fmt.Fprintf(&rows, "%s,%s,%s,\n", d.organization, d.ID, d.Domain)
 	}
 	return rows.String()
+}
+
+// stuck is a run of which Redis has lost a segment, which its dispatcher notes again and again.
+func stuck(t *testing.T, s *site) {
+	until(Now.Add(-3 * time.Minute))
+	s.submit("stuck", tasks.TypeVerify, s.rowsOf("missing.example", "silent.example"))
+	for range 2 {
+		must(t, s.m.Ledger.NoteStuck(t.Context(), s.name, "stuck", "segment 0 of its rows is missing in Redis: restore "+
+			"Redis from a backup, or cancel the run and submit its rows that have no result again"))
+		until(Now.Add(-2 * time.Minute))
+	}
 }
 
 // tenants are the others: each is in the state of its name, with a run.

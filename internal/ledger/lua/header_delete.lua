@@ -5,7 +5,7 @@
 -- is left. Answers {'ok', number of its segments}. A run of one segment is deleted at once, unless
 -- it has a scan: then the number is -1.
 local callers, parent = unpack(KEYS, run_keys + 1)
-local lists = {runs, singles, open, staged, finishing, ended, callers}
+local lists = {runs, singles, open, staged, finishing, ended, stuck, callers}
 local no = refused() -- a header that cannot be read can be deleted
 if no and no[1] == 'missing' then
   for _, list in ipairs(lists) do redis.call('ZREM', list, entry) end

@@ -1,6 +1,6 @@
 -- ARGV: the most segments, at most 1,000. They are due again after taken_ms unless they are
 -- inspected. Answers {'ok', segments that are to be inspected now, when the next is due in ms, 0
--- for now, or -1, now, the first runs that have ended and are not finished, 1 if rows are in
+-- for now, or -1, now, the first runs that have ended and are to be finished now, 1 if rows are in
 -- progress}.
 local lists = redis.call('EXISTS', due, finishing, sessions)
 if lists == 0 then return {'ok', {}, -1, t, {}, 0} end
@@ -19,4 +19,4 @@ if next and (next <= t or score(due, -1) > t + ahead_ms) then
 end
 next = next and math.max(next, 0) or -1
 if lists == 0 then return {'ok', segments, next, t, {}, 0} end
-return {'ok', segments, next, t, redis.call('ZRANGE', finishing, 0, 99), redis.call('EXISTS', sessions)}
+return {'ok', segments, next, t, redis.call('ZRANGEBYSCORE', finishing, '-inf', text(t), 'LIMIT', 0, 100), redis.call('EXISTS', sessions)}
