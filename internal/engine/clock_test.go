@@ -16,6 +16,7 @@ import (
 type jumped struct {
 	engine.Ledger
 
+	t     *testing.T
 	until time.Time
 }
 
@@ -26,6 +27,17 @@ func (l jumped) Begin(ctx context.Context, seg ledger.Segment, e ledger.Executio
 		b.Now = b.Now.Add(72 * time.Hour)
 	}
 	return b, err
+}
+
+// End checks that rows wait by this machine's time.
+func (l jumped) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
+	ends ...ledger.RowEnd) (ledger.Receipt, error) {
+	for _, end := range ends {
+		if ahead := end.Now.Sub(time.Now()); ahead > time.Minute || ahead < -time.Minute {
+			l.t.Errorf("the end of row %d is said to be %s from now", end.Row, ahead)
+		}
+	}
+	return l.Ledger.End(ctx, seg, n, ends...)
 }
 
 // TestNothingExpiresByAJumpOfTheClock: a handler that decides by Redis' time whether a row has
@@ -49,7 +61,7 @@ func TestNothingExpiresByAJumpOfTheClock(t *testing.T) {
 					}
 					return ledger.Result{}, nil
 				}), func(cfg *engine.Config) {
-					cfg.Ledger, cfg.ClocksDiffer = jumped{cfg.Ledger, until}, 10*time.Second
+					cfg.Ledger, cfg.ClocksDiffer = jumped{cfg.Ledger, t, until}, 10*time.Second
 				})
 				s.Submit("test", `{}`)
 				_ = e.ProcessTask(t.Context(), s.NextTask())

@@ -143,7 +143,8 @@ func (e *Engine) write(ctx context.Context, x *Execution, all []ending) {
 			all[i].err = ErrSuperseded
 			continue
 		}
-		ends = append(ends, ledger.RowEnd{Row: one.row.Number, Ending: one.form, Subject: one.row.Subject})
+		ends = append(ends, ledger.RowEnd{Row: one.row.Number, Ending: one.form, Subject: one.row.Subject,
+			Now: x.reckoned()})
 	}
 	if len(ends) == 0 {
 		return

@@ -78,3 +78,74 @@ func TestLapsesByAJumpCountNoAttempt(t *testing.T) {
 		})
 	}
 }
+
+// TestJumpsPutNoRowOff: Redis' clock is five hours ahead for a moment, in which executions end and
+// releases and executions lapse or are given up. No row waits longer than it was to wait.
+func TestJumpsPutNoRowOff(t *testing.T) {
+	const jump = 5 * time.Hour
+	tests := map[string]struct {
+		during func(w *worker, seg ledger.Segment, now time.Time)
+		after  time.Duration // the longest wait from then on
+	}{
+		"an execution ends": {func(w *worker, seg ledger.Segment, now time.Time) {
+			clock := redistest.Mini(w.t)
+			clock.SetTime(now)
+			e, row := w.take(seg)
+			clock.SetTime(now.Add(jump))
+			wait := ledger.Waiting{Stage: ledger.StageCheck, After: time.Minute}
+			w.end(seg, e, ledger.RowEnd{Row: row, Ending: wait, Now: now.Add(time.Second)})
+		}, time.Minute + time.Second},
+		"an execution is given back": {func(w *worker, seg ledger.Segment, now time.Time) {
+			clock := redistest.Mini(w.t)
+			clock.SetTime(now)
+			e, row := w.take(seg)
+			clock.SetTime(now.Add(jump))
+			w.end(seg, e, ledger.RowEnd{Row: row, Ending: ledger.GiveBack{Note: "stopping"}, Now: now})
+		}, 0},
+		"a release lapses": {func(w *worker, seg ledger.Segment, now time.Time) {
+			clock := redistest.Mini(w.t)
+			clock.SetTime(now)
+			w.release(seg, ledger.Quota{First: 1})
+			clock.SetTime(now.Add(jump))
+			w.release(seg, ledger.Quota{})
+		}, 0},
+		"a release is given back": {func(w *worker, seg ledger.Segment, now time.Time) {
+			clock := redistest.Mini(w.t)
+			clock.SetTime(now)
+			r := w.release(seg, ledger.Quota{First: 1})
+			clock.SetTime(now.Add(jump))
+			if _, err := w.GiveBack(w.t.Context(), seg, r.Token, numbers(r)...); err != nil {
+				w.t.Fatal(err)
+			}
+		}, 0},
+		"an execution lapses": {func(w *worker, seg ledger.Segment, now time.Time) {
+			clock := redistest.Mini(w.t)
+			clock.SetTime(now)
+			w.take(seg)
+			clock.SetTime(now.Add(jump))
+			w.release(seg, ledger.Quota{})
+		}, 0},
+		"a worker is dead": {func(w *worker, seg ledger.Segment, now time.Time) {
+			clock := redistest.Mini(w.t)
+			clock.SetTime(now)
+			w.take(seg)
+			clock.SetTime(now.Add(jump))
+			if _, _, err := w.Reclaim(w.t.Context(), seg, w.session); err != nil {
+				w.t.Fatal(err)
+			}
+		}, 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorker(t)
+			clock := redistest.Mini(t)
+			now := time.Now()
+			seg := segment(w.submit("a", 1), 0)
+			tt.during(w, seg, now)
+			clock.SetTime(now.Add(tt.after + time.Second))
+			if r := w.release(seg, all); len(r.Rows) != 1 {
+				t.Errorf("the row is not due, but at %s, which is in %s", r.Due, r.Due.Sub(r.Now))
+			}
+		})
+	}
+}

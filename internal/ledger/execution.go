@@ -22,6 +22,9 @@ type RowEnd struct {
 	Ending Ending
 	// Subject is the object of the row, as the execution has read it; nil: not known.
 	Subject *Subject
+	// Now is Redis' time by the clock of the execution: a row waits from the earlier one of that and
+	// Redis' time on. Zero: from Redis' time. It is the same for all rows of a call.
+	Now time.Time
 }
 
 // Ends returns the same ending for each of the rows.
@@ -109,13 +112,13 @@ func (e RowEnd) validate() error {
 func endParts(ends []RowEnd) (parts [][]any) {
 	size := func(e RowEnd) int { return argSize(e.Ending.args()) }
 	for part := range pages(ends, scriptRows, scriptBytes, size) {
-		args := []any{0}
+		args := []any{toMillis(part[0].Now), 0}
 		for _, e := range part {
 			if e.Subject != nil {
 				args = append(args, e.Subject.args()...)
 			}
 		}
-		args[0] = len(args) / 3
+		args[1] = len(args) / 3
 		for _, e := range part {
 			ending := e.Ending.args()
 			args = append(append(args, int(e.Row)), ending[:]...)

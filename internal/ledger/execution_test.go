@@ -62,7 +62,7 @@ func TestReclaimAgain(t *testing.T) {
 			t.Errorf("%+v, want %d deaths, %d attempts, begun first at %v", c, died, attempts, began)
 		}
 	}
-	die(1, 0, 0, 0)
+	die(1, 0, -time.Hour, 0)
 	die(2, 0, 700*time.Millisecond, 1200*time.Millisecond)
 	die(3, 1, 1400*time.Millisecond, 2300*time.Millisecond)
 	w.end(seg, e, ledger.RowEnd{Row: row, Ending: ledger.GiveBack{Note: "stopping"}})
@@ -73,7 +73,7 @@ func TestReclaimAgain(t *testing.T) {
 	die(4, 2, 2800*time.Millisecond, 4500*time.Millisecond)
 	w.end(seg, e, ledger.RowEnd{Row: row, Ending: ledger.Waiting{Stage: ledger.StageCheck, CountAttempt: true}})
 	e = w.begin(seg, w.release(seg, ledger.Quota{Check: 1}).Token, row)
-	die(1, 3, 0, 0)
+	die(1, 3, -time.Hour, 0)
 }
 
 // TestTimesFarInTheFutureCountAsPast makes rows wait, releases and begins them while Redis'

@@ -179,19 +179,23 @@ local function leave(row, execution, v, due)
   return 'written'
 end
 
--- since returns when the row in progress has begun, at most t.
-local function since(row) return math.min(tonumber(redis.call('ZSCORE', running, row) or t), t) end
+-- since returns when the row was released or has begun, by the set of these times; at most t.
+local function since(row, set) return math.min(tonumber(redis.call('ZSCORE', set, row) or t), t) end
 
 -- reopen makes a row due whose release or execution lapsed, or was given up by others. Of an
--- execution, change may change the value of the row, and returns for how many ms the row waits.
+-- execution, change may change the value of the row, and returns for how many ms the row waits. One
+-- that does not wait is due since its release or begin: Redis' clock may be ahead for a moment.
 local function reopen(row, execution, change)
   if redis.call('GETBIT', settled, row) == 1 then return free(row, execution) end -- by a cancel
   local v, wait = read(row), 0
+  local at = since(row, released)
   if begun(execution) then
-    if v.first == 0 then v.first = since(row) end
+    at = since(row, running)
+    if v.first == 0 then v.first = at end
     wait = change(v)
   end
-  leave(row, execution, v, t + wait)
+  if wait > 0 then at = t + wait end
+  leave(row, execution, v, at)
 end
 
 -- receipt returns the answer of a script: {'ok', 1 if the run ended by this call, due, now, 1 if the

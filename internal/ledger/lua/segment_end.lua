@@ -1,9 +1,14 @@
--- ARGV: nonce, the most subjects of a tenant, the number of subjects to store, for each its id, name and
--- data, then for each row: row, an ending and its four arguments. The endings are
+-- ARGV: nonce, the most subjects of a tenant, now by the clock of the execution in ms or 0, the number of
+-- subjects to store, for each its id, name and data, then for each row: row, an ending and its four arguments. The endings are
 -- 's': outcome, result; 'w': stage, ms until it is due, 1 to count an attempt, plus 2 to forget the
 -- earlier ones, memo; 'g': ms until it is due, note. Ends the execution of each row. Answers with the statuses of the rows.
 if not control() then return {'missing'} end
 local nonce = ARGV[1]
+
+-- Rows wait from the earlier one of Redis' time and that of the execution on, so that a clock of
+-- Redis that is ahead for a moment does not put them off.
+local now = t
+if ARGV[3] ~= '0' then now = math.min(t, tonumber(ARGV[3])) end
 
 -- again answers for a settled row, whose ending may repeat an earlier call: its answer was lost.
 -- An execution that left the row open has settled it if the run was cancelled.
@@ -34,20 +39,20 @@ local function finish(row, ending, a, b, c, d)
     return 'written'
   end
   local v, due = read(row), 0
-  if v.first == 0 then v.first = since(row) end
+  if v.first == 0 then v.first = since(row, running) end
   v.ended = short(nonce)
   if ending == 'w' then
-    v.stage, due, v.memo, v.note = a, t + tonumber(b), d, ''
+    v.stage, due, v.memo, v.note = a, now + tonumber(b), d, ''
     v.attempts = (tonumber(c) < 2 and v.attempts or 0) + c % 2
     v.damaged, v.died = false, 0
   else
-    due, v.note = t + tonumber(a), b
+    due, v.note = now + tonumber(a), b
   end
   return leave(row, execution, v, due)
 end
 
-local rows = 4 + 3 * tonumber(ARGV[3])
-for i = 4, rows - 1, 3 do learn(ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[2])) end
+local rows = 5 + 3 * tonumber(ARGV[4])
+for i = 5, rows - 1, 3 do learn(ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[2])) end
 allowWrites()
 local statuses = {}
 for i = rows, #ARGV, 6 do statuses[#statuses + 1] = finish(unpack(ARGV, i, i + 5)) end

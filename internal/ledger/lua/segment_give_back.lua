@@ -8,7 +8,7 @@ local function back(row)
   local execution, v = redis.call('HGET', executions, row), read(row)
   if execution ~= 'r' .. token then return v.ended == short(token) and 'ended' or 'superseded' end
   v.ended = short(token)
-  return leave(row, execution, v, t)
+  return leave(row, execution, v, since(row, released))
 end
 
 allowWrites()
