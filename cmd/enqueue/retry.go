@@ -172,9 +172,10 @@ type resultsCommand struct {
 }
 
 func (*resultsCommand) Help() string {
-	return `The rows are written as by "enqueue runs failed", and also have orgops_item, the number of the row from 0; orgops_at, the time of its
-proof or last check; and orgops_template, the id of the template that it created or found; each where it is known. Rows of sweeps have domain.
-An open row has the outcome open, and the reason why it is open. As CSV, rows of sweeps have their ids and domain alone, and templates their names.
+	return `The rows are written as by "enqueue runs failed", and also have orgops_item, the number of the row from 0; orgops_settled_at,
+when its work was done; orgops_at, the time of its proof or last check; and orgops_template, the id of the template that it created or
+found; each where it is known. Rows of sweeps have domain. An open row has the outcome open, and the reason why it is open. As CSV, rows
+of sweeps have their ids and domain alone, and templates their names.
 
 Examples:
 

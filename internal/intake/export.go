@@ -71,8 +71,8 @@ func ExportFailed(ctx context.Context, l *ledger.Ledger, r ledger.Run, o Export,
 }
 
 // ExportResults writes every row of a run to out, or those with the given outcomes, open rows
-// among them, as [ExportFailed] does, and adds to each: its number, the time of its proof or last
-// check, the template that it created, and the values that an update has replaced. format is empty
+// among them, as [ExportFailed] does, and adds to each: its number, when it was settled, the time of its proof or
+// last check, the template that it created, and the values that an update has replaced. format is empty
 // for that in which they were submitted.
 // As CSV, rows that are whole objects have their ids or name alone.
 func ExportResults(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, outcomes []string,
@@ -81,7 +81,7 @@ func ExportResults(ctx context.Context, l *ledger.Ledger, r ledger.Run, format s
 		return 0, err
 	}
 	selected := func(o ledger.Outcome) bool { return len(outcomes) == 0 || slices.Contains(outcomes, string(o)) }
-	more := []string{itemName, atName, templateName}
+	more := []string{itemName, settledAtName, atName, templateName}
 	return export(ctx, l, r, cmp.Or(format, r.Format), false, selected, more, out)
 }
 
@@ -177,6 +177,9 @@ func (s *storedRows) result(row ledger.RowState) (content []byte, known map[stri
 		record = s.contentRecord(row.Content)
 	}
 	known = map[string]string{outcomeName: string(outcomeOf(row)), itemName: strconv.FormatInt(row.Item, 10)}
+	if !row.SettledAt.IsZero() {
+		known[settledAtName] = row.SettledAt.Format(time.RFC3339)
+	}
 	switch outcome := outcomeOf(row); {
 	case outcome == open:
 		waits := handlers.ReadOpen(s.run.Kind, row)

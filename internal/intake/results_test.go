@@ -3,6 +3,7 @@ package intake_test
 import (
 	"encoding/csv"
 	"fmt"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -59,12 +60,16 @@ func end(t *testing.T, run ledger.Run, endings ...ledger.Ending) {
 	}
 }
 
+// settledTimes matches the time at which a row was settled, behind its number, which ends the first group.
+var settledTimes = regexp.MustCompile(`(,\d,|"orgops_item":\d,"orgops_settled_at":")` +
+	time.Now().UTC().Format("2006-01-") + `\d\dT[\d:]+Z`)
+
 // TestResults checks the rows of each kind in each form: those that are settled in some way, and
 // those that are open.
 func TestResults(t *testing.T) {
 	const (
 		shape  = `"type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{}}},"well_known_trusted_issuers":"aamva"}`
-		header = "orgops_outcome,orgops_error,orgops_item,orgops_at,orgops_template"
+		header = "orgops_outcome,orgops_error,orgops_item,orgops_settled_at,orgops_at,orgops_template"
 		letter = header + ",domain,host,value,found,advice\n"
 	)
 	check := handlers.Evidence{
@@ -98,13 +103,13 @@ func TestResults(t *testing.T) {
 			endings: []ledger.Ending{ledger.Result{Outcome: ledger.Done},
 				ledger.Result{Outcome: "refused", Detail: "why, \"so\""}},
 			want: "client_id,organization_id," + header +
-				"\nc0,o,done,,0,,\nc1,o,refused,\"why, \"\"so\"\"\",1,,\nc2,o,open,,2,,\n",
+				"\nc0,o,done,,0,AT,,\nc1,o,refused,\"why, \"\"so\"\"\",1,AT,,\nc2,o,open,,2,,,\n",
 		},
 		{
 			name: "removals that were made", kind: tasks.TypeRemove, text: "client_id,organization_id\nc0,o\nc1,o\nc2,o\n",
 			endings:  []ledger.Ending{ledger.Result{Outcome: "refused", Detail: "why"}, ledger.Result{Outcome: ledger.Done}},
 			outcomes: []string{"done"},
-			want:     "client_id,organization_id," + header + "\nc1,o,done,,1,,\n",
+			want:     "client_id,organization_id," + header + "\nc1,o,done,,1,AT,,\n",
 		},
 		{
 			name: "several outcomes, of which none is in the ledger's bits", kind: tasks.TypeRemove,
@@ -112,8 +117,8 @@ func TestResults(t *testing.T) {
 			endings: []ledger.Ending{ledger.Result{Outcome: "refused", Detail: "why"}, ledger.Result{Outcome: ledger.Done},
 				ledger.Result{Outcome: "failed", Detail: "late"}},
 			outcomes: []string{"failed", "refused"}, format: intake.FormatJSONL,
-			want: `{"organization_id":"o","client_id":"c0","orgops_outcome":"refused","orgops_error":"why","orgops_item":0}
-{"organization_id":"o","client_id":"c2","orgops_outcome":"failed","orgops_error":"late","orgops_item":2}
+			want: `{"organization_id":"o","client_id":"c0","orgops_outcome":"refused","orgops_error":"why","orgops_item":0,"orgops_settled_at":"AT"}
+{"organization_id":"o","client_id":"c2","orgops_outcome":"failed","orgops_error":"late","orgops_item":2,"orgops_settled_at":"AT"}
 `,
 		},
 		{
@@ -123,34 +128,34 @@ func TestResults(t *testing.T) {
 		{
 			name: "domains", kind: tasks.TypeVerify, text: threeDomains, endings: verified,
 			want: "organization_id,discovery_domain_id," + letter +
-				"o0,d0,done,,0,2026-11-27T08:30:00Z,,acme.example,_t.acme.example,v,,\n" +
-				"o1,d1,expired,'=not there,1,2026-11-27T08:31:00Z,,alpha.example,_t.alpha.example,'=v," +
+				"o0,d0,done,,0,AT,2026-11-27T08:30:00Z,,acme.example,_t.acme.example,v,,\n" +
+				"o1,d1,expired,'=not there,1,AT,2026-11-27T08:31:00Z,,alpha.example,_t.alpha.example,'=v," +
 				`"""\""=v\"""""` + ",'=not there\n" +
-				"o2,d2,open,not_yet: there is none,2,2026-11-27T08:32:00Z,,beta.example,_t.beta.example,v," +
+				"o2,d2,open,not_yet: there is none,2,,2026-11-27T08:32:00Z,,beta.example,_t.beta.example,v," +
 				`"""w""..."` + ",Another. Add a TXT record there with the expected value.\n" +
-				"o3,d3,done,,3,,,,,,,\no4,d4,open,,4,,,,,,,\n",
+				"o3,d3,done,,3,AT,,,,,,,\no4,d4,open,,4,,,,,,,,\n",
 		},
 		{
 			name: "domains in JSON Lines", kind: tasks.TypeVerify, text: threeDomains, endings: verified,
 			format: intake.FormatJSONL,
-			want: `{"organization_id":"o0","discovery_domain_id":"d0","orgops_outcome":"done","orgops_item":0,"orgops_at":"2026-11-27T08:30:00Z","domain":"acme.example","host":"_t.acme.example","value":"v"}
-{"organization_id":"o1","discovery_domain_id":"d1","orgops_outcome":"expired","orgops_error":"=not there","orgops_item":1,"orgops_at":"2026-11-27T08:31:00Z","domain":"alpha.example","host":"_t.alpha.example","value":"=v","found":"\"\\\"=v\\\"\"","advice":"=not there"}
+			want: `{"organization_id":"o0","discovery_domain_id":"d0","orgops_outcome":"done","orgops_item":0,"orgops_settled_at":"AT","orgops_at":"2026-11-27T08:30:00Z","domain":"acme.example","host":"_t.acme.example","value":"v"}
+{"organization_id":"o1","discovery_domain_id":"d1","orgops_outcome":"expired","orgops_error":"=not there","orgops_item":1,"orgops_settled_at":"AT","orgops_at":"2026-11-27T08:31:00Z","domain":"alpha.example","host":"_t.alpha.example","value":"=v","found":"\"\\\"=v\\\"\"","advice":"=not there"}
 {"organization_id":"o2","discovery_domain_id":"d2","orgops_outcome":"open","orgops_error":"not_yet: there is none","orgops_item":2,"orgops_at":"2026-11-27T08:32:00Z","domain":"beta.example","host":"_t.beta.example","value":"v","found":"\"w\"...","advice":"Another. Add a TXT record there with the expected value."}
-{"organization_id":"o3","discovery_domain_id":"d3","orgops_outcome":"done","orgops_item":3}
+{"organization_id":"o3","discovery_domain_id":"d3","orgops_outcome":"done","orgops_item":3,"orgops_settled_at":"AT"}
 {"organization_id":"o4","discovery_domain_id":"d4","orgops_outcome":"open","orgops_item":4}
 `,
 		},
 		{
 			name: "open domains", kind: tasks.TypeVerify, text: threeDomains, endings: verified, outcomes: []string{"open"},
 			want: "organization_id,discovery_domain_id," + letter +
-				"o2,d2,open,not_yet: there is none,2,2026-11-27T08:32:00Z,,beta.example,_t.beta.example,v," +
-				`"""w""..."` + ",Another. Add a TXT record there with the expected value.\no4,d4,open,,4,,,,,,,\n",
+				"o2,d2,open,not_yet: there is none,2,,2026-11-27T08:32:00Z,,beta.example,_t.beta.example,v," +
+				`"""w""..."` + ",Another. Add a TXT record there with the expected value.\no4,d4,open,,4,,,,,,,,\n",
 		},
 		{
 			name: "JSON Lines as CSV", kind: tasks.TypeUpdate, format: intake.FormatCSV,
 			text: `{"discovery_domain_id":"d0","organization_id":"o0","use_for_organization_discovery":true}` + "\n",
 			want: "organization_id,discovery_domain_id,status,use_for_organization_discovery," + header +
-				",orgops_status_before,orgops_use_for_organization_discovery_before\no0,d0,,true,open,,0,,,,\n",
+				",orgops_status_before,orgops_use_for_organization_discovery_before\no0,d0,,true,open,,0,,,,,\n",
 		},
 		{
 			name: "templates, created and found", kind: tasks.TypeCreate, outcomes: []string{"done", "unchanged"},
@@ -158,13 +163,13 @@ func TestResults(t *testing.T) {
 			endings: []ledger.Ending{ledger.Result{Outcome: ledger.Done, Detail: "vct_0"},
 				ledger.Result{Outcome: "unchanged", Detail: "vct_1"}, ledger.Result{Outcome: "refused", Detail: "taken"}},
 			format: intake.FormatCSV,
-			want:   "name," + header + "\nn0,done,,0,,vct_0\n'=n1,unchanged,,1,,vct_1\n",
+			want:   "name," + header + "\nn0,done,,0,AT,,vct_0\n'=n1,unchanged,,1,AT,,vct_1\n",
 		},
 		{
 			name: "templates as they were submitted", kind: tasks.TypeCreate, text: `{"name":"n0",` + shape + "\n",
 			endings: []ledger.Ending{ledger.Result{Outcome: ledger.Done, Detail: "vct_0"}},
 			want: `{"name":"n0",` + strings.TrimSuffix(shape, "}") +
-				`,"orgops_outcome":"done","orgops_item":0,"orgops_template":"vct_0"}` + "\n",
+				`,"orgops_outcome":"done","orgops_item":0,"orgops_settled_at":"AT","orgops_template":"vct_0"}` + "\n",
 		},
 	}
 	for _, tt := range tests {
@@ -172,7 +177,7 @@ func TestResults(t *testing.T) {
 			run := handInAs(t, "a", tt.kind, tt.text)
 			end(t, run, tt.endings...)
 			out, rows := results(t, run, tt.format, tt.outcomes...)
-			if diff := cmp.Diff(tt.want, out); diff != "" {
+			if diff := cmp.Diff(tt.want, settledTimes.ReplaceAllString(out, "${1}AT")); diff != "" {
 				t.Errorf("%d rows (-want +got):\n%s", rows, diff)
 			}
 		})

@@ -11,11 +11,12 @@ import (
 const (
 	outcomeName = ignoredPrefix + "outcome"
 	errorName   = ignoredPrefix + "error"
-	// itemName has the number of the row, from 0, atName the time of its proof or last check, and
-	// templateName the id of its template.
-	itemName     = ignoredPrefix + "item"
-	atName       = ignoredPrefix + "at"
-	templateName = ignoredPrefix + "template"
+	// itemName has the number of the row, from 0, settledAtName when its work was done, atName the time of
+	// its proof or last check, and templateName the id of its template.
+	itemName      = ignoredPrefix + "item"
+	settledAtName = ignoredPrefix + "settled_at"
+	atName        = ignoredPrefix + "at"
+	templateName  = ignoredPrefix + "template"
 	// What an update has replaced.
 	statusBeforeName = ignoredPrefix + "status_before"
 	flagBeforeName   = ignoredPrefix + "use_for_organization_discovery_before"

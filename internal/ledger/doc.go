@@ -132,6 +132,8 @@
 //	            :intents               hash: row -> <time in ms>:<intent>
 //	            :settled :cancelled    bitmaps: a bit for each row
 //	            :results               hash: row -> <outcome>:<detail>, a NUL and evidence
+//	            :effects               string: when each row was settled by an execution, in Unix seconds, four bytes
+//	                                   each; none of a single row, whose run ends then
 //
 // A row is only in the settled bitmap if it was simply done, in both bitmaps if it was
 // simply cancelled, and in the results otherwise. Rows that a cancel has settled may remain

@@ -45,6 +45,9 @@ type RowState struct {
 	Intent *Intent
 	// Result is that of a settled row. Its Detail is safe to show.
 	Result Result
+	// SettledAt is when the row was settled, to the second; zero: it is open, or a cancel has settled it
+	// with all others.
+	SettledAt time.Time
 	// Err says why content, checkpoint or intent cannot be read; nil if they can.
 	Err error
 }
@@ -94,7 +97,9 @@ func (l *Ledger) rows(ctx context.Context, seg Segment, which Selection, from Ro
 func parseRowState(a answer, now time.Time) RowState {
 	r := RowState{Row: Row(a.int(0))}
 	if a.text(1) == "s" {
-		r.Phase, r.Result = PhaseSettled, resultOf(a.int(2) == 1, a.text(3))
+		r.Phase = PhaseSettled
+		r.Result = resultOf(a.int(2) == 1, a.text(3))
+		r.SettledAt = fromMillis(1000 * a.int(4))
 		return r
 	}
 	at := fromMillis(a.int(2))

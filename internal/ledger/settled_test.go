@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"testing"
+	"time"
 
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
@@ -92,5 +93,58 @@ func TestRunOfSettledRowsEndsAtItsCommit(t *testing.T) {
 	}
 	if run := w.commit(s); !run.Ended() || run.Segments != 2 || run.Counts["invalid"] != int64(n) {
 		t.Errorf("run %+v, want it ended", run)
+	}
+}
+
+// TestSettledAt: a row has the time at which its work was done, to the second, also if Redis' clock is
+// ahead in that moment; one that a cancel settles has none.
+func TestSettledAt(t *testing.T) {
+	w := newWorker(t)
+	run := w.submit("a", 300)
+	seg := segment(run, 0)
+	e, first := w.take(seg)
+	w.settle(seg, e, first)
+	settled := w.rows(seg)[first].SettledAt
+	if off := w.redisNow().Sub(settled); off < 0 || off > 10*time.Second {
+		t.Errorf("row %d was settled at %s, %s before", first, settled, off)
+	}
+	var last ledger.Row
+	for range 3 { // a row behind others that are open
+		e, last = w.take(seg)
+	}
+	done := ledger.Result{Outcome: "unchanged", Detail: "was verified before"}
+	at := w.redisNow().Add(-time.Hour).Truncate(time.Second)
+	w.end(seg, e, ledger.RowEnd{Row: last, Ending: done, Now: at})
+	w.must(w.Cancel, "a")
+	for _, row := range w.rows(seg) {
+		want := map[ledger.Row]time.Time{first: settled, last: at}[row.Row]
+		if !row.SettledAt.Equal(want) {
+			t.Errorf("row %d was settled at %s, want %s", row.Row, row.SettledAt, want)
+		}
+	}
+	found := map[int64]time.Time{}
+	for row, err := range w.Each(t.Context(), run, ledger.WithResult, 2) { // a page that begins elsewhere
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[row.Item] = row.SettledAt
+	}
+	if !found[int64(last)].Equal(at) {
+		t.Errorf("row %d was settled at %s, want %s", last, found[int64(last)], at)
+	}
+}
+
+// TestSingleSettledAt: a row that was submitted by itself has the time of its run's end.
+func TestSingleSettledAt(t *testing.T) {
+	w := newWorker(t)
+	run, _, err := w.SubmitRow(t.Context(), ledger.NewRun{ID: "one", Tenant: tenant, Kind: kind}, []byte("row 0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seg := segment(run, 0)
+	w.settleAll(seg)
+	got, want := w.rows(seg)[0].SettledAt, w.get("one").EndedAt.Truncate(time.Second)
+	if !got.Equal(want) || want.IsZero() {
+		t.Errorf("settled at %s, want %s", got, want)
 	}
 }

@@ -25,6 +25,7 @@ type Row struct {
 	Outcome   ledger.Outcome `json:"outcome,omitempty"` // "": it is open
 	Reason    string         `json:"reason,omitempty"`  // of the outcome, or why it is open
 	NextCheck time.Time      `json:"next_check,omitzero"`
+	SettledAt time.Time      `json:"settled_at,omitzero"` // zero: it is open, a cancel has settled it, or it is not known
 
 	// The ids of these as they were submitted; "": the row names none.
 	Organization, Domain string `json:"-"`
@@ -35,7 +36,7 @@ func (row Row) Well() bool { return engine.Succeeded(row.Outcome) }
 
 // settledRow describes a settled row without its name.
 func settledRow(row ledger.RowState) Row {
-	return Row{Item: row.Item, Outcome: row.Result.Outcome, Reason: row.Result.Detail}
+	return Row{Item: row.Item, Outcome: row.Result.Outcome, Reason: row.Result.Detail, SettledAt: row.SettledAt}
 }
 
 // openRow describes an open row of the run without its name. If the run is stopped, that is the

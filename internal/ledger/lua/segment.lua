@@ -85,6 +85,16 @@ local function clear()
     intents, order)
 end
 
+local effect_at = t -- when the rows that this script settles were carried out, in ms
+
+-- settledAt stores when a row was carried out, in Unix seconds, as four bytes, the highest first.
+local function settledAt(row)
+  if head == header then return end -- a single row: its run ends now
+  local s = math.floor(effect_at / 1000)
+  local bytes = string.char(math.floor(s / 2 ^ 24) % 256, math.floor(s / 2 ^ 16) % 256, math.floor(s / 2 ^ 8) % 256, s % 256)
+  redis.call('SETRANGE', effects, text(4 * row), bytes)
+end
+
 local tally = {} -- the rows that this script settled, by outcome
 
 -- settle settles an open row that is neither released, in progress nor waiting any more.
@@ -92,6 +102,7 @@ local tally = {} -- the rows that this script settled, by outcome
 -- bit.
 local function settle(row, outcome, result)
   redis.call('SETBIT', settled, row, 1)
+  settledAt(row)
   tally[outcome] = (tally[outcome] or 0) + 1
   if outcome == 'cancelled' then redis.call('SETBIT', cancelled, row, 1) end
   if result ~= '' or outcome ~= 'done' and outcome ~= 'cancelled' then

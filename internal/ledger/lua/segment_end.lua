@@ -9,6 +9,7 @@ local nonce = ARGV[1]
 -- Redis that is ahead for a moment does not put them off.
 local now = t
 if ARGV[3] ~= '0' then now = math.min(t, tonumber(ARGV[3])) end
+effect_at = now
 
 -- again answers for a settled row, whose ending may repeat an earlier call: its answer was lost.
 -- An execution that left the row open has settled it if the run was cancelled.

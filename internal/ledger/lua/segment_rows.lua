@@ -2,7 +2,8 @@
 -- settled ones that were not simply done, without their content. Answers {'ok', now, rows, rows of
 -- a chunk, chunks, the row from which to go on or -1}; chunks is a flat list of numbers and
 -- chunks. Each row is {number, phase, since or due in ms, execution, value, intent}, or if it is
--- settled {number, 's', 1 if it was cancelled, result}; a text that is not stored is false. It
+-- settled {number, 's', 1 if it was cancelled, result, when it was settled in Unix seconds or 0}; a text that is
+-- not stored is false. It
 -- reads no more than a thousand rows, and stops earlier if they are large. Writes nothing.
 local h = redis.call('HMGET', head, 'rows', 'per')
 if not h[1] then return {'missing'} end
@@ -61,6 +62,19 @@ local function place(number, execution)
   return 'q', 0
 end
 
+local times = redis.call('GETRANGE', effects, text(4 * from), text(4 * past - 1))
+
+-- settledAt returns when a row was settled, in Unix seconds; 0: not known. A single row was when its
+-- run ended.
+local function settledAt(number)
+  if head == header then return math.floor(tonumber(redis.call('HGET', header, 'ended_at') or '0') / 1000) end
+  local seconds = 0
+  for _, byte in ipairs({string.byte(times, 4 * (number - from) + 1, 4 * (number - from) + 4)}) do
+    seconds = 256 * seconds + byte
+  end
+  return seconds
+end
+
 local done, gone = redis.call('GET', settled), redis.call('GET', cancelled)
 
 -- state returns the row as it is in the answer; nil if it is none of those.
@@ -69,7 +83,7 @@ local function state(number)
     if which == 'unsettled' then return end
     local stored, cancel = result(number), bit(gone, number)
     if which == 'with result' and not stored and not cancel then return end
-    return {number, 's', cancel and 1 or 0, size(stored)}
+    return {number, 's', cancel and 1 or 0, size(stored), settledAt(number)}
   end
   if which == 'with result' then return end
   local held = execution(number)
