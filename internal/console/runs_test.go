@@ -642,8 +642,8 @@ func TestAttention(t *testing.T) {
 	page := plain(d.get("/"))
 	for _, want := range []string{
 		"1 worker serves 1 tenant; 1 blocked. 4 matters need attention.",
-		"The queue default.rows is paused", "Resume it on the page Queues",
-		"The operation verify is blocked: 403: missing scope update:domains",
+		"The queue default.rows is paused since 20", "Resume it on the page Queues",
+		": 403: missing scope update:domains", "The operation verify is blocked since 20",
 		"has asked this tenant to pause (429) until",
 		"A sweep was skipped: the tick of 2030-03-17 17:46:40 UTC : the last sweep is still under way (3 in a row)",
 	} {

@@ -16,8 +16,10 @@ import (
 type Load struct {
 	// Pending and Active are the numbers of tasks in the queue and in progress.
 	Pending, Active int
-	// Paused reports whether the queue is paused, as asynqmon can do.
-	Paused bool
+	// Paused reports whether the queue is paused, as asynqmon can do, and PausedSince since when, by the
+	// clock of whoever did; zero: that is not known.
+	Paused      bool
+	PausedSince time.Time
 }
 
 // Queue is a tenant's queue in asynq. It counts tasks by asynq's keys and not by its
@@ -40,11 +42,17 @@ func (q *Queue) key(part string) string { return "asynq:{" + q.name + "}:" + par
 // Load returns the state of the queue. A queue that was never used is empty.
 func (q *Queue) Load(ctx context.Context) (Load, error) {
 	p := q.redis.Pipeline()
-	pending, active, paused := p.LLen(ctx, q.key("pending")), p.LLen(ctx, q.key("active")), p.Exists(ctx, q.key("paused"))
-	if _, err := p.Exec(ctx); err != nil {
+	pending := p.LLen(ctx, q.key("pending"))
+	active := p.LLen(ctx, q.key("active"))
+	paused := p.Get(ctx, q.key("paused")) // in Unix seconds
+	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return Load{}, fmt.Errorf("read queue %s: %w", q.name, err)
 	}
-	return Load{Pending: int(pending.Val()), Active: int(active.Val()), Paused: paused.Val() > 0}, nil
+	load := Load{Pending: int(pending.Val()), Active: int(active.Val()), Paused: paused.Err() == nil}
+	if since, err := paused.Int64(); err == nil {
+		load.PausedSince = time.Unix(since, 0).UTC()
+	}
+	return load, nil
 }
 
 // Enqueue enqueues a task. If the queue has the task already that is a success: go-redis

@@ -82,8 +82,8 @@ func readPermissions(ctx context.Context, rdb redis.UniversalClient, tenants []S
 	_ = redisconn.Batch(ctx, rdb, len(all), func(i int, rdb redis.UniversalClient) error { // each has its errors
 		tenant := tenants[i].Settings.Tenant
 		budget, err := pace.New(pace.Config{Redis: rdb, Tenant: tenant}).State(ctx)
-		all[i].requests = heldBy(status.Obstacles(tenant, budget, ""), err)
-		paused, err := status.PausedQueue(ctx, rdb, tenant)
+		all[i].requests = heldBy(status.Obstacles(tenant, budget, nil), err)
+		paused, err := status.ReadPausedQueue(ctx, rdb, tenant)
 		all[i].queue = heldBy(status.Obstacles("", pace.State{}, paused), err)
 		return nil
 	})

@@ -68,3 +68,50 @@ func TestAPersonEndsAPause(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusedSince: one pause after the other, of the tenant or an operation, has the time of the first
+// 429, until a request is accepted.
+func TestRefusedSince(t *testing.T) {
+	for name, headers := range map[string]http.Header{
+		"the tenant":   {"Retry-After": {"20"}},
+		"an operation": {"Retry-After": {"20"}, "X-Ratelimit-Limit": {"5"}, "X-Ratelimit-Remaining": {"0"}},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			l := newFleet(t, perSecond(10, 10)).process()
+			wait(t, l, op)
+			l.Answered(t.Context(), op, http.StatusOK, http.Header{"X-Ratelimit-Limit": {"10"}, "X-Ratelimit-Remaining": {"9"}})
+			refuse := func() time.Time {
+				t.Helper()
+				if err := l.Wait(t.Context(), op); err != nil {
+					t.Fatal(err)
+				}
+				l.Answered(t.Context(), op, http.StatusTooManyRequests, headers)
+				s, err := l.State(t.Context())
+				if err != nil || !s.Paused() {
+					t.Fatalf("%+v, %v; want a pause", s, err)
+				}
+				if len(s.Pauses) > 0 {
+					return s.Pauses[0].RefusedSince
+				}
+				return s.RefusedSince
+			}
+			began := refuse()
+			if ago := time.Since(began); ago < 0 || ago > time.Second {
+				t.Errorf("refused since %s, %s ago", began, ago)
+			}
+			for range 3 {
+				time.Sleep(20 * time.Second)
+				if since := refuse(); !since.Equal(began) {
+					t.Errorf("refused since %s, want %s", since, began)
+				}
+			}
+			time.Sleep(20 * time.Second)
+			wait(t, l, op)
+			l.Answered(t.Context(), op, http.StatusOK, http.Header{})
+			time.Sleep(time.Minute)
+			if since := refuse(); !since.After(began.Add(time.Minute)) {
+				t.Errorf("refused since %s after a request was accepted, want a later time than %s", since, began)
+			}
+		})
+	}
+}

@@ -371,7 +371,7 @@ func TestA429OfOneOperation(t *testing.T) {
 			what := "tenant paused"
 			if tt.alone {
 				what = "operation paused"
-				want := []pace.Pause{{Operation: op, Until: end.UTC()}}
+				want := []pace.Pause{{Operation: op, Until: end.UTC(), RefusedSince: end.Add(-20 * time.Second).UTC()}}
 				if diff := cmp.Diff(want, s.Pauses); diff != "" || !s.PausedUntil.IsZero() {
 					t.Errorf("the tenant is paused until %v; pauses (-want +got):\n%s", s.PausedUntil, diff)
 				}
@@ -625,7 +625,7 @@ func TestABlockIsForTheFleetUntilAProbeSucceeds(t *testing.T) {
 		s, err := c.State(t.Context())
 		want := []pace.Block{
 			{Operation: op, Reason: strings.ReplaceAll(reason, "\x1b", `\x1b`),
-				NextProbe: time.Now().Add(30 * time.Second).UTC()},
+				Since: time.Now().Add(-30 * time.Second).UTC(), NextProbe: time.Now().Add(30 * time.Second).UTC()},
 		}
 		if diff := cmp.Diff(want, s.Blocks); diff != "" || err != nil {
 			t.Errorf("%v, blocks (-want +got):\n%s", err, diff)

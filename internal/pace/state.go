@@ -15,6 +15,9 @@ type State struct {
 	At time.Time
 	// PausedUntil is zero unless the tenant is paused.
 	PausedUntil time.Time
+	// RefusedSince is when the API answered the first 429 of those that have paused the tenant: it has
+	// accepted no request since. Zero unless the tenant is paused.
+	RefusedSince time.Time
 	// Stopped is the operator's stop of the tenant; nil if there is none.
 	Stopped *Stop
 	// Pauses are those of single operations, by name.
@@ -40,6 +43,8 @@ func (s State) Paused() bool { return !s.PausedUntil.IsZero() || len(s.Pauses) >
 type Pause struct {
 	Operation string
 	Until     time.Time
+	// RefusedSince is when the API answered the first 429 of those that have led to it.
+	RefusedSince time.Time
 }
 
 // Trial is the end of a pause.
@@ -55,6 +60,8 @@ type Block struct {
 	// Operation is its name, or [All].
 	Operation string `json:"operation"`
 	Reason    string `json:"reason"`
+	// Since is when it was blocked.
+	Since time.Time `json:"since"`
 	// NextProbe is when the next request is let through as a probe. It is in the past if none
 	// was attempted since; a minute later, or after a pause or stop, the block expires.
 	NextProbe time.Time `json:"-"`
@@ -62,8 +69,9 @@ type Block struct {
 
 // The fields of the tenant's hash; lua/ knows them too.
 const (
-	usedField   = "used:"
-	pausedField = "paused:"
+	usedField         = "used:"
+	pausedField       = "paused:"
+	refusedSinceField = "refused_since"
 
 	slotLength = 5_000_000 // µs
 	slots      = 12
@@ -95,12 +103,19 @@ func (l *Limiter) State(ctx context.Context) (s State, err error) {
 		s.Available = min(l.gcra.available(now, fields["tat"], fields["tat_interval"]),
 			l.api.available(now, fields["api_tat"], fields["api_tat_interval"]))
 	}
+	if !s.PausedUntil.IsZero() {
+		s.RefusedSince = refusedSince(fields, "")
+	}
+	for i, p := range s.Pauses {
+		s.Pauses[i].RefusedSince = refusedSince(fields, ":"+p.Operation)
+	}
 	blocks, _ := answer[2].([]any)
 	for _, block := range blocks {
 		b, _ := block.([]any)
 		probe, _ := b[1].(int64)
+		since, _ := b[3].(int64)
 		s.Blocks = append(s.Blocks, Block{Operation: fmt.Sprint(b[0]), Reason: fmt.Sprint(b[2]),
-			NextProbe: time.UnixMicro(probe).UTC()})
+			NextProbe: time.UnixMicro(probe).UTC(), Since: time.UnixMicro(since).UTC()})
 	}
 	trials, _ := answer[3].([]any)
 	for _, trial := range trials {
@@ -113,6 +128,15 @@ func (l *Limiter) State(ctx context.Context) (s State, err error) {
 	slices.SortFunc(s.Pauses, func(a, b Pause) int { return strings.Compare(a.Operation, b.Operation) })
 	slices.SortFunc(s.Blocks, func(a, b Block) int { return strings.Compare(a.Operation, b.Operation) })
 	return s, nil
+}
+
+// refusedSince reads the beginning of a pause; zero: it is not known.
+func refusedSince(fields map[string]string, of string) time.Time {
+	n, err := strconv.ParseInt(fields[refusedSinceField+of], 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMicro(n).UTC()
 }
 
 // learn stores the end of the tenant's pause, which another process has learned of, or a person has

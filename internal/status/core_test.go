@@ -96,7 +96,7 @@ func TestQueueIsPaused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const paused = "the queue default.rows is paused: no row is released"
+	const paused = "the queue default.rows is paused since 20"
 	now := time.Now()
 	oracle := status.NewEstimator(rdb)
 	says := func(want bool) {

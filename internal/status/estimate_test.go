@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -253,6 +254,9 @@ func (h *holding) hold(ctx context.Context) {
 	}
 }
 
+// sinceTime matches the beginning of an obstacle in a text.
+var sinceTime = regexp.MustCompile(`since 20\d\d-\S*Z`)
+
 // TestHeld: an estimate names the obstacles of a run.
 func TestHeld(t *testing.T) {
 	tests := []struct {
@@ -283,7 +287,7 @@ func TestHeld(t *testing.T) {
 				f.t.Fatal(err)
 			}
 		},
-			"the operation get_discovery_domain is blocked: 403 Forbidden; fix the credentials, the missing scope, the tenant's subscription or the way to the API or token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds"},
+			"the operation get_discovery_domain is blocked SINCE: 403 Forbidden; fix the credentials, the missing scope, the tenant's subscription or the way to the API or token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds"},
 		{"a block of another operation", announced, func(f *followed, budget *pace.Limiter) {
 			if err := budget.Block(f.t.Context(), "delete_organization_clients", "403 Forbidden"); err != nil {
 				f.t.Fatal(err)
@@ -295,7 +299,7 @@ func TestHeld(t *testing.T) {
 			}
 			f.note("not_yet: there is none", 2)
 		},
-			"every operation is blocked: 401; fix the credentials, the missing scope, the tenant's subscription or the way to the API or token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds; 2 wait for DNS, until UNTIL at most"},
+			"every operation is blocked SINCE: 401; fix the credentials, the missing scope, the tenant's subscription or the way to the API or token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds; 2 wait for DNS, until UNTIL at most"},
 		{"a pause of the run", announced, func(f *followed, _ *pace.Limiter) {
 			if err := ledgertest.Control(f.t.Context(), f.ledger, (*ledger.Ledger).Pause, "a"); err != nil {
 				f.t.Fatal(err)
@@ -313,7 +317,8 @@ func TestHeld(t *testing.T) {
 			f := follow(t, tt.settings)
 			f.verify("a", 20)
 			tt.setup(f, pace.New(pace.Config{Redis: redistest.New(t), Tenant: "default"}))
-			if got, want := f.see(f.now)[0].Waits(), strings.ReplaceAll(tt.want, "UNTIL", f.until()); got != want {
+			got := sinceTime.ReplaceAllString(f.see(f.now)[0].Waits(), "SINCE")
+			if want := strings.ReplaceAll(tt.want, "UNTIL", f.until()); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		})
@@ -333,7 +338,7 @@ func TestObstacleOfAPause(t *testing.T) {
 	}
 	now := time.Now()
 	all := status.Obstacles("default", pace.State{At: now,
-		Pauses: []pace.Pause{{Operation: "get_discovery_domain", Until: now.Add(time.Minute)}}}, "")
+		Pauses: []pace.Pause{{Operation: "get_discovery_domain", Until: now.Add(time.Minute)}}}, nil)
 	if len(all) != 1 || all[0].Kind != status.OperationPaused || !strings.HasPrefix(all[0].String(),
 		"the API has asked to pause get_discovery_domain (429) until ") {
 		t.Errorf("%v", all)

@@ -22,6 +22,8 @@ type Obstacle struct {
 	Kind ObstacleKind `json:"kind"`
 	What string       `json:"reason"`
 	Fix  string       `json:"fix"`
+	// Since is when it began; zero: not known.
+	Since time.Time `json:"since,omitzero"`
 
 	operation string    // that is blocked or paused; "": all are concerned
 	until     time.Time // when it ends by itself; zero: not known
@@ -44,11 +46,11 @@ const (
 func (o Obstacle) String() string { return o.What + "; " + o.Fix }
 
 // Obstacles returns the obstacles of a tenant whose budget has that state, the worst first.
-// queue is its queue of rows if it is paused: see [PausedQueue].
-func Obstacles(tenant string, budget pace.State, queue string) (all []Obstacle) {
+// queue is its queue of rows if it is paused: see [ReadPausedQueue].
+func Obstacles(tenant string, budget pace.State, queue *PausedQueue) (all []Obstacle) {
 	if budget.Stopped != nil {
 		all = append(all, Obstacle{
-			Kind: TenantStopped, What: "the tenant is " + budget.Stopped.String(),
+			Kind: TenantStopped, Since: budget.Stopped.At, What: "the tenant is " + budget.Stopped.String(),
 			Fix: "nothing is changed there, and rows stay open; to start it: enqueue tenant start " + tenant,
 		})
 	}
@@ -58,32 +60,51 @@ func Obstacles(tenant string, budget pace.State, queue string) (all []Obstacle) 
 			what, operation = "every operation", ""
 		}
 		all = append(all, Obstacle{
-			Kind: OperationBlocked, operation: operation, What: what + " is blocked: " + b.Reason,
-			Fix: "fix the credentials, the missing scope, the tenant's subscription or the way to the API or token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds",
+			Kind: OperationBlocked, operation: operation, Since: b.Since,
+			What: what + " is blocked" + since(b.Since) + ": " + b.Reason,
+			Fix:  "fix the credentials, the missing scope, the tenant's subscription or the way to the API or token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds",
 		})
 	}
-	if queue != "" {
+	if queue != nil {
 		all = append(all, Obstacle{
-			Kind: QueuePaused, What: "the queue " + queue + " is paused: no row is released",
-			Fix: "resume it on the page Queues",
+			Kind: QueuePaused, Since: queue.Since,
+			What: "the queue " + queue.Name + " is paused" + since(queue.Since) + ": no row is released",
+			Fix:  "resume it on the page Queues",
 		})
 	}
 	if !budget.PausedUntil.IsZero() {
 		all = append(all, Obstacle{
-			Kind: TenantPaused, until: budget.PausedUntil, What: "the API has asked this tenant to pause (429) until " + Stamp(budget.PausedUntil),
+			Kind: TenantPaused, until: budget.PausedUntil, Since: budget.RefusedSince,
+			What: "the API has asked this tenant to pause (429) until " + Stamp(budget.PausedUntil) + refused(budget.RefusedSince),
 			Fix: "work resumes by itself; to try one request now: enqueue tenant start " + tenant +
 				", or Try now on its page; if this happens often, lower --rate or raise --reserve",
 		})
 	}
 	for _, p := range budget.Pauses {
 		all = append(all, Obstacle{
-			Kind: OperationPaused, operation: p.Operation, until: p.Until,
-			What: "the API has asked to pause " + p.Operation + " (429) until " + Stamp(p.Until),
+			Kind: OperationPaused, operation: p.Operation, until: p.Until, Since: p.RefusedSince,
+			What: "the API has asked to pause " + p.Operation + " (429) until " + Stamp(p.Until) + refused(p.RefusedSince),
 			Fix: "other operations go on, and work resumes by itself; to try one request now: enqueue tenant start " + tenant +
 				", or Try now on its page",
 		})
 	}
 	return all
+}
+
+// since returns the beginning of an obstacle as a part of a sentence; "": it is not known.
+func since(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return " since " + Stamp(at)
+}
+
+// refused returns since when the API has accepted no request, as a part of a sentence.
+func refused(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return " and has accepted no request" + since(at)
 }
 
 // Concerns reports whether the obstacle holds rows of the run.
@@ -119,7 +140,7 @@ func FleetOf(sessions []ledger.Session) Fleet {
 // ReadObstacles reads the obstacles of a tenant whose budget has that state, the worst first.
 func ReadObstacles(ctx context.Context, rdb redis.UniversalClient, t ledger.Tenant, f Fleet,
 	budget pace.State) ([]Obstacle, error) {
-	queue, err := PausedQueue(ctx, rdb, string(t))
+	queue, err := ReadPausedQueue(ctx, rdb, string(t))
 	settings, _, noSettings := tenant.ReadAnnounced(ctx, rdb, string(t))
 	all := Obstacles(string(t), budget, queue)
 	if err = cmp.Or(err, noSettings); err == nil && f != nil && f[t] == 0 {
@@ -127,6 +148,7 @@ func ReadObstacles(ctx context.Context, rdb redis.UniversalClient, t ledger.Tena
 			Fix: "start a worker that serves it; rows wait until then"}
 		if at := settings.UpdatedAt; !at.IsZero() { // a worker announces its settings every minute
 			o.What = fmt.Sprintf("no worker of tenant %s runs; the last one was seen at %s", t, Stamp(at))
+			o.Since = at
 		}
 		all = slices.Insert(all, 0, o)
 	}
@@ -142,13 +164,18 @@ func ObstaclesOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledge
 	return all, cmp.Or(noFleet, noBudget, err)
 }
 
-// PausedQueue returns the name of the tenant's queue of rows if it is paused in asynqmon,
-// so that no row is released; else empty.
-func PausedQueue(ctx context.Context, rdb redis.UniversalClient, tenant string) (string, error) {
+// PausedQueue is a tenant's queue of rows that is paused in asynqmon, so that no row is released.
+type PausedQueue struct {
+	Name  string
+	Since time.Time // zero: not known
+}
+
+// ReadPausedQueue returns the tenant's queue of rows if it is paused; else nil.
+func ReadPausedQueue(ctx context.Context, rdb redis.UniversalClient, tenant string) (*PausedQueue, error) {
 	name := engine.Queue(ledger.Tenant(tenant))
 	load, err := dispatch.NewQueue(rdb, name).Load(ctx)
 	if err != nil || !load.Paused {
-		return "", err
+		return nil, err
 	}
-	return name, nil
+	return &PausedQueue{name, load.PausedSince}, nil
 }

@@ -13,8 +13,12 @@ lower(api, ask.missing, at)
 local alone = ask.alone and api.tat <= at + (ask.holds - 1) * api.interval
 if alone then before = read_pause(at, field, r[2]) end
 redis.call('HDEL', pace, 'tried', 'tried:' .. ask.operation) -- a trial, if it was one, is over
+if not alone then field = 'paused_until' end
+if redis.call('HEXISTS', pace, field) == 0 then -- the first 429 since a request was accepted
+  redis.call('HSET', pace, refused_since(field), text(at))
+end
 if due > before then
-  redis.call('HSET', pace, alone and field or 'paused_until', text(due))
+  redis.call('HSET', pace, field, text(due))
   if not alone then drain(own, due) end
 end
 return {alone and 1 or 0, before <= at and 1 or 0}

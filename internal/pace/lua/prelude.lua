@@ -23,6 +23,9 @@ local first_probe, longest_probe, unprobed_for = 30000000, 300000000, 60000000
 -- is answered. Requests that wait for its answer ask for it that often.
 local trial_for, answer_poll = 10000000, 250000
 
+-- Returns the field with the time of the first of the 429s that have led to the pause of a field.
+local function refused_since(field) return 'refused_since' .. (string.match(field, '^paused(:.*)$') or '') end
+
 -- Returns when the next request may try, given the end of a pause and when the last one did; nil: there is no
 -- pause that is over.
 local function next_trial(at, ended, tried)

@@ -1,5 +1,5 @@
 -- Answers the time, all that is stored, the blocks: of each the operation, when its next
--- probe is due, and the reason; and the pauses that are over: of each the operation, and when the next
+-- probe is due, the reason, and since when it is blocked; and the pauses that are over: of each the operation, and when the next
 -- request may try.
 local at, fields, blocks, trials = now(), redis.call('HGETALL', pace), {}, {}
 for i = 1, #fields, 2 do
@@ -12,7 +12,7 @@ for i = 1, #fields, 2 do
   if operation then
     local since = redis.call('HGET', pace, 'blocked_since:' .. operation)
     local probe_at, reason = read_block(operation, at, fields[i + 1], since)
-    if probe_at then blocks[#blocks + 1] = {operation, probe_at, reason} end
+    if probe_at then blocks[#blocks + 1] = {operation, probe_at, reason, tonumber(since or '0')} end
   end
 end
 return {at, fields, blocks, trials}
