@@ -115,13 +115,9 @@ func (e *Engine) beginAll(ctx context.Context, task Task, parts []*Execution) (a
 	return admitted
 }
 
-const (
-	// suspectedFrom is after how many deaths of workers in a row one of its rows is suspected:
-	// of the first, another row may have been the cause.
-	suspectedFrom = 2
-	// aloneAgain is when a suspected row is due again while another one is executed.
-	aloneAgain = 5 * time.Second
-)
+// aloneAgain is when a suspected row is due again while another one is executed: see
+// [ledger.SuspectedFrom].
+const aloneAgain = 5 * time.Second
 
 // isolate leaves a suspected row alone in its task, and the only one of this process until the
 // function that it returns is called: it must not use up the attempts of others. The execution of
@@ -130,7 +126,7 @@ func (e *Engine) isolate(ctx context.Context, all []*Execution) (end func()) {
 	var suspect *Row
 	for _, x := range all {
 		for _, row := range x.Rows {
-			if suspect == nil && row.Died >= suspectedFrom {
+			if suspect == nil && row.Died >= ledger.SuspectedFrom {
 				suspect = row
 			}
 		}
@@ -142,7 +138,7 @@ func (e *Engine) isolate(ctx context.Context, all []*Execution) (end func()) {
 	for _, x := range all {
 		waiting := Answers{}
 		for _, row := range x.Rows {
-			suspected := row.Died >= suspectedFrom
+			suspected := row.Died >= ledger.SuspectedFrom
 			if alone && row == suspect || !alone && !suspected {
 				continue
 			}

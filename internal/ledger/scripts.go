@@ -125,22 +125,50 @@ func sessionsScriptOf(name string) *redis.Script {
 	return newScript("sessions_"+name, sessionParts, "sessions")
 }
 
+// limits are the constants that the scripts share with this package, by their names in Lua. Times are in
+// milliseconds.
+var limits = []struct {
+	name  string
+	value int64
+}{
+	// When a row is due again.
+	{"release_ms", ReleaseTimeout.Milliseconds()},
+	{"execution_ms", ExecutionLimit.Milliseconds()},
+	{"wait_ms", MaxWait.Milliseconds()},
+	{"ahead_ms", (MaxWait + clockMargin).Milliseconds()},
+	{"due_ms", (MaxDue + clockMargin).Milliseconds()},
+	{"suspected_from", SuspectedFrom},
+
+	// When a segment is inspected, and the end of a run tried again.
+	{"inspect_ms", inspectEvery.Milliseconds()},
+	{"taken_ms", takenFor.Milliseconds()},
+	{"away_ms", awayAfter.Milliseconds()},
+	{"at_once", atOnce},
+	{"stuck_ms", StuckFor.Milliseconds()},
+	{"end_again_ms", endAgain.Milliseconds()},
+
+	// Sessions, and jumps of Redis' clock.
+	{"dead_ms", DeadAfter.Milliseconds()},
+	{"gap_ms", silentFleet.Milliseconds()},
+	{"jump_ms", clockJump.Milliseconds()},
+
+	// Sizes, and numbers of keys.
+	{"page_bytes", scriptBytes},
+	{"release_bytes", releaseBytes},
+	{"release_rows", releaseRows},
+	{"scan_segment", ScanSegment},
+	{"segment_keys", int64(len(segmentParts))},
+	{"run_keys", int64(len(runParts))},
+}
+
 // shared returns the text that scripts have in common: the names of their keys, which are those of
-// the last parts of these, the constants, and functions of other files.
+// the last parts of these, the limits, and functions of other files.
 func shared(parts []string, of ...string) string {
-	texts := []string{
-		"local " + strings.Join(parts, ", ") + " = unpack(KEYS)\n",
-		fmt.Sprintf("local release_ms, execution_ms, inspect_ms, away_ms, taken_ms, dead_ms, gap_ms = %d, %d, %d, %d, %d, %d, %d\n",
-			ReleaseTimeout.Milliseconds(), ExecutionLimit.Milliseconds(), inspectEvery.Milliseconds(),
-			awayAfter.Milliseconds(), takenFor.Milliseconds(), DeadAfter.Milliseconds(), silentFleet.Milliseconds()),
-		fmt.Sprintf("local jump_ms, at_once, wait_ms, ahead_ms, due_ms = %d, %d, %d, %d, %d\n",
-			clockJump.Milliseconds(), int64(atOnce), MaxWait.Milliseconds(), (MaxWait + clockMargin).Milliseconds(),
-			(MaxDue + clockMargin).Milliseconds()),
-		fmt.Sprintf("local stuck_ms, end_again_ms = %d, %d\n", StuckFor.Milliseconds(), endAgain.Milliseconds()),
-		fmt.Sprintf("local page_bytes, release_bytes, release_rows = %d, %d, %d\n", scriptBytes, releaseBytes, releaseRows),
-		fmt.Sprintf("local scan_segment, segment_keys, run_keys = %d, %d, %d\n", ScanSegment, len(segmentParts), len(runParts)),
-		source("clock"),
+	texts := []string{"local " + strings.Join(parts, ", ") + " = unpack(KEYS)\n"}
+	for _, limit := range limits {
+		texts = append(texts, fmt.Sprintf("local %s = %d\n", limit.name, limit.value))
 	}
+	texts = append(texts, source("clock"))
 	for _, file := range of {
 		texts = append(texts, source(file))
 	}

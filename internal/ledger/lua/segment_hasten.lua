@@ -4,7 +4,7 @@
 if not control() then return {'missing'} end
 local row, status = ARGV[1], 'superseded'
 local v = read(row)
-local failing = v.attempts > 0 or v.died > 1
+local failing = v.attempts > 0 or v.died >= suspected_from
 allowWrites()
 for _, set in ipairs({check, ready}) do
   local at = tonumber(redis.call('ZSCORE', set, row) or '')

@@ -9,13 +9,15 @@ local rows = redis.call('ZRANGE', running, from, from + most - 1)
 for _, row in ipairs(rows) do
   local execution = redis.call('HGET', executions, row) or ''
   if string.match(execution, ',(.*)$') == ARGV[3] then
-    -- Which row was the cause of a worker's death is not known, so the first time a row is due at
-    -- once. From the second time on it waits, by chance (the nonce) more or less, and is executed
-    -- alone: only that loses an attempt.
+    -- Which row was the cause of a worker's death is not known, so a row is due at once until it is
+    -- suspected. Then it waits, by chance (the nonce) more or less, and is executed alone: only that
+    -- loses an attempt.
     reopen(row, execution, function(v)
       v.died = v.died + 1
-      if v.died > 2 then v.attempts = v.attempts + 1 end
-      local wait = v.died > 1 and math.min(2 ^ (v.died - 2), 1800) or 0 -- seconds
+      local more = v.died - suspected_from
+      if more < 0 then return 0 end
+      if more > 0 then v.attempts = v.attempts + 1 end
+      local wait = math.min(2 ^ more, 1800) -- seconds
       return math.floor(wait * (500 + 5 * string.byte(execution, 2)))
     end)
     n = n + 1
