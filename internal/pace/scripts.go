@@ -2,7 +2,9 @@ package pace
 
 import (
 	"embed"
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -21,9 +23,38 @@ var (
 	lowerScript    = script("lower")
 )
 
-// script returns the script of files of lua/, one after the other.
+// limits are the constants of the scripts, by their names in Lua. Times are in microseconds.
+var limits = []struct {
+	name  string
+	value int64
+}{
+	{"longest_pause", longestPause.Microseconds()},
+
+	// A probe of a block fetches a token, of which a tenant has few, and an operation works again five
+	// minutes after the fix.
+	{"first_probe", (30 * time.Second).Microseconds()},
+	{"longest_probe", (5 * time.Minute).Microseconds()},
+	{"unprobed_for", time.Minute.Microseconds()},
+
+	// How long the answer to the request after a pause may take, and how often others ask for it.
+	{"trial_for", (10 * time.Second).Microseconds()},
+	{"answer_poll", (250 * time.Millisecond).Microseconds()},
+
+	// How long a worker is counted after a permit, and how often that is stored again.
+	{"counted_for", time.Minute.Microseconds()},
+	{"recount", (5 * time.Second).Microseconds()},
+
+	// The slots in which permits are counted.
+	{"slot_length", slotLength},
+	{"slots", slots},
+}
+
+// script returns the script of files of lua/, one after the other, behind the limits.
 func script(names ...string) *redis.Script {
 	var text strings.Builder
+	for _, limit := range limits {
+		fmt.Fprintf(&text, "local %s = %d\n", limit.name, limit.value)
+	}
 	for _, name := range names {
 		text.WriteString(source(name))
 	}

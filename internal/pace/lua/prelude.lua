@@ -12,16 +12,13 @@ local function text(n) return string.format('%.0f', n) end
 local function allow_writes() redis.pcall('HDEL', pace, '') end
 
 -- A block is stored as <time of its next probe>:<reason>, and its beginning in a field of its
--- own. It is probed first after 30 s, and then at intervals as long as it has lasted, at
--- most five minutes: a probe fetches a token, of which a tenant has few, and an operation works
--- again five minutes after the fix. A block that nobody probes within a minute of the time
--- has expired: no row needs the operation any more. The minute begins when probes may be sent: after
--- a pause, and after a stop.
-local first_probe, longest_probe, unprobed_for = 30000000, 300000000, 60000000
+-- own. It is probed first after first_probe, and then at intervals as long as it has lasted, at
+-- most longest_probe. One that nobody probes within unprobed_for of the time has expired: no row
+-- needs the operation any more. That time begins when probes may be sent: after a pause, and after
+-- a stop.
 
--- After a pause one request tries whether the API accepts any, and no other one is sent for so long unless it
--- is answered. Requests that wait for its answer ask for it that often.
-local trial_for, answer_poll = 10000000, 250000
+-- After a pause one request tries whether the API accepts any, and no other one is sent for trial_for unless it
+-- is answered. Requests that wait for its answer ask for it each answer_poll.
 
 -- Returns the field with the time of the first of the 429s that have led to the pause of a field.
 local function refused_since(field) return 'refused_since' .. (string.match(field, '^paused(:.*)$') or '') end
@@ -64,11 +61,11 @@ local function renew_blocks(at)
   end
 end
 
--- Permits given are counted in twelve slots of five seconds, each stored as
+-- Permits given are counted in slots, each stored as
 -- <number of the slot since 1970>:<permits>.
 local function count_use(at)
-  local slot = math.floor(at / 5000000)
-  local field = 'used:' .. (slot % 12)
+  local slot = math.floor(at / slot_length)
+  local field = 'used:' .. (slot % slots)
   local used = 0
   local there = redis.call('HGET', pace, field)
   if there and string.match(there, '^%d+') == text(slot) then

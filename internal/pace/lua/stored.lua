@@ -1,8 +1,6 @@
 -- Times that lie ahead. Redis' clock may step back, and a failover may lead to a replica whose
 -- clock is behind, so each is bounded when it is read. It is written back, or it would move along
 -- with the clock; a Redis that refuses that bounds it the next time.
-local longest_pause = 3600000000 -- that of answer.go
-
 local function bounded(field, value, most)
   if value > most then redis.pcall('HSET', pace, field, text(most)) end
   return math.min(value, most)

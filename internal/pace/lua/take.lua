@@ -44,14 +44,14 @@ for i, of in ipairs({'', ask.operation}) do
 end
 
 for i, bucket in ipairs(ask.buckets) do read_bucket(bucket, at, r[8 + 2 * i], r[9 + 2 * i]) end
--- A worker is counted for a minute after its last permit, longer than it waits for the API's
+-- A worker is counted for counted_for after its last permit, longer than it waits for the API's
 -- answer. One that was counted while the clock was ahead is counted again.
 local counted = redis.call('ZSCORE', KEYS[2], ask.worker)
-if not counted or math.abs(at - counted) >= 5000000 then
+if not counted or math.abs(at - counted) >= recount then
   redis.call('ZADD', KEYS[2], text(at), ask.worker)
-  redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', text(at - 60000000))
+  redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', text(at - counted_for))
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '(' .. text(at), '+inf')
-  redis.call('PEXPIRE', KEYS[2], 60000)
+  redis.call('PEXPIRE', KEYS[2], text(counted_for / 1000))
 end
 local workers = redis.call('ZCARD', KEYS[2])
 lower(api, ask.missing, at)
