@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/status"
+	"orgops/internal/view"
 )
 
 // recordWait is how long a page waits for the API's record, permit included.
@@ -30,20 +30,20 @@ func (s *site) mayRead(ctx context.Context) error {
 }
 
 // readRecord reads the API's record; its request waits for a permit.
-func (s *site) readRecord(ctx context.Context, t Tenant, served bool,
-	name status.DomainName) (apiclient.DiscoveryDomain, error) {
-	if !served || t.API == nil {
+func (s *site) readRecord(ctx context.Context, d view.Domain) (apiclient.DiscoveryDomain, error) {
+	here, served := s.here.of(d.In())
+	if !served || here.API == nil {
 		return apiclient.DiscoveryDomain{},
 			fmt.Errorf(
 				"this worker does not serve tenant %s, so it has no credentials for the API: open the pages of a worker that does",
-				name.Tenant)
+				d.Tenant)
 	}
 	ctx, cancel := context.WithTimeout(ctx, recordWait)
 	defer cancel()
 	if err := s.mayRead(ctx); err != nil {
 		return apiclient.DiscoveryDomain{}, err
 	}
-	record, err := t.API.DiscoveryDomain(ctx, name.Organization, name.ID)
+	record, err := here.API.DiscoveryDomain(ctx, d.Organization, d.ID)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return record,
 			fmt.Errorf("no answer within %s, including the wait for a permit: see the tenant's page for delays (%w)",
