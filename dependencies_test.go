@@ -41,7 +41,7 @@ var rooms = map[string]string{
 	"internal/events":         "untrusted",
 	"internal/untrusted":      "",
 	"internal/health":         "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks",
-	"internal/httpapi":        "activity cli customer engine intake ledger redisconn status tenant untrusted web tasks",
+	"internal/httpapi":        "cli customer intake ledger redisconn status untrusted view web tasks",
 	"internal/intake":         "dnscheck activity engine ledger redisconn spelling sweep untrusted tasks tasks/handlers",
 	"internal/ledger":         "untrusted",
 	"internal/ledgertest":     "ledger",

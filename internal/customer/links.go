@@ -131,6 +131,11 @@ func Revoke(ctx context.Context, rdb redis.UniversalClient, d status.DomainName)
 	return nil
 }
 
+// Revoke makes all links to the domain void.
+func (l *Links) Revoke(ctx context.Context, d status.DomainName) error {
+	return Revoke(ctx, l.redis, d)
+}
+
 // domainOf returns the name of the domain whose page a request is for, so that one link cannot take
 // all places; "" for one without a valid signature, and for files: they cost no command of Redis
 // and no query of DNS.

@@ -95,6 +95,14 @@ func (v View) ofRows(ctx context.Context, r ledger.Run) (bool, error) {
 	return true, nil
 }
 
+// OnlyTenant returns the name of the user's only tenant; empty: they have several.
+func (v View) OnlyTenant() string {
+	if len(v.user.Tenants) != 1 || v.ofTenant("*") {
+		return ""
+	}
+	return v.user.Tenants[0]
+}
+
 // NotFoundError says that something does not exist for the user, be it that there is none, or that
 // it is not theirs. It is a [ledger.ErrNotFound].
 type NotFoundError struct {
