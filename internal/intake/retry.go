@@ -30,8 +30,8 @@ type RetryOptions struct {
 	Label string
 	// NotBefore is when the rows may start; zero: at once.
 	NotBefore time.Time
-	// MayOrganization is that of an [Input]: rows of other organizations settle as invalid.
-	MayOrganization func(id string) bool
+	// Organizations are those of the submitter: rows of others settle as invalid.
+	Organizations Organizations
 	// Created is called with the new run before its first row is submitted; nil: nothing is.
 	Created func(ledger.Run)
 }
@@ -358,7 +358,7 @@ func (i Intake) stageChosen(ctx context.Context, from ledger.Run, rows chosenRow
 		}
 		row, bad := stored.row(source)
 		if bad == nil {
-			bad = checkOrganization(o.MayOrganization, row)
+			bad = o.Organizations.check(row)
 		}
 		if bad != nil {
 			err = to.addSettled(ctx, append([]byte{badMark}, source...), resultOf(engine.InvalidRow, "%s", oneLine(bad)))

@@ -29,7 +29,7 @@ func (v View) intake(s Submission) intake.Intake {
 // Submit submits rows to the tenant, as a run of the user: see [intake.Intake.Submit]. Rows of
 // organizations that are not the user's are bad.
 func (t Tenant) Submit(ctx context.Context, in intake.Input, n ledger.NewRun, s Submission) (intake.Submitted, error) {
-	in.MayOrganization = t.view.ofOrganization
+	in.Organizations = t.view.ofOrganization
 	n.Tenant = ledger.Tenant(t.name)
 	n.Caller = t.view.user.Name
 	return t.view.intake(s).Submit(ctx, in, n)
@@ -41,7 +41,7 @@ func (t Tenant) Plan(ctx context.Context, in intake.Input) (intake.Plan, error) 
 	if err != nil {
 		return intake.Plan{}, err
 	}
-	in.MayOrganization = t.view.ofOrganization
+	in.Organizations = t.view.ofOrganization
 	in.Named = t.view.store.cfg.Intake.Named(ctx, ledger.Tenant(t.name))
 	return in.Plan(settings.MaxClientsPerRequest)
 }
@@ -49,6 +49,6 @@ func (t Tenant) Plan(ctx context.Context, in intake.Input) (intake.Plan, error) 
 // Retry submits failed rows of the run again: see [intake.Intake.Retry]. Rows of organizations that
 // are not the user's are bad.
 func (r Run) Retry(ctx context.Context, o intake.RetryOptions, s Submission) (intake.Submitted, error) {
-	o.MayOrganization = r.view.ofOrganization
+	o.Organizations = r.view.ofOrganization
 	return r.view.intake(s).Retry(ctx, r.Run, o)
 }
