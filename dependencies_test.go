@@ -33,7 +33,7 @@ var rooms = map[string]string{
 	"internal/cli":            "apiclient spelling",
 	"internal/console":        "apiclient dnscheck activity deliveries engine health intake ledger meters status untrusted view web webhooks tasks tasks/handlers",
 	"internal/activity":       "redisconn untrusted",
-	"internal/customer":       "dnscheck cli ledger status untrusted web",
+	"internal/customer":       "dnscheck cli ledger status untrusted view web",
 	"internal/deliveries":     "events queues untrusted webhooks",
 	"internal/dispatch":       "engine ledger pace workers",
 	"internal/engine":         "apiclient dnscheck ledger",

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"orgops/internal/status"
+	"orgops/internal/web"
 )
 
 // Domain is a discovery domain of an organization of the user, by its ids. There may be none.
@@ -86,6 +87,6 @@ func (t Tenant) Report(ctx context.Context, id string) (Report, error) {
 // a row that is submitted; 0: the tenant's.
 func (r Report) CheckNow(ctx context.Context, giveUp time.Duration) (status.CheckEffect, error) {
 	return status.CheckNow(ctx, r.view.redis, r.view.ledger, r.DomainReport, status.Requester{
-		Caller: r.view.author("").Name, GiveUp: giveUp,
+		Caller: r.view.author("").Name, GiveUp: giveUp, Link: r.view.user.Name == web.Link,
 	})
 }
