@@ -7,6 +7,7 @@ import (
 
 	"orgops/internal/activity"
 	"orgops/internal/web"
+	"orgops/tasks"
 )
 
 type activityPage struct {
@@ -34,8 +35,8 @@ func (s *site) activity(ctx context.Context, r *http.Request) (title string, dat
 	p.Names = o.Tenants
 	p.Tenants = o.Tenants
 	if p.Tenant != "" {
-		if _, err := tenantOf(v, p.Tenant); err != nil {
-			return "", nil, err
+		if err := tasks.CheckTenant(p.Tenant); err != nil {
+			return "", nil, &web.Refusal{Status: http.StatusBadRequest, Text: err.Error()}
 		}
 		p.Tenants = []string{p.Tenant}
 	}

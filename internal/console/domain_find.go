@@ -37,7 +37,7 @@ func (s *site) meant(ctx context.Context, v view.View, asked status.DomainName) 
 	}
 	found, err := s.candidates(ctx, t, asked, byName)
 	if err == nil && len(found) == 0 {
-		err = &web.Refusal{Status: http.StatusBadRequest, Text: notFound(asked, byName)}
+		err = &web.Refusal{Status: http.StatusBadRequest, Text: notKnown(asked, byName)}
 	}
 	return found, err
 }
@@ -49,10 +49,8 @@ func checkAsked(v view.View, asked status.DomainName) (view.Tenant, error) {
 		return t, err
 	}
 	if asked.Organization != "" {
-		if t.Organization(asked.Organization) != nil {
-			return t, &web.Refusal{
-				Status: http.StatusForbidden, Text: "your access does not include organization " + asked.Organization,
-			}
+		if err := t.Organization(asked.Organization); err != nil {
+			return t, notFound(err)
 		}
 		err = apiclient.CheckID("organization", asked.Organization)
 	}
@@ -75,7 +73,7 @@ func checkAsked(v view.View, asked status.DomainName) (view.Tenant, error) {
 // longestAsked is the longest name, in bytes of UTF-8.
 const longestAsked = 4 * 253
 
-func notFound(asked status.DomainName, byName bool) string {
+func notKnown(asked status.DomainName, byName bool) string {
 	if byName && asked.Organization != "" {
 		return fmt.Sprintf("organization %s has no domain of that name among those read; try the id of the domain",
 			asked.Organization)

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -59,11 +60,15 @@ func (s *site) selection(ctx context.Context, r *http.Request) (title string, da
 func choose(ctx context.Context, v view.View, action string, names []string) selectionPage {
 	p := selectionPage{Action: action, Tenants: map[ledger.Tenant]int{}, LeftOut: map[string][]string{}}
 	for _, name := range names {
-		run, err := named(ctx, v, name)
+		tenant, id, _ := strings.Cut(name, "/")
+		run, err := v.Run(ctx, tenant, id)
 		why := status.State(run.Run)
 		o := offersOf(run.Run)
 		rows := run.Rows - run.Settled()
-		if err != nil {
+		switch {
+		case errors.Is(err, ledger.ErrNotFound):
+			why = "not found"
+		case err != nil:
 			why = unread(err)
 		}
 		if action == "retry" {
@@ -82,15 +87,6 @@ func choose(ctx context.Context, v view.View, action string, names []string) sel
 		}
 	}
 	return p
-}
-
-// named returns the run of the name TENANT/ID.
-func named(ctx context.Context, v view.View, name string) (view.Run, error) {
-	tenant, id, _ := strings.Cut(name, "/")
-	if _, err := tenantOf(v, tenant); err != nil {
-		return view.Run{}, err
-	}
-	return v.Run(ctx, tenant, id)
 }
 
 // actOnSelection acts on each run of the form whose state still allows it: POST /selection.

@@ -86,9 +86,14 @@ func tenantOf(v view.View, name string) (view.Tenant, error) {
 	}
 	t, err := v.Tenant(name)
 	if err != nil {
-		return view.Tenant{}, &web.Refusal{Status: http.StatusForbidden, Text: "your access does not include tenant " + name}
+		return view.Tenant{}, notFound(err)
 	}
 	return t, nil
+}
+
+// notFound returns the refusal of something that does not exist for the user.
+func notFound(err error) *web.Refusal {
+	return &web.Refusal{Status: http.StatusNotFound, Text: err.Error()}
 }
 
 // show writes the page of that name once it is complete, so that an error does not cut it

@@ -26,9 +26,14 @@ func (t Tenant) Domain(organization, id string) (Domain, error) {
 // In returns its tenant.
 func (d Domain) In() Tenant { return Tenant{d.view, d.Tenant} }
 
-// State returns what Redis has of the domain: see [status.DomainOf].
+// State returns what Redis has of the domain: see [status.DomainOf]. It names no organization that
+// is not the user's.
 func (d Domain) State(ctx context.Context, rows int) (status.Domain, error) {
-	return status.DomainOf(ctx, d.view.redis, d.view.ledger, d.DomainName, rows)
+	known, err := status.DomainOf(ctx, d.view.redis, d.view.ledger, d.DomainName, rows)
+	if !d.view.ofOrganization(known.Other) {
+		known.Other = ""
+	}
+	return known, err
 }
 
 // Find returns the user's domains of the tenant that a text means, and for which keep is true: see
