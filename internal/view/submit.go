@@ -46,9 +46,8 @@ func (t Tenant) Plan(ctx context.Context, in intake.Input) (intake.Plan, error) 
 	return in.Plan(settings.MaxClientsPerRequest)
 }
 
-// Retry submits failed rows of the run again: see [intake.Intake.Retry]. Rows of organizations that
-// are not the user's are bad.
+// Retry submits failed rows of the run again: see [intake.Intake.Retry]. All of them are of
+// organizations of the user, or the run would not be theirs.
 func (r Run) Retry(ctx context.Context, o intake.RetryOptions, s Submission) (intake.Submitted, error) {
-	o.Organizations = r.view.ofOrganization
 	return r.view.intake(s).Retry(ctx, r.Run, o)
 }
