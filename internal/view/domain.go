@@ -41,14 +41,14 @@ func (d Domain) State(ctx context.Context, rows int) (status.Domain, error) {
 func (t Tenant) Find(ctx context.Context, text string, n int,
 	keep func(status.KnownDomain) bool) (status.Found, error) {
 	return status.Find(ctx, t.view.ledger, t.name, text, n, func(k status.KnownDomain) bool {
-		return t.view.ofDomain(k.DomainName) && keep(k)
+		return t.view.ofOrganization(k.Organization) && keep(k)
 	})
 }
 
 // FindOf returns the domains of an organization, as [Tenant.Find] does: see [status.FindOf].
 func (t Tenant) FindOf(ctx context.Context, organization string, n int) (status.Found, error) {
 	return status.FindOf(ctx, t.view.ledger, t.name, organization, n, func(k status.KnownDomain) bool {
-		return t.view.ofDomain(k.DomainName)
+		return t.view.ofOrganization(k.Organization)
 	})
 }
 
@@ -82,7 +82,7 @@ type Report struct {
 // [NotFoundError].
 func (t Tenant) Report(ctx context.Context, id string) (Report, error) {
 	d, err := status.Report(ctx, t.view.redis, t.view.ledger, t.name, id)
-	if err := missing(err, t.view.ofDomain(d.DomainName), "domain", id); err != nil {
+	if err := missing(err, t.view.ofOrganization(d.Organization), "domain", id); err != nil {
 		return Report{}, err
 	}
 	return Report{d, t.view}, nil

@@ -31,9 +31,6 @@ func (v View) Run(ctx context.Context, tenant, id string) (Run, error) {
 	if tasks.CheckRunID(id) != nil || (tenant != "" && tasks.CheckTenant(tenant) != nil) {
 		return Run{}, missing(nil, false, "run", id)
 	}
-	if tenant != "" && !v.ofTenant(tenant) {
-		return Run{}, missing(nil, false, "run", id)
-	}
 	run, err := v.ledger.Get(ctx, ledger.Tenant(tenant), ledger.RunID(id))
 
 	// Of several tenants those of the user count.

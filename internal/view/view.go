@@ -35,14 +35,10 @@ type View struct {
 // ofTenant reports whether the tenant is the user's: their entry has it, or all.
 func (v View) ofTenant(name string) bool { return v.user.MayTenant(name) }
 
-// ofOrganization reports whether an organization of the user's tenants is theirs: their entry has
-// it, or none. "" is that of rows without one, which are not theirs if the entry has some.
+// ofOrganization reports whether an organization of a tenant of the user is theirs, and so its
+// domains: their entry has it, or none. "" is that of rows without one, which are not theirs if the
+// entry has some.
 func (v View) ofOrganization(id string) bool { return v.user.MayOrganization(id) }
-
-// ofDomain reports whether the domain is the user's: its tenant and its organization are.
-func (v View) ofDomain(d status.DomainName) bool {
-	return v.ofTenant(d.Tenant) && v.ofOrganization(d.Organization)
-}
 
 // ofRun reports whether the run is the user's.
 func (v View) ofRun(ctx context.Context, r ledger.Run) (bool, error) {

@@ -173,6 +173,42 @@ func TestRunsOfUsers(t *testing.T) {
 	}
 }
 
+// TestRunThatIsBeingSubmitted: of a run that gets further rows nothing is remembered.
+func TestRunThatIsBeingSubmitted(t *testing.T) {
+	w := newWorld(t)
+	run := ledgertest.Create(t, w.ledger, ledger.NewRun{ID: "a", Tenant: "acme",
+		Description: ledger.Description{Caller: "who", Format: "jsonl"}})
+	v := w.store.For(as(web.Submitter, acme, "org_1"))
+	if _, err := v.Run(t.Context(), "acme", "a"); err != nil {
+		t.Errorf("without rows: %v", err)
+	}
+	ledgertest.Commit(t, w.ledger, run, `{"organization_id":"org_2","discovery_domain_id":"ord_1"}`)
+	if _, err := v.Run(t.Context(), "acme", "a"); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("with rows of another organization: %v", err)
+	}
+}
+
+// TestOpenWork returns the open runs and single rows of the tenants that are given, and of no other.
+func TestOpenWork(t *testing.T) {
+	w := newWorld(t)
+	w.submit("acme", "a", "who", "org_1")
+	w.submit("other", "b", "who", "org_1")
+	v := w.store.For(as(web.Reader, acme))
+	own, err := v.Tenants(t.Context())
+	must(t, err)
+	for want, tenants := range map[string][]view.Tenant{"acme acme": own, "": nil} {
+		runs, ahead, err := v.OpenWork(t.Context(), tenants, 10)
+		must(t, err)
+		var got []string
+		for _, r := range runs {
+			got = append(got, string(r.Tenant))
+		}
+		if strings.Join(got, " ") != want || len(ahead) != len(runs) {
+			t.Errorf("%d estimates of runs of %v, want of %q", len(ahead), got, want)
+		}
+	}
+}
+
 // TestRunWithoutAName: text that is no id of a run, or no name of a tenant, is one that is missing.
 func TestRunWithoutAName(t *testing.T) {
 	w := newWorld(t)
