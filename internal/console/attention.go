@@ -32,8 +32,8 @@ type overview struct {
 	sessions []ledger.Session
 }
 
-// overview returns the state of the tenants of the view, or of one of them. With an error it is that
-// of the last reading.
+// overview returns the state of the tenants of the view, or of one of them. With an error it is
+// that of the last reading.
 func (s *site) overview(ctx context.Context, v view.View, only string) (o overview, err error) {
 	f, err := v.Fleet(ctx)
 	o.held = map[string]bool{}

@@ -101,7 +101,11 @@ func (s *site) candidates(ctx context.Context, t view.Tenant, asked status.Domai
 	}
 	if byName {
 		if here, served := s.here.of(t); asked.Organization != "" && served && here.API != nil {
-			id, err := s.listedAs(ctx, here, asked.Organization, asked.ID)
+			named, err := t.Domain(asked.Organization, asked.ID)
+			if err != nil {
+				return nil, err
+			}
+			id, err := s.listedAs(ctx, here, named)
 			if err != nil || id == "" {
 				return found, err
 			}

@@ -56,8 +56,9 @@ func (s *site) readRecord(ctx context.Context, d view.Domain) (apiclient.Discove
 // thousand domains, a permit for each hundred.
 const pagesOfNames = 10
 
-// listedAs returns the id of the organization's domain of that name; empty if it has none.
-func (s *site) listedAs(ctx context.Context, t Tenant, organization, name string) (id string, err error) {
+// listedAs returns the id of the organization's domain that has a name instead of an id; empty if it
+// has none.
+func (s *site) listedAs(ctx context.Context, here Tenant, named view.Domain) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, recordWait)
 	defer cancel()
 	from := ""
@@ -65,12 +66,12 @@ func (s *site) listedAs(ctx context.Context, t Tenant, organization, name string
 		if err := s.mayRead(ctx); err != nil {
 			return "", err
 		}
-		page, next, err := t.API.DiscoveryDomainsPage(ctx, organization, from)
+		page, next, err := here.API.DiscoveryDomainsPage(ctx, named.Organization, from)
 		if err != nil {
 			return "", errors.New("the organization's domains could not be listed: " + printable(err.Error()))
 		}
 		for _, l := range page {
-			if !strings.EqualFold(l.Record.Domain, strings.TrimSuffix(name, ".")) {
+			if !strings.EqualFold(l.Record.Domain, strings.TrimSuffix(named.ID, ".")) {
 				continue
 			}
 			if l.Err != nil && apiclient.CheckID("domain", l.Record.ID) != nil {

@@ -102,9 +102,9 @@ func (s *site) runs(ctx context.Context, r *http.Request) (title string, data an
 	return "Runs", p, nil
 }
 
-// linesOf returns the runs as pages show them. Runs of one row that follow each other are on one line
-// if tenant, kind, label and state are the same, and the filter is not by tenant and kind: the line
-// leads to such a one.
+// linesOf returns the runs as pages show them. Runs of one row that follow each other are on one
+// line if tenant, kind, label and state are the same, and the filter is not by tenant and kind: the
+// line leads to such a one.
 func linesOf(ctx context.Context, v view.View, f status.RunFilter, runs []view.Run) (lines []runView, err error) {
 	ahead := v.Estimate(ctx, runs...)
 	all, err := v.Describe(ctx, runs, ahead)

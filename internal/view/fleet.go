@@ -40,8 +40,8 @@ func (v View) Fleet(ctx context.Context) (Fleet, error) {
 	return f, err
 }
 
-// OpenRows returns the open rows of the user's tenants that have some; nil: they are not known. They
-// may be old.
+// OpenRows returns the open rows of the user's tenants that have some; nil: they are not known.
+// They may be old.
 func (v View) OpenRows(ctx context.Context) map[string]ledger.OpenCounts {
 	all, _ := v.store.open.Get(ctx)
 	all = maps.Clone(all)
@@ -49,11 +49,12 @@ func (v View) OpenRows(ctx context.Context) map[string]ledger.OpenCounts {
 	return all
 }
 
+// FleetPatience is how long a view waits for a reading of the fleet before it has the last one.
+const FleetPatience = 3 * time.Second
+
 const (
-	// readWithin bounds a reading, and FleetPatience is how long a view waits for it before it has
-	// the last one.
-	readWithin    = 10 * time.Second
-	FleetPatience = 3 * time.Second
+	// readWithin bounds a reading of the fleet.
+	readWithin = 10 * time.Second
 	// largeFleet is how many tenants are read every largeFleetEvery, and not for each view.
 	largeFleet      = 100
 	largeFleetEvery = 2 * time.Second

@@ -24,9 +24,9 @@ type Run struct {
 // In returns its tenant.
 func (r Run) In() Tenant { return Tenant{r.view, string(r.Tenant)} }
 
-// Run returns the user's run of that id, of the tenant, or of whatever tenant if none is named; a
-// [NotFoundError]; or a [ledger.AmbiguousError] with the tenants in which the user has one, if these
-// are several.
+// Run returns the user's run of that id, of the tenant, or of whatever tenant if none is named. The
+// error is a [NotFoundError], or, if the user has such a run in several tenants, a
+// [ledger.AmbiguousError] with these.
 func (v View) Run(ctx context.Context, tenant, id string) (Run, error) {
 	if tasks.CheckRunID(id) != nil || (tenant != "" && tasks.CheckTenant(tenant) != nil) {
 		return Run{}, missing(nil, false, "run", id)

@@ -45,8 +45,8 @@ type Route struct {
 	None     string // why the route has none: nothing of it is anybody's
 }
 
-// Request is a request about something. In path and body {tenant}, {organization}, {domain}, {name},
-// {run}, {open} and {endpoint} are names of it: run has ended, and open is open.
+// Request is a request about something. In path and body {tenant}, {organization}, {domain},
+// {name}, {run}, {open} and {endpoint} are names of it: run has ended, and open is open.
 type Request struct {
 	Path string
 	Type string // of the body
