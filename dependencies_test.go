@@ -67,7 +67,7 @@ var rooms = map[string]string{
 	"internal/tenant":         "apiclient dnscheck cli deliveries ledger pace sweep untrusted webhooks tasks",
 	"internal/tracing":        "dnscheck",
 	"internal/view":           "activity deliveries engine health intake ledger meters pace redisconn status tenant untrusted web tasks",
-	"internal/viewtest":       "activity engine ledger ledgertest tenant web tasks/handlers",
+	"internal/viewtest":       "activity engine ledger ledgertest redistest tenant web tasks/handlers",
 	"internal/web":            "cli untrusted tasks",
 	"internal/webhooks":       "apiclient dnscheck cli events untrusted web",
 	"internal/workers":        "ledger",

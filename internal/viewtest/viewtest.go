@@ -34,6 +34,7 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
+	"orgops/internal/redistest"
 	"orgops/internal/tenant"
 	"orgops/internal/web"
 	"orgops/tasks/handlers"
@@ -174,7 +175,7 @@ func (u user) entry(tenants, organizations string) string {
 		tenants, more)
 }
 
-// Check checks all routes. rdb is the server's, and empty.
+// Check checks all routes. rdb is the server's, and that of [redistest.New] of the test.
 func (all Routes) Check(t *testing.T, rdb redis.UniversalClient, s Server) {
 	t.Helper()
 	patterns := map[string]web.Route{}
@@ -193,12 +194,19 @@ func (all Routes) Check(t *testing.T, rdb redis.UniversalClient, s Server) {
 		n.fill(t, rdb)
 	}
 	for _, limited := range limits {
-		t.Run(limited.name, func(t *testing.T) { all.checkLimit(t, rdb, s, limited) })
+		read := func(word string) map[string]string {
+			values := map[string]string{}
+			for _, key := range redistest.Keys(t, "*"+word+"*") {
+				values[key] = valueOf(t, rdb, key)
+			}
+			return values
+		}
+		t.Run(limited.name, func(t *testing.T) { all.checkLimit(t, s, limited, read) })
 	}
 }
 
-// checkLimit checks the users of a limit.
-func (all Routes) checkLimit(t *testing.T, rdb redis.UniversalClient, s Server, limited limit) {
+// checkLimit checks the users of a limit. read returns the values of all keys with a word.
+func (all Routes) checkLimit(t *testing.T, s Server, limited limit, read func(word string) map[string]string) {
 	file := filepath.Join(t.TempDir(), "access.yaml")
 	var later atomic.Int64
 	write := func(narrowed bool) {
@@ -229,7 +237,7 @@ func (all Routes) checkLimit(t *testing.T, rdb redis.UniversalClient, s Server, 
 
 	// Limited, nobody reads or changes it.
 	write(true)
-	before := keysOf(t, rdb, limited.about.word)
+	before := read(limited.about.word)
 	all.each(s, func(method string, route web.Route, r Request) {
 		for _, role := range limited.roles {
 			if !slices.Contains(route.Roles, role) {
@@ -240,7 +248,7 @@ func (all Routes) checkLimit(t *testing.T, rdb redis.UniversalClient, s Server, 
 			}
 		}
 	})
-	if after := keysOf(t, rdb, limited.about.word); !maps.Equal(before, after) {
+	if after := read(limited.about.word); !maps.Equal(before, after) {
 		t.Errorf("limited users have changed what is another's: before\n%v\nafter\n%v", before, after)
 	}
 
@@ -354,33 +362,27 @@ func plain(answer string) string {
 	return strings.NewReplacer("borea", "…", "cetus", "…", "dorado", "…").Replace(answer)
 }
 
-// keysOf returns the values of all keys with the word.
-func keysOf(t *testing.T, rdb redis.UniversalClient, word string) map[string]string {
+// valueOf returns the value of a key as text.
+func valueOf(t *testing.T, rdb redis.UniversalClient, key string) string {
 	t.Helper()
 	ctx := t.Context()
-	all := map[string]string{}
-	keys, err := rdb.Keys(ctx, "*"+word+"*").Result()
+	kind, err := rdb.Type(ctx, key).Result()
 	must(t, err)
-	for _, key := range keys {
-		kind, err := rdb.Type(ctx, key).Result()
-		must(t, err)
-		var value any
-		switch kind {
-		case "string":
-			value, err = rdb.Get(ctx, key).Result()
-		case "hash":
-			value, err = rdb.HGetAll(ctx, key).Result()
-		case "set":
-			value, err = rdb.SMembersMap(ctx, key).Result()
-		case "zset":
-			value, err = rdb.ZRangeWithScores(ctx, key, 0, -1).Result()
-		case "list":
-			value, err = rdb.LRange(ctx, key, 0, -1).Result()
-		case "stream":
-			value, err = rdb.XLen(ctx, key).Result()
-		}
-		must(t, err)
-		all[key] = fmt.Sprint(value)
+	var value any
+	switch kind {
+	case "string":
+		value, err = rdb.Get(ctx, key).Result()
+	case "hash":
+		value, err = rdb.HGetAll(ctx, key).Result()
+	case "set":
+		value, err = rdb.SMembersMap(ctx, key).Result()
+	case "zset":
+		value, err = rdb.ZRangeWithScores(ctx, key, 0, -1).Result()
+	case "list":
+		value, err = rdb.LRange(ctx, key, 0, -1).Result()
+	case "stream":
+		value, err = rdb.XLen(ctx, key).Result()
 	}
-	return all
+	must(t, err)
+	return fmt.Sprint(value)
 }
