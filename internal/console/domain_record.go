@@ -56,8 +56,8 @@ func (s *site) readRecord(ctx context.Context, d view.Domain) (apiclient.Discove
 // thousand domains, a permit for each hundred.
 const pagesOfNames = 10
 
-// listedAs returns the id of the organization's domain that has a name instead of an id; empty if it
-// has none.
+// listedAs returns the id of the domain that has a name instead of an id; empty if its organization
+// has none of that name.
 func (s *site) listedAs(ctx context.Context, here Tenant, named view.Domain) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, recordWait)
 	defer cancel()
