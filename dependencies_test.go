@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"go/ast"
+	"go/types"
 	"io"
 	"io/fs"
 	"maps"
@@ -31,9 +33,9 @@ var rooms = map[string]string{
 	"cmd/worker":              "*",
 	"dnscheck":                "untrusted",
 	"internal/cli":            "apiclient spelling",
-	"internal/console":        "apiclient dnscheck activity deliveries engine health intake ledger meters redisconn status tenant untrusted web webhooks tasks tasks/handlers",
+	"internal/console":        "apiclient dnscheck activity deliveries engine health intake ledger meters status untrusted view web webhooks tasks tasks/handlers",
 	"internal/activity":       "redisconn untrusted",
-	"internal/customer":       "dnscheck cli ledger status untrusted web",
+	"internal/customer":       "dnscheck cli ledger status untrusted view web",
 	"internal/deliveries":     "events queues untrusted webhooks",
 	"internal/dispatch":       "engine ledger pace workers",
 	"internal/engine":         "apiclient dnscheck ledger",
@@ -41,7 +43,7 @@ var rooms = map[string]string{
 	"internal/events":         "untrusted",
 	"internal/untrusted":      "",
 	"internal/health":         "apiclient dnscheck ledger pace redisconn status tenant untrusted tasks",
-	"internal/httpapi":        "activity cli customer engine intake ledger redisconn status tenant untrusted web tasks",
+	"internal/httpapi":        "cli customer intake ledger redisconn status untrusted view web tasks",
 	"internal/intake":         "dnscheck activity engine ledger redisconn spelling sweep untrusted tasks tasks/handlers",
 	"internal/ledger":         "untrusted",
 	"internal/ledgertest":     "ledger",
@@ -64,6 +66,8 @@ var rooms = map[string]string{
 	"internal/sweep/schedule": "intake ledger sweep",
 	"internal/tenant":         "apiclient dnscheck cli deliveries ledger pace sweep untrusted webhooks tasks",
 	"internal/tracing":        "dnscheck",
+	"internal/view":           "activity deliveries engine health intake ledger meters pace redisconn status tenant untrusted web tasks",
+	"internal/viewtest":       "activity engine ledger ledgertest redistest tenant web tasks/handlers",
 	"internal/web":            "cli untrusted tasks",
 	"internal/webhooks":       "apiclient dnscheck cli events untrusted web",
 	"internal/workers":        "ledger",
@@ -126,6 +130,52 @@ func TestLeaves(t *testing.T) {
 			if strings.HasPrefix(path, unwanted) {
 				t.Errorf("apiclient or dnscheck depends on %s", strings.TrimSpace(path))
 			}
+		}
+	}
+}
+
+// TestHandlersHaveAView: in the packages of handlers the data of tenants is in none of their types,
+// so that a handler reads and changes what the view of its user has, and only package view asks for
+// the tenants and organizations of an entry.
+func TestHandlersHaveAView(t *testing.T) {
+	holders := map[string][]string{
+		// The queues of asynqmon are for users without limits. A notice is its user's.
+		"internal/console": {"Config", "connOpt", "monitor", "notices", "withoutMemory"},
+		// The rows of a day are counted by the caller's name.
+		"internal/httpapi": {"Config", "dailyRows"},
+	}
+	data := regexp.MustCompile(`^(redis\.UniversalClient|\*ledger\.Ledger|intake\.Intake)$`)
+	for name, want := range holders {
+		var got []string
+		for _, file := range parseFiles(t, name) {
+			ast.Inspect(file, func(n ast.Node) bool {
+				spec, ok := n.(*ast.TypeSpec)
+				if !ok {
+					return true
+				}
+				if s, ok := spec.Type.(*ast.StructType); ok && slices.ContainsFunc(s.Fields.List, func(f *ast.Field) bool {
+					return data.MatchString(types.ExprString(f.Type))
+				}) {
+					got = append(got, spec.Name.Name)
+				}
+				return true
+			})
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: the types %q have Redis, the ledger or an intake, want %q: give handlers a view", name, got, want)
+		}
+	}
+	for name := range rooms {
+		for file, parsed := range parseFiles(t, name) {
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				asked, ok := n.(*ast.SelectorExpr)
+				if ok && (asked.Sel.Name == "MayTenant" || asked.Sel.Name == "MayOrganization") &&
+					name != "internal/view" && name != "internal/web" {
+					t.Errorf("%s/%s: %s is for package view", name, file, types.ExprString(asked))
+				}
+				return true
+			})
 		}
 	}
 }

@@ -13,11 +13,10 @@ import (
 	"strconv"
 	"time"
 
-	"orgops/internal/activity"
-	"orgops/internal/deliveries"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
+	"orgops/internal/view"
 	"orgops/tasks"
 )
 
@@ -62,7 +61,7 @@ type result struct {
 // this worker interrupts is continued by requesting it again.
 func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path string,
 	do func(context.Context) result) {
-	log := s.Logger.With("action", action, "of", to, "user", userOf(r.Context()))
+	log := s.log.With("action", action, "of", to, "user", userOf(r.Context()))
 	if _, busy := s.acting.LoadOrStore(to, true); busy {
 		s.lead(w, r, path, "Not done: another action on "+to+" is in progress. Try again when it has finished.", true)
 		return
@@ -109,24 +108,19 @@ func whole(ctx context.Context, log *slog.Logger, do func(context.Context) resul
 	return do(ctx)
 }
 
-// author returns the author of the actions of a request's user, who may have given a reason.
-func (s *site) author(ctx context.Context, reason string) activity.Author {
-	return activity.Author{Redis: s.Redis, Logger: s.Logger, Name: userOf(ctx), Reason: reason}
-}
-
 // runAction is an action on a run, with the form of the request.
-type runAction func(s *site, ctx context.Context, run ledger.Run, form url.Values) result
+type runAction func(ctx context.Context, run view.Run, form url.Values) result
 
 // runActions are the actions on runs, by the last part of their paths.
 var runActions = map[string]runAction{
-	"pause": byCommand(status.Pause), "resume": byCommand(status.Resume),
-	"cancel": byCommand(status.Cancel), "retry": (*site).retry, "check": (*site).checkRows,
+	"pause": byCommand(view.Run.Pause), "resume": byCommand(view.Run.Resume),
+	"cancel": byCommand(view.Run.Cancel), "retry": retry, "check": checkRows,
 }
 
 // byCommand returns an action that is also a command.
-func byCommand(do func(context.Context, activity.Author, *ledger.Ledger, ledger.Run) (string, error)) runAction {
-	return func(s *site, ctx context.Context, run ledger.Run, form url.Values) result {
-		effect, err := do(ctx, s.author(ctx, field(form, "reason")), s.Ledger, run)
+func byCommand(do func(run view.Run, ctx context.Context, reason string) (string, error)) runAction {
+	return func(ctx context.Context, run view.Run, form url.Values) result {
+		effect, err := do(run, ctx, field(form, "reason"))
 		return result{text: "run " + string(run.ID) + ": " + effect, err: err}
 	}
 }
@@ -136,14 +130,14 @@ func (s *site) toRun(action string, do runAction) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), pageWithin)
 		defer cancel()
-		run, err := s.found(ctx, r)
+		run, err := s.found(s.view(ctx), r.WithContext(ctx))
 		path := runLink(ledger.RunID(r.PathValue("id")), "", r.URL.Query().Get("tenant"))
 		if err != nil {
 			s.lead(w, r, path, "Not done: "+printable(err.Error()), true)
 			return
 		}
 		s.carryOut(w, r, action, "run "+string(run.Tenant)+"/"+string(run.ID), path,
-			func(ctx context.Context) result { return do(s, ctx, run, r.PostForm) })
+			func(ctx context.Context) result { return do(ctx, run, r.PostForm) })
 	}
 }
 
@@ -160,7 +154,7 @@ func chosen(form url.Values) (items []int64, err error) {
 }
 
 // checkRows has workers check chosen open rows of the run now.
-func (s *site) checkRows(ctx context.Context, run ledger.Run, form url.Values) result {
+func checkRows(ctx context.Context, run view.Run, form url.Values) result {
 	items, err := chosen(form)
 	if err == nil && len(items) == 0 {
 		err = errors.New("no row is chosen: choose at least one that is open")
@@ -168,16 +162,13 @@ func (s *site) checkRows(ctx context.Context, run ledger.Run, form url.Values) r
 	if err != nil {
 		return result{err: err}
 	}
-	rows, err := status.Hasten(ctx, s.Ledger, run, items)
-	if rows > 0 {
-		s.author(ctx, "").Record(ctx, activity.OfRun(run.Tenant, run.ID, activity.Checked, fmt.Sprintf("rows: %d", rows)))
-	}
+	rows, err := run.Hasten(ctx, items)
 	return result{text: plural(int64(rows), "chosen row is", "chosen rows are") + " checked now; the others do not wait " +
 		"for a check, or their last attempt failed and the next is made by itself.", err: err}
 }
 
 // retry submits rows of the run again: those that are chosen, or else those of chosen outcomes.
-func (s *site) retry(ctx context.Context, run ledger.Run, form url.Values) result {
+func retry(ctx context.Context, run view.Run, form url.Values) result {
 	items, err := chosen(form)
 	if err != nil {
 		return result{err: err}
@@ -188,9 +179,7 @@ func (s *site) retry(ctx context.Context, run ledger.Run, form url.Values) resul
 	}
 	child := ""
 	o.Created = func(r ledger.Run) { child = string(r.ID) }
-	in := s.Intake
-	in.By = s.author(ctx, field(form, "reason"))
-	sub, err := in.Retry(ctx, run, o)
+	sub, err := run.Retry(ctx, o, view.Submission{Reason: field(form, "reason")})
 	switch {
 	case errors.Is(err, intake.ErrNothingToRetry):
 		return result{text: err.Error()}
@@ -212,17 +201,14 @@ func (s *site) sweepNow(w http.ResponseWriter, r *http.Request) {
 		s.lead(w, r, "/runs", "Not done: "+err.Error(), true)
 		return
 	}
-	s.toTenant(w, r, "sweep", "/runs", func(ctx context.Context, tenant string) result {
-		in := s.Intake
-		in.By = s.author(ctx, "")
-		run, created, announced, err := status.SweepNow(ctx, s.Redis, in, ledger.NewRun{Tenant: ledger.Tenant(tenant)},
-			organization, r.PostForm.Has("pending"))
+	s.toTenant(w, r, "sweep", "/runs", func(ctx context.Context, t view.Tenant) result {
+		run, created, announced, err := t.Sweep(ctx, organization, r.PostForm.Has("pending"))
 		text := "The sweep has started as this run."
 		switch {
 		case err != nil:
 			return result{err: err}
 		case !announced:
-			text = "The sweep is created, but no worker of tenant " + tenant +
+			text = "The sweep is created, but no worker of tenant " + t.Name() +
 				" was ever seen on this Redis. It starts once a worker starts."
 		case !created:
 			text = "This sweep already exists."
@@ -234,13 +220,9 @@ func (s *site) sweepNow(w http.ResponseWriter, r *http.Request) {
 // resend sends the given-up deliveries of an endpoint again: POST /webhooks/resend.
 func (s *site) resend(w http.ResponseWriter, r *http.Request) {
 	endpoint := field(r.PostForm, "endpoint")
-	s.toTenant(w, r, "send webhooks again to "+printable(endpoint), "", func(ctx context.Context, tenant string) result {
-		n, err := deliveries.Resend(ctx, s.Redis, tenant, endpoint)
+	s.toTenant(w, r, "send webhooks again to "+printable(endpoint), "", func(ctx context.Context, t view.Tenant) result {
+		n, err := t.Resend(ctx, endpoint)
 		sent := plural(int64(n), "delivery", "deliveries")
-		if err == nil {
-			s.author(ctx, "").Record(ctx, activity.Entry{Tenant: tenant, Action: activity.Resent,
-				Result: "to " + endpoint + ": " + sent})
-		}
 		return result{text: "Endpoint " + endpoint + " gets deliveries: " + sent + " sent again, within seconds.", err: err}
 	})
 }
@@ -248,30 +230,30 @@ func (s *site) resend(w http.ResponseWriter, r *http.Request) {
 // stopTenant stops a tenant: POST /tenants/stop. It takes two seconds, after which the stop is
 // effective.
 func (s *site) stopTenant(w http.ResponseWriter, r *http.Request) {
-	s.toTenant(w, r, "stop", "", func(ctx context.Context, tenant string) result {
-		stop, err := status.StopTenant(ctx, s.author(ctx, ""), tenant, field(r.PostForm, "reason"))
+	s.toTenant(w, r, "stop", "", func(ctx context.Context, t view.Tenant) result {
+		stop, err := t.Stop(ctx, field(r.PostForm, "reason"))
 		return result{text: "The tenant is " + stop.String() + ". Nothing is changed there until it is started.", err: err}
 	})
 }
 
 // startTenant ends the stop and the pauses of a tenant: POST /tenants/start.
 func (s *site) startTenant(w http.ResponseWriter, r *http.Request) {
-	s.toTenant(w, r, "start", "", func(ctx context.Context, tenant string) result {
-		effect, err := status.StartTenant(ctx, s.author(ctx, ""), tenant)
-		return result{text: "Tenant " + tenant + ": " + effect + ".", err: err}
+	s.toTenant(w, r, "start", "", func(ctx context.Context, t view.Tenant) result {
+		effect, err := t.Start(ctx)
+		return result{text: "Tenant " + t.Name() + ": " + effect + ".", err: err}
 	})
 }
 
 // toTenant executes an action on the tenant of the form. path is the page of the result; empty: the
 // tenant's.
 func (s *site) toTenant(w http.ResponseWriter, r *http.Request, action, path string,
-	do func(context.Context, string) result) {
-	tenant := field(r.PostForm, "tenant")
-	if err := checkTenant(r.Context(), tenant); err != nil {
+	do func(context.Context, view.Tenant) result) {
+	t, err := tenantOf(s.view(r.Context()), field(r.PostForm, "tenant"))
+	if err != nil {
 		s.lead(w, r, cmp.Or(path, tenantsPath("")), "Not done: "+err.Error(), true)
 		return
 	}
-	s.carryOut(w, r, action, "tenant "+tenant, cmp.Or(path, tenantsPath(tenant)), func(ctx context.Context) result {
-		return do(ctx, tenant)
+	s.carryOut(w, r, action, "tenant "+t.Name(), cmp.Or(path, tenantsPath(t.Name())), func(ctx context.Context) result {
+		return do(ctx, t)
 	})
 }

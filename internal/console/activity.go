@@ -7,6 +7,7 @@ import (
 
 	"orgops/internal/activity"
 	"orgops/internal/web"
+	"orgops/tasks"
 )
 
 type activityPage struct {
@@ -26,13 +27,19 @@ func (s *site) activity(ctx context.Context, r *http.Request) (title string, dat
 	if strings.Trim(p.After, "(0123456789-") != "" {
 		return "", nil, &web.Refusal{Status: http.StatusBadRequest, Text: "Invalid address: after must be a place of the list."}
 	}
-	o, err := s.overview(ctx, "")
+	v := s.view(ctx)
+	o, err := s.overview(ctx, v, "")
+	if err != nil {
+		return "", nil, err
+	}
 	p.Names = o.Tenants
-	if p.Tenants = p.Names; err == nil && p.Tenant != "" {
-		p.Tenants, err = []string{p.Tenant}, checkTenant(ctx, p.Tenant)
+	p.Tenants = o.Tenants
+	if p.Tenant != "" {
+		if err := tasks.CheckTenant(p.Tenant); err != nil {
+			return "", nil, &web.Refusal{Status: http.StatusBadRequest, Text: err.Error()}
+		}
+		p.Tenants = []string{p.Tenant}
 	}
-	if err == nil {
-		p.Entries, p.Older, err = activity.Page(ctx, s.Redis, p.Query)
-	}
+	p.Entries, p.Older, err = v.Activity(ctx, p.Query)
 	return "Activity", p, err
 }

@@ -84,7 +84,7 @@ func TestActivityOfAUser(t *testing.T) {
 		!strings.Contains(page, `<a class="id" href="/runs/of-third?tenant=third">`) {
 		t.Errorf("the newest entries are not the first:\n%s", plain(page))
 	}
-	for path, want := range map[string]int{"/activity?tenant=other": 403, "/activity?tenant=a}b": 400,
+	for path, want := range map[string]int{"/activity?tenant=other": 200, "/activity?tenant=a}b": 400,
 		"/activity?after=x": 400} {
 		if code, page := get("olga", path); code != want {
 			t.Errorf("%s: %d, want %d\n%s", path, code, want, plain(page))

@@ -15,10 +15,8 @@ import (
 
 // Config configures the pages.
 type Config struct {
-	// Redis has the queues. Its commands have to end with their contexts (redisconn.Open),
-	// and so have Ledger's: a page whose client has gone must stop reading.
-	Redis redis.UniversalClient
-	// Ledger and Intake read runs and act on them.
+	// Redis, Ledger and Intake are those of [view.Config]. Redis has the queues of asynqmon, too.
+	Redis  redis.UniversalClient
 	Ledger *ledger.Ledger
 	Intake intake.Intake
 	// Tenants returns those of this worker, which may change; nil: there are none. The runs

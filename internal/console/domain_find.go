@@ -11,6 +11,7 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/status"
+	"orgops/internal/view"
 	"orgops/internal/web"
 	"orgops/tasks/handlers"
 )
@@ -25,36 +26,35 @@ const (
 
 // meant finds the domain that a request names by its id, its name, or the beginning of its name. It
 // returns several if these are those of several.
-func (s *site) meant(ctx context.Context, asked status.DomainName) ([]status.KnownDomain, error) {
-	if err := checkAsked(ctx, asked); err != nil {
+func (s *site) meant(ctx context.Context, v view.View, asked status.DomainName) ([]status.KnownDomain, error) {
+	t, err := checkAsked(v, asked)
+	if err != nil {
 		return nil, err
 	}
 	byName := strings.Contains(asked.ID, ".")
 	if !byName && asked.Organization != "" {
 		return []status.KnownDomain{{DomainName: asked}}, nil
 	}
-	found, err := s.candidates(ctx, asked, byName)
+	found, err := s.candidates(ctx, t, asked, byName)
 	if err == nil && len(found) == 0 {
-		err = &web.Refusal{Status: http.StatusBadRequest, Text: notFound(asked, byName)}
+		err = &web.Refusal{Status: http.StatusBadRequest, Text: notKnown(asked, byName)}
 	}
 	return found, err
 }
 
-// checkAsked checks the input of the form.
-func checkAsked(ctx context.Context, asked status.DomainName) error {
-	if err := checkTenant(ctx, asked.Tenant); err != nil {
-		return err
+// checkAsked checks the input of the form, and returns the tenant that it names.
+func checkAsked(v view.View, asked status.DomainName) (view.Tenant, error) {
+	t, err := tenantOf(v, asked.Tenant)
+	if err != nil {
+		return t, err
 	}
-	var err error
-	user := web.Of(ctx).User
 	if asked.Organization != "" {
-		err = errors.Join(err, apiclient.CheckID("organization", asked.Organization))
+		if err := t.Organization(asked.Organization); err != nil {
+			return t, notFound(err)
+		}
+		err = apiclient.CheckID("organization", asked.Organization)
 	}
 	switch {
-	case asked.Organization != "" && !user.MayOrganization(asked.Organization):
-		return &web.Refusal{
-			Status: http.StatusForbidden, Text: "your access does not include organization " + asked.Organization,
-		}
 	case asked.ID == "":
 		err = errors.Join(err, errors.New("domain: want its id or its name"))
 	case strings.Contains(asked.ID, "."):
@@ -65,15 +65,15 @@ func checkAsked(ctx context.Context, asked status.DomainName) error {
 		err = errors.Join(err, fmt.Errorf("domain: %d bytes: want an id, a name, or the beginning of a name", len(asked.ID)))
 	}
 	if err != nil {
-		return &web.Refusal{Status: http.StatusBadRequest, Text: err.Error()}
+		return t, &web.Refusal{Status: http.StatusBadRequest, Text: err.Error()}
 	}
-	return nil
+	return t, nil
 }
 
 // longestAsked is the longest name, in bytes of UTF-8.
 const longestAsked = 4 * 253
 
-func notFound(asked status.DomainName, byName bool) string {
+func notKnown(asked status.DomainName, byName bool) string {
 	if byName && asked.Organization != "" {
 		return fmt.Sprintf("organization %s has no domain of that name among those read; try the id of the domain",
 			asked.Organization)
@@ -83,15 +83,15 @@ func notFound(asked status.DomainName, byName bool) string {
 }
 
 // candidates returns the domains that may be meant, each once.
-func (s *site) candidates(ctx context.Context, asked status.DomainName, byName bool) ([]status.KnownDomain, error) {
+func (s *site) candidates(ctx context.Context, t view.Tenant, asked status.DomainName,
+	byName bool) ([]status.KnownDomain, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpWait)
 	defer cancel()
-	mine := func(k status.KnownDomain) bool {
+	fits := func(k status.KnownDomain) bool {
 		return (asked.Organization == "" || asked.Organization == k.Organization) &&
-			web.Of(ctx).User.MayOrganization(k.Organization) &&
 			apiclient.CheckID("organization", k.Organization) == nil && apiclient.CheckID("domain", k.ID) == nil
 	}
-	known, err := status.Find(ctx, s.Ledger, asked.Tenant, asked.ID, mostCandidates, mine)
+	known, err := t.Find(ctx, asked.ID, mostCandidates, fits)
 	if err != nil {
 		return nil, errors.New(unread(err))
 	}
@@ -100,8 +100,12 @@ func (s *site) candidates(ctx context.Context, asked status.DomainName, byName b
 		return found, nil
 	}
 	if byName {
-		if t, served := s.tenant(asked.Tenant); asked.Organization != "" && served && t.API != nil {
-			id, err := s.listedAs(ctx, t, asked.Organization, asked.ID)
+		if here, served := s.here.of(t); asked.Organization != "" && served && here.API != nil {
+			named, err := t.Domain(asked.Organization, asked.ID)
+			if err != nil {
+				return nil, err
+			}
+			id, err := s.listedAs(ctx, here, named)
 			if err != nil || id == "" {
 				return found, err
 			}
@@ -114,14 +118,14 @@ func (s *site) candidates(ctx context.Context, asked status.DomainName, byName b
 		return nil, nil
 	}
 	// An id that a newer name has replaced in the index.
-	r, ok, err := status.SweptDomainOf(ctx, s.Redis, asked.Tenant, asked.ID)
+	r, ok, err := t.Swept(ctx, asked.ID)
 	if err != nil {
 		return nil, errors.New(unread(err))
 	}
 	swept := status.KnownDomain{
 		DomainName: status.DomainName{Tenant: asked.Tenant, Organization: r.Organization, ID: asked.ID},
 	}
-	if ok && mine(swept) {
+	if ok && fits(swept) {
 		found = append(found, swept)
 	}
 	return found, nil

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/status"
+	"orgops/internal/view"
 )
 
 // recordWait is how long a page waits for the API's record, permit included.
@@ -30,20 +30,20 @@ func (s *site) mayRead(ctx context.Context) error {
 }
 
 // readRecord reads the API's record; its request waits for a permit.
-func (s *site) readRecord(ctx context.Context, t Tenant, served bool,
-	name status.DomainName) (apiclient.DiscoveryDomain, error) {
-	if !served || t.API == nil {
+func (s *site) readRecord(ctx context.Context, d view.Domain) (apiclient.DiscoveryDomain, error) {
+	here, served := s.here.of(d.In())
+	if !served || here.API == nil {
 		return apiclient.DiscoveryDomain{},
 			fmt.Errorf(
 				"this worker does not serve tenant %s, so it has no credentials for the API: open the pages of a worker that does",
-				name.Tenant)
+				d.Tenant)
 	}
 	ctx, cancel := context.WithTimeout(ctx, recordWait)
 	defer cancel()
 	if err := s.mayRead(ctx); err != nil {
 		return apiclient.DiscoveryDomain{}, err
 	}
-	record, err := t.API.DiscoveryDomain(ctx, name.Organization, name.ID)
+	record, err := here.API.DiscoveryDomain(ctx, d.Organization, d.ID)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return record,
 			fmt.Errorf("no answer within %s, including the wait for a permit: see the tenant's page for delays (%w)",
@@ -56,8 +56,9 @@ func (s *site) readRecord(ctx context.Context, t Tenant, served bool,
 // thousand domains, a permit for each hundred.
 const pagesOfNames = 10
 
-// listedAs returns the id of the organization's domain of that name; empty if it has none.
-func (s *site) listedAs(ctx context.Context, t Tenant, organization, name string) (id string, err error) {
+// listedAs returns the id of the domain that has a name instead of an id; empty if its organization
+// has none of that name.
+func (s *site) listedAs(ctx context.Context, here Tenant, named view.Domain) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, recordWait)
 	defer cancel()
 	from := ""
@@ -65,12 +66,12 @@ func (s *site) listedAs(ctx context.Context, t Tenant, organization, name string
 		if err := s.mayRead(ctx); err != nil {
 			return "", err
 		}
-		page, next, err := t.API.DiscoveryDomainsPage(ctx, organization, from)
+		page, next, err := here.API.DiscoveryDomainsPage(ctx, named.Organization, from)
 		if err != nil {
 			return "", errors.New("the organization's domains could not be listed: " + printable(err.Error()))
 		}
 		for _, l := range page {
-			if !strings.EqualFold(l.Record.Domain, strings.TrimSuffix(name, ".")) {
+			if !strings.EqualFold(l.Record.Domain, strings.TrimSuffix(named.ID, ".")) {
 				continue
 			}
 			if l.Err != nil && apiclient.CheckID("domain", l.Record.ID) != nil {

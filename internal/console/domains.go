@@ -13,6 +13,7 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
+	"orgops/internal/view"
 	"orgops/internal/web"
 	"orgops/tasks"
 )
@@ -49,10 +50,11 @@ type summary struct{ Class, Title, Text, Do string }
 
 // domains shows a domain: GET /domains.
 func (s *site) domains(w http.ResponseWriter, r *http.Request) {
-	p := s.askedFor(r.Context(), r.URL.Query())
+	v := s.view(r.Context())
+	p := s.askedFor(v, r.URL.Query())
 	code := http.StatusOK
 	if p.ID != "" || p.Organization != "" {
-		code = s.answer(r.Context(), &p, s.noticeOf(r).Checked)
+		code = s.answer(r.Context(), v, &p, s.notices.of(r).Checked)
 	}
 	title := "Domains"
 	if p.Answer != nil {
@@ -65,47 +67,52 @@ func (s *site) domains(w http.ResponseWriter, r *http.Request) {
 // so read-only pages allow it; but it queries servers of others and takes a permit, so a minute has
 // at most six.
 func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
-	ctx, asked := r.Context(), s.askedFor(r.Context(), r.PostForm).DomainName
-	meant, err := s.meant(ctx, asked)
+	ctx := r.Context()
+	v := s.view(ctx)
+	asked := s.askedFor(v, r.PostForm).DomainName
+	meant, err := s.meant(ctx, v, asked)
 	if err != nil || len(meant) > 1 { // the page says so
 		http.Redirect(w, r, domainURL(asked), http.StatusSeeOther)
 		return
 	}
 	name := meant[0].DomainName
-	tenant, served := s.tenant(name.Tenant)
+	d, err := domainOf(v, name)
+	if err != nil {
+		s.lead(w, r, domainURL(asked), "Not checked: "+err.Error(), true)
+		return
+	}
+	here, served := s.here.of(d.In())
 	if served && !s.checks.Allow() {
 		s.lead(w, r, domainURL(name), "Not checked: these pages run at most six checks a minute, since each queries "+
 			"servers of other operators. Try again in ten seconds.", true)
 		return
 	}
-	s.Logger.InfoContext(ctx, "domain checked by hand", "user", userOf(ctx), "tenant", name.Tenant,
+	s.log.InfoContext(ctx, "domain checked by hand", "user", userOf(ctx), "tenant", name.Tenant,
 		"organization", name.Organization, "domain", name.ID)
-	record, recordErr := s.readRecord(ctx, tenant, served, name)
-	known, err := s.known(ctx, name, false)
+
+	// What is known of it, and the check of the record.
+	record, recordErr := s.readRecord(ctx, d)
+	known, err := stateOf(ctx, d, false)
 	if err != nil {
 		s.lead(w, r, domainURL(name), "Not checked: "+unread(err), true)
 		return
 	}
-	v := checkNow(ctx, tenant, served, record, known)
-	found := facts{record: record, err: recordErr, known: known, check: v.Findings}
-	if v.Domain = name; found.published() && !found.verified() {
-		v.Do = s.haveChecked(ctx, name)
+	checked := checkNow(ctx, here, served, record, known)
+	found := facts{record: record, err: recordErr, known: known, check: checked.Findings}
+	if checked.Domain = name; found.published() && !found.verified() {
+		checked.Do = haveChecked(ctx, d)
 	}
-	s.leadWith(w, r, domainURL(name), notice{Checked: v})
+	s.leadWith(w, r, domainURL(name), notice{Checked: checked})
 }
 
 // askedFor returns the page of a request, without its answer.
-func (s *site) askedFor(ctx context.Context, asked url.Values) domainPage {
+func (s *site) askedFor(v view.View, asked url.Values) domainPage {
 	p := domainPage{
 		DomainName: status.DomainName{Tenant: field(asked, "tenant"), Organization: field(asked, "organization"),
 			ID: field(asked, "domain")},
 		All: field(asked, "all") != "",
 	}
-	for _, t := range s.Tenants() {
-		if web.Of(ctx).User.MayTenant(t.Settings.Tenant) {
-			p.Tenants = append(p.Tenants, t.Settings.Tenant)
-		}
-	}
+	p.Tenants = s.here.among(v)
 	if p.Tenant == "" {
 		p.Tenant = tasks.DefaultTenant
 		if len(p.Tenants) > 0 {
@@ -117,8 +124,8 @@ func (s *site) askedFor(ctx context.Context, asked url.Values) domainPage {
 
 // answer finds the domain and reads its state. checked is a check that the user has just made of
 // some domain; nil: there is none. It returns the status of the page.
-func (s *site) answer(ctx context.Context, p *domainPage, checked *checkView) int {
-	meant, err := s.meant(ctx, p.DomainName)
+func (s *site) answer(ctx context.Context, v view.View, p *domainPage, checked *checkView) int {
+	meant, err := s.meant(ctx, v, p.DomainName)
 	if err != nil {
 		p.Problem = err.Error()
 		if refused, ok := errors.AsType[*web.Refusal](err); ok {
@@ -132,9 +139,14 @@ func (s *site) answer(ctx context.Context, p *domainPage, checked *checkView) in
 	}
 	name := meant[0].DomainName
 	p.DomainName = name
-	tenant, served := s.tenant(name.Tenant)
-	record, recordErr := s.readRecord(ctx, tenant, served, name)
-	known, err := s.known(ctx, name, p.All)
+	d, err := domainOf(v, name)
+	if err != nil {
+		p.Problem = err.Error()
+		return http.StatusNotFound
+	}
+	here, served := s.here.of(d.In())
+	record, recordErr := s.readRecord(ctx, d)
+	known, err := stateOf(ctx, d, p.All)
 	if err != nil {
 		p.Problem = unread(err)
 		return http.StatusServiceUnavailable
@@ -144,7 +156,7 @@ func (s *site) answer(ctx context.Context, p *domainPage, checked *checkView) in
 	if checked != nil && checked.Domain == name {
 		p.Answer.Checked, found.check = checked, checked.Findings
 	}
-	if found.held, err = status.ObstaclesOf(ctx, s.Redis, s.Ledger, ledger.Tenant(name.Tenant)); err != nil {
+	if found.held, err = d.In().Obstacles(ctx); err != nil {
 		p.Problem = unread(err)
 		return http.StatusServiceUnavailable
 	}
@@ -157,7 +169,7 @@ func (s *site) answer(ctx context.Context, p *domainPage, checked *checkView) in
 	} else {
 		p.Answer.Record = record
 	}
-	p.Answer.instruct(ctx, tenant)
+	p.Answer.instruct(ctx, here)
 	return http.StatusOK
 }
 
@@ -180,16 +192,25 @@ func (a *domainAnswer) instruct(ctx context.Context, t Tenant) {
 	}
 }
 
-// known reads the state of the domain in Redis, with the newest rows of all runs, or else the one
+// domainOf returns the domain of the view that has the name.
+func domainOf(v view.View, name status.DomainName) (view.Domain, error) {
+	t, err := v.Tenant(name.Tenant)
+	if err != nil {
+		return view.Domain{}, err
+	}
+	return t.Domain(name.Organization, name.ID)
+}
+
+// stateOf reads the state of the domain in Redis, with the newest rows of all runs, or else the one
 // that was executed last.
-func (s *site) known(ctx context.Context, name status.DomainName, all bool) (status.Domain, error) {
+func stateOf(ctx context.Context, d view.Domain, all bool) (status.Domain, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpWait)
 	defer cancel()
 	rows := 0
 	if all {
 		rows = rowsOfDomain
 	}
-	return status.DomainOf(ctx, s.Redis, s.Ledger, name, rows)
+	return d.State(ctx, rows)
 }
 
 // toDo returns the remedy for a failed or waiting row of a domain; empty: there is nothing to do.
@@ -222,13 +243,13 @@ func toDo(row status.DomainRow, of status.Domain) string {
 }
 
 // haveChecked has a worker check a domain whose record was found, and returns the next step.
-func (s *site) haveChecked(ctx context.Context, name status.DomainName) string {
+func haveChecked(ctx context.Context, d view.Domain) string {
 	const command = "To verify it, run enqueue domains verify with --tenant, --org and --domain as above."
-	d, err := status.Report(ctx, s.Redis, s.Ledger, name.Tenant, name.ID)
-	if err != nil || d.Organization != name.Organization { // no row was executed, or another organization had it then
+	report, err := d.In().Report(ctx, d.ID)
+	if err != nil || report.Organization != d.Organization { // no row was executed, or another organization had it then
 		return command
 	}
-	effect, err := status.CheckNow(ctx, s.Redis, s.Ledger, d, status.Requester{Caller: userOf(ctx)})
+	effect, err := report.CheckNow(ctx, 0)
 	if many, ok := errors.AsType[*status.TooManyChecks](err); ok {
 		return capital(many.Error()) + "."
 	}

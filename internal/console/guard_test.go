@@ -167,7 +167,7 @@ func TestTenantsOfAUser(t *testing.T) {
 	} {
 		w := do(h, http.MethodPost, path, form, basic(tokens["olga"]))
 		if page := get("olga", w.Header().Get("Location")).Body.String(); w.Code != 303 ||
-			!strings.Contains(page, "Not done: your access does not include tenant other") {
+			!strings.Contains(page, "Not done: there is no tenant other, or your access does not include it") {
 			t.Errorf("%s: %d: %s", path, w.Code, plain(page))
 		}
 	}
@@ -178,9 +178,9 @@ func TestTenantsOfAUser(t *testing.T) {
 	for query, want := range map[string]int{
 		"tenant=default&organization=org_1&domain=dom_1": 200, // of org_1
 		"tenant=default&domain=dom_1":                    200,
-		"tenant=default&organization=org_0&domain=dom_0": 403,
+		"tenant=default&organization=org_0&domain=dom_0": 404,
 		"tenant=default&domain=dom_0":                    400, // as if it did not exist
-		"tenant=other&domain=dom_9":                      403,
+		"tenant=other&domain=dom_9":                      404,
 	} {
 		if w := get("desk", "/domains?"+query); w.Code != want {
 			t.Errorf("desk, %s: %d, want %d: %s", query, w.Code, want, plain(w.Body.String()))

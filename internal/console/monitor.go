@@ -40,8 +40,9 @@ type monitor struct {
 }
 
 // monitors serves asynqmon, in which operators may act and readers may not.
-func (s *site) monitors() http.HandlerFunc {
-	shown, acting := newMonitor(s.Config, false), newMonitor(s.Config, true)
+func monitors(cfg Config) http.HandlerFunc {
+	shown := newMonitor(cfg, false)
+	acting := newMonitor(cfg, true)
 	return func(w http.ResponseWriter, r *http.Request) {
 		if web.Of(r.Context()).User.Role == web.Operator {
 			acting.ServeHTTP(w, r)

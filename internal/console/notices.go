@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/status"
 	"orgops/internal/web"
@@ -35,29 +38,35 @@ type checkView struct {
 
 func noticeKey(key string) string { return "orgops:v3:{notice:" + key + "}" }
 
+// notices are kept in Redis.
+type notices struct {
+	redis redis.UniversalClient
+	log   *slog.Logger
+}
+
 // keep stores a notice for the user of the request, and returns its key; empty: it is not stored.
 // The action is done then, and the worker's log has its result.
-func (s *site) keep(ctx context.Context, n notice) string {
+func (s notices) keep(ctx context.Context, n notice) string {
 	n.User = web.Of(ctx).User.Name
 	key := rand.Text()
 	stored, err := json.Marshal(n)
 	if err == nil {
-		err = s.Redis.Set(ctx, noticeKey(key), stored, noticeFor).Err()
+		err = s.redis.Set(ctx, noticeKey(key), stored, noticeFor).Err()
 	}
 	if err != nil {
-		s.Logger.WarnContext(ctx, "result of an action not stored for the next page", "error", err)
+		s.log.WarnContext(ctx, "result of an action not stored for the next page", "error", err)
 		return ""
 	}
 	return key
 }
 
-// noticeOf returns the notice that the address names; empty: there is none for this user.
-func (s *site) noticeOf(r *http.Request) (n notice) {
+// of returns the notice that the address names; empty: there is none for this user.
+func (s notices) of(r *http.Request) (n notice) {
 	key := r.URL.Query().Get("notice")
 	if key == "" {
 		return n
 	}
-	stored, err := s.Redis.Get(r.Context(), noticeKey(key)).Bytes()
+	stored, err := s.redis.Get(r.Context(), noticeKey(key)).Bytes()
 	if err != nil || json.Unmarshal(stored, &n) != nil || n.User != web.Of(r.Context()).User.Name {
 		return notice{}
 	}

@@ -8,11 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"orgops/internal/redisconn"
 	"orgops/internal/status"
-	"orgops/internal/tenant"
+	"orgops/internal/view"
 )
 
 // overviewPage is the first page.
@@ -38,10 +35,11 @@ type tenantLine struct {
 // first is the first page, GET /: tenants that are held come first, then others that need
 // attention.
 func (s *site) first(ctx context.Context, r *http.Request) (title string, data any, err error) {
-	o, problem := s.overview(ctx, "")
+	v := s.view(ctx)
+	o, problem := s.overview(ctx, v, "")
 	slices.SortFunc(o.states, status.Tenant.Compare)
 	p := overviewPage{Lamp: "All is well", Tone: "good", Summary: status.Summary(o.Workers, o.states),
-		Warnings: len(o.Warnings), Here: s.faults(), Read: o.At}
+		Warnings: len(o.Warnings), Here: s.warnings(), Read: o.At}
 	switch {
 	case problem != nil:
 		p.Lamp, p.Tone, p.Problem = "Not known", "wait", capital(unread(problem))
@@ -61,7 +59,7 @@ func (s *site) first(ctx context.Context, r *http.Request) (title string, data a
 		p.Lines = append(p.Lines, tenantLine{Tenant: t})
 	}
 	if problem == nil {
-		s.readLines(ctx, p.Lines)
+		s.readLines(ctx, v, p.Lines)
 	}
 	if p.Warnings > 0 {
 		return fmt.Sprintf("(%d) Overview", p.Warnings), p, nil // in the tab
@@ -70,24 +68,28 @@ func (s *site) first(ctx context.Context, r *http.Request) (title string, data a
 }
 
 // readLines reads the members of the lines next to the states of the tenants.
-func (s *site) readLines(ctx context.Context, all []tenantLine) {
-	ctx, cancel := context.WithTimeout(ctx, fleetPatience)
+func (s *site) readLines(ctx context.Context, v view.View, all []tenantLine) {
+	ctx, cancel := context.WithTimeout(ctx, view.FleetPatience)
 	defer cancel()
-	open, _ := s.openRows.Get(ctx)
-	err := redisconn.Batch(ctx, s.Redis, len(all), func(i int, rdb redis.UniversalClient) error {
+	open := v.OpenRows(ctx)
+	err := v.Batch(ctx, len(all), func(i int, v view.View) error {
 		l := &all[i]
+		t, err := v.Tenant(l.Name)
+		if err != nil {
+			return err
+		}
 		if open != nil {
 			l.Open = status.OpenText(open[l.Name])
 		}
-		settings, announced, err := tenant.ReadAnnounced(ctx, rdb, l.Name)
+		settings, announced, err := t.Announced(ctx)
 		if announced {
 			_, l.Used, _ = l.RateUsed(settings) // the tenant's page has the error
 		}
 		var noPast error
-		l.Hour, noPast = readHour(ctx, rdb, l.Name)
+		l.Hour, noPast = readHour(ctx, t)
 		return cmp.Or(err, noPast)
 	})
 	if err != nil {
-		s.Logger.WarnContext(ctx, "overview lacks details of tenants", "error", err)
+		s.log.WarnContext(ctx, "overview lacks details of tenants", "error", err)
 	}
 }

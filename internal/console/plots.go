@@ -6,9 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
-
 	"orgops/internal/meters"
+	"orgops/internal/view"
 )
 
 // lastHour has the small plots of a tenant's last hour, for the overview and the pages of its runs.
@@ -20,12 +19,12 @@ type lastHour struct {
 func empty(p meters.Period) bool { return p.Counts == (meters.Counts{}) }
 
 // readHour reads the last hour of a tenant.
-func readHour(ctx context.Context, rdb redis.UniversalClient, tenant string) (lastHour, error) {
-	all, _, err := meters.Read(ctx, rdb, tenant)
+func readHour(ctx context.Context, t view.Tenant) (lastHour, error) {
+	all, _, err := t.Meters(ctx)
 	if err != nil {
 		return lastHour{}, err
 	}
-	h := lastHour{Tenant: tenant}
+	h := lastHour{Tenant: t.Name()}
 	if len(slices.DeleteFunc(slices.Clone(all), empty)) > 0 {
 		h.Plots = []plot{rowsPlot.of("a minute", all), requestsPlot.of("a minute", all)}
 	}

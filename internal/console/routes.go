@@ -1,20 +1,17 @@
 package console
 
 import (
-	"context"
 	"embed"
 	"html/template"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/time/rate"
 
-	"orgops/internal/health"
-	"orgops/internal/ledger"
 	"orgops/internal/status"
+	"orgops/internal/view"
 	"orgops/internal/web"
 )
 
@@ -31,6 +28,7 @@ func Pages(cfg Config) http.Handler {
 // routes returns all pages, with the roles that may use them.
 func routes(cfg Config) []web.Route {
 	s := newSite(cfg)
+	queues := monitors(cfg)
 	all := []web.Role{web.Reader, web.Support, web.Operator}
 	readers, finders := []web.Role{web.Reader, web.Operator}, []web.Role{web.Support, web.Operator}
 	operators := []web.Role{web.Operator}
@@ -53,7 +51,7 @@ func routes(cfg Config) []web.Route {
 		{Pattern: "POST /webhooks/resend", Roles: operators, Serve: s.withForm(s.resend)},
 		{Pattern: "GET " + monitorRoot + "/orgops/waiting", Roles: readers, Serve: s.waits},
 		// asynqmon shows all tenants.
-		{Pattern: monitorRoot + "/", Roles: readers, Everywhere: true, Serve: s.monitors()},
+		{Pattern: monitorRoot + "/", Roles: readers, Everywhere: true, Serve: queues},
 	}
 	for _, action := range slices.Sorted(maps.Keys(runActions)) {
 		act := s.withForm(s.toRun(action, runActions[action]))
@@ -74,29 +72,27 @@ func (s *site) home(w http.ResponseWriter, r *http.Request) {
 //go:embed templates
 var templates embed.FS
 
-// openShare bounds the part of the time in which the open rows are read.
-const openShare = 20
-
 func newSite(cfg Config) *site {
 	if cfg.Tenants == nil {
 		cfg.Tenants = func() []Tenant { return nil }
 	}
+	names := func() (all []string) {
+		for _, t := range cfg.Tenants() {
+			all = append(all, t.Settings.Tenant)
+		}
+		return all
+	}
 	s := &site{
-		Config: cfg, pages: map[string]*template.Template{}, estimator: status.NewEstimator(cfg.Redis),
+		views: view.NewStore(view.Config{
+			Redis: cfg.Redis, Ledger: cfg.Ledger, Intake: cfg.Intake, Tenants: names, Logger: cfg.Logger,
+		}),
+		here: served{cfg.Tenants}, notices: notices{cfg.Redis, cfg.Logger},
+		faults: cfg.Faults, signOut: cfg.Proxy.SignOut, version: cfg.Version, log: cfg.Logger,
+		pages:  map[string]*template.Template{},
 		checks: rate.NewLimiter(rate.Every(checkEvery), checkBurst), reads: rate.NewLimiter(rate.Every(readEvery), readBurst),
 	}
-	s.fleet = s.newFleet()
-	// The open rows may be old: there may be a million runs. Without an answer they are not known.
-	s.openRows = &health.Poll[map[string]ledger.OpenCounts]{Within: time.Minute, Patience: time.Second,
-		Ask: func(ctx context.Context) map[string]ledger.OpenCounts {
-			open, err := s.Ledger.OpenByTenant(ctx)
-			if err != nil {
-				return nil
-			}
-			return open
-		},
-		Fresh: func(_ map[string]ledger.OpenCounts, took time.Duration) time.Duration { return openShare * took },
-	}
+
+	// Each page is the layout with its own template.
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
 		"shown": status.Shown, "whole": status.Whole, "stamp": stamp, "grouped": grouped, "printable": printable,
 		"asset": asset, "capital": capital, "tone": toneOf,

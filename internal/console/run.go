@@ -8,12 +8,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"orgops/internal/ledger"
 	"orgops/internal/status"
+	"orgops/internal/view"
 	"orgops/internal/web"
-	"orgops/tasks"
 )
 
 const (
@@ -82,34 +81,21 @@ func groupsOf(r ledger.Run) []rowsGroup {
 	return groups
 }
 
-// found returns the run that a request names, of a tenant that the user may see: of the only one
-// that has a run of that id, or of the one that the address names. The error is a *web.Refusal if
-// there is none.
-func (s *site) found(ctx context.Context, r *http.Request) (run ledger.Run, err error) {
-	id, tenant, user := r.PathValue("id"), r.URL.Query().Get("tenant"), web.Of(ctx).User
-	err = ledger.ErrNotFound
-	if tasks.CheckRunID(id) == nil && (tenant == "" || tasks.CheckTenant(tenant) == nil) {
-		run, err = s.Ledger.Get(ctx, ledger.Tenant(tenant), ledger.RunID(id))
-	}
+// found returns the run of the view that a request names: the only one of that id, or that of the
+// tenant that the address names. The error is a *web.Refusal if there is none.
+func (s *site) found(v view.View, r *http.Request) (view.Run, error) {
+	id := r.PathValue("id")
+	run, err := v.Run(r.Context(), r.URL.Query().Get("tenant"), id)
 	if several, ok := errors.AsType[*ledger.AmbiguousError](err); ok {
-		err = ledger.ErrNotFound
 		var addresses []string
 		for _, t := range several.Tenants {
-			if user.MayTenant(string(t)) {
-				addresses = append(addresses, runLink(ledger.RunID(id), "", string(t)))
-				run, err = s.Ledger.Get(ctx, t, ledger.RunID(id))
-			}
+			addresses = append(addresses, runLink(several.Run, "", string(t)))
 		}
-		if len(addresses) > 1 {
-			return run, &web.Refusal{Status: http.StatusConflict,
-				Text: "Several tenants have a run " + status.Shown(id) + ". Open one of: " + strings.Join(addresses, ", ") + "."}
-		}
-	}
-	if err == nil && !user.MayTenant(string(run.Tenant)) {
-		err = ledger.ErrNotFound
+		return run, &web.Refusal{Status: http.StatusConflict,
+			Text: "Several tenants have a run " + status.Shown(id) + ". Open one of: " + strings.Join(addresses, ", ") + "."}
 	}
 	if errors.Is(err, ledger.ErrNotFound) {
-		err = &web.Refusal{
+		return run, &web.Refusal{
 			Status: http.StatusNotFound, Text: "There is no run " + status.Shown(id) +
 				". It never existed, or it was deleted after its retention (30 days after its end by default).",
 		}
@@ -119,7 +105,8 @@ func (s *site) found(ctx context.Context, r *http.Request) (run ledger.Run, err 
 
 // run is the page of one run: GET /runs/{id}.
 func (s *site) run(ctx context.Context, r *http.Request) (title string, data any, err error) {
-	run, err := s.found(ctx, r)
+	v := s.view(ctx)
+	run, err := s.found(v, r.WithContext(ctx))
 	if err != nil {
 		return "", nil, err
 	}
@@ -128,10 +115,10 @@ func (s *site) run(ctx context.Context, r *http.Request) (title string, data any
 		return "", nil, &web.Refusal{Status: http.StatusBadRequest,
 			Text: "Invalid address: from must be the number of a row."}
 	}
-	if run.Ended() && status.Failed(run) == 0 && !r.URL.Query().Has("outcome") {
+	if run.Ended() && status.Failed(run.Run) == 0 && !r.URL.Query().Has("outcome") {
 		query.which = status.EveryRow // none is open or failed
 	}
-	p, err := s.runPage(ctx, run, query)
+	p, err := runPageOf(ctx, v, run, query)
 	return "Run " + string(run.ID), p, err
 }
 
@@ -160,33 +147,35 @@ func (q rowsQuery) path(run ledger.RunID, from int64) string {
 	return runLink(run, "", q.tenant, "outcome", q.which, "q", q.text, "from", strconv.FormatInt(from, 10))
 }
 
-func (s *site) runPage(ctx context.Context, run ledger.Run, q rowsQuery) (p runPage, err error) {
-	d, err := status.DetailsOf(ctx, s.Redis, s.Ledger, run, waitingLooked)
+func runPageOf(ctx context.Context, v view.View, run view.Run, q rowsQuery) (p runPage, err error) {
+	d, err := run.Details(ctx, waitingLooked)
 	if err != nil {
 		return p, err
 	}
-	p.Hour, _ = readHour(ctx, s.Redis, string(run.Tenant)) // without it the run is shown all the same
+	p.Hour, _ = readHour(ctx, run.In()) // without it the run is shown all the same
 	p.Named = q.tenant
-	p.runView, p.Offers = viewOf(d, s.estimator.Estimate(ctx, time.Now(), []ledger.Run{run})[0]), offersOf(run)
+	p.runView = viewOf(d, v.Estimate(ctx, run)[0])
+	p.Offers = offersOf(run.Run)
 	for _, child := range d.Children {
 		if child.Rows == nil {
 			p.Offers.Complete = string(child.ID)
 		}
 	}
-	if p.Failed = status.Failed(run); p.Failed > 0 {
-		if p.Reasons, err = status.FailedByReason(ctx, s.Ledger, run, waitingLooked); err != nil {
+	if p.Failed = status.Failed(run.Run); p.Failed > 0 {
+		if p.Reasons, err = run.FailedByReason(ctx, waitingLooked); err != nil {
 			return p, err
 		}
 	}
-	p.Table, err = s.rowsTable(ctx, run, q)
+	p.Table, err = rowsTableOf(ctx, run, q)
 	return p, err
 }
 
-func (s *site) rowsTable(ctx context.Context, run ledger.Run, q rowsQuery) (t rowsTable, err error) {
-	t = rowsTable{Which: q.which, Text: q.text, Groups: groupsOf(run), Left: q.live && q.text != ""}
+func rowsTableOf(ctx context.Context, run view.Run, q rowsQuery) (t rowsTable, err error) {
+	t = rowsTable{Which: q.which, Text: q.text, Groups: groupsOf(run.Run), Left: q.live && q.text != ""}
 	if t.Left {
 		return t, nil
 	}
+	// The requests of the script read less, and leave out what takes too long to be repeated.
 	wanted := status.RowsQuery{From: q.from, Which: q.which, Text: q.text, Limit: rowsAPage, MaxRead: rowsLooked}
 	switch {
 	case q.text != "":
@@ -194,21 +183,25 @@ func (s *site) rowsTable(ctx context.Context, run ledger.Run, q rowsQuery) (t ro
 	case q.live && q.which != status.Unfinished:
 		wanted.MaxRead = rowsLive
 	}
-	rows, next, err := status.RowsPage(ctx, s.Ledger, run, wanted)
+	rows, next, err := run.RowsPage(ctx, wanted)
 	if err != nil {
 		return t, err
 	}
 	if t.Left = q.live && next > 0 && len(rows) < rowsAPage; t.Left {
 		return t, nil
 	}
+	// Each row, with what can be done to it.
 	if len(rows) > 0 {
 		t.All = rowsQuery{tenant: q.tenant, which: status.EveryRow}.path(run.ID, rows[0].Item)
 	}
 	for _, row := range rows {
 		waits := row.Outcome == "" && !row.NextCheck.IsZero()
-		t.Rows = append(t.Rows, runRow{row, canRetry(run, row.Outcome), waits})
-		t.Retry, t.Check = t.Retry || canRetry(run, row.Outcome), t.Check || waits
+		t.Rows = append(t.Rows, runRow{row, canRetry(run.Run, row.Outcome), waits})
+		t.Retry = t.Retry || canRetry(run.Run, row.Outcome)
+		t.Check = t.Check || waits
 	}
+
+	// The pages after and before this one.
 	if next > 0 {
 		t.More = q.path(run.ID, next)
 		if len(rows) < rowsAPage {

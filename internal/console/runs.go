@@ -8,11 +8,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
+	"orgops/internal/view"
 	"orgops/internal/web"
 	"orgops/tasks"
 )
@@ -44,13 +44,14 @@ func runsPath(f status.RunFilter, after string) string {
 	return link("/runs", parameters)
 }
 
-// filterOf reads the filter of a request. o are the tenants that it concerns.
-func (s *site) filterOf(ctx context.Context, query url.Values) (f status.RunFilter, o overview, err error) {
+// filterOf reads the filter of a request. o are the tenants of the view that it concerns.
+func (s *site) filterOf(ctx context.Context, v view.View,
+	query url.Values) (f status.RunFilter, o overview, err error) {
 	if f, err = status.ReadRunFilter(query); err != nil {
 		return f, o, &web.Refusal{Status: http.StatusBadRequest, Text: "Invalid filter: " + err.Error()}
 	}
-	o, err = s.overview(ctx, f.Tenant)
-	f.May, f.Held = web.Of(ctx).User.MayTenant, o.held
+	o, err = s.overview(ctx, v, f.Tenant)
+	f.Held = o.held
 	return f, o, err
 }
 
@@ -60,7 +61,8 @@ func (s *site) runs(ctx context.Context, r *http.Request) (title string, data an
 	if !ok {
 		return "", nil, &web.Refusal{Status: http.StatusBadRequest, Text: "Invalid address: the parameter after is malformed."}
 	}
-	filter, o, err := s.filterOf(ctx, r.URL.Query())
+	v := s.view(ctx)
+	filter, o, err := s.filterOf(ctx, v, r.URL.Query())
 	if err != nil {
 		return "", nil, err
 	}
@@ -73,14 +75,14 @@ func (s *site) runs(ctx context.Context, r *http.Request) (title string, data an
 	if len(o.Tenants) == 1 {
 		chosen = cmp.Or(chosen, o.Tenants[0])
 	}
-	if slices.Contains(o.Tenants, chosen) {
-		p.Hour, _ = readHour(ctx, s.Redis, chosen) // without it the runs are shown all the same
+	if t, err := v.Tenant(chosen); err == nil && slices.Contains(o.Tenants, chosen) {
+		p.Hour, _ = readHour(ctx, t) // without it the runs are shown all the same
 	}
-	all, left, next, err := filter.List(ctx, s.Ledger, after, runsAPage)
+	all, left, next, err := v.Runs(ctx, filter, after, runsAPage)
 	if err != nil {
 		return "", nil, err
 	}
-	if p.Runs, err = s.lines(ctx, filter, all); err != nil {
+	if p.Runs, err = linesOf(ctx, v, filter, all); err != nil {
 		return "", nil, err
 	}
 	if left {
@@ -100,21 +102,25 @@ func (s *site) runs(ctx context.Context, r *http.Request) (title string, data an
 	return "Runs", p, nil
 }
 
-// lines returns the runs as pages show them. Runs of one row that follow each other are on one line
-// if tenant, kind, label and state are the same, and the filter is not by tenant and kind: the line
-// leads to such a one.
-func (s *site) lines(ctx context.Context, f status.RunFilter, runs []ledger.Run) (lines []runView, err error) {
-	ahead := s.estimator.Estimate(ctx, time.Now(), runs)
-	all, err := status.Describe(ctx, s.Redis, runs, ahead)
+// linesOf returns the runs as pages show them. Runs of one row that follow each other are on one
+// line if tenant, kind, label and state are the same, and the filter is not by tenant and kind: the
+// line leads to such a one.
+func linesOf(ctx context.Context, v view.View, f status.RunFilter, runs []view.Run) (lines []runView, err error) {
+	ahead := v.Estimate(ctx, runs...)
+	all, err := v.Describe(ctx, runs, ahead)
 	if err != nil {
 		return nil, err
 	}
-	group, last := f.Tenant == "" || f.Kind == "", ""
+	group := f.Tenant == "" || f.Kind == ""
+	last := ""
 	for i, r := range runs {
 		like := strings.Join([]string{string(r.Tenant), string(r.Kind), r.Label, all[i].Text}, "\n")
 		if n := len(lines) - 1; group && r.Total() == 1 && like == last {
-			f.Tenant, f.Kind, f.Label = string(r.Tenant), string(r.Kind), r.Label
-			lines[n].Others, lines[n].OthersPath = lines[n].Others+1, runsPath(f, "")
+			f.Tenant = string(r.Tenant)
+			f.Kind = string(r.Kind)
+			f.Label = r.Label
+			lines[n].Others++
+			lines[n].OthersPath = runsPath(f, "")
 			continue
 		}
 		lines = append(lines, viewOf(status.RunDetails{Run: all[i]}, ahead[i]))

@@ -7,11 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
-
 	"orgops/internal/ledger"
-	"orgops/internal/redisconn"
 	"orgops/internal/status"
+	"orgops/internal/view"
 	"orgops/internal/web"
 )
 
@@ -50,10 +48,11 @@ func (s *site) search(w http.ResponseWriter, r *http.Request) {
 	p := searchPage{Text: strings.TrimSpace(r.URL.Query().Get("q")), Runs: web.Of(ctx).User.Role != web.Support}
 	p.Text = p.Text[:min(len(p.Text), longestAsked)]
 	r.SetPathValue("id", p.Text)
-	run, err := s.found(ctx, r)
+	v := s.view(ctx)
+	run, err := s.found(v, r.WithContext(ctx))
 	only := runLink(run.ID, "", string(run.Tenant))
-	if err != nil || !p.Runs {
-		only, err = p.find(ctx, s)
+	if err != nil {
+		only, err = p.find(ctx, v)
 	}
 	switch {
 	case err != nil:
@@ -66,19 +65,17 @@ func (s *site) search(w http.ResponseWriter, r *http.Request) {
 }
 
 // find fills the groups. only is the path of the only domain of that id or name.
-func (p *searchPage) find(ctx context.Context, s *site) (only string, err error) {
-	user := web.Of(ctx).User
-	tenants, err := s.Ledger.Tenants(ctx)
+func (p *searchPage) find(ctx context.Context, v view.View) (only string, err error) {
+	tenants, err := v.Tenants(ctx)
 	if err != nil || p.Text == "" {
 		return "", err
 	}
-	tenants = slices.DeleteFunc(tenants, func(t ledger.Tenant) bool { return !user.MayTenant(string(t)) })
-	named, of := make([]status.Found, len(tenants)), make([]status.Found, len(tenants))
-	mine := func(k status.KnownDomain) bool { return user.MayOrganization(k.Organization) }
-	err = redisconn.Batch(ctx, s.Redis, len(tenants), func(i int, rdb redis.UniversalClient) (err error) {
-		l, t := ledger.New(rdb), string(tenants[i])
-		if named[i], err = status.Find(ctx, l, t, p.Text, mostCandidates, mine); err == nil {
-			of[i], err = status.FindOf(ctx, l, t, p.Text, mostCandidates, mine)
+	named := make([]status.Found, len(tenants))
+	of := make([]status.Found, len(tenants))
+	err = v.Batch(ctx, len(tenants), func(i int, v view.View) (err error) {
+		t := tenants[i].Over(v)
+		if named[i], err = t.Find(ctx, p.Text, mostCandidates, anyDomain); err == nil {
+			of[i], err = t.FindOf(ctx, p.Text, mostCandidates)
 		}
 		return err
 	})
@@ -97,30 +94,29 @@ func (p *searchPage) find(ctx context.Context, s *site) (only string, err error)
 		return only, err
 	}
 	if p.Runs {
-		err = p.findRuns(ctx, s)
+		err = p.findRuns(ctx, v)
 	}
 	p.Groups = slices.DeleteFunc(p.Groups, func(g hitGroup) bool { return len(g.Hits) == 0 })
 	return "", err
 }
 
+func anyDomain(status.KnownDomain) bool { return true }
+
 // findRuns adds those of the newest runs whose ids begin with the text, have the text in their
 // label, or are of the caller of that name.
-func (p *searchPage) findRuns(ctx context.Context, s *site) error {
-	f := status.RunFilter{May: web.Of(ctx).User.MayTenant}
-	label, caller := status.RunFilter{Label: p.Text}, status.RunFilter{Caller: p.Text}
+func (p *searchPage) findRuns(ctx context.Context, v view.View) error {
+	label := status.RunFilter{Label: p.Text}
+	caller := status.RunFilter{Caller: p.Text}
 	groups := []hitGroup{{Title: "Runs by id"}, {Title: "Runs by label", All: runsPath(label, "")},
 		{Title: "Runs by caller", All: runsPath(caller, "")}}
-	q := f.Query(ledger.Place{}, 0)
-	q.Match = func(r ledger.Run) bool {
+	err := v.EachRun(ctx, func(r ledger.Run) {
 		about := fmt.Sprintf("tenant %s, %s, %s %s %s", r.Tenant, r.Kind, status.State(r), r.Label, r.Caller)
 		for i, has := range []bool{strings.HasPrefix(string(r.ID), p.Text), label.Selects(r), caller.Selects(r)} {
 			if has {
 				groups[i].add(hit{string(r.ID), runLink(r.ID, "", string(r.Tenant)), printable(about)})
 			}
 		}
-		return false // all are read
-	}
-	_, _, err := s.Ledger.Page(ctx, q)
+	})
 	p.Groups = append(p.Groups, groups...)
 	return err
 }

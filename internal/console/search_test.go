@@ -156,7 +156,8 @@ func TestSelection(t *testing.T) {
 	form.Set("reason", "ticket 4711")
 	w := post("olga", "/selection", form)
 	page := plain(get("olga", w.Header().Get("Location")).Body.String())
-	for _, want := range []string{"pause: done for 1 run.", "Left out: 1 (done, 2 failed).", "Left out: 1 (paused)."} {
+	for _, want := range []string{"pause: done for 1 run.", "Left out: 1 (done, 2 failed).", "Left out: 1 (paused).",
+		"Left out: 3 (not found)."} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the result lacks %q: %s", want, page)
 		}

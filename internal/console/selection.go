@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 
 	"orgops/internal/ledger"
 	"orgops/internal/status"
+	"orgops/internal/view"
 	"orgops/internal/web"
 )
 
@@ -18,8 +20,8 @@ const mostSelected = 500
 // selectionPage is the preview of an action on several runs.
 type selectionPage struct {
 	Action  string
-	Runs    []ledger.Run // on which it acts
-	Rows    int64        // of these, that it concerns
+	Runs    []view.Run // on which it acts
+	Rows    int64      // of these, that it concerns
 	Tenants map[ledger.Tenant]int
 	LeftOut map[string][]string // names of runs by the state for which they are left out
 	More    bool                // runs match the filter
@@ -28,16 +30,19 @@ type selectionPage struct {
 // selection is the preview of an action on named runs, or on all of a filter: GET /selection.
 func (s *site) selection(ctx context.Context, r *http.Request) (title string, data any, err error) {
 	query := r.URL.Query()
-	action, names, more := query.Get("action"), query["run"], false
+	action := query.Get("action")
+	names := query["run"]
+	more := false
+	v := s.view(ctx)
 	if runActions[action] == nil {
 		return "", nil, &web.Refusal{Status: http.StatusBadRequest, Text: "Invalid address: there is no such action."}
 	}
 	if query.Get("all") != "" {
-		f, _, err := s.filterOf(ctx, query)
+		f, _, err := s.filterOf(ctx, v, query)
 		if err != nil {
 			return "", nil, err
 		}
-		runs, left, next, err := f.List(ctx, s.Ledger, ledger.Place{}, mostSelected)
+		runs, left, next, err := v.Runs(ctx, f, ledger.Place{}, mostSelected)
 		if err != nil {
 			return "", nil, err
 		}
@@ -46,22 +51,24 @@ func (s *site) selection(ctx context.Context, r *http.Request) (title string, da
 			names = append(names, string(run.Tenant)+"/"+string(run.ID))
 		}
 	}
-	p := s.choose(ctx, action, names)
+	p := choose(ctx, v, action, names)
 	p.More = p.More || more
 	return capital(action) + " runs", p, nil
 }
 
 // choose reads the runs of names TENANT/ID, and chooses those whose state allows the action.
-func (s *site) choose(ctx context.Context, action string, names []string) selectionPage {
+func choose(ctx context.Context, v view.View, action string, names []string) selectionPage {
 	p := selectionPage{Action: action, Tenants: map[ledger.Tenant]int{}, LeftOut: map[string][]string{}}
 	for _, name := range names {
 		tenant, id, _ := strings.Cut(name, "/")
-		run, err := ledger.Run{}, checkTenant(ctx, tenant)
-		if err == nil {
-			run, err = s.Ledger.Run(ctx, ledger.Tenant(tenant), ledger.RunID(id))
-		}
-		why, o, rows := status.State(run), offersOf(run), run.Rows-run.Settled()
-		if err != nil {
+		run, err := v.Run(ctx, tenant, id)
+		why := status.State(run.Run)
+		o := offersOf(run.Run)
+		rows := run.Rows - run.Settled()
+		switch {
+		case errors.Is(err, ledger.ErrNotFound):
+			why = "not found"
+		case err != nil:
 			why = unread(err)
 		}
 		if action == "retry" {
@@ -74,7 +81,8 @@ func (s *site) choose(ctx context.Context, action string, names []string) select
 		case len(p.Runs) == mostSelected:
 			p.More = true
 		default:
-			p.Runs, p.Rows = append(p.Runs, run), p.Rows+rows
+			p.Runs = append(p.Runs, run)
+			p.Rows += rows
 			p.Tenants[run.Tenant]++
 		}
 	}
@@ -90,14 +98,16 @@ func (s *site) actOnSelection(w http.ResponseWriter, r *http.Request) {
 			Text: "Nothing was changed: an action and a reason are needed."})
 		return
 	}
+	v := s.view(r.Context())
 	s.carryOut(w, r, action, "several runs", "/runs", func(ctx context.Context) result {
-		p, failed := s.choose(ctx, action, r.PostForm["run"]), []string(nil)
+		p := choose(ctx, v, action, r.PostForm["run"])
+		var failed []string
 		for _, run := range p.Runs {
 			form := url.Values{"reason": {reason}}
-			for outcome := range offersOf(run).Retry {
+			for outcome := range offersOf(run.Run).Retry {
 				form.Add("outcome", string(outcome))
 			}
-			if err := do(s, ctx, run, form).err; err != nil {
+			if err := do(ctx, run, form).err; err != nil {
 				failed = append(failed, "run "+string(run.ID)+": "+err.Error())
 			}
 		}

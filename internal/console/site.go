@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,8 +17,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"orgops/internal/health"
-	"orgops/internal/ledger"
 	"orgops/internal/status"
+	"orgops/internal/view"
 	"orgops/internal/web"
 	"orgops/tasks"
 )
@@ -30,25 +31,23 @@ const sitePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 const maxBody = 64 << 10
 
 // site serves the pages, which are complete HTML without a script; the script only keeps them
-// up to date (static/ops.js).
+// up to date (static/ops.js). Its handlers read and change what the view of the user has.
 type site struct {
-	Config
-	pages     map[string]*template.Template // by name: the layout with that page
-	estimator *status.Estimator
-	fleet     *health.Poll[fleet]
-	openRows  *health.Poll[map[string]ledger.OpenCounts] // by tenant; nil: it was never read
-	acting    sync.Map                                   // the runs and tenants with an action in progress
-	checks    *rate.Limiter                              // of domains, by hand
-	reads     *rate.Limiter                              // of the API
+	views   *view.Store
+	here    served
+	notices notices
+	faults  func() []health.Finding // of this worker and its Redis; nil: there are none
+	signOut string                  // address at the proxy; empty: there is none
+	version string
+	log     *slog.Logger
+	pages   map[string]*template.Template // by name: the layout with that page
+	acting  sync.Map                      // the runs and tenants with an action in progress
+	checks  *rate.Limiter                 // of domains, by hand
+	reads   *rate.Limiter                 // of the API
 }
 
-// fleet is the state of all workers and tenants, those without a worker included.
-type fleet struct {
-	at       time.Time       // zero: it was never read
-	tenants  []status.Tenant // by name
-	sessions []ledger.Session
-	err      error // of the last reading; the rest is from the one before
-}
+// view returns the view of the user of a request.
+func (s *site) view(ctx context.Context) view.View { return s.views.For(web.Of(ctx).User) }
 
 // page is a page with the data of the layout around it.
 type page struct {
@@ -80,27 +79,35 @@ func (p page) May(section string) bool {
 // userOf returns the name of the user of a request.
 func userOf(ctx context.Context) string { return printable(web.Of(ctx).User.Name) }
 
-// checkTenant returns an error if the user of a request may not see the tenant, or there cannot be
-// one of that name.
-func checkTenant(ctx context.Context, name string) error {
+// tenantOf returns the tenant of the view that a request names. The error is a *web.Refusal.
+func tenantOf(v view.View, name string) (view.Tenant, error) {
 	if err := tasks.CheckTenant(name); err != nil {
-		return &web.Refusal{Status: http.StatusBadRequest, Text: err.Error()}
+		return view.Tenant{}, &web.Refusal{Status: http.StatusBadRequest, Text: err.Error()}
 	}
-	if !web.Of(ctx).User.MayTenant(name) {
-		return &web.Refusal{Status: http.StatusForbidden, Text: "your access does not include tenant " + name}
+	t, err := v.Tenant(name)
+	if err != nil {
+		return view.Tenant{}, notFound(err)
 	}
-	return nil
+	return t, nil
+}
+
+// notFound returns the refusal of something that does not exist for the user.
+func notFound(err error) *web.Refusal {
+	return &web.Refusal{Status: http.StatusNotFound, Text: err.Error()}
 }
 
 // show writes the page of that name once it is complete, so that an error does not cut it
 // off.
 func (s *site) show(w http.ResponseWriter, r *http.Request, status int, name string, p page) {
-	p.User, p.Version, p.SignOut, p.Now = web.Of(r.Context()).User, s.Version, s.Proxy.SignOut, time.Now()
-	n := s.noticeOf(r)
+	p.User = web.Of(r.Context()).User
+	p.Version = s.version
+	p.SignOut = s.signOut
+	p.Now = time.Now()
+	n := s.notices.of(r)
 	p.Notice, p.Failed = n.Text, n.Bad
 	var out bytes.Buffer
 	if err := s.pages[name].ExecuteTemplate(&out, "layout.html", p); err != nil {
-		s.Logger.ErrorContext(r.Context(), "page not written", "page", name, "error", err)
+		s.log.ErrorContext(r.Context(), "page not written", "page", name, "error", err)
 		http.Error(w, "rendering this page failed: see the worker's log", http.StatusInternalServerError)
 		return
 	}
@@ -137,7 +144,7 @@ func (s *site) fail(w http.ResponseWriter, r *http.Request, section string, err 
 			status.Shown(err.Error()) + ". Check that Redis runs and that this worker can reach it. No rows are lost; " +
 			"workers resume once Redis is back."}
 		if r.Context().Err() == nil {
-			s.Logger.ErrorContext(r.Context(), "page not shown", "path", r.URL.Path, "error", err)
+			s.log.ErrorContext(r.Context(), "page not shown", "path", r.URL.Path, "error", err)
 		}
 	}
 	s.show(w, r, refused.Status, "problem", page{Title: http.StatusText(refused.Status), Section: section,
@@ -174,18 +181,31 @@ func (s *site) leadWith(w http.ResponseWriter, r *http.Request, path string, n n
 	if strings.Contains(path, "?") {
 		with = "&"
 	}
-	if key := s.keep(context.WithoutCancel(r.Context()), n); key != "" {
+	if key := s.notices.keep(context.WithoutCancel(r.Context()), n); key != "" {
 		path += with + "notice=" + key
 	}
 	http.Redirect(w, r, path, http.StatusSeeOther)
 }
 
-// tenant returns the tenant of this name, if this worker serves it.
-func (s *site) tenant(name string) (Tenant, bool) {
-	all := s.Tenants()
-	at := slices.IndexFunc(all, func(t Tenant) bool { return t.Settings.Tenant == name })
+// served has the tenants of this worker.
+type served struct{ all func() []Tenant }
+
+// of returns the data of a view's tenant that this worker has, if it serves it.
+func (s served) of(t view.Tenant) (Tenant, bool) {
+	all := s.all()
+	at := slices.IndexFunc(all, func(here Tenant) bool { return here.Settings.Tenant == t.Name() })
 	if at < 0 {
 		return Tenant{}, false
 	}
 	return all[at], true
+}
+
+// among returns the names of those tenants of the view that this worker serves.
+func (s served) among(v view.View) (names []string) {
+	for _, here := range s.all() {
+		if t, err := v.Tenant(here.Settings.Tenant); err == nil {
+			names = append(names, t.Name())
+		}
+	}
+	return names
 }

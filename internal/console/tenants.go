@@ -14,9 +14,8 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/deliveries"
 	"orgops/internal/ledger"
-	"orgops/internal/meters"
 	"orgops/internal/status"
-	"orgops/internal/tenant"
+	"orgops/internal/view"
 )
 
 // tenantsAPage is how many tenants a page has.
@@ -87,9 +86,10 @@ func (v *tenantView) warn(urgent bool, what, fix string) {
 // tenants shows the state of the requested tenant, or of the only one, and the names of all:
 // GET /tenants.
 func (s *site) tenants(ctx context.Context, r *http.Request) (title string, data any, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*fleetPatience)
+	ctx, cancel := context.WithTimeout(ctx, 2*view.FleetPatience)
 	defer cancel()
-	o, problem := s.overview(ctx, "")
+	v := s.view(ctx)
+	o, problem := s.overview(ctx, v, "")
 	p := tenantsPage{Known: len(o.states), List: listOf(r, o.states), Missing: r.URL.Query().Get("tenant")}
 	if p.Known == 1 {
 		p.Missing = cmp.Or(p.Missing, o.Tenants[0])
@@ -100,24 +100,26 @@ func (s *site) tenants(ctx context.Context, r *http.Request) (title string, data
 	}
 	name := p.Missing
 	at := slices.IndexFunc(o.states, func(t status.Tenant) bool { return t.Name == name })
-	if at < 0 {
+	t, err := v.Tenant(name)
+	if at < 0 || err != nil {
 		return "Tenants", p, nil
 	}
-	p.Missing, p.Tenant = "", s.viewOfTenant(ctx, o.states[at], status.FleetOf(o.sessions))
-	if hour, day, err := meters.Read(ctx, s.Redis, name); err == nil {
+	p.Missing = ""
+	p.Tenant = s.viewOfTenant(ctx, t, o.states[at], status.FleetOf(o.sessions))
+	if hour, day, err := t.Meters(ctx); err == nil {
 		p.Plots = []plots{plotsOf("Last hour", "a minute", hour), plotsOf("Last day", "a quarter of an hour", day)}
 	}
 	return "Tenant " + name, p, nil
 }
 
-func (s *site) viewOfTenant(ctx context.Context, state status.Tenant, fleet status.Fleet) *tenantView {
-	name := state.Name
-	t, served := s.tenant(name)
+func (s *site) viewOfTenant(ctx context.Context, own view.Tenant, state status.Tenant, fleet status.Fleet) *tenantView {
+	name := own.Name()
+	t, served := s.here.of(own)
 	v := &tenantView{Tenant: t, State: state, Name: name, ServedHere: served, Workers: fleet[ledger.Tenant(name)],
 		Announced: true, Used: -1, Warnings: state.Warnings()}
 	var noSettings, noRate, noSchedule error
 	if !served {
-		v.Settings, v.Announced, noSettings = tenant.ReadAnnounced(ctx, s.Redis, name)
+		v.Settings, v.Announced, noSettings = own.Announced(ctx)
 	}
 	if v.Announced {
 		v.Used, v.UsedText, noRate = state.RateUsed(v.Settings)
@@ -131,7 +133,7 @@ func (s *site) viewOfTenant(ctx context.Context, state status.Tenant, fleet stat
 		endpoints = append(endpoints, e.Name)
 	}
 	var noDeliveries error
-	v.Endpoints, noDeliveries = deliveries.ReadEndpoints(ctx, s.Redis, name, endpoints...)
+	v.Endpoints, noDeliveries = own.Endpoints(ctx, endpoints...)
 	if served {
 		v.showHere()
 	}

@@ -1,15 +1,13 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
-	"orgops/internal/ledger"
+	"orgops/internal/view"
 )
 
 // openWork is the open work of a tenant, or of all, for the bar of asynqmon's pages.
@@ -26,48 +24,47 @@ const mostWaiting, mostHeld = 200, 5
 func (s *site) waits(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), pageWithin)
 	defer cancel()
-	tenant, domain := r.URL.Query().Get("tenant"), r.URL.Query().Get("domain")
-	names, err := []string{tenant}, error(nil)
-	if tenant == "" {
-		var all overview
-		all, err = s.overview(ctx, "")
-		names = all.Tenants
-	} else {
-		err = checkTenant(ctx, tenant)
-	}
+	name := r.URL.Query().Get("tenant")
+	domain := r.URL.Query().Get("domain")
+	v := s.view(ctx)
 	var o openWork
-	if err == nil && len(names) > 0 {
-		err = s.readOpen(ctx, &o, names)
+	tenants, err := tenantsOf(ctx, v, name)
+	if err == nil {
+		err = o.read(ctx, v, tenants)
 	}
 	if err != nil {
 		s.fail(w, r, "queues", err)
 		return
 	}
-	if tenant != "" && domain != "" {
-		known, _ := s.Ledger.Subject(ctx, ledger.Tenant(tenant), domain) // without a name the id has to do
-		o.Domain = known.Name
+	if name != "" && domain != "" {
+		o.Domain = tenants[0].NameOf(ctx, domain) // without a name the id has to do
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(o) // fails if the client has gone
 }
 
-func (s *site) readOpen(ctx context.Context, o *openWork, names []string) error {
-	tenants := make([]ledger.Tenant, len(names))
-	for i, name := range names {
-		tenants[i] = ledger.Tenant(name)
+// tenantsOf returns the tenant of the view of that name, or all of them if it is empty.
+func tenantsOf(ctx context.Context, v view.View, name string) (all []view.Tenant, err error) {
+	if name != "" {
+		t, err := tenantOf(v, name)
+		return []view.Tenant{t}, err
 	}
-	singles, err := s.Ledger.CountSingles(ctx, tenants...)
-	all, runsErr := s.Ledger.OpenRuns(ctx, tenants...)
-	if err = cmp.Or(err, runsErr); err != nil {
+	f, err := v.Fleet(ctx)
+	for _, known := range f.Tenants {
+		if t, err := v.Tenant(known.Name); err == nil {
+			all = append(all, t)
+		}
+	}
+	return all, err
+}
+
+func (o *openWork) read(ctx context.Context, v view.View, tenants []view.Tenant) error {
+	all, ahead, err := v.OpenWork(ctx, tenants, mostWaiting)
+	if err != nil {
 		return err
 	}
-	now := time.Now()
-	for _, t := range tenants { // the single rows of each as one run, which may be empty
-		all = append(all, ledger.Run{Tenant: t, Incarnation: ledger.Incarnation("singles of " + t), Rows: singles[t],
-			CreatedAt: now, StagedAt: now, CommittedAt: now})
-	}
 	counts := map[string]int64{}
-	for i, e := range s.estimator.Estimate(ctx, now, all[:min(len(all), mostWaiting)]) {
+	for i, e := range ahead {
 		open := max(all[i].Rows-all[i].Settled(), 0)
 		if len(e.Held) == 0 {
 			counts["waiting for DNS"] += e.DNS

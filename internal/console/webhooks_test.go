@@ -73,7 +73,7 @@ func TestWebhooks(t *testing.T) {
 	}
 	for _, c := range [][4]string{
 		{"reads", "default", "crm", "your role is reader"},
-		{"mine", "other", "desk", "Not done: your access does not include tenant other"},
+		{"mine", "other", "desk", "Not done: there is no tenant other, or your access does not include it"},
 		{"mine", "default", "cr{m", "had no deliveries"},
 		{"mine", "default", "crm", "1 delivery sent again"},
 		{"all", "other", "desk", "Endpoint desk gets deliveries"},

@@ -18,6 +18,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/untrusted"
+	"orgops/internal/view"
 	"orgops/internal/web"
 )
 
@@ -55,6 +56,7 @@ type Links struct {
 	keys   *web.Reloaded[[]key]
 	redis  redis.UniversalClient
 	ledger *ledger.Ledger
+	views  *view.Store
 	now    func() time.Time
 }
 
@@ -67,7 +69,8 @@ func (s Settings) Open(rdb redis.UniversalClient, l *ledger.Ledger, log *slog.Lo
 	case err != nil:
 		return nil, fmt.Errorf("link-url: %w", err)
 	}
-	links := &Links{base: base, redis: rdb, ledger: l, now: time.Now}
+	links := &Links{base: base, redis: rdb, ledger: l, now: time.Now,
+		views: view.NewStore(view.Config{Redis: rdb, Ledger: l, Logger: log})}
 	links.keys, err = web.Read(func() ([]key, error) { return readKeys(s.LinkKeys) }, log, time.Now, s.LinkKeys...)
 	if err != nil {
 		return nil, fmt.Errorf("link-keys: %w", err)
@@ -131,6 +134,11 @@ func Revoke(ctx context.Context, rdb redis.UniversalClient, d status.DomainName)
 	return nil
 }
 
+// Revoke makes all links to the domain void.
+func (l *Links) Revoke(ctx context.Context, d status.DomainName) error {
+	return Revoke(ctx, l.redis, d)
+}
+
 // domainOf returns the name of the domain whose page a request is for, so that one link cannot take
 // all places; "" for one without a valid signature, and for files: they cost no command of Redis
 // and no query of DNS.
@@ -144,20 +152,27 @@ func (l *Links) domainOf(r *http.Request) string {
 
 // open returns the domain of a token, and when the token expires. The error is errInvalid, or one
 // of Redis. Redis is queried for tokens with a valid signature only.
-func (l *Links) open(ctx context.Context, token string) (status.DomainReport, time.Time, error) {
+func (l *Links) open(ctx context.Context, token string) (view.Report, time.Time, error) {
 	c, err := unseal(l.keys.Get(), token, l.now())
 	if err != nil {
-		return status.DomainReport{}, time.Time{}, err
+		return view.Report{}, time.Time{}, err
 	}
 	kept, err := l.redis.Get(ctx, nonceKey(c.DomainName)).Bytes()
 	if errors.Is(err, redis.Nil) || err == nil && subtle.ConstantTimeCompare(kept, c.nonce[:]) == 0 {
-		return status.DomainReport{}, time.Time{}, errInvalid
+		return view.Report{}, time.Time{}, errInvalid
 	}
-	var d status.DomainReport
-	if err == nil {
-		d, err = status.Report(ctx, l.redis, l.ledger, c.Tenant, c.ID)
+	if err != nil {
+		return view.Report{}, time.Time{}, err
 	}
-	if errors.Is(err, ledger.ErrNotFound) || err == nil && d.Organization != c.Organization {
+
+	// Who has the link sees what a customer of that organization alone would see.
+	t, err := l.views.For(web.User{Name: web.Link, Role: web.Customer, Tenants: []string{c.Tenant},
+		Organizations: []string{c.Organization}}).Tenant(c.Tenant)
+	if err != nil {
+		return view.Report{}, time.Time{}, err
+	}
+	d, err := t.Report(ctx, c.ID)
+	if errors.Is(err, ledger.ErrNotFound) {
 		err = errInvalid
 	}
 	return d, c.expires, err

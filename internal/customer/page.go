@@ -149,8 +149,8 @@ func (p *page) routes() []web.Route {
 	}
 }
 
-// view is the content of the page.
-type view struct {
+// content is the content of the page.
+type content struct {
 	look
 	status.DomainReport
 
@@ -171,7 +171,7 @@ func (p *page) show(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, err)
 		return
 	}
-	p.answer(ctx, w, r, view{DomainReport: d, Expires: expires})
+	p.answer(ctx, w, r, content{DomainReport: d.DomainReport, Expires: expires})
 }
 
 // check requests a check of a domain, and shows it: POST /{token}.
@@ -179,11 +179,9 @@ func (p *page) check(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), pageWithin)
 	defer cancel()
 	d, expires, err := p.links.open(ctx, r.PathValue("token"))
-	v := view{DomainReport: d, Expires: expires}
+	v := content{DomainReport: d.DomainReport, Expires: expires}
 	if err == nil {
-		v.Check, err = status.CheckNow(ctx, p.links.redis, p.links.ledger, d, status.Requester{
-			Caller: web.Link, Link: true, GiveUp: expires.Sub(p.links.now()).Truncate(time.Second),
-		})
+		v.Check, err = d.CheckNow(ctx, expires.Sub(p.links.now()).Truncate(time.Second))
 	}
 	many, _ := errors.AsType[*status.TooManyChecks](err)
 	switch {
@@ -200,7 +198,7 @@ func (p *page) check(w http.ResponseWriter, r *http.Request) {
 }
 
 // answer writes the page of a domain.
-func (p *page) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, v view) {
+func (p *page) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, v content) {
 	v.Absent = v.Status == "verified" && !v.AbsentSince.IsZero()
 	v.Done = v.Status == "verified" && !v.Absent
 	if !v.Done {
@@ -237,16 +235,16 @@ func (p *page) fail(w http.ResponseWriter, r *http.Request, err error) {
 // server, or that its link has many requests in progress.
 func (p *page) refuse(w http.ResponseWriter, r *http.Request, why *web.Refusal) {
 	if why.Status < http.StatusInternalServerError && why.Status != http.StatusTooManyRequests {
-		p.write(w, r, http.StatusNotFound, view{
+		p.write(w, r, http.StatusNotFound, content{
 			Problem: "This link is not valid, or no longer. Ask the company that sent it to you for a new one."})
 		return
 	}
-	p.write(w, r, why.Status, view{
+	p.write(w, r, why.Status, content{
 		Problem: "This page cannot be shown at the moment. Please try again in a minute. Checks go on meanwhile."})
 }
 
 // write writes the page once it is complete.
-func (p *page) write(w http.ResponseWriter, r *http.Request, code int, v view) {
+func (p *page) write(w http.ResponseWriter, r *http.Request, code int, v content) {
 	v.look = p.look
 	var out bytes.Buffer
 	if err := templates.Execute(&out, v); err != nil {

@@ -35,7 +35,7 @@
 //	body.go      the rows: types, gzip, limits and time
 //	server.go    settings
 //	arriving.go  the bodies that arrive, of which the slowest gives way
-//	owner.go     remembers whose runs are
+//	daily.go     the rows of a caller in a day
 //	metrics.go   the metrics of a server
 //	problem.go   all errors, as clients get them; JSON
 package httpapi

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"orgops/internal/customer"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
+	"orgops/internal/view"
 	"orgops/tasks"
 )
 
@@ -25,15 +27,16 @@ type domainsJSON struct {
 func (s *Server) domains(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
 	defer cancel()
-	t, err := tenantOf(r)
+	asked, err := s.tenantOf(r)
 	if err != nil {
 		return err
 	}
-	caller, query := callerOf(ctx), r.URL.Query()
-	if !caller.MayTenant(t) {
-		return newProblem(http.StatusForbidden, "not-allowed", "The token of %s does not allow tenant %s.", caller.Name, t)
-	}
-	name, id, organization := query.Get("name"), query.Get("id"), query.Get("organization")
+	query := r.URL.Query()
+	name := query.Get("name")
+	id := query.Get("id")
+	organization := query.Get("organization")
+
+	// What is asked for.
 	switch {
 	case name != "" && id != "":
 		return badRequest("Give either the parameter name or id.")
@@ -42,8 +45,15 @@ func (s *Server) domains(w http.ResponseWriter, r *http.Request) error {
 	case len(name) > longestName:
 		return badRequest("The parameter name must have at most %d bytes.", longestName)
 	}
-	found, err := status.Find(ctx, s.cfg.Ledger, t, name+id, mostDomains+1, func(k status.KnownDomain) bool {
-		return caller.MayOrganization(k.Organization) && (organization == "" || k.Organization == organization) &&
+
+	// A tenant of others has no domains here. One more than the list has shows that there are others.
+	t, err := s.view(ctx).Tenant(asked)
+	if err != nil {
+		answerJSON(w, http.StatusOK, domainsJSON{Domains: []status.KnownDomain{}})
+		return nil
+	}
+	found, err := t.Find(ctx, name+id, mostDomains+1, func(k status.KnownDomain) bool {
+		return (organization == "" || k.Organization == organization) &&
 			(id == "" || k.ID == id)
 	})
 	if err != nil {
@@ -58,13 +68,10 @@ func (s *Server) domains(w http.ResponseWriter, r *http.Request) error {
 // longestName is the longest domain name, in bytes of UTF-8.
 const longestName = 4 * 253
 
-// tenantOf returns the tenant that a request about domains names, or the caller's only one.
-func tenantOf(r *http.Request) (string, error) {
-	caller, query := callerOf(r.Context()), r.URL.Query()
-	t := query.Get("tenant")
-	if t == "" && len(caller.Tenants) == 1 && caller.Tenants[0] != "*" {
-		t = caller.Tenants[0]
-	}
+// tenantOf returns the name of the tenant that a request about domains names, or the caller's only
+// one.
+func (s *Server) tenantOf(r *http.Request) (string, error) {
+	t := cmp.Or(r.URL.Query().Get("tenant"), s.view(r.Context()).OnlyTenant())
 	if t == "" {
 		return "", badRequest("The parameter tenant is missing: the token is for several tenants.")
 	}
@@ -82,25 +89,26 @@ func (s *Server) domain(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answerJSON(w, http.StatusOK, d)
+	answerJSON(w, http.StatusOK, d.DomainReport)
 	return nil
 }
 
 // ownDomain returns the state of the domain in the path. A domain of others does not exist for the
 // caller.
-func (s *Server) ownDomain(ctx context.Context, r *http.Request) (status.DomainReport, error) {
-	id, caller := r.PathValue("id"), callerOf(ctx)
+func (s *Server) ownDomain(ctx context.Context, r *http.Request) (view.Report, error) {
+	id := r.PathValue("id")
 	none := newProblem(http.StatusNotFound, "not-found",
 		"You have no discovery domain %s of which a worker has executed a row.", shown(id))
-	t, err := tenantOf(r)
+	name, err := s.tenantOf(r)
 	if err != nil {
-		return status.DomainReport{}, err
+		return view.Report{}, err
 	}
-	if !caller.MayTenant(t) {
-		return status.DomainReport{}, none
+	t, err := s.view(ctx).Tenant(name)
+	if err != nil {
+		return view.Report{}, none
 	}
-	d, err := status.Report(ctx, s.cfg.Redis, s.cfg.Ledger, t, id)
-	if errors.Is(err, ledger.ErrNotFound) || err == nil && !caller.MayOrganization(d.Organization) {
+	d, err := t.Report(ctx, id)
+	if errors.Is(err, ledger.ErrNotFound) {
 		err = none
 	}
 	return d, err
@@ -114,8 +122,7 @@ func (s *Server) checkDomain(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	caller := callerOf(ctx)
-	d.Check, err = status.CheckNow(ctx, s.cfg.Redis, s.cfg.Ledger, d, status.Requester{Caller: caller.Name})
+	d.Check, err = d.CheckNow(ctx, 0)
 	if many, ok := errors.AsType[*status.TooManyChecks](err); ok {
 		return newProblem(http.StatusTooManyRequests, "too-many-checks",
 			"The checks of this %s in a minute are used up.", many.Of).after(many.After)
@@ -126,9 +133,9 @@ func (s *Server) checkDomain(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.log.InfoContext(ctx, "check of a domain requested", "caller", caller.Name, "tenant", d.Tenant,
+	s.log.InfoContext(ctx, "check of a domain requested", "caller", callerOf(ctx).Name, "tenant", d.Tenant,
 		"organization", d.Organization, "domain", d.ID, "effect", d.Check)
-	answerJSON(w, http.StatusAccepted, d)
+	answerJSON(w, http.StatusAccepted, d.DomainReport)
 	return nil
 }
 
@@ -148,7 +155,7 @@ func (s *Server) link(w http.ResponseWriter, r *http.Request) error {
 		return newProblem(http.StatusConflict, "state", "%s.", err)
 	}
 	caller := callerOf(ctx)
-	link, err := s.cfg.Links.Make(ctx, d, life, caller.Name)
+	link, err := s.links.Make(ctx, d.DomainReport, life, caller.Name)
 	if err != nil {
 		return err
 	}
@@ -164,7 +171,7 @@ func (s *Server) revokeLinks(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	d, err := s.linked(ctx, r)
 	if err == nil {
-		err = customer.Revoke(ctx, s.cfg.Redis, d.DomainName)
+		err = s.links.Revoke(ctx, d.DomainName)
 	}
 	if err != nil {
 		return err
@@ -176,9 +183,9 @@ func (s *Server) revokeLinks(w http.ResponseWriter, r *http.Request) error {
 }
 
 // linked returns the state of the domain in the path, if this server makes links.
-func (s *Server) linked(ctx context.Context, r *http.Request) (status.DomainReport, error) {
-	if s.cfg.Links == nil {
-		return status.DomainReport{}, newProblem(http.StatusNotImplemented, "no-links",
+func (s *Server) linked(ctx context.Context, r *http.Request) (view.Report, error) {
+	if s.links == nil {
+		return view.Report{}, newProblem(http.StatusNotImplemented, "no-links",
 			"This server makes no links: it was started without --link-keys and --link-url.")
 	}
 	return s.ownDomain(ctx, r)

@@ -113,6 +113,7 @@ func TestFindDomains(t *testing.T) {
 		{"all of an organization", everybody, query("tenant", "acme", "organization", "org_1"),
 			[]string{"ord_1", "ord_4"}, false},
 		{"of another tenant", desk, query("tenant", "other", "name", "acme.example"), nil, false},
+		{"of a tenant of others", one, query("tenant", "other", "name", "acme.example"), nil, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := w.do(call{path: "/v1/domains" + c.query, token: c.token})
@@ -132,7 +133,6 @@ func TestFindDomains(t *testing.T) {
 		{"a name and an id", one, query("name", "a", "id", "b"), 400, "bad-request"},
 		{"several tenants", desk, query("name", "a"), 400, "bad-request"},
 		{"all tenants", everybody, query("name", "a"), 400, "bad-request"},
-		{"a tenant of others", one, query("tenant", "other", "name", "a"), 403, "not-allowed"},
 		{"no tenant's name", everybody, query("tenant", "A/..", "name", "a"), 400, "bad-request"},
 		{"a name that is too long", one, query("name", strings.Repeat("a", 2000)), 400, "bad-request"},
 		{"an unknown parameter", one, query("names", "a"), 400, "bad-request"},

@@ -9,22 +9,22 @@ import (
 	"net/http"
 	"time"
 
-	"orgops/internal/ledger"
 	"orgops/internal/status"
+	"orgops/internal/view"
 	"orgops/internal/web"
 )
 
 // events sends a run after each change until it has ended, as server-sent events:
 // GET /v1/runs/{run}/events. Each event is the whole run, so that a client that reconnects
 // has missed nothing. The event's id is a hash of it, so that it is not sent twice.
-func (s *Server) events(w http.ResponseWriter, r *http.Request, run ledger.Run) error {
+func (s *Server) events(w http.ResponseWriter, r *http.Request, run view.Run) error {
 	free, refused := s.streams.Take(callerOf(r.Context()).Name)
 	if refused != nil {
 		return refused
 	}
 	defer free()
 	known := r.Header.Get("Last-Event-ID")
-	text, id := eventOf(status.RunOf(run))
+	text, id := eventOf(status.RunOf(run.Run))
 	if run.Ended() && known == id {
 		w.WriteHeader(http.StatusNoContent) // an EventSource does not reconnect then
 		return nil
@@ -63,7 +63,7 @@ func (s *Server) follow(ctx context.Context, stream *eventStream, id string) {
 		if err != nil && problemOf(err).Status == http.StatusNotFound {
 			return
 		}
-		text, eventID := eventOf(status.RunOf(run))
+		text, eventID := eventOf(status.RunOf(run.Run))
 		switch {
 		case err == nil && eventID != stream.known: // if Redis does not answer, heartbeats continue
 			sent = time.Now()

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"orgops/internal/intake"
-	"orgops/internal/ledger"
+	"orgops/internal/view"
 	"orgops/internal/web"
 )
 
@@ -22,20 +22,18 @@ const (
 )
 
 // failed returns the failed rows of a run: GET /v1/runs/{run}/failed.
-func (s *Server) failed(w http.ResponseWriter, r *http.Request, run ledger.Run) error {
+func (s *Server) failed(w http.ResponseWriter, r *http.Request, run view.Run) error {
 	forms := []string{jsonlType, oldJSONLType}
 	if run.Format == intake.FormatCSV {
 		forms = []string{csvType, jsonlType, oldJSONLType}
 	}
 	return s.sendRows(w, r, string(run.ID)+"-failed", forms, func(form string, out io.Writer) error {
-		_, err := intake.ExportFailed(r.Context(), s.cfg.Ledger, run,
-			intake.Export{JSON: form == intake.FormatJSONL}, out)
-		return err
+		return run.ExportFailed(r.Context(), intake.Export{JSON: form == intake.FormatJSONL}, out)
 	})
 }
 
 // rows returns all rows of a run, or those with some outcomes: GET /v1/runs/{run}/rows.
-func (s *Server) rows(w http.ResponseWriter, r *http.Request, run ledger.Run) error {
+func (s *Server) rows(w http.ResponseWriter, r *http.Request, run view.Run) error {
 	var outcomes []string
 	if list := r.URL.Query().Get("outcomes"); list != "" {
 		outcomes = strings.Split(list, ",")
@@ -48,8 +46,7 @@ func (s *Server) rows(w http.ResponseWriter, r *http.Request, run ledger.Run) er
 		forms = []string{csvType, jsonlType, oldJSONLType}
 	}
 	return s.sendRows(w, r, string(run.ID), forms, func(form string, out io.Writer) error {
-		_, err := intake.ExportResults(r.Context(), s.cfg.Ledger, run, form, outcomes, out)
-		return err
+		return run.ExportResults(r.Context(), form, outcomes, out)
 	})
 }
 

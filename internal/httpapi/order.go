@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -16,26 +17,28 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/view"
 	"orgops/internal/web"
 	"orgops/tasks"
 )
 
 // order has the properties of a submission, from the head of its request.
 type order struct {
+	tenant view.Tenant
 	input  intake.Input  // without its rows
 	run    ledger.NewRun // without an id in a dry run
 	dryRun bool
 }
 
-// orderOf reads the head of a request.
-func orderOf(r *http.Request) (o order, err error) {
+// orderOf reads the head of a request of the view's user.
+func orderOf(v view.View, r *http.Request) (o order, err error) {
 	kind, known := tasks.KindOf(r.PathValue("run"))
 	if !known || kind.Submitter != tasks.Anyone {
 		all := namesOf(func(tasks.Kind) bool { return true })
 		return o, newProblem(http.StatusNotFound, "not-found", "Unknown kind of run %s. Known kinds: %s.",
 			shown(r.PathValue("run")), all)
 	}
-	if o, err = orderOfQuery(callerOf(r.Context()), kind, r.URL.Query()); err != nil {
+	if o, err = orderOfQuery(v, callerOf(r.Context()), kind, r.URL.Query()); err != nil {
 		return o, err
 	}
 	if err := checkType(r); err != nil {
@@ -43,7 +46,7 @@ func orderOf(r *http.Request) (o order, err error) {
 	}
 	if !o.dryRun {
 		var id string
-		id, err = runOf(r, o.run.Caller)
+		id, err = runOf(r, callerOf(r.Context()).Name)
 		o.run.ID = ledger.RunID(id)
 	}
 	return o, err
@@ -60,26 +63,27 @@ func namesOf(fits func(tasks.Kind) bool) string {
 	return strings.Join(names, ", ")
 }
 
-func orderOfQuery(caller web.User, kind tasks.Kind, query url.Values) (o order, err error) {
+func orderOfQuery(v view.View, caller web.User, kind tasks.Kind, query url.Values) (o order, err error) {
 	// Who may submit, and for which tenant.
-	name := tasks.DefaultTenant
-	if len(caller.Tenants) == 1 && caller.Tenants[0] != "*" {
-		name = caller.Tenants[0]
-	}
+	name := cmp.Or(v.OnlyTenant(), tasks.DefaultTenant)
 	if query.Has("tenant") {
 		name = query.Get("tenant")
 		if err := tasks.CheckTenant(name); err != nil {
 			return o, badRequest("The parameter tenant: %s.", err)
 		}
 	}
-	if err := checkCaller(caller, kind.Name, name); err != nil {
+	if err := checkKind(caller, kind.Name); err != nil {
 		return o, err
+	}
+	t, err := v.Tenant(name)
+	if err != nil {
+		return o, newProblem(http.StatusForbidden, "not-allowed",
+			"The token of %s does not allow tenant %s.", caller.Name, name)
 	}
 
 	// What the parameters say of the input and of the run. The first bad one is the answer.
-	o = order{input: intake.Input{Name: "body", Kind: kind.Name, MayOrganization: caller.MayOrganization},
-		run: ledger.NewRun{Tenant: ledger.Tenant(name), Description: ledger.Description{Caller: caller.Name,
-			Label: query.Get("label")}}}
+	o = order{tenant: t, input: intake.Input{Name: "body", Kind: kind.Name},
+		run: ledger.NewRun{Tenant: ledger.Tenant(name), Description: ledger.Description{Label: query.Get("label")}}}
 	if names := query.Get("ignore_columns"); names != "" {
 		o.input.Ignore = strings.Split(names, ",")
 	}
@@ -105,15 +109,11 @@ func orderOfQuery(caller web.User, kind tasks.Kind, query url.Values) (o order, 
 	return o, err
 }
 
-// checkCaller returns an error for rows that the caller may not submit.
-func checkCaller(caller web.User, kind, tenant string) error {
-	switch {
-	case !caller.MayKind(kind):
+// checkKind returns an error for rows of a kind that the caller may not submit.
+func checkKind(caller web.User, kind string) error {
+	if !caller.MayKind(kind) {
 		return newProblem(http.StatusForbidden, "not-allowed",
 			"The token of %s does not allow runs of kind %s.", caller.Name, kind)
-	case !caller.MayTenant(tenant):
-		return newProblem(http.StatusForbidden, "not-allowed",
-			"The token of %s does not allow tenant %s.", caller.Name, tenant)
 	}
 	return nil
 }
@@ -238,14 +238,11 @@ const longestTraceparent = 128
 // traced returns the context of a submission, with the request's traceparent.
 func (s *Server) traced(ctx context.Context, r *http.Request) context.Context {
 	traceparent := r.Header.Get("Traceparent")
-	if s.cfg.Trace == nil || len(traceparent) > longestTraceparent {
+	if s.trace == nil || len(traceparent) > longestTraceparent {
 		return ctx
 	}
-	return s.cfg.Trace(ctx, traceparent)
+	return s.trace(ctx, traceparent)
 }
-
-// callerOf returns the caller of a request. Runs belong to the caller of that name.
-func callerOf(ctx context.Context) web.User { return web.Of(ctx).User }
 
 // mentions adds a run to the request's line in the log.
 func mentions(ctx context.Context, run string) {

@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"orgops/internal/ledger"
+	"orgops/internal/view"
 	"orgops/internal/web"
 )
 
@@ -85,13 +85,15 @@ func (s *Server) routes() []web.Route {
 
 // ofRun returns a handler of the run that the path names, by its id or the key of its request, if
 // it is the caller's.
-func (s *Server) ofRun(serve func(w http.ResponseWriter, r *http.Request, run ledger.Run) error) handler {
+func (s *Server) ofRun(serve func(w http.ResponseWriter, r *http.Request, run view.Run) error) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		ctx, name := r.Context(), r.PathValue("run")
+		ctx := r.Context()
+		name := r.PathValue("run")
 		run, err := s.own(ctx, name)
 		if err != nil && problemOf(err).Status == http.StatusNotFound {
 			if byKey, failed := s.own(ctx, idOf(callerOf(ctx).Name, name)); failed == nil {
-				run, err = byKey, nil
+				run = byKey
+				err = nil
 			}
 		}
 		if err != nil {
@@ -122,7 +124,7 @@ func checkQuery(r *http.Request, known []string) error {
 
 // health answers that the server runs: GET /healthz.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
-	answerJSON(w, http.StatusOK, map[string]string{"status": "ok", "version": s.cfg.Version})
+	answerJSON(w, http.StatusOK, map[string]string{"status": "ok", "version": s.version})
 	return nil
 }
 

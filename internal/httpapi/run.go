@@ -5,14 +5,11 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"strings"
 
-	"orgops/internal/activity"
-	"orgops/internal/engine"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
-	"orgops/tasks"
+	"orgops/internal/view"
 )
 
 // submittedRun is a run with the answer to a body: its rows, the bad ones among them, and
@@ -27,65 +24,17 @@ type submittedRun struct {
 	} `json:"submission"`
 }
 
-// isOwn reports whether a run is the caller's: they have submitted it, and may act for its tenant
-// and for the organizations of all its rows. The caller's present entry decides, which may be
-// narrower than the one that has submitted it.
-func (s *Server) isOwn(ctx context.Context, run ledger.Run) (bool, error) {
-	caller := callerOf(ctx)
-	if run.Caller != caller.Name || !caller.MayTenant(string(run.Tenant)) {
-		return false, nil
-	}
-	if len(caller.Organizations) == 0 {
-		return true, nil
-	}
-
-	// Rows are read once for each list of organizations: those of a committed run remain the same.
-	key := string(run.Incarnation) + " " + strings.Join(caller.Organizations, " ")
-	if known, ok := s.organizations.get(key); ok {
-		return known, nil
-	}
-	for row, err := range s.cfg.Ledger.Each(ctx, run, ledger.Every, 0) {
-		if err != nil {
-			return false, err
-		}
-		if row.Content == nil {
-			return false, row.Err
-		}
-		// A row that was refused as it was read is only a part of the caller's own request.
-		invalid := row.Phase == ledger.PhaseSettled && row.Result.Outcome == ledger.Outcome(engine.InvalidRow)
-		if !invalid && !caller.MayOrganization(tasks.OrganizationOf(row.Content)) {
-			s.organizations.put(key, false)
-			return false, nil
-		}
-	}
-	if run.Sealed() {
-		s.organizations.put(key, true)
-	}
-	return true, nil
-}
-
 // own returns the run of that id, if it is the caller's. For other callers it does not exist.
-func (s *Server) own(ctx context.Context, id string) (ledger.Run, error) {
-	if !keyPattern.MatchString(id) {
-		return ledger.Run{}, noSuchRun(id)
-	}
+func (s *Server) own(ctx context.Context, id string) (view.Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Request)
 	defer cancel()
-	run, err := s.cfg.Ledger.Get(ctx, "", ledger.RunID(id))
-	if several, ok := errors.AsType[*ledger.AmbiguousError](err); ok { // the others are not the caller's
-		for _, t := range several.Tenants {
-			run, err = s.cfg.Ledger.Get(ctx, t, ledger.RunID(id))
-			if err != nil || (run.Caller == callerOf(ctx).Name && callerOf(ctx).MayTenant(string(t))) {
-				break
-			}
-		}
+	v := s.view(ctx)
+	run, err := v.Run(ctx, "", id)
+	if several, ok := errors.AsType[*ledger.AmbiguousError](err); ok { // all of them are the caller's
+		run, err = v.Run(ctx, string(several.Tenants[0]), id)
 	}
-	mine := false
-	if err == nil {
-		mine, err = s.isOwn(ctx, run)
-	}
-	if errors.Is(err, ledger.ErrNotFound) || (err == nil && !mine) {
-		return ledger.Run{}, noSuchRun(id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return view.Run{}, noSuchRun(id)
 	}
 	if err == nil {
 		mentions(ctx, id)
@@ -94,18 +43,17 @@ func (s *Server) own(ctx context.Context, id string) (ledger.Run, error) {
 }
 
 // show answers with a run: GET /v1/runs/{run}.
-func (s *Server) show(w http.ResponseWriter, _ *http.Request, run ledger.Run) error {
-	answerJSON(w, http.StatusOK, status.RunOf(run))
+func (s *Server) show(w http.ResponseWriter, _ *http.Request, run view.Run) error {
+	answerJSON(w, http.StatusOK, status.RunOf(run.Run))
 	return nil
 }
 
 // cancel settles the open rows of a run: POST /v1/runs/{run}/cancel. It has no effect on a run
 // that is cancelled, or has ended.
-func (s *Server) cancel(w http.ResponseWriter, r *http.Request, run ledger.Run) error {
+func (s *Server) cancel(w http.ResponseWriter, r *http.Request, run view.Run) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
 	defer cancel()
-	by := activity.Author{Redis: s.cfg.Redis, Logger: s.log, Name: callerOf(ctx).Name}
-	if _, err := status.Cancel(ctx, by, s.cfg.Ledger, run); err != nil {
+	if _, err := run.Cancel(ctx, ""); err != nil {
 		return err
 	}
 	run, err := s.own(ctx, string(run.ID))
@@ -145,29 +93,13 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return badRequest("The parameter %s.", err)
 	}
-	filter.May = callerOf(ctx).MayTenant
-	if filter.State == "attention" {
-		if err := filter.ReadHeld(ctx, s.cfg.Redis); err != nil {
-			return err
-		}
-	}
-	filter.Caller = callerOf(ctx).Name
-	selected := filter.Query(after, most)
-	selected.MaxRead = 0 // no page is short
-	page, next, err := s.cfg.Ledger.Page(ctx, selected)
+	page, next, err := s.view(ctx).Submitted(ctx, filter, after, most)
 	if err != nil {
 		return err
 	}
 	answer := listJSON{Runs: make([]status.Run, 0, len(page))}
 	for _, run := range page {
-		mine, err := s.isOwn(ctx, run)
-		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
-			return err
-		}
-		if !mine {
-			continue
-		}
-		answer.Runs = append(answer.Runs, status.RunOf(run))
+		answer.Runs = append(answer.Runs, status.RunOf(run.Run))
 	}
 	if next != (ledger.Place{}) {
 		query.Set("limit", strconv.Itoa(most))

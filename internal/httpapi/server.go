@@ -13,11 +13,13 @@ import (
 	"orgops/internal/customer"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/view"
 	"orgops/internal/web"
 )
 
 // Config has the dependencies and settings of a server.
 type Config struct {
+	// Redis, Ledger and Intake are those of [view.Config].
 	Redis  redis.UniversalClient
 	Ledger *ledger.Ledger
 	Intake intake.Intake
@@ -85,27 +87,38 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// Server is the intake over HTTP.
+// Server is the intake over HTTP. Its handlers read and change what the view of the caller has.
 type Server struct {
-	cfg    Config
-	limits Limits
-	log    *slog.Logger
+	views   *view.Store
+	daily   dailyRows
+	links   *customer.Links // nil: none are made
+	trace   func(ctx context.Context, traceparent string) context.Context
+	version string
+	limits  Limits
+	log     *slog.Logger
 
-	organizations ownership
-	uploads       *web.Places
-	arriving      arriving
-	streams       *web.Places
-	downloads     *web.Places
-	bytes         *web.Places // of rows that are stored and not committed; an upper bound, as Redis has them compressed
-	metrics       metrics
+	uploads   *web.Places
+	arriving  arriving
+	streams   *web.Places
+	downloads *web.Places
+	bytes     *web.Places // of rows that are stored and not committed; an upper bound, as Redis has them compressed
+	metrics   metrics
 }
+
+// view returns the view of the caller of a request.
+func (s *Server) view(ctx context.Context) view.View { return s.views.For(callerOf(ctx)) }
+
+// callerOf returns the caller of a request.
+func callerOf(ctx context.Context) web.User { return web.Of(ctx).User }
 
 // New returns the handler of the intake.
 func New(cfg Config) http.Handler {
-	s := &Server{cfg: cfg, limits: cfg.Limits.withDefaults(), log: cfg.Logger, metrics: newMetrics(cfg.Registry)}
+	s := &Server{daily: dailyRows{cfg.Redis}, links: cfg.Links, trace: cfg.Trace, version: cfg.Version,
+		limits: cfg.Limits.withDefaults(), log: cfg.Logger, metrics: newMetrics(cfg.Registry)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.views = view.NewStore(view.Config{Redis: cfg.Redis, Ledger: cfg.Ledger, Intake: cfg.Intake, Logger: s.log})
 	s.bytes = web.NewAmount("bytes", int(heldBodies*s.limits.MaxBytes))
 	s.uploads, s.streams = web.NewPlaces("uploads", s.limits.Uploads), web.NewPlaces("streams", s.limits.Streams)
 	s.downloads = web.NewPlaces("downloads", s.limits.Downloads)

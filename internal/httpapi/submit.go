@@ -8,14 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"orgops/internal/activity"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
-	"orgops/internal/tenant"
 	"orgops/internal/untrusted"
+	"orgops/internal/view"
 	"orgops/internal/web"
 )
 
@@ -23,7 +20,7 @@ import (
 // in Redis while the body arrives, and 202 is answered when the run is committed. If the
 // server is killed before, no row starts, and the same request again completes the run.
 func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
-	o, err := orderOf(r)
+	o, err := orderOf(s.view(r.Context()), r)
 	if err != nil {
 		return err
 	}
@@ -80,27 +77,27 @@ func (s *Server) takePlace(ctx context.Context) (*place, error) {
 	})}, nil
 }
 
-// intake returns an intake for a run that counts the caller's rows, and frees the place when they
-// are committed: to read them back takes two seconds, for which others need not wait.
-func (s *Server) intake(ctx context.Context, p *place, n ledger.NewRun) intake.Intake {
-	i, caller := s.cfg.Intake, callerOf(ctx)
-	i.By = activity.Author{Redis: s.cfg.Redis, Logger: s.log, Name: caller.Name}
+// submission returns a submission of a run that counts the caller's rows, and frees the place when
+// they are committed: to read them back takes two seconds, for which others need not wait.
+func (s *Server) submission(ctx context.Context, p *place, n ledger.NewRun) view.Submission {
+	caller := callerOf(ctx)
+	var sub view.Submission
 	if caller.RowsADay > 0 {
-		i.Admit = func(ctx context.Context, run ledger.RunID, rows int64) error {
-			return s.countRows(ctx, caller, run, rows)
+		sub.Admit = func(ctx context.Context, run ledger.RunID, rows int64) error {
+			return s.daily.count(ctx, caller, run, rows)
 		}
 	}
-	i.Same = func(before ledger.Run) error { return sameRequest(n, before) }
-	i.Committed = func() {
+	sub.Same = func(before ledger.Run) error { return sameRequest(n, before) }
+	sub.Committed = func() {
 		p.committed = true
 		p.free()
 	}
-	return i
+	return sub
 }
 
 // store submits the rows and answers with the run.
 func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, p *place) error {
-	settings, seen, err := tenant.ReadAnnounced(ctx, s.cfg.Redis, string(o.run.Tenant))
+	settings, seen, err := o.tenant.Announced(ctx)
 	if err != nil {
 		return err
 	}
@@ -109,11 +106,11 @@ func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, p *p
 	if err := s.checkReuse(ctx, o.run); err != nil {
 		return err
 	}
-	i := s.intake(ctx, p, o.run)
+	asked := s.submission(ctx, p, o.run)
 	if o.run.GiveUp == 0 {
 		o.run.GiveUp = settings.GiveUp
 	}
-	submitted, err := i.Submit(ctx, o.input, o.run)
+	submitted, err := o.tenant.Submit(ctx, o.input, o.run, asked)
 	if err != nil {
 		return err
 	}
@@ -125,9 +122,10 @@ func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, p *p
 	s.log.InfoContext(ctx, "rows submitted",
 		"run", run.ID, "caller", run.Caller, "rows", submitted.Rows, "tasks", submitted.Tasks,
 		"settled_before", submitted.Settled)
-	answer := submittedRun{Run: status.RunOf(run)}
-	answer.Submission.Submitted, answer.Submission.WorkerSeen = submitted, seen
-	answerRun(w, run, answer)
+	answer := submittedRun{Run: status.RunOf(run.Run)}
+	answer.Submission.Submitted = submitted
+	answer.Submission.WorkerSeen = seen
+	answerRun(w, run.Run, answer)
 	return nil
 }
 
@@ -139,7 +137,7 @@ func (s *Server) checkReuse(ctx context.Context, n ledger.NewRun) error {
 	if err != nil {
 		return nil // there is none, or it is found that Redis fails
 	}
-	return sameRequest(n, before)
+	return sameRequest(n, before.Run)
 }
 
 // sameRequest returns a [ledger.MismatchError] if the run was submitted with other properties.
@@ -199,12 +197,7 @@ func answerRun(w http.ResponseWriter, run ledger.Run, answer any) {
 
 // answerPlan answers with the estimate of a submission. It changes nothing.
 func (s *Server) answerPlan(ctx context.Context, w http.ResponseWriter, o order) error {
-	settings, _, err := tenant.ReadAnnounced(ctx, s.cfg.Redis, string(o.run.Tenant))
-	if err != nil {
-		return err
-	}
-	o.input.Named = s.cfg.Intake.Named(ctx, o.run.Tenant)
-	plan, err := o.input.Plan(settings.MaxClientsPerRequest)
+	plan, err := o.tenant.Plan(ctx, o.input)
 	if err != nil {
 		return err
 	}
@@ -215,7 +208,7 @@ func (s *Server) answerPlan(ctx context.Context, w http.ResponseWriter, o order)
 // retry submits the failed rows of a run again, as a run of their own:
 // POST /v1/runs/{run}/retry. It answers when that run is committed. If the server is killed
 // before, the same request completes it.
-func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent ledger.Run) error {
+func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent view.Run) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Upload)
 	defer cancel()
 	options, err := retryOrder(r, parent)
@@ -234,7 +227,7 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent ledger.Run
 	defer p.free()
 	// The connection is read until the answer, to find out when the client closes it.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.limits.Upload))
-	sub, err := s.intake(ctx, p, n).Retry(s.traced(ctx, r), parent, options)
+	sub, err := parent.Retry(s.traced(ctx, r), options, s.submission(ctx, p, n))
 	switch {
 	case err == nil, errors.Is(err, intake.ErrCancelled): // by the caller, and returned as it is
 	case p.committed: // and not read back: the same request stores again the rows that Redis has lost
@@ -249,17 +242,16 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent ledger.Run
 	s.metrics.rows.Add(float64(sub.Rows))
 	s.log.InfoContext(ctx, "failed rows submitted again", "run", run.ID, "parent", parent.ID, "caller", run.Caller, "rows",
 		sub.Rows, "tasks", sub.Tasks)
-	answerRun(w, run, status.RunOf(run))
+	answerRun(w, run.Run, status.RunOf(run.Run))
 	return nil
 }
 
 // retryOrder returns how a request retries the run.
-func retryOrder(r *http.Request, parent ledger.Run) (o intake.RetryOptions, err error) {
+func retryOrder(r *http.Request, parent view.Run) (o intake.RetryOptions, err error) {
 	caller := callerOf(r.Context())
-	if err := checkCaller(caller, string(parent.Kind), string(parent.Tenant)); err != nil {
+	if err := checkKind(caller, string(parent.Kind)); err != nil {
 		return o, err
 	}
-	o.MayOrganization = caller.MayOrganization
 	query := r.URL.Query()
 	o.Label = query.Get("label")
 	if err := checkLabel(o.Label); err != nil {
@@ -280,35 +272,4 @@ func retryOrder(r *http.Request, parent ledger.Run) (o intake.RetryOptions, err 
 		return o, badRequest("The parameter outcomes: %s.", err)
 	}
 	return o, nil
-}
-
-// countScript adds the rows of a run to those of a day, once, unless there would be too many. It
-// returns how many are left without them; below 0: they were not added.
-var countScript = redis.NewScript(`
-local rows = ARGV[2] - (redis.call("HGET", KEYS[1], ARGV[1]) or 0)
-local left = ARGV[3] - (redis.call("HGET", KEYS[1], "") or 0) - rows
-if rows == 0 then
-	return 0
-elseif left < 0 then
-	return left
-end
-redis.call("HSET", KEYS[1], ARGV[1], ARGV[2])
-redis.call("HINCRBY", KEYS[1], "", rows)
-redis.call("EXPIRE", KEYS[1], 172800)
-return left`)
-
-// countRows counts the rows of a run against the caller's of this UTC day. Each run counts once,
-// however often its request is repeated on that day.
-func (s *Server) countRows(ctx context.Context, caller web.User, run ledger.RunID, rows int64) error {
-	now := time.Now().UTC()
-	key := "orgops:v3:{rows:" + caller.Name + "}:" + now.Format(time.DateOnly)
-	left, err := countScript.Run(ctx, s.cfg.Redis, []string{key}, string(run), rows, caller.RowsADay).Int64()
-	if err != nil || left >= 0 {
-		return err
-	}
-	midnight := now.Truncate(24 * time.Hour).Add(24 * time.Hour)
-	return newProblem(http.StatusTooManyRequests, "rows-a-day",
-		"You may submit %d rows in a day (UTC), and these are %d too many. "+
-			"Submit fewer, or repeat the request tomorrow.", caller.RowsADay,
-		-left).after(midnight.Sub(now).Round(time.Second) + time.Second).at("rows_a_day")
 }

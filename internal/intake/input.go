@@ -36,9 +36,9 @@ type Input struct {
 	File bool
 	// MaxRows is the largest number of rows that is accepted; 0: that of a run.
 	MaxRows int64
-	// MayOrganization reports whether the submitter may submit rows of an organization, "" for rows
-	// that have none: others are bad. nil: any.
-	MayOrganization func(id string) bool
+	// Organizations are those of the submitter: rows of others are bad, and domains of others are
+	// not known by their names.
+	Organizations Organizations
 	// Named returns the domains of each of some names, as [Intake.Named] does, for the rows that name
 	// a domain without its organization. nil: such rows are bad, unless [Intake.Submit] submits them.
 	Named func(names []string) ([][]handlers.Known, error)
@@ -201,7 +201,7 @@ func (r *reading) add(one readRow) error {
 		r.found.CutLine = one.Line
 	}
 	if one.Err == nil {
-		if err := checkOrganization(r.in.MayOrganization, one.row); err != nil {
+		if err := r.in.Organizations.check(one.row); err != nil {
 			r.bad(&one, "%s", oneLine(err))
 		}
 	}
@@ -220,18 +220,6 @@ func (r *reading) add(one readRow) error {
 		return r.addDuplicate(one.Record, one.row, first)
 	}
 	return r.work(one.row)
-}
-
-// checkOrganization returns an error for a row that its submitter may not submit.
-func checkOrganization(may func(id string) bool, row tasks.Row) error {
-	switch id := row.Organization(); {
-	case may == nil || may(id):
-		return nil
-	case id == "":
-		return errors.New("you may submit rows of your organizations only, and this row has none")
-	default:
-		return fmt.Errorf("organization %s is not one of those that you may submit rows of", quoted(id))
-	}
 }
 
 // subjectOf names the members that say what a row of the kind is about.

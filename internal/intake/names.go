@@ -89,8 +89,8 @@ func (r *reading) lookUp(rows []readRow) error {
 	}
 	for i, one := range asked {
 		r.name(one, slices.DeleteFunc(found[i], func(k handlers.Known) bool {
-			return r.in.MayOrganization != nil && !r.in.MayOrganization(k.OrganizationID) ||
-				one.row.Organization() != "" && one.row.Organization() != k.OrganizationID
+			another := one.row.Organization() != "" && one.row.Organization() != k.OrganizationID
+			return another || !r.in.Organizations.has(k.OrganizationID)
 		})...)
 	}
 	return nil

@@ -153,7 +153,7 @@ func TestSubmitByNameRefused(t *testing.T) {
 func TestSubmitByNameOfOthers(t *testing.T) {
 	b := newByName(t)
 	b.learn(acme, [3]string{"acme.example", "org_2", "ord_2"}, [3]string{"other.example", "org_2", "ord_3"})
-	mine := func(in *intake.Input) { in.MayOrganization = func(id string) bool { return id == "org_1" } }
+	mine := func(in *intake.Input) { in.Organizations = func(id string) bool { return id == "org_1" } }
 	if _, err := b.submit("a", "domain\nacme.example\n", mine); err != nil {
 		t.Fatal(err)
 	}

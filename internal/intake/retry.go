@@ -30,8 +30,6 @@ type RetryOptions struct {
 	Label string
 	// NotBefore is when the rows may start; zero: at once.
 	NotBefore time.Time
-	// MayOrganization is that of an [Input]: rows of other organizations settle as invalid.
-	MayOrganization func(id string) bool
 	// Created is called with the new run before its first row is submitted; nil: nothing is.
 	Created func(ledger.Run)
 }
@@ -133,7 +131,7 @@ func (i Intake) Retry(ctx context.Context, parent ledger.Run, o RetryOptions) (S
 	}
 	s := i.newStaging(run.Tenant, run.ID, run.Kind)
 	s.begin = func(ctx context.Context) (*ledger.Stager, bool, error) { return i.stager(ctx, run) }
-	err = i.stageChosen(ctx, from, rows, o, s)
+	err = i.stageChosen(ctx, from, rows, s)
 	if err == nil {
 		err = s.commit(ctx)
 	}
@@ -343,7 +341,7 @@ func (c chosenRows) digest(parent ledger.RunID) string {
 }
 
 // stageChosen stages the child's rows, in the order of the parent's.
-func (i Intake) stageChosen(ctx context.Context, from ledger.Run, rows chosenRows, o RetryOptions, to *staging) error {
+func (i Intake) stageChosen(ctx context.Context, from ledger.Run, rows chosenRows, to *staging) error {
 	stored, err := newStoredRows(i.Ledger, from)
 	if err != nil {
 		return err
@@ -357,9 +355,6 @@ func (i Intake) stageChosen(ctx context.Context, from ledger.Run, rows chosenRow
 			return err
 		}
 		row, bad := stored.row(source)
-		if bad == nil {
-			bad = checkOrganization(o.MayOrganization, row)
-		}
 		if bad != nil {
 			err = to.addSettled(ctx, append([]byte{badMark}, source...), resultOf(engine.InvalidRow, "%s", oneLine(bad)))
 		} else {

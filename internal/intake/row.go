@@ -38,6 +38,24 @@ func ParseRow(k tasks.Kind, object json.RawMessage) (tasks.Row, error) {
 	return row, err
 }
 
+// Organizations reports whether an organization is one of those of which a submitter may submit
+// rows; "" is that of rows without one. nil: all are.
+type Organizations func(id string) bool
+
+func (o Organizations) has(id string) bool { return o == nil || o(id) }
+
+// check returns an error for a row that its submitter may not submit.
+func (o Organizations) check(row tasks.Row) error {
+	switch id := row.Organization(); {
+	case o.has(id):
+		return nil
+	case id == "":
+		return errors.New("you may submit rows of your organizations only, and this row has none")
+	default:
+		return fmt.Errorf("organization %s is not one of those that you may submit rows of", quoted(id))
+	}
+}
+
 // parse checks a row by the rules of its kind.
 func (r Record) parse(k tasks.Kind, d tasks.Defaults) (tasks.Row, error) {
 	if k.WholeObject {

@@ -68,11 +68,12 @@ func includes(list []string, name string) bool {
 	return slices.Contains(list, name) || slices.Contains(list, all)
 }
 
-// MayTenant reports whether the user may see, and act on, the tenant.
+// MayTenant reports whether the entry has the tenant. Package view asks, which decides whose
+// something is.
 func (u User) MayTenant(name string) bool { return includes(u.Tenants, name) }
 
-// MayOrganization reports whether the user may see, and submit rows of, the organization; "" is
-// that of rows that have none.
+// MayOrganization reports whether the entry has the organization, or none; "" is that of rows
+// without one. Package view asks, as for a tenant.
 func (u User) MayOrganization(id string) bool {
 	return len(u.Organizations) == 0 || includes(u.Organizations, id)
 }

@@ -1,8 +1,8 @@
-package httpapi
+package view
 
 import "sync"
 
-// ownership remembers the results of isOwn.
+// ownership remembers the results of ofRows.
 type ownership struct {
 	mu    sync.Mutex
 	known map[string]bool
