@@ -12,8 +12,6 @@ const (
 	// shortestPause is also the pause if the API names none: its headers have whole seconds,
 	// so 0 means a part of one.
 	shortestPause = time.Second
-	// longestPause bounds the effect of one answer on the fleet.
-	longestPause = time.Hour
 	// latestTime, in seconds, is of the year 5138; in milliseconds it is of 1973.
 	latestTime = 100_000_000_000
 )

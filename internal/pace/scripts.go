@@ -23,6 +23,14 @@ var (
 	lowerScript    = script("lower")
 )
 
+const (
+	// longestPause bounds the effect of one answer on the fleet.
+	longestPause = time.Hour
+	// Permits given are counted in slots of slotLength µs.
+	slotLength = 5_000_000
+	slots      = 12
+)
+
 // limits are the constants of the scripts, by their names in Lua. Times are in microseconds.
 var limits = []struct {
 	name  string

@@ -72,9 +72,6 @@ const (
 	usedField         = "used:"
 	pausedField       = "paused:"
 	refusedSinceField = "refused_since"
-
-	slotLength = 5_000_000 // µs
-	slots      = 12
 )
 
 // State returns the state of the budget.
