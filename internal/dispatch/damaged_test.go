@@ -11,8 +11,8 @@ import (
 )
 
 // TestUnreadableSegmentStopsNoOtherRun: the head of a segment has lost a field, so that the script
-// which releases its rows fails, or is missing. Rows of other runs are executed, and the run and the log say why it
-// makes no progress.
+// which releases its rows fails, or is missing. Rows of other runs are executed, and the run and
+// the log say why it makes no progress.
 func TestUnreadableSegmentStopsNoOtherRun(t *testing.T) {
 	t.Parallel()
 	const kind ledger.Kind = "k"

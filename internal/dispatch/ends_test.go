@@ -220,8 +220,8 @@ func TestEndsAreInterrupted(t *testing.T) {
 	}
 }
 
-// TestEndsThatFail: more runs whose end fails than a dispatcher reads at once keep no other run from
-// being finished, and each is tried again after a minute.
+// TestEndsThatFail: more runs whose end fails than a dispatcher reads at once keep no other run
+// from being finished, and each is tried again after a minute.
 func TestEndsThatFail(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {

@@ -33,7 +33,7 @@ func (l jumped) Begin(ctx context.Context, seg ledger.Segment, e ledger.Executio
 func (l jumped) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
 	ends ...ledger.RowEnd) (ledger.Receipt, error) {
 	for _, end := range ends {
-		if ahead := end.Now.Sub(time.Now()); ahead > time.Minute || ahead < -time.Minute {
+		if ahead := time.Until(end.Now); ahead > time.Minute || ahead < -time.Minute {
 			l.t.Errorf("the end of row %d is said to be %s from now", end.Row, ahead)
 		}
 	}

@@ -83,8 +83,8 @@ func (r *Row) Progressed() { r.Attempts, r.fresh = 0, true }
 // Now returns Redis' time, by which the ledger's times are compared.
 func (x *Execution) Now() time.Time { return x.begun.Add(x.engine.cfg.Now().Sub(x.started)) }
 
-// reckoned returns Redis' time by this machine's clock, from which on rows wait. If Redis' was ahead of
-// it at the begin, that is this machine's time.
+// reckoned returns Redis' time by this machine's clock, from which on rows wait. If Redis' was
+// ahead of it at the begin, that is this machine's time.
 func (x *Execution) reckoned() time.Time { return x.Now().Add(-max(x.clock, 0)) }
 
 // Intend stores the intent of a request for the row. If it returns an error the request

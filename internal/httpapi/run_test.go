@@ -106,9 +106,9 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestRows checks the forms of all rows and of the failed ones, the outcomes, and that a caller has
-// rows of its own runs alone.
-// settledTimes matches the time at which a row was settled, behind its number, which ends the first group.
+// TestRows checks the forms of all rows and of the failed ones, the outcomes, and that a caller
+// has rows of its own runs alone. settledTimes matches the time at which a row was settled, behind
+// its number, which ends the first group.
 var settledTimes = regexp.MustCompile(`(,\d,|"orgops_item":\d,"orgops_settled_at":")20\d\d-\d\d-\d\dT[\d:]+Z`)
 
 func TestRows(t *testing.T) {

@@ -71,10 +71,10 @@ func ExportFailed(ctx context.Context, l *ledger.Ledger, r ledger.Run, o Export,
 }
 
 // ExportResults writes every row of a run to out, or those with the given outcomes, open rows
-// among them, as [ExportFailed] does, and adds to each: its number, when it was settled, the time of its proof or
-// last check, the template that it created, and the values that an update has replaced. format is empty
-// for that in which they were submitted.
-// As CSV, rows that are whole objects have their ids or name alone.
+// among them, as [ExportFailed] does, and adds to each: its number, when it was settled, the time
+// of its proof or last check, the template that it created, and the values that an update has
+// replaced. format is empty for that in which they were submitted. As CSV, rows that are whole
+// objects have their ids or name alone.
 func ExportResults(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, outcomes []string,
 	out io.Writer) (rows int64, err error) {
 	if err := CheckOutcomes(outcomes); err != nil {

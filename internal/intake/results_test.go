@@ -60,7 +60,8 @@ func end(t *testing.T, run ledger.Run, endings ...ledger.Ending) {
 	}
 }
 
-// settledTimes matches the time at which a row was settled, behind its number, which ends the first group.
+// settledTimes matches the time at which a row was settled, behind its number, which ends the
+// first group.
 var settledTimes = regexp.MustCompile(`(,\d,|"orgops_item":\d,"orgops_settled_at":")` +
 	time.Now().UTC().Format("2006-01-") + `\d\dT[\d:]+Z`)
 

@@ -11,8 +11,8 @@ import (
 const (
 	outcomeName = ignoredPrefix + "outcome"
 	errorName   = ignoredPrefix + "error"
-	// itemName has the number of the row, from 0, settledAtName when its work was done, atName the time of
-	// its proof or last check, and templateName the id of its template.
+	// itemName has the number of the row, from 0, settledAtName when its work was done, atName the
+	// time of its proof or last check, and templateName the id of its template.
 	itemName      = ignoredPrefix + "item"
 	settledAtName = ignoredPrefix + "settled_at"
 	atName        = ignoredPrefix + "at"

@@ -44,9 +44,9 @@ const (
 	// DeadAfter is how long after its last renewal a session is dead: two renewals may
 	// be lost.
 	DeadAfter = 15 * time.Second
-	// SuspectedFrom is after how many deaths of workers in a row one of its rows is suspected to be their
-	// cause: of the first, another row may have been. From then on the row waits longer after each death,
-	// and is executed alone; the next death is an attempt of it.
+	// SuspectedFrom is after how many deaths of workers in a row one of its rows is suspected to be
+	// their cause: of the first, another row may have been. From then on the row waits longer after
+	// each death, and is executed alone; the next death is an attempt of it.
 	SuspectedFrom = 2
 )
 

@@ -101,14 +101,15 @@ func (l *Ledger) Release(ctx context.Context, seg Segment, q Quota) (r Release, 
 	return Release{Token: token, Rows: rows, Receipt: parseReceipt(a), Open: parseOpenRows(a.list(7))}, nil
 }
 
-// scriptFault matches the errors of a script that has stopped at a fault of its own, which name the
-// script and the line, and those of a command that has found a key of another type. The embedded
-// Redis has other words. A command that Redis refuses, as at maxmemory, is an error of another form:
-// "... script: <hash>, on @user_script:12", and with Redis 6 "... @user_script:12: OOM ...".
+// scriptFault matches the errors of a script that has stopped at a fault of its own, which name
+// the script and the line, and those of a command that has found a key of another type. The
+// embedded Redis has other words. A command that Redis refuses, as at maxmemory, is an error of
+// another form: "... script: <hash>, on @user_script:12", and with Redis 6 "... @user_script:12:
+// OOM ...".
 var scriptFault = regexp.MustCompile(`(^|[^@])user_script:\d+: |WRONGTYPE|Error compiling script`)
 
-// isScriptFault reports whether a script has found a value that it does not expect, as that of a lost
-// field.
+// isScriptFault reports whether a script has found a value that it does not expect, as that of a
+// lost field.
 func isScriptFault(err error) bool {
 	failed, ok := errors.AsType[redis.Error](err)
 	return ok && scriptFault.MatchString(failed.Error())

@@ -45,8 +45,8 @@ type RowState struct {
 	Intent *Intent
 	// Result is that of a settled row. Its Detail is safe to show.
 	Result Result
-	// SettledAt is when the row was settled, to the second; zero: it is open, or a cancel has settled it
-	// with all others.
+	// SettledAt is when the row was settled, to the second; zero: it is open, or a cancel has settled
+	// it with all others.
 	SettledAt time.Time
 	// Err says why content, checkpoint or intent cannot be read; nil if they can.
 	Err error

@@ -125,8 +125,8 @@ func sessionsScriptOf(name string) *redis.Script {
 	return newScript("sessions_"+name, sessionParts, "sessions")
 }
 
-// limits are the constants that the scripts share with this package, by their names in Lua. Times are in
-// milliseconds.
+// limits are the constants that the scripts share with this package, by their names in Lua. Times
+// are in milliseconds.
 var limits = []struct {
 	name  string
 	value int64

@@ -96,8 +96,8 @@ func TestRunOfSettledRowsEndsAtItsCommit(t *testing.T) {
 	}
 }
 
-// TestSettledAt: a row has the time at which its work was done, to the second, also if Redis' clock is
-// ahead in that moment; one that a cancel settles has none.
+// TestSettledAt: a row has the time at which its work was done, to the second, also if Redis'
+// clock is ahead in that moment; one that a cancel settles has none.
 func TestSettledAt(t *testing.T) {
 	w := newWorker(t)
 	run := w.submit("a", 300)

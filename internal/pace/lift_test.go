@@ -69,8 +69,8 @@ func TestAPersonEndsAPause(t *testing.T) {
 	}
 }
 
-// TestRefusedSince: one pause after the other, of the tenant or an operation, has the time of the first
-// 429, until a request is accepted.
+// TestRefusedSince: one pause after the other, of the tenant or an operation, has the time of the
+// first 429, until a request is accepted.
 func TestRefusedSince(t *testing.T) {
 	for name, headers := range map[string]http.Header{
 		"the tenant":   {"Retry-After": {"20"}},
