@@ -29,7 +29,9 @@ var rooms = map[string]string{
 	"apiclient":               "untrusted",
 	"cmd/enqueue":             "*",
 	"cmd/worker":              "*",
-	"dnscheck":                "untrusted",
+	"dnscheck":                "dnscheck/internal/fake untrusted",
+	"dnscheck/dnschecktest":   "dnscheck dnscheck/internal/fake",
+	"dnscheck/internal/fake":  "",
 	"internal/cli":            "apiclient spelling",
 	"internal/console":        "apiclient dnscheck activity deliveries engine health intake ledger meters redisconn status tenant untrusted web webhooks tasks tasks/handlers",
 	"internal/activity":       "redisconn untrusted",
@@ -127,6 +129,18 @@ func TestLeaves(t *testing.T) {
 				t.Errorf("apiclient or dnscheck depends on %s", strings.TrimSpace(path))
 			}
 		}
+	}
+}
+
+// TestProofsNeedDNS checks that nothing that is built into a command makes a proof without DNS.
+func TestProofsNeedDNS(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/...", "./producer").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	const kit = module + "/dnscheck/dnschecktest"
+	if slices.Contains(strings.Fields(string(out)), kit) {
+		t.Errorf("%s makes proofs without DNS, and is imported by a command", kit)
 	}
 }
 
