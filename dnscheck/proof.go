@@ -10,8 +10,11 @@ type Proof struct {
 }
 
 // Proof returns the proof of a verdict of [Checker.Prove]. ok is false for any other verdict, and
-// for one that is not [Present].
+// for one that is not [Present], or not any more.
 func (v Verdict) Proof() (p Proof, ok bool) {
+	if v.State != Present {
+		return Proof{}, false
+	}
 	if v.proven == (record{}) {
 		return Proof{}, false
 	}

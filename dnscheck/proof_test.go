@@ -29,6 +29,10 @@ func TestProof(t *testing.T) {
 		if proof, _ := v.Proof(); !proof.Of(host, token) || proof.Of(v.Host, token) {
 			t.Error("a verdict whose host was changed proves that host")
 		}
+		v.State = dnscheck.Unknown
+		if _, ok := v.Proof(); ok {
+			t.Error("a verdict that was changed to unknown has a proof")
+		}
 
 		for name, check := range map[string]func(context.Context, string, string) (dnscheck.Verdict, error){
 			"a check": c.Check, "a disproof": c.Disprove,

@@ -13,6 +13,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/dnscheck/dnschecktest"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
@@ -128,7 +129,8 @@ func (presentDNS) Check(ctx context.Context, host, _ string) (dnscheck.Verdict, 
 }
 
 func (d presentDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
-	return d.Check(ctx, host, token)
+	v, err := d.Check(ctx, host, token)
+	return dnschecktest.Proven(v, token), err
 }
 
 func (presentDNS) Diagnose(context.Context, string, string, string, dnscheck.Verdict) (d dnscheck.Diagnosis,
