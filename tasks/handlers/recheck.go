@@ -97,12 +97,12 @@ func (r *recheck) execute(ctx context.Context) (ledger.Result, error) {
 		return ledger.Result{}, err
 	}
 	if r.row.Intent != nil { // the PATCH of an earlier execution
-		p, err := r.proof()
+		v, err := r.verifier()
 		if err != nil {
 			return ledger.Result{}, err
 		}
-		p.flag = p.former.Flag
-		return swept(p.resume(ctx))
+		v.flag = v.former.Flag
+		return swept(v.resume(ctx))
 	}
 	if err := r.record.Validate(); err != nil {
 		return ledger.Result{}, engine.Invalid(err)
@@ -398,35 +398,35 @@ func (r *recheck) route(ctx context.Context) error {
 // verify verifies a pending domain whose token is there, once a permit is near. It proves the
 // record that it reads, whose host and token may differ from those of the scan.
 func (r *recheck) verify(ctx context.Context) (ledger.Result, error) {
-	p, err := r.proof()
+	v, err := r.verifier()
 	if err != nil {
 		return ledger.Result{}, err
 	}
 	if r.state.IsPending() { // for a record that omits it: as the scan has read it, or as it was before
-		if p.flag = r.record.UseForOrganizationDiscovery; p.flag == nil {
-			p.flag = new(r.state.Revoked.Flag)
+		if v.flag = r.record.UseForOrganizationDiscovery; v.flag == nil {
+			v.flag = new(r.state.Revoked.Flag)
 		}
 	}
 	r.row.Stage = ledger.StageReady
-	if err := p.inLine(ctx); err != nil {
+	if err := v.inLine(ctx); err != nil {
 		return ledger.Result{}, err
 	}
-	if p.record, err = p.readYoung(p.x.Beginning(ctx, p.stamp)); err == nil {
-		err = provable(p.record)
+	if v.record, err = v.readYoung(v.x.Beginning(ctx, v.stamp)); err == nil {
+		err = provable(v.record)
 	}
 	if err != nil {
 		return ledger.Result{}, err
 	}
-	return swept(p.prove(ctx))
+	return swept(v.prove(ctx))
 }
 
-func (r *recheck) proof() (*proof, error) {
+func (r *recheck) verifier() (*verifier, error) {
 	if err := tasks.CheckDomainIDs(r.record.OrganizationID, r.record.DiscoveryDomainID); err != nil {
 		return nil, engine.Invalid(err)
 	}
-	p, err := newProof(r.cfg.Verify, r.x, r.row, r.record.OrganizationID, r.record.DiscoveryDomainID)
-	p.bySweep = true
-	return &p, err
+	v, err := newVerifier(r.cfg.Verify, r.x, r.row, r.record.OrganizationID, r.record.DiscoveryDomainID)
+	v.bySweep = true
+	return &v, err
 }
 
 // swept returns the result of a proof. A domain that was not proven is not checked again: the

@@ -78,7 +78,7 @@ func NewVerify(cfg VerifyConfig) engine.Handler {
 
 // verification is one execution of a row.
 type verification struct {
-	proof
+	verifier
 
 	want  tasks.VerifyRow
 	state VerifyState
@@ -96,7 +96,7 @@ func newVerification(cfg VerifyConfig, x *engine.Execution, row *engine.Row) (*v
 	if v.state.Record == nil && want.Listed != nil {
 		v.state.Record = recordOf(want.Listed.DiscoveryDomain)
 	}
-	if v.proof, err = newProof(cfg, x, row, want.OrganizationID, want.DiscoveryDomainID); err != nil {
+	if v.verifier, err = newVerifier(cfg, x, row, want.OrganizationID, want.DiscoveryDomainID); err != nil {
 		return nil, err
 	}
 	switch {

@@ -69,9 +69,9 @@ type VerifyConfig struct {
 	Logger *slog.Logger // nil: none
 }
 
-// proof is the part of an execution that proves a pending domain and verifies it: of a row of
+// verifier is the part of an execution that proves a pending domain and verifies it: of a row of
 // kind [Verify], and of one of kind [Recheck].
-type proof struct {
+type verifier struct {
 	change
 
 	cfg    VerifyConfig
@@ -98,28 +98,29 @@ type verifyIntent struct {
 // proves reports whether the record is the one that was proven.
 func (in *verifyIntent) proves(d apiclient.DiscoveryDomain) bool { return in.evidence.Compared.is(d) }
 
-// newProof returns the proof of a row's domain, with the row's intent.
-func newProof(cfg VerifyConfig, x *engine.Execution, row *engine.Row, organization, domain string) (proof, error) {
-	p := proof{cfg: cfg, change: change{
+// newVerifier returns the verifier of a row's domain, with the row's intent.
+func newVerifier(cfg VerifyConfig, x *engine.Execution, row *engine.Row,
+	organization, domain string) (verifier, error) {
+	v := verifier{cfg: cfg, change: change{
 		x: x, row: row, api: cfg.API, timeout: cfg.RequestTimeout, settled: defaultSettled,
 		organization: organization, domain: domain,
 	}}
 	if row.Intent == nil {
-		return p, nil
+		return v, nil
 	}
-	p.former = &verifyIntent{at: row.Intent.At}
-	if err := readIntent(row, p.former); err != nil {
-		return p, err
+	v.former = &verifyIntent{at: row.Intent.At}
+	if err := readIntent(row, v.former); err != nil {
+		return v, err
 	}
 	var err error
-	p.former.evidence, err = ReadEvidence(p.former.Proof)
-	if err == nil && p.former.evidence.Compared == nil {
+	v.former.evidence, err = ReadEvidence(v.former.Proof)
+	if err == nil && v.former.evidence.Compared == nil {
 		err = errors.New("it has no proof")
 	}
 	if err != nil {
 		err = &engine.UnknownError{What: "the row's intent (" + err.Error() + ")"}
 	}
-	return p, err
+	return v, err
 }
 
 // longestLine is the time to wait for a permit from which on a row with a token waits in the
@@ -127,8 +128,8 @@ func newProof(cfg VerifyConfig, x *engine.Execution, row *engine.Row, organizati
 const longestLine = 2 * time.Second
 
 // inLine leaves a row open whose token is there if it would wait long for its permit.
-func (p *proof) inLine(ctx context.Context) error {
-	if p.cfg.Line.Ahead(ctx) < longestLine {
+func (v *verifier) inLine(ctx context.Context) error {
+	if v.cfg.Line.Ahead(ctx) < longestLine {
 		return nil
 	}
 	return engine.Ready("the token is there; waiting for a permit to verify the domain")
@@ -155,65 +156,65 @@ func below(d apiclient.DiscoveryDomain) error {
 
 // prove proves the record by a quorum, and only then sends the PATCH. unproven is the verdict of
 // a record that was not proven, whose row the caller ends; nil: the row is ended.
-func (p *proof) prove(ctx context.Context) (result ledger.Result, unproven *dnscheck.Verdict, err error) {
-	d, flag := p.record, p.flag
-	if have := d.UseForOrganizationDiscovery; flag == nil || p.bySweep && have != nil {
+func (v *verifier) prove(ctx context.Context) (result ledger.Result, unproven *dnscheck.Verdict, err error) {
+	d, flag := v.record, v.flag
+	if have := d.UseForOrganizationDiscovery; flag == nil || v.bySweep && have != nil {
 		flag = have
 	}
-	if flag == nil && p.bySweep {
+	if flag == nil && v.bySweep {
 		return result, nil,
-			p.unlessPending(engine.Refuse("the token is there, but the record has no use_for_organization_discovery, " +
+			v.unlessPending(engine.Refuse("the token is there, but the record has no use_for_organization_discovery, " +
 				"and to verify the domain could turn that on by the platform's default; nothing was changed: set the flag explicitly once, " +
 				"or verify the domain by a row that brings use_for_organization_discovery"))
 	}
-	verdict, err := p.cfg.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
+	verdict, err := v.cfg.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
 	if err != nil {
 		return result, nil, err
 	}
 	if verdict.State != dnscheck.Present {
-		if p.former != nil { // a read has shown that its PATCH had no effect, unless the read is behind
-			if again := p.readAgain(p.former.at); again > 0 {
+		if v.former != nil { // a read has shown that its PATCH had no effect, unless the read is behind
+			if again := v.readAgain(v.former.at); again > 0 {
 				return result, nil, engine.Later(unread, again)
 			}
-			if err := p.x.Withdraw(ctx, p.row); err != nil {
+			if err := v.x.Withdraw(ctx, v.row); err != nil {
 				return result, nil, err
 			}
 		}
 		return result, &verdict, nil
 	}
-	if p.x.Stopping() {
+	if v.x.Stopping() {
 		return result, nil, engine.ErrStopping
 	}
-	next := &verifyIntent{Flag: flag, evidence: proofEvidence(verdict, newCompared(p.organization, d), p.x.Now())}
+	next := &verifyIntent{Flag: flag, evidence: proofEvidence(verdict, newCompared(v.organization, d), v.x.Now())}
 	if next.Proof, err = next.evidence.Pack(); err != nil {
 		return result, nil, err
 	}
 	// The flag is sent as it was read, since the specification gives it a default of true (4.1):
 	// a PATCH without it could turn a false into a true.
 	sent := apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusVerified), UseForOrganizationDiscovery: flag}
-	p.row.Stage = ledger.StageReady // of a row that gets no permit
-	answer, err := p.send(ctx, sent, func(ctx context.Context) error {
-		if !p.isFresh(p.readAt) {
+	v.row.Stage = ledger.StageReady // of a row that gets no permit
+	answer, err := v.send(ctx, sent, func(ctx context.Context) error {
+		if !v.isFresh(v.readAt) {
 			return engine.Ready("the record was read too long before the permit; it is read and proven again")
 		}
-		return putIntent(ctx, p.x.Intend, p.row, next)
-	}, p.notSent)
+		return putIntent(ctx, v.x.Intend, v.row, next)
+	}, v.notSent)
 	switch {
 	case err != nil:
-		return result, nil, p.unlessPending(err)
+		return result, nil, v.unlessPending(err)
 	case !next.proves(answer):
-		return result, nil, p.revert(ctx, next, answer, true)
+		return result, nil, v.revert(ctx, next, answer, true)
 	}
 	if err = carriedOut(sent, answer); err == nil {
-		result, err = p.settle(ctx, next)
+		result, err = v.settle(ctx, next)
 	}
 	return result, nil, err
 }
 
 // unlessPending keeps a refusal from settling a row of which an earlier PATCH may have
 // landed: the record is read first. One that is gone needs no read.
-func (p *proof) unlessPending(err error) error {
-	if p.former == nil || isNotFound(err) {
+func (v *verifier) unlessPending(err error) error {
+	if v.former == nil || isNotFound(err) {
 		return err
 	}
 	return retryRefused(err)
@@ -224,17 +225,17 @@ const changed = "the tenant's record changed while it was being verified: " +
 
 // resume continues a row of which an earlier execution may have sent the PATCH. unproven is
 // that of prove.
-func (p *proof) resume(ctx context.Context) (result ledger.Result, unproven *dnscheck.Verdict, err error) {
-	d, err := p.read(apiclient.BeforeSending(ctx, p.stamp))
-	left, again := p.inFlight(p.former.at), p.readAgain(p.former.at)
+func (v *verifier) resume(ctx context.Context) (result ledger.Result, unproven *dnscheck.Verdict, err error) {
+	d, err := v.read(apiclient.BeforeSending(ctx, v.stamp))
+	left, again := v.inFlight(v.former.at), v.readAgain(v.former.at)
 	if err != nil && (left == 0 || !isNotFound(err)) {
-		return result, nil, p.unlessPending(err)
+		return result, nil, v.unlessPending(err)
 	}
-	verified, proven := d.Status == apiclient.StatusVerified, p.former.proves(d)
+	verified, proven := d.Status == apiclient.StatusVerified, v.former.proves(d)
 	switch {
 	case verified && proven:
-		result, err = p.settle(ctx, p.former)
-		if sent, have := p.former.Flag, d.UseForOrganizationDiscovery; differ(sent, have) { // it stays
+		result, err = v.settle(ctx, v.former)
+		if sent, have := v.former.Flag, d.UseForOrganizationDiscovery; differ(sent, have) { // it stays
 			result.Detail = fmt.Sprintf("use_for_organization_discovery was left at %t: a PATCH, whose answer was lost, "+
 				"sent %t, but another client may have changed it since", *have, *sent)
 		}
@@ -242,19 +243,19 @@ func (p *proof) resume(ctx context.Context) (result ledger.Result, unproven *dns
 	case left > 0:
 		return result, nil, engine.Later("a PATCH had no answer; the next one waits until it cannot land any more", left)
 	case verified:
-		return result, nil, p.revert(ctx, p.former, d, false)
-	case again > 0 && (!proven || p.x.FinishOnly):
+		return result, nil, v.revert(ctx, v.former, d, false)
+	case again > 0 && (!proven || v.x.FinishOnly):
 		return result, nil, engine.Later(unread, again)
 	case !proven:
 		return result, nil, engine.Refuse(changed + "it is pending")
-	case p.x.Cancelled:
+	case v.x.Cancelled:
 		const detail = "the run was cancelled; a PATCH was under way, and the domain is not verified"
 		return ledger.Result{Outcome: ledger.Cancelled, Detail: detail}, nil, nil
-	case p.x.FinishOnly:
-		return result, nil, stopped(ctx, p.x, p.row)
+	case v.x.FinishOnly:
+		return result, nil, stopped(ctx, v.x, v.row)
 	}
-	p.record = d
-	return p.prove(ctx)
+	v.record = d
+	return v.prove(ctx)
 }
 
 // revertTimeout bounds the revert of an execution's own PATCH, which goes out even if the
@@ -265,7 +266,7 @@ const revertTimeout = time.Minute
 // PATCH, shows it as verified with a host or token that was not proven. For an answer that is
 // done even if another execution has the row: that one has read an older record then. If the
 // revert fails, the next execution reads the record.
-func (p *proof) revert(ctx context.Context, in *verifyIntent, d apiclient.DiscoveryDomain, own bool) error {
+func (v *verifier) revert(ctx context.Context, in *verifyIntent, d apiclient.DiscoveryDomain, own bool) error {
 	if own {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), revertTimeout)
@@ -277,18 +278,18 @@ func (p *proof) revert(ctx context.Context, in *verifyIntent, d apiclient.Discov
 	}
 	var lost error
 	sending := apiclient.BeforeSending(ctx, func(ctx context.Context) error {
-		if lost = putIntent(ctx, p.x.Amend, p.row, in); own {
+		if lost = putIntent(ctx, v.x.Amend, v.row, in); own {
 			return nil
 		}
 		return lost
 	})
-	_, err := p.api.UpdateDiscoveryDomain(sending, p.organization, p.domain,
+	_, err := v.api.UpdateDiscoveryDomain(sending, v.organization, v.domain,
 		apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusPending), UseForOrganizationDiscovery: flag})
 	if lost != nil && !own {
 		return lost
 	}
-	log := p.cfg.Logger.With("run", p.x.Run, "segment", p.x.Segment.Number, "row", int(p.row.Number),
-		"organization_id", p.organization, "discovery_domain_id", p.domain)
+	log := v.cfg.Logger.With("run", v.x.Run, "segment", v.x.Segment.Number, "row", int(v.row.Number),
+		"organization_id", v.organization, "discovery_domain_id", v.domain)
 	if err != nil {
 		log.ErrorContext(ctx,
 			"unproven verification not reverted: unless the row reverts it, set the domain to pending by hand", "error", err)
@@ -303,44 +304,44 @@ func (p *proof) revert(ctx context.Context, in *verifyIntent, d apiclient.Discov
 
 // settle settles the row of a domain that was verified. An execution that is killed before
 // the row is settled leaves log line and event to the next one, for the same proof.
-func (p *proof) settle(ctx context.Context, in *verifyIntent) (ledger.Result, error) {
-	item, e := int64(p.row.Number), in.evidence
-	if p.cfg.Item != nil {
+func (v *verifier) settle(ctx context.Context, in *verifyIntent) (ledger.Result, error) {
+	item, e := int64(v.row.Number), in.evidence
+	if v.cfg.Item != nil {
 		var err error
-		if item, err = p.cfg.Item(ctx, p.x.Segment, p.row.Number); err != nil {
-			p.cfg.Logger.WarnContext(ctx, "number of a verified row not known", "run", p.x.Run, "segment", p.x.Segment.Number,
-				"row", int(p.row.Number), "error", err)
+		if item, err = v.cfg.Item(ctx, v.x.Segment, v.row.Number); err != nil {
+			v.cfg.Logger.WarnContext(ctx, "number of a verified row not known", "run", v.x.Run, "segment", v.x.Segment.Number,
+				"row", int(v.row.Number), "error", err)
 			item = -1
 		}
 	}
-	p.cfg.Logger.InfoContext(ctx, "audit", "event", "domain verified", "run", p.x.Run, "item", item,
-		"organization_id", p.organization, "discovery_domain_id", p.domain,
+	v.cfg.Logger.InfoContext(ctx, "audit", "event", "domain verified", "run", v.x.Run, "item", item,
+		"organization_id", v.organization, "discovery_domain_id", v.domain,
 		"domain", e.Compared.Domain, "verification_host", e.Compared.Host,
 		"proven_at", e.At, "basis", e.Basis, "quorum", e.Quorum, "resolvers", e.Resolvers,
 		"operators", e.seenBy(func(o dnscheck.ObservationRecord) string { return o.Operator }),
 		"perspectives", e.seenBy(func(o dnscheck.ObservationRecord) string { return o.Perspective }))
-	learn(p.x, p.row, Known{
-		OrganizationID: p.organization, ID: p.domain, Domain: e.Compared.Domain, Host: e.Compared.Host, TXT: e.Compared.TXT,
-		Status: apiclient.StatusVerified, Read: p.x.Now(), State: dnscheck.Present.String(),
+	learn(v.x, v.row, Known{
+		OrganizationID: v.organization, ID: v.domain, Domain: e.Compared.Domain, Host: e.Compared.Host, TXT: e.Compared.TXT,
+		Status: apiclient.StatusVerified, Read: v.x.Now(), State: dnscheck.Present.String(),
 	})
 	verified := events.Event{Type: events.DomainVerified, At: e.At, Data: events.Data{Domain: e.Compared.Domain}}
 	token := "" // one that is too long for the evidence is proven by a sweep
 	if e.Compared.TXT != "" {
 		token = sweep.HashToken(e.Compared.Host, e.Compared.TXT)
 	}
-	return ledger.Result{Outcome: ledger.Done, Evidence: in.Proof}, p.notify(ctx, verified, token, in.Proof)
+	return ledger.Result{Outcome: ledger.Done, Evidence: in.Proof}, v.notify(ctx, verified, token, in.Proof)
 }
 
 // notify notifies an event of the row. An execution that is repeated makes it with the same
 // id, and a later run of the same run id with another.
-func (p *proof) notify(ctx context.Context, e events.Event, token string, evidence []byte) error {
-	if p.cfg.Notify == nil {
+func (v *verifier) notify(ctx context.Context, e events.Event, token string, evidence []byte) error {
+	if v.cfg.Notify == nil {
 		return nil
 	}
-	s := p.x.Segment
-	e.ID = fmt.Sprintf("%s-%s-%s-%d-%d", e.Type, s.Run, s.Incarnation, s.Number, p.row.Number)
-	e.Data.OrganizationID, e.Data.DiscoveryDomainID, e.Data.Run = p.organization, p.domain, string(s.Run)
-	if err := p.cfg.Notify(ctx, e, token, evidence); err != nil {
+	s := v.x.Segment
+	e.ID = fmt.Sprintf("%s-%s-%s-%d-%d", e.Type, s.Run, s.Incarnation, s.Number, v.row.Number)
+	e.Data.OrganizationID, e.Data.DiscoveryDomainID, e.Data.Run = v.organization, v.domain, string(s.Run)
+	if err := v.cfg.Notify(ctx, e, token, evidence); err != nil {
 		return fmt.Errorf("notify %s: %w", e.Type, stateError(err))
 	}
 	return nil
