@@ -333,15 +333,16 @@ func (r *recheck) query(ctx context.Context) (v dnscheck.Verdict, err error) {
 	if err != nil || v.State != dnscheck.Present || d.Status != apiclient.StatusVerified || proven {
 		return v, err
 	}
-	proof, err := r.cfg.Verify.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
+	strict, err := r.cfg.Verify.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
 	if err != nil {
 		return v, err
 	}
-	if proof.State != dnscheck.Present {
-		r.unproven = proof.Sentence()
+	proof, ok := strict.Proof()
+	if !ok {
+		r.unproven = strict.Sentence()
 		return v, nil
 	}
-	e := proofEvidence(proof, newCompared(d.OrganizationID, apiclient.DiscoveryDomain{ID: d.DiscoveryDomainID,
+	e := proofEvidence(proof.Verdict(), newCompared(d.OrganizationID, apiclient.DiscoveryDomain{ID: d.DiscoveryDomainID,
 		Domain: d.Domain, VerificationHost: d.VerificationHost, VerificationTXT: d.VerificationTXT}), r.x.Now())
 	r.cfg.Verify.Logger.InfoContext(ctx, "audit", "event", "domain proven", "run", r.x.Run,
 		"organization_id", d.OrganizationID, "discovery_domain_id", d.DiscoveryDomainID, "domain", d.Domain,

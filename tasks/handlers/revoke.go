@@ -255,10 +255,10 @@ func (r *revocation) undo(ctx context.Context, d apiclient.DiscoveryDomain, free
 	}
 	verdict, err := r.cfg.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
 	free()
-	switch {
-	case err != nil:
+	if err != nil {
 		return ledger.Result{}, err
-	case verdict.State != dnscheck.Present:
+	}
+	if _, ok := verdict.Proof(); !ok {
 		return unchanged("not restored: " + verdict.Sentence()), nil
 	}
 	if err := r.patch(ctx, d, verdict, apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)},

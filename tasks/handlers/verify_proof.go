@@ -13,6 +13,7 @@ package handlers
 // PATCH even if it has lost the row meanwhile.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,77 +139,130 @@ func (v *verifier) inLine(ctx context.Context) error {
 // verifiedBefore is the detail of a row whose domain was verified already.
 const verifiedBefore = "was verified before"
 
-// provable settles the row of a record that is verified, and refuses one that cannot be proven.
+// provable settles the row of a record that is verified, and refuses one that cannot be proven,
+// since its host does not lie below its domain. A status that the specification does not have counts
+// as pending.
 func provable(d apiclient.DiscoveryDomain) error {
 	if d.Status == apiclient.StatusVerified {
 		return engine.Settle(unchanged(verifiedBefore))
 	}
-	return below(d)
-}
-
-// below refuses a record that cannot be proven.
-func below(d apiclient.DiscoveryDomain) error {
 	if err := tasks.CheckProvable(d.Domain, d.VerificationHost); err != nil {
 		return engine.Refuse("%v", err)
 	}
 	return nil
 }
 
-// prove proves the record by a quorum, and only then sends the PATCH. unproven is the verdict of
-// a record that was not proven, whose row the caller ends; nil: the row is ended.
+// prove proves the record by a quorum, and only then has status verified sent. unproven is the
+// verdict of a record that was not proven, whose row the caller ends; nil: the row is ended.
 func (v *verifier) prove(ctx context.Context) (result ledger.Result, unproven *dnscheck.Verdict, err error) {
-	d, flag := v.record, v.flag
-	if have := d.UseForOrganizationDiscovery; flag == nil || v.bySweep && have != nil {
-		flag = have
+	// A record that sendVerified refuses is not proven in vain.
+	if _, err := v.knownFlag(); err != nil {
+		return result, nil, v.unlessPending(err)
 	}
-	if flag == nil && v.bySweep {
-		return result, nil,
-			v.unlessPending(engine.Refuse("the token is there, but the record has no use_for_organization_discovery, " +
-				"and to verify the domain could turn that on by the platform's default; nothing was changed: set the flag explicitly once, " +
-				"or verify the domain by a row that brings use_for_organization_discovery"))
-	}
-	verdict, err := v.cfg.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
+
+	verdict, err := v.cfg.DNS.Prove(ctx, v.record.VerificationHost, v.record.VerificationTXT)
 	if err != nil {
 		return result, nil, err
 	}
-	if verdict.State != dnscheck.Present {
-		if v.former != nil { // a read has shown that its PATCH had no effect, unless the read is behind
-			if again := v.readAgain(v.former.at); again > 0 {
-				return result, nil, engine.Later(unread, again)
-			}
-			if err := v.x.Withdraw(ctx, v.row); err != nil {
-				return result, nil, err
-			}
-		}
-		return result, &verdict, nil
-	}
-	if v.x.Stopping() {
-		return result, nil, engine.ErrStopping
-	}
-	next := &verifyIntent{Flag: flag, evidence: proofEvidence(verdict, newCompared(v.organization, d), v.x.Now())}
-	if next.Proof, err = next.evidence.Pack(); err != nil {
+	if proof, ok := verdict.Proof(); ok {
+		result, err = v.sendVerified(ctx, proof)
 		return result, nil, err
 	}
-	// The flag is sent as it was read, since the specification gives it a default of true (4.1):
-	// a PATCH without it could turn a false into a true.
+
+	// Not proven. A read has shown that the former PATCH had no effect, unless the read is behind.
+	if v.former != nil {
+		if again := v.readAgain(v.former.at); again > 0 {
+			return result, nil, engine.Later(unread, again)
+		}
+		if err := v.x.Withdraw(ctx, v.row); err != nil {
+			return result, nil, err
+		}
+	}
+	return result, &verdict, nil
+}
+
+// sendVerified sends status verified for the record that was proven, and settles the row. Rows that
+// are fresh or resumed, those of a sweep, and those that restore a status all come here. The status
+// is sent in one other way: by rows of `domains update` that name it, without a proof, if the tenant
+// has allow_unproven (update.patch). TestWaysToVerified of the module finds a third.
+//
+// Each doubt leaves the domain as it is.
+func (v *verifier) sendVerified(ctx context.Context, proof dnscheck.Proof) (ledger.Result, error) {
+	var none ledger.Result
+	d := v.record
+
+	// It is the record of the row's domain, with the host and the token that were proven.
+	if d.ID != v.domain || !proof.Of(d.VerificationHost, d.VerificationTXT) {
+		return none, fmt.Errorf("discovery domain %q is not set to verified: the proof is not of its host and token", v.domain)
+	}
+
+	// It is pending, and its host lies below its domain.
+	if err := provable(d); err != nil {
+		return none, v.unlessPending(err)
+	}
+
+	// Its flag is known, and is sent with the status.
+	flag, err := v.knownFlag()
+	if err != nil {
+		return none, v.unlessPending(err)
+	}
+
+	// The worker does not stop: no request begins then that another worker has to clear up.
+	if v.x.Stopping() {
+		return none, engine.ErrStopping
+	}
+
+	// The request, and the intent with its proof.
 	sent := apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusVerified), UseForOrganizationDiscovery: flag}
+	evidence := proofEvidence(proof.Verdict(), newCompared(v.organization, d), v.x.Now())
+	next := &verifyIntent{Flag: flag, evidence: evidence}
+	if next.Proof, err = evidence.Pack(); err != nil {
+		return none, err
+	}
+
 	v.row.Stage = ledger.StageReady // of a row that gets no permit
 	answer, err := v.send(ctx, sent, func(ctx context.Context) error {
+		// The permit is in hand, and the record is fresh: others may have changed it while the request
+		// waited, or before.
 		if !v.isFresh(v.readAt) {
 			return engine.Ready("the record was read too long before the permit; it is read and proven again")
 		}
+		// The intent is stored, by which the ledger is asked: it refuses a run that is paused or
+		// cancelled, and a row that another execution has.
 		return putIntent(ctx, v.x.Intend, v.row, next)
 	}, v.notSent)
-	switch {
-	case err != nil:
-		return result, nil, v.unlessPending(err)
-	case !next.proves(answer):
-		return result, nil, v.revert(ctx, next, answer, true)
+	if err != nil {
+		return none, v.unlessPending(err)
 	}
-	if err = carriedOut(sent, answer); err == nil {
-		result, err = v.settle(ctx, next)
+
+	// The answer has the domain, host and token that were proven. Otherwise they were changed
+	// meanwhile, and a domain is verified that nobody has proven: it is set back to pending.
+	if !next.proves(answer) {
+		return none, v.revert(ctx, next, answer, true)
 	}
-	return result, nil, err
+
+	// It has status and flag as they were sent. Otherwise the row is executed again.
+	if err := carriedOut(sent, answer); err != nil {
+		return none, err
+	}
+	return v.settle(ctx, next)
+}
+
+// knownFlag returns the flag to send with status verified; nil: none. The specification gives it a
+// default of true (4.1), so that a PATCH without it could turn a false into a true: it is sent as it
+// was read, unless the row brings one. A sweep brings one for a record without it only, and verifies
+// nothing if there is none.
+func (v *verifier) knownFlag() (*bool, error) {
+	have := v.record.UseForOrganizationDiscovery
+	if !v.bySweep {
+		return cmp.Or(v.flag, have), nil
+	}
+	if flag := cmp.Or(have, v.flag); flag != nil {
+		return flag, nil
+	}
+	return nil, engine.Refuse("the token is there, but the record has no use_for_organization_discovery, " +
+		"and to verify the domain could turn that on by the platform's default; nothing was changed: set the flag explicitly once, " +
+		"or verify the domain by a row that brings use_for_organization_discovery")
 }
 
 // unlessPending keeps a refusal from settling a row of which an earlier PATCH may have
