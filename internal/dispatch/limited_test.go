@@ -41,7 +41,7 @@ func oneRowTries(t *testing.T, s *site, headers http.Header) {
 		o.dispatch.Places = 100
 		o.dispatch.Pace = limiter.State
 		o.dispatch.Rate = func() float64 { return perSecond }
-		o.engine.Handlers[handlers.Update] = engine.One(func(ctx context.Context, _ *engine.Execution,
+		o.engine.Handlers[handlers.Update] = engine.One(engine.Adapt(func(ctx context.Context, _ *engine.Execution,
 			_ *engine.Row) (ledger.Result, error) {
 			executions.Add(1)
 			if err := limiter.Wait(ctx, apiclient.OpUpdateDiscoveryDomain); err != nil {
@@ -54,7 +54,7 @@ func oneRowTries(t *testing.T, s *site, headers http.Header) {
 			}
 			limiter.Answered(ctx, apiclient.OpUpdateDiscoveryDomain, http.StatusOK, nil)
 			return ledger.Result{}, nil
-		})
+		}))
 	})
 	s.submit("a", handlers.Update, s.domains(rows))
 	time.Sleep(5 * time.Second) // until those are back that were in progress when the first pause began

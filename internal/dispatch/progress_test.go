@@ -183,11 +183,11 @@ func (p *progress) join(o *options, rank, fleet int) {
 	o.engine.Handlers = map[ledger.Kind]engine.Handler{
 		handlers.Verify: handlers.NewVerify(handlers.VerifyConfig{API: api, DNS: presentDNS{}, Line: l,
 			RequestTimeout: 30 * time.Second}),
-		waits: engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+		waits: engine.One(engine.Adapt(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
 			return ledger.Result{}, &engine.Consequence{Outcome: engine.Transient, Counts: true, Stage: ledger.StageReady,
 				After: 30 * time.Minute, Reason: "500"}
-		}),
-		updates: engine.One(func(ctx context.Context, x *engine.Execution, _ *engine.Row) (ledger.Result, error) {
+		})),
+		updates: engine.One(engine.Adapt(func(ctx context.Context, x *engine.Execution, _ *engine.Row) (ledger.Result, error) {
 			p.mu.Lock()
 			p.begun[x.Run]++
 			p.mu.Unlock()
@@ -196,7 +196,7 @@ func (p *progress) join(o *options, rank, fleet int) {
 			p.permits[x.Run]++
 			p.mu.Unlock()
 			return ledger.Result{}, err
-		}),
+		})),
 	}
 }
 

@@ -99,7 +99,7 @@ func TestSmallRunsBesideABigOne(t *testing.T) {
 					o.dispatch.Ahead = func() time.Duration { return api.Ahead(t.Context()) }
 					o.dispatch.Kinds = handlers.Released(tasks.MaxClients)
 					o.dispatch.Kinds[big] = dispatch.Kind{Cost: c.cost}
-					o.engine.Handlers = map[ledger.Kind]engine.Handler{big: engine.One(execute),
+					o.engine.Handlers = map[ledger.Kind]engine.Handler{big: engine.One(engine.Adapt(execute)),
 						handlers.Remove: handlers.NewRemove(handlers.RemoveConfig{API: api,
 							Limit: pace.NewClientLimit(s.rdb, string(tenant))})}
 				})

@@ -277,8 +277,8 @@ func (f *faulty) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
 type mixed struct{}
 
 func (mixed) Execute(context.Context, *engine.Execution) (engine.Answers, error) {
-	return engine.Answers{0: nil, 1: engine.Refuse("no"), 2: engine.NotYet("no record", time.Hour),
-		3: engine.ErrSuperseded, 4: engine.Retry(errors.New("busy"))}, errors.New("lost")
+	return engine.Answers{0: engine.Settle(ledger.Result{}), 1: engine.Fail(engine.Refuse("no")),
+		2: engine.NotYet("no record", time.Hour), 3: engine.Fail(engine.ErrSuperseded), 4: engine.Fail(engine.Retry(errors.New("busy"))), 5: nil}, errors.New("lost")
 }
 
 // TestMixedEndings ends the rows of a batch each in its own way, and those without an answer
@@ -350,7 +350,7 @@ func TestEndEarly(t *testing.T) {
 type early struct{}
 
 func (early) Execute(ctx context.Context, x *engine.Execution) (engine.Answers, error) {
-	x.End(ctx, engine.Answers{1: engine.Refuse("no")})
+	x.End(ctx, engine.Answers{1: engine.Fail(engine.Refuse("no"))})
 	panic(len(x.Rows))
 }
 

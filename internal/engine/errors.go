@@ -22,12 +22,12 @@ var (
 	ErrSuperseded = errors.New("another execution has the row, or it is settled")
 )
 
-// Answers are the answers of a handler by row: errors that [Decide] knows, such as [Settle]
-// returns; nil: the row is done.
-type Answers map[ledger.Row]error
+// Answers are the answers of a handler by row.
+type Answers map[ledger.Row]*Consequence
 
-// Consequence is the consequence of an execution for a row, for the ledger and for the pace.
-// [Decide] finds that of an error; a handler that knows it returns it as the error.
+// Consequence is how an execution ends for a row, for the ledger and for the pace: it is settled
+// with a result, waits until a time, is given back, or has failed with an error. A handler returns
+// one for each row, by [Settle], [Expire], [Later], [NotYet], [Ready] or [Fail]. It is no error.
 type Consequence struct {
 	Outcome ledger.Outcome
 	// Reason is for people. It holds no secret.
@@ -49,18 +49,28 @@ type Consequence struct {
 // Error returns the reason.
 func (c *Consequence) Error() string { return c.Reason }
 
+// Fail ends an execution with an error, which must not be nil. [Decide] says what becomes of the row:
+// it may be repeated or settled, or be given back.
+func Fail(err error) *Consequence {
+	if err == nil {
+		panic("an execution has failed without an error")
+	}
+	j := Decide(err)
+	return &j
+}
+
 // NotYet leaves a row open whose token is not in DNS yet.
-func NotYet(reason string, after time.Duration) error {
+func NotYet(reason string, after time.Duration) *Consequence {
 	return &Consequence{Outcome: NotYetFound, Reason: reason, After: after, Stage: ledger.StageCheck}
 }
 
 // Later leaves a row open without counting an attempt.
-func Later(reason string, after time.Duration) error {
+func Later(reason string, after time.Duration) *Consequence {
 	return &Consequence{Outcome: Paced, Reason: reason, After: after}
 }
 
 // Ready leaves a row open that was proven once and needs a permit, at [ledger.StageReady].
-func Ready(reason string) error {
+func Ready(reason string) *Consequence {
 	return &Consequence{Outcome: Paced, Reason: reason, Stage: ledger.StageReady}
 }
 
@@ -71,7 +81,7 @@ func Retry(err error) error {
 }
 
 // Settle settles a row with a result, which is done if it has no outcome.
-func Settle(r ledger.Result) error {
+func Settle(r ledger.Result) *Consequence {
 	return &Consequence{Outcome: cmp.Or(r.Outcome, ledger.Done), Reason: r.Detail, Evidence: r.Evidence}
 }
 
@@ -86,7 +96,7 @@ func Invalid(err error) error {
 }
 
 // Expire settles a row as expired, with the evidence of its last check.
-func Expire(reason string, evidence []byte) error {
+func Expire(reason string, evidence []byte) *Consequence {
 	return Settle(ledger.Result{Outcome: Expired, Detail: reason, Evidence: evidence})
 }
 

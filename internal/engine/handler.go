@@ -24,21 +24,27 @@ type BatchHandler interface {
 }
 
 // One returns a handler of tasks that have one row each.
-func One(f func(ctx context.Context, x *Execution, row *Row) (ledger.Result, error)) Handler {
-	return one(f)
+func One(f func(ctx context.Context, x *Execution, row *Row) *Consequence) Handler { return one(f) }
+
+// Adapt returns a function for [One].
+func Adapt(f func(ctx context.Context, x *Execution, row *Row) (ledger.Result, error)) func(context.Context,
+	*Execution, *Row) *Consequence {
+	return func(ctx context.Context, x *Execution, row *Row) *Consequence {
+		result, err := f(ctx, x, row)
+		if err != nil {
+			return Fail(err)
+		}
+		return Settle(result)
+	}
 }
 
-type one func(context.Context, *Execution, *Row) (ledger.Result, error)
+type one func(context.Context, *Execution, *Row) *Consequence
 
-// Execute executes the rows one after the other. A row's error does not concern the others.
+// Execute executes the rows one after the other. The end of one does not concern the others.
 func (f one) Execute(ctx context.Context, x *Execution) (Answers, error) {
 	answers := Answers{}
 	for _, row := range x.Rows {
-		result, err := f(ctx, x, row)
-		if err == nil {
-			err = Settle(result)
-		}
-		answers[row.Number] = err
+		answers[row.Number] = f(ctx, x, row)
 	}
 	return answers, nil
 }

@@ -27,5 +27,5 @@ type site = enginetest.Site
 
 // handler has a worker use this handler for all kinds.
 func handler(f func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error)) func(*engine.Config) {
-	return func(c *engine.Config) { c.Handlers["test"] = engine.One(f) }
+	return func(c *engine.Config) { c.Handlers["test"] = engine.One(engine.Adapt(f)) }
 }

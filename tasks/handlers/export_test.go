@@ -34,7 +34,7 @@ type Sending struct {
 
 // SendVerified returns a handler whose rows, of that domain, send status verified at once.
 func SendVerified(cfg VerifyConfig, organization, domain string, s Sending) engine.Handler {
-	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+	return engine.One(engine.Adapt(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
 		v, err := newVerifier(cfg, x, row, organization, domain)
 		if err != nil {
 			return ledger.Result{}, err
@@ -47,7 +47,7 @@ func SendVerified(cfg VerifyConfig, organization, domain string, s Sending) engi
 			s.Before()
 		}
 		return v.sendVerified(ctx, s.Proof)
-	})
+	}))
 }
 
 // Waiting returns the state of a row after its first check.

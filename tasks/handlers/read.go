@@ -25,7 +25,7 @@ var releaseRead = dispatch.Kind{
 // NewRead returns the handler of [Read]. Its rows settle by the first answers of the API and of
 // DNS, behind the requests that finish rows of other kinds. See [ReadState].
 func NewRead(cfg VerifyConfig) engine.Handler {
-	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (result ledger.Result, err error) {
+	return engine.One(engine.Adapt(func(ctx context.Context, x *engine.Execution, row *engine.Row) (result ledger.Result, err error) {
 		v, err := newVerification(cfg, x, row)
 		if err != nil {
 			return result, err
@@ -50,7 +50,7 @@ func NewRead(cfg VerifyConfig) engine.Handler {
 		result = unchanged("pending: " + verdict.Sentence())
 		result.Evidence, err = e.Pack()
 		return result, err
-	})
+	}))
 }
 
 // ReadState returns what a row of kind [Read] has found: that its domain is verified or not found,

@@ -65,14 +65,14 @@ type RecheckConfig struct {
 // NewRecheck returns the handler of [Recheck].
 func NewRecheck(cfg RecheckConfig) engine.Handler {
 	cfg.Verify.Logger = cmp.Or(cfg.Verify.Logger, slog.New(slog.DiscardHandler))
-	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+	return engine.One(engine.Adapt(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
 		r := &recheck{cfg: cfg, x: x, row: row}
 		result, err := r.execute(ctx)
 		if r.withdrawn != "" && err == nil && result.Outcome == engine.Unchanged {
 			result = ledger.Result{Outcome: engine.Withdrawn, Detail: r.withdrawn}
 		}
 		return result, stateError(err)
-	})
+	}))
 }
 
 // recheck is one execution of a row.

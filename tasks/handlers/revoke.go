@@ -79,7 +79,7 @@ type RevokeConfig struct {
 // NewRevoke returns the handler of [Revoke].
 func NewRevoke(cfg RevokeConfig) engine.Handler {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+	return engine.One(engine.Adapt(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
 		want, err := decode[revokeRow](row)
 		if err != nil {
 			return ledger.Result{}, err
@@ -99,7 +99,7 @@ func NewRevoke(cfg RevokeConfig) engine.Handler {
 		}
 		result, err := r.execute(ctx)
 		return result, stateError(err)
-	})
+	}))
 }
 
 // revokeIntent is the form in which the intent of a PATCH is stored.

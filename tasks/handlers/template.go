@@ -44,7 +44,7 @@ type CreateConfig struct {
 
 // NewCreate returns the handler of [Create].
 func NewCreate(cfg CreateConfig) engine.Handler {
-	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+	return engine.One(engine.Adapt(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
 		request, err := apiclient.DecodeTemplateRequest(row.Content)
 		if invalid, ok := errors.AsType[*apiclient.ValidationError](err); ok && invalid.Unknown() {
 			return ledger.Result{}, &engine.UnknownError{What: "a member (" + err.Error() + ")"}
@@ -53,7 +53,7 @@ func NewCreate(cfg CreateConfig) engine.Handler {
 			return ledger.Result{}, err
 		}
 		return (&creation{cfg, x, row, request}).execute(ctx)
-	})
+	}))
 }
 
 // creation is one execution of a row.

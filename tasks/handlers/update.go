@@ -46,7 +46,7 @@ type UpdateConfig struct {
 // NewUpdate returns the handler of [Update].
 func NewUpdate(cfg UpdateConfig) engine.Handler {
 	cfg.Settled = cmp.Or(cfg.Settled, defaultSettled)
-	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+	return engine.One(engine.Adapt(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
 		want, err := decode[tasks.UpdateRow](row)
 		if err != nil {
 			return ledger.Result{}, err
@@ -59,7 +59,7 @@ func NewUpdate(cfg UpdateConfig) engine.Handler {
 			cfg: cfg, want: want,
 		}
 		return u.execute(ctx)
-	})
+	}))
 }
 
 // update is one execution of a row.

@@ -57,7 +57,7 @@ func ClassOf(ctx context.Context) pace.Class {
 // NewVerify returns the handler of [Verify].
 func NewVerify(cfg VerifyConfig) engine.Handler {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (result ledger.Result, err error) {
+	return engine.One(engine.Adapt(func(ctx context.Context, x *engine.Execution, row *engine.Row) (result ledger.Result, err error) {
 		v, err := newVerification(cfg, x, row)
 		if err != nil {
 			return result, err
@@ -73,7 +73,7 @@ func NewVerify(cfg VerifyConfig) engine.Handler {
 			return result, v.wait(ctx, *unproven, true)
 		}
 		return result, v.withID(err)
-	})
+	}))
 }
 
 // verification is one execution of a row.
