@@ -278,7 +278,8 @@ type mixed struct{}
 
 func (mixed) Execute(context.Context, *engine.Execution) (engine.Answers, error) {
 	return engine.Answers{0: engine.Settle(ledger.Result{}), 1: engine.Fail(engine.Refuse("no")),
-		2: engine.NotYet("no record", time.Hour), 3: engine.Fail(engine.ErrSuperseded), 4: engine.Fail(engine.Retry(errors.New("busy"))), 5: nil}, errors.New("lost")
+		2: engine.NotYet("no record", time.Hour), 3: engine.Fail(engine.ErrSuperseded),
+		4: engine.Fail(engine.Retry(errors.New("busy"))), 5: nil}, errors.New("lost")
 }
 
 // TestMixedEndings ends the rows of a batch each in its own way, and those without an answer
