@@ -16,6 +16,7 @@ import (
 	"orgops/dnscheck/dnschecktest"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
+	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
@@ -183,11 +184,11 @@ func (p *progress) join(o *options, rank, fleet int) {
 	o.engine.Handlers = map[ledger.Kind]engine.Handler{
 		handlers.Verify: handlers.NewVerify(handlers.VerifyConfig{API: api, DNS: presentDNS{}, Line: l,
 			RequestTimeout: 30 * time.Second}),
-		waits: engine.One(engine.Adapt(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
-			return ledger.Result{}, &engine.Consequence{Outcome: engine.Transient, Counts: true, Stage: ledger.StageReady,
+		waits: engine.One(func(context.Context, *engine.Execution, *engine.Row) *engine.Consequence {
+			return &engine.Consequence{Outcome: engine.Transient, Counts: true, Stage: ledger.StageReady,
 				After: 30 * time.Minute, Reason: "500"}
-		})),
-		updates: engine.One(engine.Adapt(func(ctx context.Context, x *engine.Execution, _ *engine.Row) (ledger.Result, error) {
+		}),
+		updates: engine.One(func(ctx context.Context, x *engine.Execution, _ *engine.Row) *engine.Consequence {
 			p.mu.Lock()
 			p.begun[x.Run]++
 			p.mu.Unlock()
@@ -195,8 +196,8 @@ func (p *progress) join(o *options, rank, fleet int) {
 			p.mu.Lock()
 			p.permits[x.Run]++
 			p.mu.Unlock()
-			return ledger.Result{}, err
-		})),
+			return enginetest.End(err)
+		}),
 	}
 }
 

@@ -92,12 +92,12 @@ func waitOfNine(t *testing.T, silent bool) (p99 time.Duration) {
 				Handlers: map[ledger.Kind]engine.Handler{
 					handlers.Verify: handlers.NewVerify(handlers.VerifyConfig{API: pendingDomains{}, DNS: silentDNS{}, Line: noLine{},
 						RequestTimeout: time.Second, Places: handlers.NewPlaces(250, 125)}),
-					single: engine.One(engine.Adapt(func(_ context.Context, x *engine.Execution, _ *engine.Row) (ledger.Result, error) {
+					single: engine.One(func(_ context.Context, x *engine.Execution, _ *engine.Row) *engine.Consequence {
 						mu.Lock()
 						defer mu.Unlock()
 						waits = append(waits, x.Now().Sub(x.Submitted))
-						return ledger.Result{}, nil
-					})),
+						return engine.Settle(ledger.Result{})
+					}),
 				}})
 			queue, kinds := engine.Queue(name), handlers.Released(1)
 			kinds[single] = dispatch.Kind{Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}

@@ -102,9 +102,6 @@ func TestDecide(t *testing.T) {
 	}{
 		{"nothing", nil, decided{ledger.Done, 0, false, ""}},
 
-		{"not yet", engine.NotYet("no", 15*s), decided{engine.NotYetFound, 15 * s, false, ""}},
-		{"later", engine.Later("no", 3*s), paced(3 * s)},
-		{"expired", engine.Expire("over", nil), decided{engine.Expired, 0, false, ""}},
 		{"refused", engine.Refuse("no %d", 1), refused},
 		{"invalid", engine.Invalid(errors.New("no")), invalid},
 		{"transient", engine.Retry(errors.New("no")), trouble},
