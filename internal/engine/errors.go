@@ -49,16 +49,6 @@ type Consequence struct {
 // Error returns the reason.
 func (c *Consequence) Error() string { return c.Reason }
 
-// Fail ends an execution with an error, which must not be nil. [Decide] says what becomes of the row:
-// it may be repeated or settled, or be given back.
-func Fail(err error) *Consequence {
-	if err == nil {
-		panic("an execution has failed without an error")
-	}
-	j := Decide(err)
-	return &j
-}
-
 // NotYet leaves a row open whose token is not in DNS yet.
 func NotYet(reason string, after time.Duration) *Consequence {
 	return &Consequence{Outcome: NotYetFound, Reason: reason, After: after, Stage: ledger.StageCheck}
@@ -76,8 +66,11 @@ func Ready(reason string) *Consequence {
 
 // Retry counts an attempt for an error that would otherwise settle the row, such as a
 // refusal after a request that may have had its effect.
-func Retry(err error) error {
-	return &Consequence{Outcome: Transient, Reason: err.Error(), Counts: true}
+func Retry(err error) error { return RetryAfter(err, 0) }
+
+// RetryAfter is Retry for a row that is not due before that time has passed.
+func RetryAfter(err error, after time.Duration) error {
+	return &Consequence{Outcome: Transient, Reason: err.Error(), Counts: true, After: after}
 }
 
 // Settle settles a row with a result, which is done if it has no outcome.

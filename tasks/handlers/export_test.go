@@ -7,7 +7,6 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
-	"orgops/internal/ledger"
 )
 
 var (
@@ -34,10 +33,10 @@ type Sending struct {
 
 // SendVerified returns a handler whose rows, of that domain, send status verified at once.
 func SendVerified(cfg VerifyConfig, organization, domain string, s Sending) engine.Handler {
-	return engine.One(engine.Adapt(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) *engine.Consequence {
 		v, err := newVerifier(cfg, x, row, organization, domain)
 		if err != nil {
-			return ledger.Result{}, err
+			return engine.Fail(err)
 		}
 		v.record = s.Record
 		v.readAt = x.Now().Add(-s.Age)
@@ -47,7 +46,7 @@ func SendVerified(cfg VerifyConfig, organization, domain string, s Sending) engi
 			s.Before()
 		}
 		return v.sendVerified(ctx, s.Proof)
-	}))
+	})
 }
 
 // Waiting returns the state of a row after its first check.

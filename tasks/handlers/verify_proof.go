@@ -83,6 +83,8 @@ type verifier struct {
 	// a record that omits it, and nothing is verified without one, since a PATCH without a flag
 	// leaves it to the platform's default.
 	bySweep bool
+	// notProven ends the row of a record that was not proven, by the verdict.
+	notProven func(context.Context, dnscheck.Verdict) *engine.Consequence
 }
 
 // verifyIntent is the form in which the intent of a PATCH to verified is stored.
@@ -128,8 +130,9 @@ func newVerifier(cfg VerifyConfig, x *engine.Execution, row *engine.Row,
 // ledger, where it holds no place of the worker.
 const longestLine = 2 * time.Second
 
-// inLine leaves a row open whose token is there if it would wait long for its permit.
-func (v *verifier) inLine(ctx context.Context) error {
+// inLine leaves a row open whose token is there if it would wait long for its permit; nil: it would
+// not.
+func (v *verifier) inLine(ctx context.Context) *engine.Consequence {
 	if v.cfg.Line.Ahead(ctx) < longestLine {
 		return nil
 	}
@@ -139,46 +142,44 @@ func (v *verifier) inLine(ctx context.Context) error {
 // verifiedBefore is the detail of a row whose domain was verified already.
 const verifiedBefore = "was verified before"
 
-// provable settles the row of a record that is verified, and refuses one that cannot be proven,
-// since its host does not lie below its domain. A status that the specification does not have counts
-// as pending.
-func provable(d apiclient.DiscoveryDomain) error {
+// unprovable settles the row of a record that is verified, and refuses one that cannot be proven,
+// since its host does not lie below its domain; nil: it is pending, and can be. A status that the
+// specification does not have counts as pending.
+func unprovable(d apiclient.DiscoveryDomain) *engine.Consequence {
 	if d.Status == apiclient.StatusVerified {
 		return engine.Settle(unchanged(verifiedBefore))
 	}
 	if err := tasks.CheckProvable(d.Domain, d.VerificationHost); err != nil {
-		return engine.Refuse("%v", err)
+		return engine.Fail(engine.Refuse("%v", err))
 	}
 	return nil
 }
 
-// prove proves the record by a quorum, and only then has status verified sent. unproven is the
-// verdict of a record that was not proven, whose row the caller ends; nil: the row is ended.
-func (v *verifier) prove(ctx context.Context) (result ledger.Result, unproven *dnscheck.Verdict, err error) {
+// prove proves the record by a quorum, and only then has status verified sent.
+func (v *verifier) prove(ctx context.Context) *engine.Consequence {
 	// A record that sendVerified refuses is not proven in vain.
 	if _, err := v.knownFlag(); err != nil {
-		return result, nil, v.unlessPending(err)
+		return engine.Fail(v.unlessPending(err))
 	}
 
 	verdict, err := v.cfg.DNS.Prove(ctx, v.record.VerificationHost, v.record.VerificationTXT)
 	if err != nil {
-		return result, nil, err
+		return engine.Fail(err)
 	}
 	if proof, ok := verdict.Proof(); ok {
-		result, err = v.sendVerified(ctx, proof)
-		return result, nil, err
+		return v.sendVerified(ctx, proof)
 	}
 
 	// Not proven. A read has shown that the former PATCH had no effect, unless the read is behind.
 	if v.former != nil {
 		if again := v.readAgain(v.former.at); again > 0 {
-			return result, nil, engine.Later(unread, again)
+			return engine.Later(unread, again)
 		}
 		if err := v.x.Withdraw(ctx, v.row); err != nil {
-			return result, nil, err
+			return engine.Fail(err)
 		}
 	}
-	return result, &verdict, nil
+	return v.notProven(ctx, verdict)
 }
 
 // sendVerified sends status verified for the record that was proven, and settles the row. Rows that
@@ -187,29 +188,29 @@ func (v *verifier) prove(ctx context.Context) (result ledger.Result, unproven *d
 // has allow_unproven (update.patch). TestWaysToVerified of the module finds a third.
 //
 // Each doubt leaves the domain as it is.
-func (v *verifier) sendVerified(ctx context.Context, proof dnscheck.Proof) (ledger.Result, error) {
-	var none ledger.Result
+func (v *verifier) sendVerified(ctx context.Context, proof dnscheck.Proof) *engine.Consequence {
 	d := v.record
 
 	// It is the record of the row's domain, with the host and the token that were proven.
 	if d.ID != v.domain || !proof.Of(d.VerificationHost, d.VerificationTXT) {
-		return none, fmt.Errorf("discovery domain %q is not set to verified: the proof is not of its host and token", v.domain)
+		return engine.Fail(
+			fmt.Errorf("discovery domain %q is not set to verified: the proof is not of its host and token", v.domain))
 	}
 
 	// It is pending, and its host lies below its domain.
-	if err := provable(d); err != nil {
-		return none, v.unlessPending(err)
+	if end := unprovable(d); end != nil {
+		return end
 	}
 
 	// Its flag is known, and is sent with the status.
 	flag, err := v.knownFlag()
 	if err != nil {
-		return none, v.unlessPending(err)
+		return engine.Fail(v.unlessPending(err))
 	}
 
 	// The worker does not stop: no request begins then that another worker has to clear up.
 	if v.x.Stopping() {
-		return none, engine.ErrStopping
+		return engine.Fail(engine.ErrStopping)
 	}
 
 	// The request, and the intent with its proof.
@@ -217,7 +218,7 @@ func (v *verifier) sendVerified(ctx context.Context, proof dnscheck.Proof) (ledg
 	evidence := proofEvidence(proof.Verdict(), newCompared(v.organization, d), v.x.Now())
 	next := &verifyIntent{Flag: flag, evidence: evidence}
 	if next.Proof, err = evidence.Pack(); err != nil {
-		return none, err
+		return engine.Fail(err)
 	}
 
 	v.row.Stage = ledger.StageReady // of a row that gets no permit
@@ -225,25 +226,28 @@ func (v *verifier) sendVerified(ctx context.Context, proof dnscheck.Proof) (ledg
 		// The permit is in hand, and the record is fresh: others may have changed it while the request
 		// waited, or before.
 		if !v.isFresh(v.readAt) {
-			return engine.Ready("the record was read too long before the permit; it is read and proven again")
+			return errStale
 		}
 		// The intent is stored, by which the ledger is asked: it refuses a run that is paused or
 		// cancelled, and a row that another execution has.
 		return putIntent(ctx, v.x.Intend, v.row, next)
 	}, v.notSent)
+	if errors.Is(err, errStale) {
+		return engine.Ready(errStale.Error() + "; it is read and proven again")
+	}
 	if err != nil {
-		return none, v.unlessPending(err)
+		return engine.Fail(v.unlessPending(err))
 	}
 
 	// The answer has the domain, host and token that were proven. Otherwise they were changed
 	// meanwhile, and a domain is verified that nobody has proven: it is set back to pending.
 	if !next.proves(answer) {
-		return none, v.revert(ctx, next, answer, true)
+		return engine.Fail(v.revert(ctx, next, answer, true))
 	}
 
 	// It has status and flag as they were sent. Otherwise the row is executed again.
 	if err := carriedOut(sent, answer); err != nil {
-		return none, err
+		return engine.Fail(err)
 	}
 	return v.settle(ctx, next)
 }
@@ -277,37 +281,44 @@ func (v *verifier) unlessPending(err error) error {
 const changed = "the tenant's record changed while it was being verified: " +
 	"its host or token is no longer the one that was proven; "
 
-// resume continues a row of which an earlier execution may have sent the PATCH. unproven is
-// that of prove.
-func (v *verifier) resume(ctx context.Context) (result ledger.Result, unproven *dnscheck.Verdict, err error) {
+// resume continues a row of which an earlier execution may have sent the PATCH.
+func (v *verifier) resume(ctx context.Context) *engine.Consequence {
+	// The record shows whether the former PATCH has landed. A domain that does not exist, while it may
+	// still land, is one that the read has missed.
 	d, err := v.read(apiclient.BeforeSending(ctx, v.stamp))
 	left, again := v.inFlight(v.former.at), v.readAgain(v.former.at)
 	if err != nil && (left == 0 || !isNotFound(err)) {
-		return result, nil, v.unlessPending(err)
+		return engine.Fail(v.unlessPending(err))
 	}
+
+	// A domain that is verified as it was proven is done, and one that is verified otherwise is set
+	// back. No row is settled otherwise while the PATCH may land, or a read may be behind.
 	verified, proven := d.Status == apiclient.StatusVerified, v.former.proves(d)
 	switch {
 	case verified && proven:
-		result, err = v.settle(ctx, v.former)
-		if sent, have := v.former.Flag, d.UseForOrganizationDiscovery; differ(sent, have) { // it stays
-			result.Detail = fmt.Sprintf("use_for_organization_discovery was left at %t: a PATCH, whose answer was lost, "+
+		end := v.settle(ctx, v.former)
+		sent, have := v.former.Flag, d.UseForOrganizationDiscovery
+		if end.Outcome == ledger.Done && differ(sent, have) { // it stays
+			end.Reason = fmt.Sprintf("use_for_organization_discovery was left at %t: a PATCH, whose answer was lost, "+
 				"sent %t, but another client may have changed it since", *have, *sent)
 		}
-		return result, nil, err
+		return end
 	case left > 0:
-		return result, nil, engine.Later("a PATCH had no answer; the next one waits until it cannot land any more", left)
+		return engine.Later("a PATCH had no answer; the next one waits until it cannot land any more", left)
 	case verified:
-		return result, nil, v.revert(ctx, v.former, d, false)
+		return engine.Fail(v.revert(ctx, v.former, d, false))
 	case again > 0 && (!proven || v.x.FinishOnly):
-		return result, nil, engine.Later(unread, again)
+		return engine.Later(unread, again)
 	case !proven:
-		return result, nil, engine.Refuse(changed + "it is pending")
+		return engine.Fail(engine.Refuse(changed + "it is pending"))
 	case v.x.Cancelled:
 		const detail = "the run was cancelled; a PATCH was under way, and the domain is not verified"
-		return ledger.Result{Outcome: ledger.Cancelled, Detail: detail}, nil, nil
+		return engine.Settle(ledger.Result{Outcome: ledger.Cancelled, Detail: detail})
 	case v.x.FinishOnly:
-		return result, nil, stopped(ctx, v.x, v.row)
+		return engine.Fail(stopped(ctx, v.x, v.row))
 	}
+
+	// It has had no effect: the record that was read is proven anew.
 	v.record = d
 	return v.prove(ctx)
 }
@@ -358,7 +369,7 @@ func (v *verifier) revert(ctx context.Context, in *verifyIntent, d apiclient.Dis
 
 // settle settles the row of a domain that was verified. An execution that is killed before
 // the row is settled leaves log line and event to the next one, for the same proof.
-func (v *verifier) settle(ctx context.Context, in *verifyIntent) (ledger.Result, error) {
+func (v *verifier) settle(ctx context.Context, in *verifyIntent) *engine.Consequence {
 	item, e := int64(v.row.Number), in.evidence
 	if v.cfg.Item != nil {
 		var err error
@@ -383,7 +394,10 @@ func (v *verifier) settle(ctx context.Context, in *verifyIntent) (ledger.Result,
 	if e.Compared.TXT != "" {
 		token = sweep.HashToken(e.Compared.Host, e.Compared.TXT)
 	}
-	return ledger.Result{Outcome: ledger.Done, Evidence: in.Proof}, v.notify(ctx, verified, token, in.Proof)
+	if err := v.notify(ctx, verified, token, in.Proof); err != nil {
+		return fail(err)
+	}
+	return engine.Settle(ledger.Result{Outcome: ledger.Done, Evidence: in.Proof})
 }
 
 // notify notifies an event of the row. An execution that is repeated makes it with the same
@@ -396,7 +410,7 @@ func (v *verifier) notify(ctx context.Context, e events.Event, token string, evi
 	e.ID = fmt.Sprintf("%s-%s-%s-%d-%d", e.Type, s.Run, s.Incarnation, s.Number, v.row.Number)
 	e.Data.OrganizationID, e.Data.DiscoveryDomainID, e.Data.Run = v.organization, v.domain, string(s.Run)
 	if err := v.cfg.Notify(ctx, e, token, evidence); err != nil {
-		return fmt.Errorf("notify %s: %w", e.Type, stateError(err))
+		return fmt.Errorf("notify %s: %w", e.Type, err)
 	}
 	return nil
 }
