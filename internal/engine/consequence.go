@@ -54,7 +54,8 @@ func Fail(err error) *Consequence {
 func decide(err error) Consequence {
 	var (
 		unknown *UnknownError
-		own     *Consequence
+		retry   *retryError
+		own     *RowError
 		pace    interface {
 			error
 			RetryIn() time.Duration
@@ -75,10 +76,10 @@ func decide(err error) Consequence {
 		return Consequence{Outcome: Stopped}
 	case errors.As(err, &unknown):
 		return Consequence{Outcome: Unrecognized, After: unknownAgain}
+	case errors.As(err, &retry):
+		return Consequence{Outcome: Transient, Counts: true, After: retry.after}
 	case errors.As(err, &own):
-		j := *own
-		j.Reason = "" // err may say more
-		return j
+		return Consequence{Outcome: own.outcome}
 	case errors.As(err, &pace):
 		return decidePace(pace, pace.RetryIn())
 	case errors.As(err, &token):

@@ -46,9 +46,6 @@ type Consequence struct {
 	Cause string
 }
 
-// Error returns the reason.
-func (c *Consequence) Error() string { return c.Reason }
-
 // NotYet leaves a row open whose token is not in DNS yet.
 func NotYet(reason string, after time.Duration) *Consequence {
 	return &Consequence{Outcome: NotYetFound, Reason: reason, After: after, Stage: ledger.StageCheck}
@@ -69,24 +66,35 @@ func Ready(reason string) *Consequence {
 func Retry(err error) error { return RetryAfter(err, 0) }
 
 // RetryAfter is Retry for a row that is not due before that time has passed.
-func RetryAfter(err error, after time.Duration) error {
-	return &Consequence{Outcome: Transient, Reason: err.Error(), Counts: true, After: after}
+func RetryAfter(err error, after time.Duration) error { return &retryError{err.Error(), after} }
+
+// retryError has the text of an error, and not the error, which could settle the row.
+type retryError struct {
+	reason string
+	after  time.Duration
 }
+
+func (e *retryError) Error() string { return e.reason }
 
 // Settle settles a row with a result, which is done if it has no outcome.
 func Settle(r ledger.Result) *Consequence {
 	return &Consequence{Outcome: cmp.Or(r.Outcome, ledger.Done), Reason: r.Detail, Evidence: r.Evidence}
 }
 
-// Refuse settles a row as refused.
-func Refuse(format string, a ...any) error {
-	return Settle(ledger.Result{Outcome: Refused, Detail: fmt.Sprintf(format, a...)})
+// RowError settles a row, and says nothing of others. [Refuse] and [Invalid] make one.
+type RowError struct {
+	outcome ledger.Outcome
+	reason  string
 }
 
+// Error returns the reason.
+func (e *RowError) Error() string { return e.reason }
+
+// Refuse settles a row as refused.
+func Refuse(format string, a ...any) error { return &RowError{Refused, fmt.Sprintf(format, a...)} }
+
 // Invalid settles a row as invalid.
-func Invalid(err error) error {
-	return Settle(ledger.Result{Outcome: InvalidRow, Detail: err.Error()})
-}
+func Invalid(err error) error { return &RowError{InvalidRow, err.Error()} }
 
 // Expire settles a row as expired, with the evidence of its last check.
 func Expire(reason string, evidence []byte) *Consequence {

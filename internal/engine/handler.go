@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"context"
-
-	"orgops/internal/ledger"
-)
+import "context"
 
 // Handler carries out rows of one kind. It must be safe to run twice and to be killed
 // anywhere, and return soon after its context has ended.
@@ -23,19 +19,9 @@ type BatchHandler interface {
 	ExecuteAll(ctx context.Context, all []*Execution) ([]Answers, error)
 }
 
-// One returns a handler of tasks that have one row each.
-func One(f func(ctx context.Context, x *Execution, row *Row) *Consequence) Handler { return one(f) }
-
-// Adapt returns a function for [One].
-func Adapt(f func(ctx context.Context, x *Execution, row *Row) (ledger.Result, error)) func(context.Context,
-	*Execution, *Row) *Consequence {
-	return func(ctx context.Context, x *Execution, row *Row) *Consequence {
-		result, err := f(ctx, x, row)
-		if err != nil {
-			return Fail(err)
-		}
-		return Settle(result)
-	}
+// One returns a handler of tasks that have one row each. f returns how the row ends, and never nil.
+func One(f func(ctx context.Context, x *Execution, row *Row) *Consequence) Handler {
+	return one(f)
 }
 
 type one func(context.Context, *Execution, *Row) *Consequence

@@ -171,7 +171,7 @@ func (c *change) send(ctx context.Context, u apiclient.DiscoveryDomainUpdate, st
 	if errors.Is(err, errStale) {
 		return answer, errStale
 	}
-	if own, ok := errors.AsType[*engine.Consequence](err); ok {
+	if own, ok := errors.AsType[*engine.RowError](err); ok {
 		err = own // of store: the request, which was not sent, is no part of its reason
 	}
 	if err != nil && stored && engine.NoEffect(err) {
