@@ -351,8 +351,7 @@ func (r *recheck) settleWith(v dnscheck.Verdict, outcome ledger.Outcome, why str
 	return engine.Settle(ledger.Result{Outcome: outcome, Detail: why, Evidence: evidence})
 }
 
-// query checks the token, and proves it if that was never done for the record's. It ends a row that
-// cannot be checked now.
+// query is queryAndProve in a place of the DNS checks. It ends a row that cannot be checked now.
 func (r *recheck) query(ctx context.Context) (dnscheck.Verdict, *engine.Consequence) {
 	free, ok := r.cfg.Verify.Places.take(r.state.Reason)
 	if !ok {
@@ -366,6 +365,7 @@ func (r *recheck) query(ctx context.Context) (dnscheck.Verdict, *engine.Conseque
 	return v, nil
 }
 
+// queryAndProve checks the token, and proves it if that was never done for the record's.
 func (r *recheck) queryAndProve(ctx context.Context) (v dnscheck.Verdict, err error) {
 	d := r.record
 	v, err = r.cfg.Verify.DNS.Check(ctx, d.VerificationHost, d.VerificationTXT)

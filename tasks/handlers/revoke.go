@@ -200,6 +200,8 @@ func (r *revocation) gone(ctx context.Context) *engine.Consequence {
 
 // revoke revokes a domain that qualifies by its state. free frees the place of its DNS check.
 func (r *revocation) revoke(ctx context.Context, d apiclient.DiscoveryDomain, free func()) *engine.Consequence {
+	// The record is still the one that qualifies, its token was once proven, and there is something to
+	// take away.
 	flag := d.UseForOrganizationDiscovery
 	switch {
 	case d.Status != apiclient.StatusVerified:
@@ -214,6 +216,8 @@ func (r *revocation) revoke(ctx context.Context, d apiclient.DiscoveryDomain, fr
 	case r.want.Set == sweep.Unroute && !*flag:
 		return engine.Settle(unchanged("not revoked: it is not used for discovery"))
 	}
+
+	// The token is gone, by the strict check that needs the name servers.
 	verdict, err := r.cfg.DNS.Disprove(ctx, d.VerificationHost, d.VerificationTXT)
 	free()
 	switch {
@@ -228,6 +232,8 @@ func (r *revocation) revoke(ctx context.Context, d apiclient.DiscoveryDomain, fr
 	case verdict.State != dnscheck.Absent:
 		return engine.Settle(unchanged("not revoked: " + verdict.Sentence()))
 	}
+
+	// The request. The status is sent with the flag as it was read.
 	request := sweep.Revocation{Set: r.want.Set, Run: string(r.x.Run), Since: r.state.Absence.Since, Flag: *flag}
 	sent := apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusPending), UseForOrganizationDiscovery: flag}
 	if r.want.Set == sweep.Unroute {
@@ -315,6 +321,9 @@ func (r *revocation) patch(ctx context.Context, d apiclient.DiscoveryDomain, ver
 	if r.x.Stopping() {
 		return engine.Fail(engine.ErrStopping)
 	}
+
+	// With the permit in hand: the record is fresh, the tenant has had fewer revocations than it may
+	// have, the intent is stored, and then the request in the state, unless that has changed.
 	store := func(ctx context.Context) error {
 		if !r.isFresh(r.readAt) {
 			return errStale
@@ -342,6 +351,8 @@ func (r *revocation) patch(ctx context.Context, d apiclient.DiscoveryDomain, ver
 		}
 		return nil
 	}
+
+	// A request that surely had no effect leaves neither.
 	noEffect := func(ctx context.Context, reason error) error {
 		if request != nil {
 			r.state.Revoked = nil
@@ -351,6 +362,8 @@ func (r *revocation) patch(ctx context.Context, d apiclient.DiscoveryDomain, ver
 		}
 		return withdraw(ctx, r.x, r.row, reason)
 	}
+
+	// The request, and what is asked of its answer.
 	answer, err := r.send(ctx, sent, store, noEffect)
 	if err == nil {
 		err = carriedOut(sent, answer)
@@ -373,14 +386,17 @@ var errBrake = errors.New("too many domains were revoked")
 // resume ends the request of an earlier execution; nil: the request had no effect, and another may
 // begin.
 func (r *revocation) resume(ctx context.Context) *engine.Consequence {
+	// The state has its result, if the earlier execution was killed right before the row was settled.
 	revoked := r.state.Revoked
 	ours := revoked != nil && revoked.At.Equal(r.intent.At) && revoked.Run == string(r.x.Run)
-	switch { // the earlier execution was killed before the row was settled
+	switch {
 	case r.want.Undo && r.state.RestoredAt(r.intent.At):
 		return engine.Settle(ledger.Result{Outcome: ledger.Done, Detail: detailRestored, Evidence: r.intent.Verdict})
 	case !r.want.Undo && ours && !revoked.DoneAt.IsZero():
 		return engine.Settle(r.result())
 	}
+
+	// Otherwise the record shows it.
 	d, err := r.read(apiclient.BeforeSending(ctx, r.stamp))
 	switch {
 	case isNotFound(err):
@@ -403,6 +419,8 @@ func (r *revocation) resume(ctx context.Context) *engine.Consequence {
 		}
 		return r.revoked(ctx, request)
 	}
+
+	// The record does not show it: the request may still land, or the read be behind.
 	if left := max(r.inFlight(r.intent.At), r.readAgain(r.intent.At)); left > 0 {
 		return engine.Later("a PATCH of this domain had no response; its result is being read again",
 			min(left, time.Minute))
@@ -411,6 +429,8 @@ func (r *revocation) resume(ctx context.Context) *engine.Consequence {
 		return engine.Settle(unchanged(
 			"the result of a PATCH is unknown: the record has no use_for_organization_discovery; sweeps read it again"))
 	}
+
+	// It had no effect.
 	if ours && !r.want.Undo {
 		r.state.Revoked = nil
 		if err := r.write(ctx); err != nil {

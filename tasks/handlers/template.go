@@ -65,6 +65,7 @@ type creation struct {
 }
 
 func (c *creation) execute(ctx context.Context) *engine.Consequence {
+	// The templates show whether a former POST has landed, once it cannot land any more.
 	former := c.row.Intent
 	if former != nil {
 		if left := former.At.Add(2 * c.cfg.RequestTimeout).Sub(c.x.Now()); left > 0 {
@@ -86,6 +87,8 @@ func (c *creation) execute(ctx context.Context) *engine.Consequence {
 			return engine.Fail(stopped(ctx, c.x, c.row))
 		}
 	}
+
+	// None is there, or none was requested.
 	created, err := c.cfg.API.CreateTemplate(c.x.Beginning(ctx,
 		func(ctx context.Context) error { return putIntent(ctx, c.x.Intend, c.row, struct{}{}) }), c.request)
 	answer, answered := errors.AsType[*apiclient.Error](err)

@@ -93,7 +93,8 @@ func (u *update) execute(ctx context.Context) *engine.Consequence {
 	}
 
 	// The record shows whether the former PATCH has landed.
-	left, again := u.inFlight(former.At), u.readAgain(former.At)
+	left := u.inFlight(former.At)
+	again := u.readAgain(former.At)
 	d, err := u.read(ctx)
 	switch {
 	case err == nil && carriedOut(u.want.Update(), d) == nil:

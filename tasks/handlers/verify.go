@@ -96,7 +96,8 @@ func newVerification(cfg VerifyConfig, x *engine.Execution, row *engine.Row) (*v
 	case v.state.Record != nil:
 		v.domain = v.state.Record.ID
 	}
-	v.flag, v.bySweep = want.UseForOrganizationDiscovery, want.Restore
+	v.flag = want.UseForOrganizationDiscovery
+	v.bySweep = want.Restore
 	v.notProven = func(ctx context.Context, verdict dnscheck.Verdict) *engine.Consequence {
 		v.state.Record = v.recordRead()
 		return v.wait(ctx, verdict, true)
@@ -215,16 +216,23 @@ const mostPages = 100
 // find finds the domain of a row that has its name instead of its id: by the index of names, whose
 // entry may be old, or else in the list of the organization's domains.
 func (v *verification) find(ctx context.Context) (d apiclient.DiscoveryDomain, err error) {
+	// By the index. Its entry may be old, so that the record must have the name.
 	name := NameKey(v.want.Domain)
 	if v.cfg.Named != nil {
 		v.domain = v.cfg.Named(ctx, v.organization, name)
 	}
 	if v.domain != "" {
-		if d, err = v.read(ctx); err == nil && NameKey(d.Domain) == name || err != nil && !isNotFound(err) {
+		d, err = v.read(ctx)
+		if err == nil && NameKey(d.Domain) == name {
+			return d, nil
+		}
+		if err != nil && !isNotFound(err) {
 			return d, err
 		}
 		v.domain = ""
 	}
+
+	// By the list of the organization's domains.
 	from := ""
 	for range mostPages {
 		var all []apiclient.Listed[apiclient.DiscoveryDomain]

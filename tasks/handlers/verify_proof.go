@@ -286,18 +286,21 @@ func (v *verifier) resume(ctx context.Context) *engine.Consequence {
 	// The record shows whether the former PATCH has landed. A domain that does not exist, while it may
 	// still land, is one that the read has missed.
 	d, err := v.read(apiclient.BeforeSending(ctx, v.stamp))
-	left, again := v.inFlight(v.former.at), v.readAgain(v.former.at)
+	left := v.inFlight(v.former.at)
+	again := v.readAgain(v.former.at)
 	if err != nil && (left == 0 || !isNotFound(err)) {
 		return engine.Fail(v.unlessPending(err))
 	}
 
 	// A domain that is verified as it was proven is done, and one that is verified otherwise is set
 	// back. No row is settled otherwise while the PATCH may land, or a read may be behind.
-	verified, proven := d.Status == apiclient.StatusVerified, v.former.proves(d)
+	verified := d.Status == apiclient.StatusVerified
+	proven := v.former.proves(d)
 	switch {
 	case verified && proven:
 		end := v.settle(ctx, v.former)
-		sent, have := v.former.Flag, d.UseForOrganizationDiscovery
+		sent := v.former.Flag
+		have := d.UseForOrganizationDiscovery
 		if end.Outcome == ledger.Done && differ(sent, have) { // it stays
 			end.Reason = fmt.Sprintf("use_for_organization_discovery was left at %t: a PATCH, whose answer was lost, "+
 				"sent %t, but another client may have changed it since", *have, *sent)
@@ -337,6 +340,9 @@ func (v *verifier) revert(ctx context.Context, in *verifyIntent, d apiclient.Dis
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), revertTimeout)
 		defer cancel()
 	}
+
+	// The intent that is stored says when this PATCH was sent. The execution's own is reverted also if
+	// that fails: lost is why.
 	flag := d.UseForOrganizationDiscovery
 	if flag == nil {
 		flag = in.Flag
@@ -353,6 +359,8 @@ func (v *verifier) revert(ctx context.Context, in *verifyIntent, d apiclient.Dis
 	if lost != nil && !own {
 		return lost
 	}
+
+	// Both ends are for a person to read.
 	log := v.cfg.Logger.With("run", v.x.Run, "segment", v.x.Segment.Number, "row", int(v.row.Number),
 		"organization_id", v.organization, "discovery_domain_id", v.domain)
 	if err != nil {
@@ -370,7 +378,8 @@ func (v *verifier) revert(ctx context.Context, in *verifyIntent, d apiclient.Dis
 // settle settles the row of a domain that was verified. An execution that is killed before
 // the row is settled leaves log line and event to the next one, for the same proof.
 func (v *verifier) settle(ctx context.Context, in *verifyIntent) *engine.Consequence {
-	item, e := int64(v.row.Number), in.evidence
+	e := in.evidence
+	item := int64(v.row.Number)
 	if v.cfg.Item != nil {
 		var err error
 		if item, err = v.cfg.Item(ctx, v.x.Segment, v.row.Number); err != nil {
