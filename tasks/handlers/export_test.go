@@ -7,6 +7,7 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
+	"orgops/tasks"
 )
 
 var (
@@ -27,6 +28,7 @@ type Sending struct {
 	Age     time.Duration // of the record
 	Flag    *bool         // of the row
 	BySweep bool
+	Row     tasks.VerifyRow // names the record
 	Proof   dnscheck.Proof
 	Before  func() // is called before
 }
@@ -42,6 +44,7 @@ func SendVerified(cfg VerifyConfig, organization, domain string, s Sending) engi
 		v.readAt = x.Now().Add(-s.Age)
 		v.flag = s.Flag
 		v.bySweep = s.BySweep
+		v.named = named{domain: s.Row.Domain, host: s.Row.VerificationHost, token: s.Row.VerificationTXT}
 		if s.Before != nil {
 			s.Before()
 		}

@@ -98,6 +98,7 @@ func newVerification(cfg VerifyConfig, x *engine.Execution, row *engine.Row) (*v
 	}
 	v.flag = want.UseForOrganizationDiscovery
 	v.bySweep = want.Restore
+	v.named = named{domain: want.Domain, host: want.VerificationHost, token: want.VerificationTXT}
 	v.notProven = func(ctx context.Context, verdict dnscheck.Verdict) *engine.Consequence {
 		v.state.Record = v.recordRead()
 		return v.wait(ctx, verdict, true)
@@ -176,23 +177,14 @@ func (v *verification) readFresh(ctx context.Context) error {
 	return err
 }
 
-// unfit ends a row whose record is not the row's, since its name, host or token differs, or cannot
-// be proven, or need not; nil: it is next to be proven.
+// unfit ends a row whose record is not the one that it names, or cannot be proven, or need not; nil:
+// it is next to be proven.
 func (v *verification) unfit() *engine.Consequence {
-	// For a young row the record may be read as it was before a change.
-	const differs = "%s of the row differs from the tenant's record of this domain; nothing was changed"
-	w := v.want
-	d := v.record
-	switch {
-	case w.Undo != nil && !w.Undo.Holds(d):
-		return v.leaveAlone(w.Undo.LeftAlone())
-	case w.Domain != "" && NameKey(w.Domain) != NameKey(d.Domain):
-		return engine.Fail(v.readTwice(engine.Refuse("the row names domain %q, but discovery domain %q is %q; "+
-			"nothing was changed: correct the row's domain or id", w.Domain, d.ID, d.Domain)))
-	case w.VerificationTXT != "" && w.VerificationTXT != d.VerificationTXT:
-		return engine.Fail(v.readTwice(engine.Refuse(differs, "verification_txt")))
-	case w.VerificationHost != "" && !sameName(w.VerificationHost, d.VerificationHost):
-		return engine.Fail(v.readTwice(engine.Refuse(differs, "verification_host")))
+	if undo := v.want.Undo; undo != nil && !undo.Holds(v.record) {
+		return v.leaveAlone(undo.LeftAlone())
+	}
+	if err := v.named.differs(v.record); err != nil {
+		return engine.Fail(v.readTwice(err)) // a young row's record may be read as it was before a change
 	}
 	v.state.Record = v.recordRead()
 	return unprovable(v.record)

@@ -77,6 +77,7 @@ type verifier struct {
 
 	cfg    VerifyConfig
 	flag   *bool                     // of the row; nil: none
+	named  named                     // by the row
 	former *verifyIntent             // of an earlier execution; nil: none
 	record apiclient.DiscoveryDomain // to be proven
 	// bySweep says that a sweep verifies the domain, or that it is restored: flag is then for
@@ -129,6 +130,24 @@ func newVerifier(cfg VerifyConfig, x *engine.Execution, row *engine.Row,
 // longestLine is the time to wait for a permit from which on a row with a token waits in the
 // ledger, where it holds no place of the worker.
 const longestLine = 2 * time.Second
+
+// named is what a row says of its record; members that it does not have are empty.
+type named struct{ domain, host, token string }
+
+// differs refuses a row that names another record.
+func (n named) differs(d apiclient.DiscoveryDomain) error {
+	const differs = "%s of the row differs from the tenant's record of this domain; nothing was changed"
+	switch {
+	case n.domain != "" && NameKey(n.domain) != NameKey(d.Domain):
+		return engine.Refuse("the row names domain %q, but discovery domain %q is %q; nothing was changed: "+
+			"correct the row's domain or id", n.domain, d.ID, d.Domain)
+	case n.token != "" && n.token != d.VerificationTXT:
+		return engine.Refuse(differs, "verification_txt")
+	case n.host != "" && !sameName(n.host, d.VerificationHost):
+		return engine.Refuse(differs, "verification_host")
+	}
+	return nil
+}
 
 // inLine leaves a row open whose token is there if it would wait long for its permit; nil: it would
 // not.
@@ -191,7 +210,11 @@ func (v *verifier) prove(ctx context.Context) *engine.Consequence {
 func (v *verifier) sendVerified(ctx context.Context, proof dnscheck.Proof) *engine.Consequence {
 	d := v.record
 
-	// It is the record of the row's domain, with the host and the token that were proven.
+	// The record is that of the row's domain, with the name, the host and the token that the row names,
+	// if it does, and with the host and the token that were proven.
+	if err := v.named.differs(d); err != nil {
+		return engine.Fail(v.unlessPending(err))
+	}
 	if d.ID != v.domain || !proof.Of(d.VerificationHost, d.VerificationTXT) {
 		return engine.Fail(
 			fmt.Errorf("discovery domain %q is not set to verified: the proof is not of its host and token", v.domain))

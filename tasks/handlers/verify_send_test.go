@@ -53,6 +53,20 @@ func TestSendVerified(t *testing.T) {
 		{"the record of another domain", func(_ *verifySite, sending *handlers.Sending) {
 			sending.Record.ID = "ord_2"
 		}, false, engine.Transient},
+		{"the row names another domain", func(_ *verifySite, sending *handlers.Sending) {
+			sending.Row.Domain = "another.example"
+		}, false, engine.Refused},
+		{"the row names another host", func(_ *verifySite, sending *handlers.Sending) {
+			sending.Row.VerificationHost = "_other." + sending.Record.Domain
+		}, false, engine.Refused},
+		{"the row names another token", func(_ *verifySite, sending *handlers.Sending) {
+			sending.Row.VerificationTXT = "another"
+		}, false, engine.Refused},
+		{"the row names the record", func(_ *verifySite, sending *handlers.Sending) {
+			sending.Row.Domain = sending.Record.Domain
+			sending.Row.VerificationHost = sending.Record.VerificationHost
+			sending.Row.VerificationTXT = sending.Record.VerificationTXT
+		}, true, ledger.Done},
 		{"verified", func(_ *verifySite, sending *handlers.Sending) {
 			sending.Record.Status = apiclient.StatusVerified
 		}, false, engine.Unchanged},
