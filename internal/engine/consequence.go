@@ -41,8 +41,8 @@ func Decide(err error) Consequence {
 	return j
 }
 
-// Fail ends an execution with an error, which must not be nil. [Decide] says what becomes of the row:
-// it may be repeated or settled, or be given back.
+// Fail ends an execution with an error, which must not be nil. [Decide] says what becomes of the
+// row: it may be repeated or settled, or be given back.
 func Fail(err error) *Consequence {
 	if err == nil {
 		panic("an execution has failed without an error")

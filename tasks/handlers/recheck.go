@@ -122,9 +122,9 @@ func (r *recheck) execute(ctx context.Context) *engine.Consequence {
 	return r.check(ctx)
 }
 
-// load reads the domain's state, and returns nil unless that ends the row. If the record contradicts a revocation, or its request had no
-// answer, the record is read again, since the scan may have read it before: a revocation that
-// somebody else has changed is not undone.
+// load reads the domain's state, and returns nil unless that ends the row. If the record
+// contradicts a revocation, or its request had no answer, the record is read again, since the scan
+// may have read it before: a revocation that somebody else has changed is not undone.
 func (r *recheck) load(ctx context.Context) *engine.Consequence {
 	id := r.record.DiscoveryDomainID
 	var err error
@@ -164,8 +164,8 @@ func (r *recheck) load(ctx context.Context) *engine.Consequence {
 }
 
 // notice reads the record if that of the scan says that others have taken the domain back: it may
-// be older than a verification. It then compares the record that it has read, and returns nil unless
-// that ends the row.
+// be older than a verification. It then compares the record that it has read, and returns nil
+// unless that ends the row.
 func (r *recheck) notice(ctx context.Context) *engine.Consequence {
 	if !r.state.MayBeWithdrawn(r.recordRead(), r.x.Submitted) {
 		return nil

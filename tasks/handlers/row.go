@@ -93,7 +93,8 @@ func retryRefused(err error) error {
 func isNotFound(err error) bool { return apiclient.NotFound(err) }
 
 // fail ends a row with an error. One of the domain's state leaves it open if another process has
-// changed that, and settles it if the state cannot be read: the end of a sweep must not wait for it.
+// changed that, and settles it if the state cannot be read: the end of a sweep must not wait for
+// it.
 func fail(err error) *engine.Consequence {
 	if _, ok := errors.AsType[*sweep.UnreadableError](err); ok {
 		return engine.Settle(ledger.Result{Outcome: engine.Failed, Detail: err.Error() + ": " + sweep.Unreadable})

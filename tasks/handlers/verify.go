@@ -177,8 +177,8 @@ func (v *verification) readFresh(ctx context.Context) error {
 	return err
 }
 
-// unfit ends a row whose record is not the one that it names, or cannot be proven, or need not; nil:
-// it is next to be proven.
+// unfit ends a row whose record is not the one that it names, or cannot be proven, or need not;
+// nil: it is next to be proven.
 func (v *verification) unfit() *engine.Consequence {
 	if undo := v.want.Undo; undo != nil && !undo.Holds(v.record) {
 		return v.leaveAlone(undo.LeftAlone())
@@ -255,8 +255,8 @@ func (v *verification) find(ctx context.Context) (d apiclient.DiscoveryDomain, e
 		name, mostPages, v.organization)
 }
 
-// withID adds the id that was found to the reason of a row that settles without evidence, unless the
-// reason names it.
+// withID adds the id that was found to the reason of a row that settles without evidence, unless
+// the reason names it.
 func (v *verification) withID(end *engine.Consequence) *engine.Consequence {
 	settles := end.Outcome == engine.Refused || end.Outcome == engine.Unchanged
 	named := v.want.DiscoveryDomainID != "" || v.domain == "" || strings.Contains(end.Reason, v.domain)
@@ -343,10 +343,10 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 	}
 	last := !now.Before(end)
 
-	// The age by which checks become rarer. If the zone's answer has changed, someone is working on the
-	// zone and the token is likely to come soon: the age begins anew. No answer is no change. That
-	// happens only once checks have become hourly, so that a zone which always answers differently is
-	// not checked all the time.
+	// The age by which checks become rarer. If the zone's answer has changed, someone is working on
+	// the zone and the token is likely to come soon: the age begins anew. No answer is no change.
+	// That happens only once checks have become hourly, so that a zone which always answers
+	// differently is not checked all the time.
 	since := start
 	if !seen && s.Since.After(since) {
 		since = s.Since

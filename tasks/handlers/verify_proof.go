@@ -203,15 +203,15 @@ func (v *verifier) prove(ctx context.Context) *engine.Consequence {
 
 // sendVerified sends status verified for the record that was proven, and settles the row. Rows that
 // are fresh or resumed, those of a sweep, and those that restore a status all come here. The status
-// is sent in one other way: by rows of `domains update` that name it, without a proof, if the tenant
-// has allow_unproven (update.patch). TestWaysToVerified of the module finds a third.
+// is sent in one other way: by rows of `domains update` that name it, without a proof, if the
+// tenant has allow_unproven (update.patch). TestWaysToVerified of the module finds a third.
 //
 // Each doubt leaves the domain as it is.
 func (v *verifier) sendVerified(ctx context.Context, proof dnscheck.Proof) *engine.Consequence {
 	d := v.record
 
-	// The record is that of the row's domain, with the name, the host and the token that the row names,
-	// if it does, and with the host and the token that were proven.
+	// The record is that of the row's domain, with the name, the host and the token that the row
+	// names, if it does, and with the host and the token that were proven.
 	if err := v.named.differs(d); err != nil {
 		return engine.Fail(v.unlessPending(err))
 	}
@@ -276,9 +276,9 @@ func (v *verifier) sendVerified(ctx context.Context, proof dnscheck.Proof) *engi
 }
 
 // knownFlag returns the flag to send with status verified; nil: none. The specification gives it a
-// default of true (4.1), so that a PATCH without it could turn a false into a true: it is sent as it
-// was read, unless the row brings one. A sweep brings one for a record without it only, and verifies
-// nothing if there is none.
+// default of true (4.1), so that a PATCH without it could turn a false into a true: it is sent as
+// it was read, unless the row brings one. A sweep brings one for a record without it only, and
+// verifies nothing if there is none.
 func (v *verifier) knownFlag() (*bool, error) {
 	have := v.record.UseForOrganizationDiscovery
 	if !v.bySweep {
