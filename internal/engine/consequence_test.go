@@ -105,6 +105,8 @@ func TestDecide(t *testing.T) {
 		{"refused", engine.Refuse("no %d", 1), refused},
 		{"invalid", engine.Invalid(errors.New("no")), invalid},
 		{"transient", engine.Retry(errors.New("no")), trouble},
+		{"transient, after half a minute", engine.RetryAfter(errors.New("no"), 30*s),
+			decided{engine.Transient, 30 * s, true, ""}},
 		{"a refusal that may pass", engine.Retry(engine.Refuse("no")), trouble},
 		{"a 404 that may pass", engine.Retry(answer(404)), trouble},
 		{"stopping", engine.ErrStopping, stopping},
