@@ -31,7 +31,9 @@ var rooms = map[string]string{
 	"apiclient":               "untrusted",
 	"cmd/enqueue":             "*",
 	"cmd/worker":              "*",
-	"dnscheck":                "untrusted",
+	"dnscheck":                "dnscheck/internal/fake untrusted",
+	"dnscheck/dnschecktest":   "dnscheck dnscheck/internal/fake",
+	"dnscheck/internal/fake":  "",
 	"internal/cli":            "apiclient spelling",
 	"internal/console":        "apiclient dnscheck activity deliveries engine health intake ledger meters status untrusted view web webhooks tasks tasks/handlers",
 	"internal/activity":       "redisconn untrusted",
@@ -74,7 +76,7 @@ var rooms = map[string]string{
 	"producer":                "activity engine intake ledger tasks tasks/handlers",
 	"tasks":                   "apiclient dnscheck",
 	"tasks/handlers":          "apiclient dnscheck activity dispatch engine events ledger pace sweep untrusted tasks",
-	"internal/surface":        "apiclient dnscheck activity deliveries engine events intake ledger ledgertest meters pace redistest reference scan status sweep tenant webhooks producer tasks tasks/handlers",
+	"internal/surface":        "apiclient dnscheck dnscheck/dnschecktest activity deliveries engine events intake ledger ledgertest meters pace redistest reference scan status sweep tenant webhooks producer tasks tasks/handlers",
 }
 
 // TestRooms compares the packages with rooms, in both directions: an import that is not used any
@@ -177,6 +179,18 @@ func TestHandlersHaveAView(t *testing.T) {
 				return true
 			})
 		}
+	}
+}
+
+// TestProofsNeedDNS checks that nothing that is built into a command makes a proof without DNS.
+func TestProofsNeedDNS(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/...", "./producer").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	const kit = module + "/dnscheck/dnschecktest"
+	if slices.Contains(strings.Fields(string(out)), kit) {
+		t.Errorf("%s makes proofs without DNS, and is imported by a command", kit)
 	}
 }
 

@@ -8,7 +8,7 @@
 //
 //	checker, err := dnscheck.New(dnscheck.Config{Resolvers: resolvers})
 //	verdict, err := checker.Prove(ctx, "_verify.example.com", token)
-//	if verdict.State == dnscheck.Present { … }
+//	if proof, ok := verdict.Proof(); ok { … }
 //
 // [Checker.Check] is the cheap check, [Checker.Prove] the one to act upon, [Checker.Disprove]
 // the one to act upon an absence. Each returns a [Verdict]. An error is a [QuestionError], or
@@ -99,6 +99,7 @@
 //	panel.go      queries to resolvers, which of them answer, and records that a quorum has
 //	answer.go     reads a reply: aliases, values, denials
 //	exchange.go   sends a query over UDP, TCP or HTTPS, and parses its reply
+//	proof.go      Proof, of a token that was found present
 //	verdict.go    results, their sentences, and evidence
 //	resolver.go   resolvers, their operators and their quorum
 //	cache.go      values with a TTL

@@ -62,6 +62,9 @@ func prove(t *testing.T, c *dnscheck.Checker) dnscheck.Verdict {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if proof, ok := v.Proof(); ok != (v.State == dnscheck.Present) || ok != proof.Of(host, token) {
+		t.Errorf("verdict %s (%s), and its proof is %+v", v.State, v.Reason, proof)
+	}
 	return v
 }
 

@@ -31,7 +31,8 @@ import (
 // where nobody has published anything, a wildcard would let the owner of its target prove the
 // domain. [ModeResolvers] has only what concerns the resolvers.
 //
-// The error is a *QuestionError, or the context's own, wrapped.
+// Its Present has a [Proof], which no other verdict has. The error is a *QuestionError, or the
+// context's own, wrapped.
 func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error) {
 	q := question{host: host, token: token, waits: true, observe: c.config.Observe}
 	if err := q.validate(ctx); err != nil {
@@ -176,6 +177,9 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 	if v.Basis == ByBoth && (v.State == Absent || v.Reason == ReasonDisagree) { // the name servers have it
 		v.State = Unknown
 		v.Reason = ReasonLag
+	}
+	if v.State == Present {
+		v.proven = record{host, token}
 	}
 	return v, nil
 }

@@ -150,7 +150,12 @@ type Verdict struct {
 	// resolvers in the order of Config.Resolvers.
 	Observations []Observation
 	NegativeTTL  time.Duration // the longest of the resolvers' observations
+
+	proven record // what Prove has found present; zero: nothing. See Proof.
 }
+
+// record is a token and the host whose TXT record should have it.
+type record struct{ host, token string }
 
 // isContradiction reports whether an answer was read that contradicts itself or its signature,
 // as opposed to a missing answer: there may be something at the host.

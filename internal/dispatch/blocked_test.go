@@ -9,6 +9,7 @@ import (
 	"orgops/apiclient"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
+	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/tasks/handlers"
@@ -39,10 +40,10 @@ func TestBlockedChanges(t *testing.T) {
 				}, nil
 			}
 			o.engine.Handlers = map[ledger.Kind]engine.Handler{
-				handlers.Verify: engine.One(func(_ context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
+				handlers.Verify: engine.One(func(_ context.Context, _ *engine.Execution, row *engine.Row) *engine.Consequence {
 					changes.Add(1)
 					row.Stage = ledger.StageReady
-					return ledger.Result{}, &engine.Consequence{Outcome: engine.Blocked, Reason: "blocked", After: time.Second}
+					return &engine.Consequence{Outcome: engine.Blocked, Reason: "blocked", After: time.Second}
 				}),
 				handlers.Recheck: done,
 				handlers.Remove:  done,
@@ -84,18 +85,18 @@ func TestProbesOfAllRuns(t *testing.T) {
 						}, nil
 					}
 					o.engine.Handlers = map[ledger.Kind]engine.Handler{
-						handlers.Verify: engine.One(func(_ context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+						handlers.Verify: engine.One(func(_ context.Context, x *engine.Execution, row *engine.Row) *engine.Consequence {
 							isBlocked := newer.Load() == 0
 							switch {
 							case operations.First == nil && row.Stage != ledger.StageReady:
 								row.Stage = ledger.StageReady
-								return ledger.Result{}, &engine.Consequence{Outcome: engine.Blocked, Reason: "blocked", After: time.Second}
+								return &engine.Consequence{Outcome: engine.Blocked, Reason: "blocked", After: time.Second}
 							case x.Run == "newer":
 								newer.Add(1)
 							case isBlocked:
 								older.Add(1)
 							}
-							return ledger.Result{Outcome: engine.Refused, Detail: "404"}, nil
+							return engine.Settle(ledger.Result{Outcome: engine.Refused, Detail: "404"})
 						}),
 					}
 				})
@@ -130,10 +131,10 @@ func TestStoppedTenant(t *testing.T) {
 			}
 			o.dispatch.Kinds[handlers.Recheck] = dispatch.Kind{}
 			o.engine.Handlers[handlers.Verify] = engine.One(func(ctx context.Context, _ *engine.Execution,
-				row *engine.Row) (ledger.Result, error) {
+				row *engine.Row) *engine.Consequence {
 				found.Add(1)
 				row.Stage = ledger.StageReady
-				return ledger.Result{}, limiter.Wait(ctx, apiclient.OpUpdateDiscoveryDomain)
+				return enginetest.End(limiter.Wait(ctx, apiclient.OpUpdateDiscoveryDomain))
 			})
 			o.engine.Handlers[handlers.Recheck] = done
 		})

@@ -9,6 +9,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/engine"
+	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/tasks/handlers"
@@ -42,18 +43,18 @@ func oneRowTries(t *testing.T, s *site, headers http.Header) {
 		o.dispatch.Pace = limiter.State
 		o.dispatch.Rate = func() float64 { return perSecond }
 		o.engine.Handlers[handlers.Update] = engine.One(func(ctx context.Context, _ *engine.Execution,
-			_ *engine.Row) (ledger.Result, error) {
+			_ *engine.Row) *engine.Consequence {
 			executions.Add(1)
 			if err := limiter.Wait(ctx, apiclient.OpUpdateDiscoveryDomain); err != nil {
-				return ledger.Result{}, err
+				return enginetest.End(err)
 			}
 			requests.Add(1)
 			if time.Now().Before(accepts) {
 				limiter.Answered(ctx, apiclient.OpUpdateDiscoveryDomain, http.StatusTooManyRequests, headers)
-				return ledger.Result{}, &apiclient.Error{Status: http.StatusTooManyRequests, RetryAfter: 25 * time.Second}
+				return engine.Fail(&apiclient.Error{Status: http.StatusTooManyRequests, RetryAfter: 25 * time.Second})
 			}
 			limiter.Answered(ctx, apiclient.OpUpdateDiscoveryDomain, http.StatusOK, nil)
-			return ledger.Result{}, nil
+			return engine.Settle(ledger.Result{})
 		})
 	})
 	s.submit("a", handlers.Update, s.domains(rows))

@@ -13,8 +13,10 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/dnscheck/dnschecktest"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
+	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
@@ -128,7 +130,8 @@ func (presentDNS) Check(ctx context.Context, host, _ string) (dnscheck.Verdict, 
 }
 
 func (d presentDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
-	return d.Check(ctx, host, token)
+	v, err := d.Check(ctx, host, token)
+	return dnschecktest.Proven(v, token), err
 }
 
 func (presentDNS) Diagnose(context.Context, string, string, string, dnscheck.Verdict) (d dnscheck.Diagnosis,
@@ -181,11 +184,11 @@ func (p *progress) join(o *options, rank, fleet int) {
 	o.engine.Handlers = map[ledger.Kind]engine.Handler{
 		handlers.Verify: handlers.NewVerify(handlers.VerifyConfig{API: api, DNS: presentDNS{}, Line: l,
 			RequestTimeout: 30 * time.Second}),
-		waits: engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
-			return ledger.Result{}, &engine.Consequence{Outcome: engine.Transient, Counts: true, Stage: ledger.StageReady,
+		waits: engine.One(func(context.Context, *engine.Execution, *engine.Row) *engine.Consequence {
+			return &engine.Consequence{Outcome: engine.Transient, Counts: true, Stage: ledger.StageReady,
 				After: 30 * time.Minute, Reason: "500"}
 		}),
-		updates: engine.One(func(ctx context.Context, x *engine.Execution, _ *engine.Row) (ledger.Result, error) {
+		updates: engine.One(func(ctx context.Context, x *engine.Execution, _ *engine.Row) *engine.Consequence {
 			p.mu.Lock()
 			p.begun[x.Run]++
 			p.mu.Unlock()
@@ -193,7 +196,7 @@ func (p *progress) join(o *options, rank, fleet int) {
 			p.mu.Lock()
 			p.permits[x.Run]++
 			p.mu.Unlock()
-			return ledger.Result{}, err
+			return enginetest.End(err)
 		}),
 	}
 }

@@ -21,8 +21,8 @@ func TestRequestedChecksUseUpNoAttempts(t *testing.T) {
 		s.start(func(o *options) {
 			o.dispatch.Kinds = map[ledger.Kind]dispatch.Kind{kind: {}}
 			o.engine.Handlers = map[ledger.Kind]engine.Handler{
-				kind: engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
-					return ledger.Result{}, errors.New("500 Internal Server Error")
+				kind: engine.One(func(context.Context, *engine.Execution, *engine.Row) *engine.Consequence {
+					return engine.Fail(errors.New("500 Internal Server Error"))
 				}),
 			}
 		})

@@ -240,8 +240,8 @@ func (s *site) start(change ...func(*options)) *worker {
 }
 
 // done is the handler of rows that are done at once.
-var done = engine.One(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
-	return ledger.Result{}, nil
+var done = engine.One(func(context.Context, *engine.Execution, *engine.Row) *engine.Consequence {
+	return engine.Settle(ledger.Result{})
 })
 
 // stop stops a worker as SIGTERM does.

@@ -92,11 +92,11 @@ func waitOfNine(t *testing.T, silent bool) (p99 time.Duration) {
 				Handlers: map[ledger.Kind]engine.Handler{
 					handlers.Verify: handlers.NewVerify(handlers.VerifyConfig{API: pendingDomains{}, DNS: silentDNS{}, Line: noLine{},
 						RequestTimeout: time.Second, Places: handlers.NewPlaces(250, 125)}),
-					single: engine.One(func(_ context.Context, x *engine.Execution, _ *engine.Row) (ledger.Result, error) {
+					single: engine.One(func(_ context.Context, x *engine.Execution, _ *engine.Row) *engine.Consequence {
 						mu.Lock()
 						defer mu.Unlock()
 						waits = append(waits, x.Now().Sub(x.Submitted))
-						return ledger.Result{}, nil
+						return engine.Settle(ledger.Result{})
 					}),
 				}})
 			queue, kinds := engine.Queue(name), handlers.Released(1)

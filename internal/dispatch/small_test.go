@@ -11,6 +11,7 @@ import (
 	"orgops/apiclient"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
+	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
@@ -79,16 +80,16 @@ func TestSmallRunsBesideABigOne(t *testing.T) {
 			onSite(t, func(t *testing.T, s *site) {
 				redistest.Mini(t) // on a real one the machine has its part in the waits
 				api := &pacedAPI{}
-				execute := func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+				execute := func(ctx context.Context, x *engine.Execution, row *engine.Row) *engine.Consequence {
 					if c.proves && row.Stage != ledger.StageReady {
-						return ledger.Result{}, engine.Ready("waits for a permit")
+						return engine.Ready("waits for a permit")
 					}
 					for range c.requests {
 						if err := api.request(ctx, apiclient.OpUpdateDiscoveryDomain, nil); err != nil {
-							return ledger.Result{}, err
+							return enginetest.End(err)
 						}
 					}
-					return ledger.Result{}, nil
+					return engine.Settle(ledger.Result{})
 				}
 				s.submit("big", big, make([][]byte, 2000)) // more than the rate allows in the time of the test
 				s.start(func(o *options) {

@@ -55,11 +55,11 @@ func TestNothingExpiresByAJumpOfTheClock(t *testing.T) {
 			redistest.InBubble(t, func(t *testing.T, _ *redistest.Outside) {
 				s := enginetest.New(t)
 				until := time.Now().Add(c.lasts)
-				e, _ := s.Worker(handler(func(_ context.Context, x *engine.Execution, _ *engine.Row) (ledger.Result, error) {
+				e, _ := s.Worker(handler(func(_ context.Context, x *engine.Execution, _ *engine.Row) *engine.Consequence {
 					if x.Now().Sub(x.Submitted) > 24*time.Hour {
-						return ledger.Result{}, engine.Expire("its time is up", nil)
+						return engine.Expire("its time is up", nil)
 					}
-					return ledger.Result{}, nil
+					return engine.Settle(ledger.Result{})
 				}), func(cfg *engine.Config) {
 					cfg.Ledger, cfg.ClocksDiffer = jumped{cfg.Ledger, t, until}, 10*time.Second
 				})

@@ -41,10 +41,21 @@ func Decide(err error) Consequence {
 	return j
 }
 
+// Fail ends an execution with an error, which must not be nil. [Decide] says what becomes of the
+// row: it may be repeated or settled, or be given back.
+func Fail(err error) *Consequence {
+	if err == nil {
+		panic("an execution has failed without an error")
+	}
+	j := Decide(err)
+	return &j
+}
+
 func decide(err error) Consequence {
 	var (
 		unknown *UnknownError
-		own     *Consequence
+		retry   *retryError
+		own     *RowError
 		pace    interface {
 			error
 			RetryIn() time.Duration
@@ -65,10 +76,10 @@ func decide(err error) Consequence {
 		return Consequence{Outcome: Stopped}
 	case errors.As(err, &unknown):
 		return Consequence{Outcome: Unrecognized, After: unknownAgain}
+	case errors.As(err, &retry):
+		return Consequence{Outcome: Transient, Counts: true, After: retry.after}
 	case errors.As(err, &own):
-		j := *own
-		j.Reason = "" // err may say more
-		return j
+		return Consequence{Outcome: own.outcome}
 	case errors.As(err, &pace):
 		return decidePace(pace, pace.RetryIn())
 	case errors.As(err, &token):

@@ -102,12 +102,11 @@ func TestDecide(t *testing.T) {
 	}{
 		{"nothing", nil, decided{ledger.Done, 0, false, ""}},
 
-		{"not yet", engine.NotYet("no", 15*s), decided{engine.NotYetFound, 15 * s, false, ""}},
-		{"later", engine.Later("no", 3*s), paced(3 * s)},
-		{"expired", engine.Expire("over", nil), decided{engine.Expired, 0, false, ""}},
 		{"refused", engine.Refuse("no %d", 1), refused},
 		{"invalid", engine.Invalid(errors.New("no")), invalid},
 		{"transient", engine.Retry(errors.New("no")), trouble},
+		{"transient, after half a minute", engine.RetryAfter(errors.New("no"), 30*s),
+			decided{engine.Transient, 30 * s, true, ""}},
 		{"a refusal that may pass", engine.Retry(engine.Refuse("no")), trouble},
 		{"a 404 that may pass", engine.Retry(answer(404)), trouble},
 		{"stopping", engine.ErrStopping, stopping},

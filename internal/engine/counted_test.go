@@ -47,19 +47,19 @@ func TestEndIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
-		answer error
+		answer *engine.Consequence
 		// during happens while the handler executes the row; nil: nothing does.
 		during func(context.Context, *site, *engine.Engine) error
 		want   ledger.Outcome
 		open   bool // in the ledger
 	}{
-		{"done", nil, nil, ledger.Done, false},
-		{"refused", engine.Refuse("no"), nil, engine.Refused, false},
-		{"given up", errors.New("500 Internal Server Error"), nil, engine.Failed, false},
+		{"done", engine.Settle(ledger.Result{}), nil, ledger.Done, false},
+		{"refused", engine.Fail(engine.Refuse("no")), nil, engine.Refused, false},
+		{"given up", engine.Fail(errors.New("500 Internal Server Error")), nil, engine.Failed, false},
 		{"waits", engine.NotYet("not there", time.Minute), nil, engine.NotYetFound, true},
-		{"given back", engine.ErrStopping, nil, engine.Stopping, true},
+		{"given back", engine.Fail(engine.ErrStopping), nil, engine.Stopping, true},
 		{"waits in a cancelled run", engine.NotYet("not there", time.Minute), cancelRun, ledger.Cancelled, false},
-		{"done after its worker has given it back", nil, giveBackAll, engine.Superseded, true},
+		{"done after its worker has given it back", engine.Settle(ledger.Result{}), giveBackAll, engine.Superseded, true},
 		{"waits after its worker has given it back", engine.NotYet("not there", 0), giveBackAll, engine.Superseded, true},
 	} {
 		for lost := range int64(3) {
@@ -68,17 +68,17 @@ func TestEndIsCountedOnce(t *testing.T) {
 					s, log, left := enginetest.New(t), &logtest.Buffer{}, &atomic.Int64{}
 					var counted []ledger.Outcome
 					var e *engine.Engine
-					e, _ = s.Worker(handler(func(ctx context.Context, _ *engine.Execution, row *engine.Row) (ledger.Result, error) {
+					e, _ = s.Worker(handler(func(ctx context.Context, _ *engine.Execution, row *engine.Row) *engine.Consequence {
 						if c.want == engine.Failed { // it was the last attempt
 							row.Attempts = engine.MaxAttempts - 1
 						}
 						if c.during != nil {
 							if err := c.during(ctx, s, e); err != nil {
-								return ledger.Result{}, err
+								return enginetest.End(err)
 							}
 						}
 						left.Store(lost)
-						return ledger.Result{}, c.answer
+						return c.answer
 					}), func(cfg *engine.Config) {
 						cfg.Ledger = lostAnswers{cfg.Ledger, &atomic.Int64{}, left}
 						cfg.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))

@@ -1,8 +1,8 @@
 // Package engine runs one asynq task of a tenant: it begins the task's rows in the
-// ledger, lets the handler of their kind carry them out, decides on the consequence
-// of the handler's error, and ends with one write to the ledger.
+// ledger, lets the handler of their kind carry them out, which says how each row ends,
+// and ends with one write to the ledger.
 //
-//	asynq task --> parse --> Begin --> Handler.Execute --> Decide --> End
+//	asynq task --> parse --> Begin --> Handler.Execute --> End
 //	                 |         |
 //	                 |         +-- not admitted: acknowledged without work
 //	                 +-- unknown version, kind or member: given back, due in 5 s
@@ -21,10 +21,10 @@
 //	persist.go      calls of the ledger that Redis must answer
 //	handler.go      the interface of handlers
 //	execution.go    the execution and its rows, as handlers see them
-//	consequence.go  the consequence of an error, and the delay of the next attempt; whether a
+//	consequence.go  how an error ends an execution, and the delay of the next attempt; whether a
 //	                failed request may have had its effect
 //	task.go         the payload of a task
-//	errors.go       the consequence, and the errors with which handlers decide on it
+//	errors.go       the ways in which an execution ends for a row, and the errors that decide on it
 //	note.go         the note of a row that stays open
 //	outcome.go      outcomes and their log levels
 //	session.go      the session of a worker
@@ -37,6 +37,7 @@
 // [Config.Handlers]. The handler must be safe to run twice: store an intent with
 // [Execution.Intend] before a request whose answer may be lost,
 // and read the result of a [Row.Intent]'s request before the next one. One that makes
-// several requests ends rows with [Execution.End] before each. It returns errors as they
-// are; [Decide] knows them.
+// several requests ends rows with [Execution.End] before each. It returns how each row ends:
+// [Settle], [Later], [NotYet], [Ready], [Expire], or [Fail] with an error as it is, which [Decide]
+// knows. An error that is raised deep settles the row if [Refuse] or [Invalid] has made it.
 package engine

@@ -25,7 +25,7 @@ type ending struct {
 }
 
 // endRows ends the execution for rows, with one write to the ledger.
-func (e *Engine) endRows(ctx context.Context, x *Execution, rows []*Row, answers Answers, failure error) {
+func (e *Engine) endRows(ctx context.Context, x *Execution, rows []*Row, answers Answers, failure *Consequence) {
 	all := endings(rows, answers, failure, e.abandoned(ctx))
 	e.block(ctx, all)
 	e.write(ctx, x, all)
@@ -57,27 +57,35 @@ func (e *Engine) abandoned(ctx context.Context) bool {
 	return e.stopping() && errors.Is(ctx.Err(), context.Canceled)
 }
 
-// endings returns the endings of rows. The failure applies to rows without an answer. In
-// an execution that was abandoned no attempt is counted.
-func endings(rows []*Row, answers Answers, failure error, abandoned bool) []ending {
+// errNoEnd is a fault of a handler: it must not make its rows done.
+var errNoEnd = errors.New("the handler has not said how the row ends")
+
+// endings returns the endings of rows. The failure applies to rows without an answer, which are
+// done if it is nil. In an execution that was abandoned no attempt is counted.
+func endings(rows []*Row, answers Answers, failure *Consequence, abandoned bool) []ending {
 	all, delays := make([]ending, len(rows)), delays{}
 	for i, row := range rows {
+		j := Consequence{Outcome: ledger.Done}
 		answer, ok := answers[row.Number]
-		if !ok {
-			answer = failure
+		switch {
+		case ok && answer == nil:
+			j = Decide(errNoEnd)
+		case ok:
+			j = *answer
+		case failure != nil:
+			j = *failure
 		}
-		if abandoned && Decide(answer).Counts {
-			answer = ErrStopping
+		if abandoned && j.Counts {
+			j = Decide(ErrStopping)
 		}
-		all[i] = ending{row: row, consequence: decideRow(row, answer, delays)}
+		all[i] = ending{row: row, consequence: decideRow(row, j, delays)}
 		all[i].form = form(row, all[i].consequence)
 	}
 	return all
 }
 
-// decideRow returns the consequence of the answer for a row.
-func decideRow(row *Row, answer error, d delays) Consequence {
-	j := Decide(answer)
+// decideRow returns the consequence of an answer for its row.
+func decideRow(row *Row, j Consequence, d delays) Consequence {
 	if j.Counts && row.Attempts+1 >= MaxAttempts {
 		j = Consequence{
 			Outcome: Failed, Reason: doubt(row) + fmt.Sprintf("given up after %d attempts: %s", row.Attempts+1, j.Reason),

@@ -173,7 +173,9 @@ func (e *Engine) execute(ctx context.Context, all []*Execution, unknown *Unknown
 	}
 	answers, err := e.carryOut(ctx, fit)
 	for i, x := range fit {
-		x.failure = err
+		if err != nil {
+			x.failure = Fail(err)
+		}
 		if i < len(answers) {
 			maps.Copy(x.answers, answers[i])
 		}
@@ -181,22 +183,22 @@ func (e *Engine) execute(ctx context.Context, all []*Execution, unknown *Unknown
 }
 
 // unfit returns why this worker does not execute the rows; nil if it does.
-func (e *Engine) unfit(x *Execution, unknown *UnknownError) error {
+func (e *Engine) unfit(x *Execution, unknown *UnknownError) *Consequence {
 	_, known := e.cfg.Handlers[x.Kind]
 	switch {
 	case unknown != nil:
-		return unknown
+		return Fail(unknown)
 	case !known:
-		return &UnknownError{What: fmt.Sprintf("kind %q", string(x.Kind))}
+		return Fail(&UnknownError{What: fmt.Sprintf("kind %q", string(x.Kind))})
 	case e.stopping():
-		return ErrStopping
+		return Fail(ErrStopping)
 	case x.clock != 0:
 		return &Consequence{Outcome: Transient, After: clockAgain, Reason: fmt.Sprintf("not executed: redis' clock differs by "+
 			"%s from the worker's; set both by NTP", x.clock.Round(time.Second))}
 	}
 	for _, row := range x.Rows {
 		if row.Stage != ledger.StageCheck && row.Stage != ledger.StageReady {
-			return &UnknownError{What: fmt.Sprintf("stage %.20q", string(row.Stage))}
+			return Fail(&UnknownError{What: fmt.Sprintf("stage %.20q", string(row.Stage))})
 		}
 	}
 	return nil

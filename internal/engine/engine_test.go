@@ -28,8 +28,7 @@ func TestEndings(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name     string
-		result   ledger.Result
-		err      error
+		end      *engine.Consequence
 		phase    ledger.Phase
 		outcome  ledger.Outcome // of a settled row, or of the note of another
 		stage    ledger.Stage
@@ -38,42 +37,52 @@ func TestEndings(t *testing.T) {
 		archived bool
 		note     string // within the note of a row that is given back
 	}{
-		{name: "done", phase: ledger.PhaseSettled, outcome: ledger.Done},
-		{name: "unchanged", result: ledger.Result{Outcome: engine.Unchanged, Detail: "so before"}, phase: ledger.PhaseSettled,
+		{name: "done", end: engine.Settle(ledger.Result{}), phase: ledger.PhaseSettled, outcome: ledger.Done},
+		{name: "unchanged", end: engine.Settle(ledger.Result{Outcome: engine.Unchanged, Detail: "so before"}),
+			phase:   ledger.PhaseSettled,
 			outcome: engine.Unchanged},
-		{name: "refused", err: engine.Refuse("no"), phase: ledger.PhaseSettled, outcome: engine.Refused, archived: true},
-		{name: "refused by the API", err: api(404, "none"), phase: ledger.PhaseSettled,
+		{name: "refused", end: engine.Fail(engine.Refuse("no")),
+			phase: ledger.PhaseSettled, outcome: engine.Refused, archived: true},
+		{name: "refused by the API", end: engine.Fail(api(404, "none")), phase: ledger.PhaseSettled,
 			outcome: engine.Refused, archived: true},
-		{name: "invalid", err: engine.Invalid(errors.New("bad")), phase: ledger.PhaseSettled,
+		{name: "invalid", end: engine.Fail(engine.Invalid(errors.New("bad"))), phase: ledger.PhaseSettled,
 			outcome: engine.InvalidRow, archived: true},
-		{name: "expired", err: engine.Expire("too late", []byte("seen")), phase: ledger.PhaseSettled,
+		{name: "expired", end: engine.Expire("too late", []byte("seen")), phase: ledger.PhaseSettled,
 			outcome: engine.Expired, archived: true},
-		{name: "not yet", err: engine.NotYet("no record", time.Hour), phase: ledger.PhaseWaiting, outcome: engine.NotYetFound,
+		{name: "not yet", end: engine.NotYet("no record", time.Hour),
+			phase: ledger.PhaseWaiting, outcome: engine.NotYetFound,
 			stage: ledger.StageCheck, after: 59 * time.Minute},
-		{name: "ready", err: engine.Ready("no permit"), phase: ledger.PhaseWaiting, outcome: engine.Paced,
+		{name: "ready", end: engine.Ready("no permit"), phase: ledger.PhaseWaiting, outcome: engine.Paced,
 			stage: ledger.StageReady},
-		{name: "too far away", err: engine.Later("tomorrow", 100*time.Hour), phase: ledger.PhaseWaiting,
+		{name: "too far away", end: engine.Later("tomorrow", 100*time.Hour), phase: ledger.PhaseWaiting,
 			outcome: engine.Paced, stage: ledger.StageCheck, after: 23 * time.Hour},
-		{name: "paced", err: api(429, "slow"), phase: ledger.PhaseWaiting, outcome: engine.Paced, stage: ledger.StageCheck},
-		{name: "transient", err: api(503, "busy"), phase: ledger.PhaseWaiting, outcome: engine.Transient,
+		{name: "paced", end: engine.Fail(api(429, "slow")),
+			phase: ledger.PhaseWaiting, outcome: engine.Paced, stage: ledger.StageCheck},
+		{name: "transient", end: engine.Fail(api(503, "busy")),
+			phase: ledger.PhaseWaiting, outcome: engine.Transient,
 			stage: ledger.StageCheck, attempts: 1, after: 800 * time.Millisecond},
-		{name: "blocked", err: api(403, "Insufficient scope"), phase: ledger.PhaseWaiting, outcome: engine.Blocked,
+		{name: "blocked", end: engine.Fail(api(403, "Insufficient scope")),
+			phase: ledger.PhaseWaiting, outcome: engine.Blocked,
 			stage: ledger.StageCheck, after: 29 * time.Second},
-		{name: "unknown member", err: engine.Decode([]byte(`{"new":1}`), &struct{}{}), phase: ledger.PhaseWaiting,
+		{name: "unknown member", end: engine.Fail(engine.Decode([]byte(`{"new":1}`), &struct{}{})),
+			phase: ledger.PhaseWaiting,
 			stage: ledger.StageCheck, after: 4 * time.Second, note: "a newer worker is needed"},
-		{name: "stopping", err: engine.ErrStopping, phase: ledger.PhaseWaiting, stage: ledger.StageCheck,
+		{name: "stopping", end: engine.Fail(engine.ErrStopping),
+			phase: ledger.PhaseWaiting, stage: ledger.StageCheck,
 			note: "the worker is stopping"},
-		{name: "no memory", err: ledger.ErrNoMemory, phase: ledger.PhaseWaiting, outcome: engine.Transient,
+		{name: "no memory", end: engine.Fail(ledger.ErrNoMemory),
+			phase: ledger.PhaseWaiting, outcome: engine.Transient,
 			stage: ledger.StageCheck, after: 8 * time.Second},
-		{name: "other", err: errors.New("broken"), phase: ledger.PhaseWaiting, outcome: engine.Transient,
+		{name: "other", end: engine.Fail(errors.New("broken")),
+			phase: ledger.PhaseWaiting, outcome: engine.Transient,
 			stage: ledger.StageCheck, attempts: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := enginetest.New(t)
 			s.Submit(kind, `{}`)
 			blocked := ""
-			e, _ := s.Worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
-				return c.result, c.err
+			e, _ := s.Worker(handler(func(context.Context, *engine.Execution, *engine.Row) *engine.Consequence {
+				return c.end
 			}), func(c *engine.Config) {
 				c.Block = func(_ context.Context, operation, _ string) error { blocked = operation; return nil }
 			})
@@ -112,13 +121,13 @@ func TestSecondDelivery(t *testing.T) {
 	task := s.NextTask()
 	var executed atomic.Int64
 	var again *engine.Engine
-	e, _ := s.Worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+	e, _ := s.Worker(handler(func(context.Context, *engine.Execution, *engine.Row) *engine.Consequence {
 		executed.Add(1)
-		return ledger.Result{}, again.ProcessTask(t.Context(), task)
+		return enginetest.End(again.ProcessTask(t.Context(), task))
 	}))
-	again, _ = s.Worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+	again, _ = s.Worker(handler(func(context.Context, *engine.Execution, *engine.Row) *engine.Consequence {
 		executed.Add(1)
-		return ledger.Result{}, nil
+		return engine.Settle(ledger.Result{})
 	}))
 	for range 2 {
 		if err := e.ProcessTask(t.Context(), task); err != nil {
@@ -142,9 +151,9 @@ func TestNewerTask(t *testing.T) {
 			s := enginetest.New(t)
 			s.Submit(kind, `{}`)
 			task := s.NextTask()
-			e, _ := s.Worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+			e, _ := s.Worker(handler(func(context.Context, *engine.Execution, *engine.Row) *engine.Consequence {
 				t.Error("executed")
-				return ledger.Result{}, nil
+				return engine.Settle(ledger.Result{})
 			}))
 			before := redisNow(t, s)
 			if err := e.ProcessTask(t.Context(), asynq.NewTask(task.Type(),
@@ -162,9 +171,9 @@ func TestNewerTask(t *testing.T) {
 		s := enginetest.New(t)
 		s.Submit(kind, `{}`)
 		executed := 0
-		e, _ := s.Worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+		e, _ := s.Worker(handler(func(context.Context, *engine.Execution, *engine.Row) *engine.Consequence {
 			executed++
-			return ledger.Result{}, engine.NotYet("no", 0)
+			return engine.NotYet("no", 0)
 		}))
 		_ = e.ProcessTask(t.Context(), s.NextTask())
 		key := "orgops:v3:{tenant:" + string(tenant) + "}:" + string(s.Run.Incarnation) + ".0:values"
@@ -194,7 +203,7 @@ func TestAttempts(t *testing.T) {
 	s := enginetest.New(t)
 	s.Submit(kind, `{}`)
 	n := 0
-	e, session := s.Worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+	e, session := s.Worker(handler(func(context.Context, *engine.Execution, *engine.Row) *engine.Consequence {
 		n++
 		panic("no such thing")
 	}))
@@ -241,9 +250,9 @@ func TestTimeout(t *testing.T) {
 	redistest.InBubble(t, func(t *testing.T, _ *redistest.Outside) {
 		s := enginetest.New(t)
 		s.Submit(kind, `{}`)
-		e, _ := s.Worker(handler(func(ctx context.Context, _ *engine.Execution, _ *engine.Row) (ledger.Result, error) {
+		e, _ := s.Worker(handler(func(ctx context.Context, _ *engine.Execution, _ *engine.Row) *engine.Consequence {
 			<-ctx.Done()
-			return ledger.Result{}, ctx.Err()
+			return engine.Fail(ctx.Err())
 		}), func(c *engine.Config) { c.Timeout = time.Second })
 		_ = e.ProcessTask(t.Context(), s.NextTask())
 		if row := s.Row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 1 {
@@ -277,8 +286,9 @@ func (f *faulty) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
 type mixed struct{}
 
 func (mixed) Execute(context.Context, *engine.Execution) (engine.Answers, error) {
-	return engine.Answers{0: nil, 1: engine.Refuse("no"), 2: engine.NotYet("no record", time.Hour),
-		3: engine.ErrSuperseded, 4: engine.Retry(errors.New("busy"))}, errors.New("lost")
+	return engine.Answers{0: engine.Settle(ledger.Result{}), 1: engine.Fail(engine.Refuse("no")),
+		2: engine.NotYet("no record", time.Hour), 3: engine.Fail(engine.ErrSuperseded),
+		4: engine.Fail(engine.Retry(errors.New("busy"))), 5: nil}, errors.New("lost")
 }
 
 // TestMixedEndings ends the rows of a batch each in its own way, and those without an answer
@@ -316,9 +326,9 @@ func TestBeginAtMaxmemory(t *testing.T) {
 		s := enginetest.New(t)
 		s.Submit(kind, `{}`)
 		f := &faulty{Ledger: s.Ledger, begin: ledger.ErrNoMemory}
-		e, _ := s.Worker(handler(func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error) {
+		e, _ := s.Worker(handler(func(context.Context, *engine.Execution, *engine.Row) *engine.Consequence {
 			t.Error("executed")
-			return ledger.Result{}, nil
+			return engine.Settle(ledger.Result{})
 		}), func(c *engine.Config) { c.Ledger = f })
 		begun := time.Now()
 		if err := e.ProcessTask(t.Context(), s.NextTask()); err != nil {
@@ -350,7 +360,7 @@ func TestEndEarly(t *testing.T) {
 type early struct{}
 
 func (early) Execute(ctx context.Context, x *engine.Execution) (engine.Answers, error) {
-	x.End(ctx, engine.Answers{1: engine.Refuse("no")})
+	x.End(ctx, engine.Answers{1: engine.Fail(engine.Refuse("no"))})
 	panic(len(x.Rows))
 }
 
@@ -361,10 +371,10 @@ func TestAbandoned(t *testing.T) {
 	s.Submit(kind, `{}`)
 	ctx, cancel := context.WithCancel(t.Context())
 	stopping := make(chan struct{})
-	e, _ := s.Worker(handler(func(ctx context.Context, _ *engine.Execution, _ *engine.Row) (ledger.Result, error) {
+	e, _ := s.Worker(handler(func(ctx context.Context, _ *engine.Execution, _ *engine.Row) *engine.Consequence {
 		close(stopping)
 		cancel()
-		return ledger.Result{}, fmt.Errorf("request: %w", ctx.Err())
+		return engine.Fail(fmt.Errorf("request: %w", ctx.Err()))
 	}), func(c *engine.Config) { c.Stopping = stopping })
 	if err := e.ProcessTask(ctx, s.NextTask()); err != nil {
 		t.Error(err)

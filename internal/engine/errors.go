@@ -22,12 +22,12 @@ var (
 	ErrSuperseded = errors.New("another execution has the row, or it is settled")
 )
 
-// Answers are the answers of a handler by row: errors that [Decide] knows, such as [Settle]
-// returns; nil: the row is done.
-type Answers map[ledger.Row]error
+// Answers are the answers of a handler by row.
+type Answers map[ledger.Row]*Consequence
 
-// Consequence is the consequence of an execution for a row, for the ledger and for the pace.
-// [Decide] finds that of an error; a handler that knows it returns it as the error.
+// Consequence is how an execution ends for a row, for the ledger and for the pace: it is settled
+// with a result, waits until a time, is given back, or has failed with an error. A handler returns
+// one for each row, by [Settle], [Expire], [Later], [NotYet], [Ready] or [Fail]. It is no error.
 type Consequence struct {
 	Outcome ledger.Outcome
 	// Reason is for people. It holds no secret.
@@ -46,47 +46,58 @@ type Consequence struct {
 	Cause string
 }
 
-// Error returns the reason.
-func (c *Consequence) Error() string { return c.Reason }
-
 // NotYet leaves a row open whose token is not in DNS yet.
-func NotYet(reason string, after time.Duration) error {
+func NotYet(reason string, after time.Duration) *Consequence {
 	return &Consequence{Outcome: NotYetFound, Reason: reason, After: after, Stage: ledger.StageCheck}
 }
 
 // Later leaves a row open without counting an attempt.
-func Later(reason string, after time.Duration) error {
+func Later(reason string, after time.Duration) *Consequence {
 	return &Consequence{Outcome: Paced, Reason: reason, After: after}
 }
 
 // Ready leaves a row open that was proven once and needs a permit, at [ledger.StageReady].
-func Ready(reason string) error {
+func Ready(reason string) *Consequence {
 	return &Consequence{Outcome: Paced, Reason: reason, Stage: ledger.StageReady}
 }
 
 // Retry counts an attempt for an error that would otherwise settle the row, such as a
 // refusal after a request that may have had its effect.
-func Retry(err error) error {
-	return &Consequence{Outcome: Transient, Reason: err.Error(), Counts: true}
+func Retry(err error) error { return RetryAfter(err, 0) }
+
+// RetryAfter is Retry for a row that is not due before that time has passed.
+func RetryAfter(err error, after time.Duration) error { return &retryError{err.Error(), after} }
+
+// retryError has the text of an error, and not the error, which could settle the row.
+type retryError struct {
+	reason string
+	after  time.Duration
 }
 
+func (e *retryError) Error() string { return e.reason }
+
 // Settle settles a row with a result, which is done if it has no outcome.
-func Settle(r ledger.Result) error {
+func Settle(r ledger.Result) *Consequence {
 	return &Consequence{Outcome: cmp.Or(r.Outcome, ledger.Done), Reason: r.Detail, Evidence: r.Evidence}
 }
 
-// Refuse settles a row as refused.
-func Refuse(format string, a ...any) error {
-	return Settle(ledger.Result{Outcome: Refused, Detail: fmt.Sprintf(format, a...)})
+// RowError settles a row, and says nothing of others. [Refuse] and [Invalid] make one.
+type RowError struct {
+	outcome ledger.Outcome
+	reason  string
 }
+
+// Error returns the reason.
+func (e *RowError) Error() string { return e.reason }
+
+// Refuse settles a row as refused.
+func Refuse(format string, a ...any) error { return &RowError{Refused, fmt.Sprintf(format, a...)} }
 
 // Invalid settles a row as invalid.
-func Invalid(err error) error {
-	return Settle(ledger.Result{Outcome: InvalidRow, Detail: err.Error()})
-}
+func Invalid(err error) error { return &RowError{InvalidRow, err.Error()} }
 
 // Expire settles a row as expired, with the evidence of its last check.
-func Expire(reason string, evidence []byte) error {
+func Expire(reason string, evidence []byte) *Consequence {
 	return Settle(ledger.Result{Outcome: Expired, Detail: reason, Evidence: evidence})
 }
 

@@ -47,8 +47,8 @@ type Execution struct {
 	all      []ledger.Row // the task's, admitted or not
 	ended    []*Row       // admitted, but not for the handler
 	answers  Answers
-	failure  error // of the rows without an answer
-	failed   error // for asynq's archive: why rows have failed
+	failure  *Consequence // of the rows without an answer; nil: they are done
+	failed   error        // for asynq's archive: why rows have failed
 }
 
 // Row is a row in progress.

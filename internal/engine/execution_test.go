@@ -31,7 +31,7 @@ func TestAllowed(t *testing.T) {
 			s.Submit(kind, `{}`)
 			var e *engine.Engine
 			executed := false
-			e, _ = s.Worker(handler(func(ctx context.Context, x *engine.Execution, _ *engine.Row) (ledger.Result, error) {
+			e, _ = s.Worker(handler(func(ctx context.Context, x *engine.Execution, _ *engine.Row) *engine.Consequence {
 				executed = true
 				if err := x.Allowed(ctx); err != nil {
 					t.Errorf("at first: %v", err)
@@ -43,7 +43,7 @@ func TestAllowed(t *testing.T) {
 				if err := x.Allowed(ctx); !errors.Is(err, c.want) {
 					t.Errorf("%v, want %v", err, c.want)
 				}
-				return ledger.Result{}, engine.ErrSuperseded
+				return engine.Fail(engine.ErrSuperseded)
 			}))
 			_ = e.ProcessTask(t.Context(), s.NextTask())
 			if !executed {
@@ -71,7 +71,7 @@ func TestIntend(t *testing.T) {
 			s := enginetest.New(t)
 			s.Submit(kind, `{}`)
 			var e *engine.Engine
-			e, _ = s.Worker(handler(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+			e, _ = s.Worker(handler(func(ctx context.Context, x *engine.Execution, row *engine.Row) *engine.Consequence {
 				if c.before {
 					if err := x.Intend(ctx, row, []byte("former")); err != nil {
 						t.Error(err)
@@ -85,12 +85,12 @@ func TestIntend(t *testing.T) {
 					t.Errorf("%v, want %v", err, c.want)
 				}
 				if c.want == nil {
-					return ledger.Result{}, nil
+					return engine.Settle(ledger.Result{})
 				}
 				if in := s.Row(0).Intent; in != nil && string(in.Value) == "next" {
 					t.Errorf("intent %s", in.Value)
 				}
-				return ledger.Result{}, c.want
+				return enginetest.End(c.want)
 			}))
 			_ = e.ProcessTask(t.Context(), s.NextTask())
 		})

@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"context"
-
-	"orgops/internal/ledger"
-)
+import "context"
 
 // Handler carries out rows of one kind. It must be safe to run twice and to be killed
 // anywhere, and return soon after its context has ended.
@@ -23,22 +19,18 @@ type BatchHandler interface {
 	ExecuteAll(ctx context.Context, all []*Execution) ([]Answers, error)
 }
 
-// One returns a handler of tasks that have one row each.
-func One(f func(ctx context.Context, x *Execution, row *Row) (ledger.Result, error)) Handler {
+// One returns a handler of tasks that have one row each. f returns how the row ends, and never nil.
+func One(f func(ctx context.Context, x *Execution, row *Row) *Consequence) Handler {
 	return one(f)
 }
 
-type one func(context.Context, *Execution, *Row) (ledger.Result, error)
+type one func(context.Context, *Execution, *Row) *Consequence
 
-// Execute executes the rows one after the other. A row's error does not concern the others.
+// Execute executes the rows one after the other. The end of one does not concern the others.
 func (f one) Execute(ctx context.Context, x *Execution) (Answers, error) {
 	answers := Answers{}
 	for _, row := range x.Rows {
-		result, err := f(ctx, x, row)
-		if err == nil {
-			err = Settle(result)
-		}
-		answers[row.Number] = err
+		answers[row.Number] = f(ctx, x, row)
 	}
 	return answers, nil
 }

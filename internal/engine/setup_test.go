@@ -8,7 +8,6 @@ import (
 
 	"orgops/internal/engine"
 	"orgops/internal/enginetest"
-	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 )
 
@@ -26,6 +25,6 @@ const (
 type site = enginetest.Site
 
 // handler has a worker use this handler for all kinds.
-func handler(f func(context.Context, *engine.Execution, *engine.Row) (ledger.Result, error)) func(*engine.Config) {
+func handler(f func(context.Context, *engine.Execution, *engine.Row) *engine.Consequence) func(*engine.Config) {
 	return func(c *engine.Config) { c.Handlers["test"] = engine.One(f) }
 }

@@ -201,3 +201,11 @@ func (s *Site) Pass(d time.Duration) {
 		return func() time.Time { return now().Add(d) }
 	})
 }
+
+// End ends an execution with the error; nil: the row is done.
+func End(err error) *engine.Consequence {
+	if err != nil {
+		return engine.Fail(err)
+	}
+	return engine.Settle(ledger.Result{})
+}

@@ -29,18 +29,18 @@ const scanFor = 10 * time.Second
 // scan makes one step after the other. Attempts count for a step, not for the scan. The last one
 // ends the scan early: the rows that were found stay, and the organizations that were not reached
 // are counted.
-func (s scanner) scan(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+func (s scanner) scan(ctx context.Context, x *engine.Execution, row *engine.Row) *engine.Consequence {
 	at, err := readPosition(row.Content)
 	if err != nil {
-		return ledger.Result{}, err
+		return engine.Fail(err)
 	}
 	ctx = handlers.OfScan(ctx, s.ofSweep)
 	for begun := x.Now(); !at.Ended; {
 		switch {
 		case x.Stopping():
-			return ledger.Result{}, engine.ErrStopping
+			return engine.Fail(engine.ErrStopping)
 		case x.Now().Sub(begun) >= scanFor:
-			return ledger.Result{}, engine.Later("", 0)
+			return engine.Later("", 0)
 		}
 		r := &reader{scanner: s, x: x}
 		o, err := r.read(ctx, at, row.Attempts >= putOffAfter)
@@ -56,14 +56,14 @@ func (s scanner) scan(ctx context.Context, x *engine.Execution, row *engine.Row)
 			err = x.AddStep(ctx, step)
 		}
 		if err != nil {
-			return ledger.Result{}, err
+			return engine.Fail(err)
 		}
 		row.Progressed()
 		at = o.position
 	}
 	s.logger.InfoContext(ctx, "scan has found its rows", "run", x.Run, "kind", x.Kind, "organizations_read", at.Read,
 		"organizations_missed", at.Missed, "ended_early", at.Early)
-	return ledger.Result{}, nil
+	return engine.Settle(ledger.Result{})
 }
 
 // early returns why the error of a step ends the scan; "": it does not.

@@ -53,8 +53,7 @@ func (p *position) follow(next string) error {
 	case p.Through:
 		return nil
 	case next == p.Mark:
-		return engine.Settle(ledger.Result{Outcome: engine.Failed,
-			Detail: "the list of organizations never ends: a checkpoint was returned twice"})
+		return engine.Refuse("the list of organizations never ends: a checkpoint was returned twice")
 	case p.Pages&(p.Pages-1) == 0:
 		p.Mark = next
 	}

@@ -15,6 +15,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/dnscheck/dnschecktest"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 )
@@ -474,7 +475,8 @@ func (d fleetDNS) Check(_ context.Context, host, token string) (dnscheck.Verdict
 }
 
 func (d fleetDNS) Prove(_ context.Context, host, token string) (dnscheck.Verdict, error) {
-	return d.ask(host, token, true)
+	v, err := d.ask(host, token, true)
+	return dnschecktest.Proven(v, token), err
 }
 
 func (d fleetDNS) Diagnose(context.Context, string, string, string, dnscheck.Verdict) (dnscheck.Diagnosis, error) {

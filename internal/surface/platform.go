@@ -14,6 +14,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/dnscheck/dnschecktest"
 )
 
 // platform is the API of a tenant, and the DNS of its domains.
@@ -263,7 +264,7 @@ func (p *platform) Check(_ context.Context, host, _ string) (dnscheck.Verdict, e
 }
 
 // Prove queries the name servers of a domain and the resolvers.
-func (p *platform) Prove(_ context.Context, host, _ string) (dnscheck.Verdict, error) {
+func (p *platform) Prove(_ context.Context, host, token string) (dnscheck.Verdict, error) {
 	d, a, err := p.at(host)
 	if err != nil {
 		return dnscheck.Verdict{}, err
@@ -271,7 +272,7 @@ func (p *platform) Prove(_ context.Context, host, _ string) (dnscheck.Verdict, e
 	if a.proof != nil {
 		a = *a.proof
 	}
-	return a.verdict(d, dnscheck.ByBoth), nil
+	return dnschecktest.Proven(a.verdict(d, dnscheck.ByBoth), token), nil
 }
 
 // Disprove queries as Prove does.

@@ -41,6 +41,9 @@ const (
 	secondRead = 30 * time.Second
 )
 
+// errStale says that a record was read too long before the permit of its PATCH, which was not sent.
+var errStale = errors.New("the record was read too long before the permit")
+
 // unread is why a row stays open whose PATCH a read may not show yet.
 const unread = "a PATCH had no answer; the record is read until it shows its result"
 
@@ -104,15 +107,32 @@ func (c *change) readYoung(ctx context.Context) (apiclient.DiscoveryDomain, erro
 	return d, err
 }
 
+// isYoung reports whether a read of the row's record may be behind, and none was made since.
+func (c *change) isYoung() bool {
+	now := c.x.Now()
+	if now.Sub(c.x.Submitted) >= c.settled {
+		return false
+	}
+	first := c.row.FirstBegun
+	return first.IsZero() || now.Sub(first) < secondRead
+}
+
 // readTwice returns the reason for which a row is refused. If the row is young it stays open
 // for that reason until a second read, since the first one may be behind.
 func (c *change) readTwice(reason error) error {
-	now, first := c.x.Now(), c.row.FirstBegun
-	if now.Sub(c.x.Submitted) >= c.settled || !first.IsZero() && now.Sub(first) >= secondRead {
+	if !c.isYoung() {
 		return reason
 	}
-	return &engine.Consequence{Outcome: engine.Transient, Counts: true, After: secondRead,
-		Reason: reason.Error() + "; it is read once more half a minute later, since a read may miss a new record"}
+	const again = "; it is read once more half a minute later, since a read may miss a new record"
+	return engine.RetryAfter(errors.New(reason.Error()+again), secondRead)
+}
+
+// leaveAlone ends a row that undoes a change which others have changed since.
+func (c *change) leaveAlone(why string) *engine.Consequence {
+	if c.isYoung() {
+		return engine.Fail(c.readTwice(errors.New(why)))
+	}
+	return engine.Settle(unchanged(why))
 }
 
 // notice calls f with the record that was read, or that does not exist. It returns the error of the
@@ -148,7 +168,10 @@ func (c *change) send(ctx context.Context, u apiclient.DiscoveryDomainUpdate, st
 		return err
 	})
 	answer, err := c.api.UpdateDiscoveryDomain(sending, c.organization, c.domain, u)
-	if own, ok := errors.AsType[*engine.Consequence](err); ok {
+	if errors.Is(err, errStale) {
+		return answer, errStale
+	}
+	if own, ok := errors.AsType[*engine.RowError](err); ok {
 		err = own // of store: the request, which was not sent, is no part of its reason
 	}
 	if err != nil && stored && engine.NoEffect(err) {

@@ -26,11 +26,11 @@ func NewPlaces(all, slow int) *Places {
 }
 
 // take takes a place for the check of a zone whose last check had that reason, "" if there
-// was none. free frees it, once. The error leaves a row open: too many checks are in
-// progress, or too many of zones whose last check had no answer, as this one's.
-func (p *Places) take(reason string) (free func(), err error) {
+// was none. free frees it, once. ok is false if too many checks are in progress, or too many
+// of zones whose last check had no answer, as this one's.
+func (p *Places) take(reason string) (free func(), ok bool) {
 	if p == nil {
-		return func() {}, nil
+		return func() {}, true
 	}
 	of := []*semaphore.Weighted{p.all}
 	switch dnscheck.Reason(reason) {
@@ -46,10 +46,15 @@ func (p *Places) take(reason string) (free func(), err error) {
 		if !s.TryAcquire(1) {
 			of = of[:i]
 			free()
-			return nil, engine.Later("too many DNS checks are in progress", untilPlace())
+			return nil, false
 		}
 	}
-	return free, nil
+	return free, true
+}
+
+// noPlace leaves a row open whose check has found no place.
+func noPlace() *engine.Consequence {
+	return engine.Later("too many DNS checks are in progress", untilPlace())
 }
 
 func untilPlace() time.Duration { return placeAgain/2 + rand.N(placeAgain) }

@@ -25,31 +25,40 @@ var releaseRead = dispatch.Kind{
 // NewRead returns the handler of [Read]. Its rows settle by the first answers of the API and of
 // DNS, behind the requests that finish rows of other kinds. See [ReadState].
 func NewRead(cfg VerifyConfig) engine.Handler {
-	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (result ledger.Result, err error) {
+	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) *engine.Consequence {
 		v, err := newVerification(cfg, x, row)
 		if err != nil {
-			return result, err
+			return engine.Fail(err)
 		}
 		v.settled = 0                        // no second read of a record that seems not to exist
 		defer func() { row.Subject = nil }() // the index of names keeps the open row of the domain, if any
+
+		// The record, unless the row has it.
 		if v.state.Record == nil {
-			err = v.fresh(withClass(ctx, pace.Look))
+			err := v.readFresh(withClass(ctx, pace.Look))
+			if isNotFound(err) {
+				err = engine.Refuse(notFound+"%v", err)
+			}
+			if err != nil {
+				return v.withID(engine.Fail(err))
+			}
+			if end := v.unfit(); end != nil {
+				return v.withID(end)
+			}
 		}
-		if isNotFound(err) {
-			err = engine.Refuse(notFound+"%v", err)
-		}
-		if err != nil {
-			return result, v.withID(err)
-		}
-		verdict, err := v.query(ctx)
-		if err != nil {
-			return result, err
+
+		// One check of its token.
+		verdict, end := v.query(ctx)
+		if end != nil {
+			return end
 		}
 		e := checkEvidence(verdict, x.Now())
 		e.Record = v.state.Record
-		result = unchanged("pending: " + verdict.Sentence())
-		result.Evidence, err = e.Pack()
-		return result, err
+		result := unchanged("pending: " + verdict.Sentence())
+		if result.Evidence, err = e.Pack(); err != nil {
+			return engine.Fail(err)
+		}
+		return engine.Settle(result)
 	})
 }
 

@@ -65,13 +65,13 @@ type RecheckConfig struct {
 // NewRecheck returns the handler of [Recheck].
 func NewRecheck(cfg RecheckConfig) engine.Handler {
 	cfg.Verify.Logger = cmp.Or(cfg.Verify.Logger, slog.New(slog.DiscardHandler))
-	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) *engine.Consequence {
 		r := &recheck{cfg: cfg, x: x, row: row}
-		result, err := r.execute(ctx)
-		if r.withdrawn != "" && err == nil && result.Outcome == engine.Unchanged {
-			result = ledger.Result{Outcome: engine.Withdrawn, Detail: r.withdrawn}
+		end := r.execute(ctx)
+		if r.withdrawn != "" && end.Outcome == engine.Unchanged {
+			return engine.Settle(ledger.Result{Outcome: engine.Withdrawn, Detail: r.withdrawn})
 		}
-		return result, stateError(err)
+		return end
 	})
 }
 
@@ -92,26 +92,26 @@ type recheck struct {
 	withdrawn string
 }
 
-func (r *recheck) execute(ctx context.Context) (ledger.Result, error) {
+func (r *recheck) execute(ctx context.Context) *engine.Consequence {
 	if err := engine.Decode(r.row.Content, &r.record); err != nil {
-		return ledger.Result{}, err
+		return engine.Fail(err)
 	}
 	if r.row.Intent != nil { // the PATCH of an earlier execution
-		p, err := r.proof()
+		v, err := r.verifier()
 		if err != nil {
-			return ledger.Result{}, err
+			return engine.Fail(err)
 		}
-		p.flag = p.former.Flag
-		return swept(p.resume(ctx))
+		v.flag = v.former.Flag
+		return v.resume(ctx)
 	}
 	if err := r.record.Validate(); err != nil {
-		return ledger.Result{}, engine.Invalid(err)
+		return engine.Fail(engine.Invalid(err))
 	}
-	if err := r.load(ctx); err != nil {
-		return ledger.Result{}, err
+	if end := r.load(ctx); end != nil {
+		return end
 	}
-	if err := r.notice(ctx); err != nil {
-		return ledger.Result{}, err
+	if end := r.notice(ctx); end != nil {
+		return end
 	}
 	switch pending := r.record.Status != apiclient.StatusVerified; {
 	case pending && !r.mayVerify():
@@ -122,20 +122,25 @@ func (r *recheck) execute(ctx context.Context) (ledger.Result, error) {
 	return r.check(ctx)
 }
 
-// load reads the domain's state. If the record contradicts a revocation, or its request had no
-// answer, the record is read again, since the scan may have read it before: a revocation that
-// somebody else has changed is not undone.
-func (r *recheck) load(ctx context.Context) (err error) {
+// load reads the domain's state, and returns nil unless that ends the row. If the record
+// contradicts a revocation, or its request had no answer, the record is read again, since the scan
+// may have read it before: a revocation that somebody else has changed is not undone.
+func (r *recheck) load(ctx context.Context) *engine.Consequence {
 	id := r.record.DiscoveryDomainID
+	var err error
 	if r.state, r.raw, err = r.cfg.States.Read(ctx, id); err != nil {
-		return err
+		return fail(err)
 	}
+
+	// A record that contradicts a revocation, or a request without an answer, is read.
 	if revoked := r.state.Revoked; revoked == nil || !revoked.DoneAt.IsZero() && !r.contradicts(*revoked) {
 		return nil
 	}
-	if err := r.read(ctx); err != nil {
-		return err
+	if end := r.read(ctx); end != nil {
+		return end
 	}
+
+	// What the record says of the revocation is stored, once a read can no longer be behind.
 	now := r.x.Now()
 	if _, err = r.cfg.States.Change(ctx, id, func(s *sweep.DomainState) {
 		switch revoked := s.Revoked; {
@@ -150,15 +155,18 @@ func (r *recheck) load(ctx context.Context) (err error) {
 			s.RevokedAt(now)
 		}
 	}); err != nil {
-		return err
+		return fail(err)
 	}
-	r.state, r.raw, err = r.cfg.States.Read(ctx, id)
-	return err
+	if r.state, r.raw, err = r.cfg.States.Read(ctx, id); err != nil {
+		return fail(err)
+	}
+	return nil
 }
 
 // notice reads the record if that of the scan says that others have taken the domain back: it may
-// be older than a verification. It then compares the record that it has read.
-func (r *recheck) notice(ctx context.Context) error {
+// be older than a verification. It then compares the record that it has read, and returns nil
+// unless that ends the row.
+func (r *recheck) notice(ctx context.Context) *engine.Consequence {
 	if !r.state.MayBeWithdrawn(r.recordRead(), r.x.Submitted) {
 		return nil
 	}
@@ -182,18 +190,20 @@ func (r *recheck) contradicts(revoked sweep.Revocation) bool {
 	return status != apiclient.StatusVerified || flag != nil && *flag
 }
 
-// read reads the record. It settles the row of a domain that does not exist, whose state is
-// deleted unless it is revoked: a single answer may be that of a server that is behind.
-func (r *recheck) read(ctx context.Context) error {
+// read reads the record, and returns nil unless that ends the row: that of a domain that does not
+// exist is settled, and its state is deleted unless it is revoked. A single answer may be that of a
+// server that is behind.
+func (r *recheck) read(ctx context.Context) *engine.Consequence {
 	id := r.record.DiscoveryDomainID
 	d, err := r.cfg.Verify.API.DiscoveryDomain(r.x.Beginning(withClass(ctx, pace.Sweep)), r.record.OrganizationID, id)
 	// There is none.
 	if isNotFound(err) {
+		r.withdrawn = ""
 		gone := r.recordRead()
 		gone.Gone = true
 		why, err := r.cfg.States.Notice(ctx, gone, r.x.Submitted)
 		if err != nil {
-			return err
+			return fail(err)
 		}
 		if why != "" {
 			r.row.Subject = &ledger.Subject{ID: id}
@@ -205,25 +215,28 @@ func (r *recheck) read(ctx context.Context) error {
 			err = r.cfg.States.Forget(ctx, id)
 		}
 		if err != nil {
-			return err
+			return fail(err)
 		}
 		return engine.Settle(unchanged("the domain was deleted after the sweep found it"))
 	}
 	if err != nil {
-		return err
+		return engine.Fail(err)
 	}
 
 	// The record as it is now, and whether others have taken it back.
 	r.record.Domain, r.record.VerificationHost, r.record.VerificationTXT = d.Domain, d.VerificationHost, d.VerificationTXT
 	r.record.Status, r.record.UseForOrganizationDiscovery = d.Status, d.UseForOrganizationDiscovery
 	if err := r.record.CheckRecord(); err != nil {
-		return engine.Refuse("the record cannot be checked: %v", err)
+		return engine.Fail(engine.Refuse("the record cannot be checked: %v", err))
 	}
 	r.withdrawn, err = r.cfg.States.Notice(ctx, r.recordRead(), r.x.Submitted)
 	if err == nil && r.withdrawn != "" {
 		r.state, r.raw, err = r.cfg.States.Read(ctx, id)
 	}
-	return err
+	if err != nil {
+		return fail(err)
+	}
+	return nil
 }
 
 // mayVerify reports whether a pending domain is verified if its token is there.
@@ -248,7 +261,7 @@ func (r *recheck) learn(state string) {
 
 // foreign settles the row of a domain that another client has set to pending. The checks
 // made while it was verified count no more.
-func (r *recheck) foreign(ctx context.Context) (ledger.Result, error) {
+func (r *recheck) foreign(ctx context.Context) *engine.Consequence {
 	now := r.x.Now()
 	if r.row.Subject == nil {
 		r.learn("")
@@ -259,21 +272,29 @@ func (r *recheck) foreign(ctx context.Context) (ledger.Result, error) {
 			s.Note(now, "pending", "someone else has set it to pending")
 		}
 	})
-	return unchanged(r.pending() + ", but not set by orgops: left unchanged"), err
+	if err != nil {
+		return fail(err)
+	}
+	return engine.Settle(unchanged(r.pending() + ", but not set by orgops: left unchanged"))
 }
 
 // check checks the domain and stores the observation.
-func (r *recheck) check(ctx context.Context) (ledger.Result, error) {
-	v, err := r.query(ctx)
-	if err == nil && v.State == dnscheck.Absent && r.record.Status == apiclient.StatusVerified {
+func (r *recheck) check(ctx context.Context) *engine.Consequence {
+	v, end := r.query(ctx)
+	if end != nil {
+		return end
+	}
+	if v.State == dnscheck.Absent && r.record.Status == apiclient.StatusVerified {
 		// Before an absence is stored: host and token are still the record's, or these are checked.
 		before := r.tokenHash()
-		if err = r.read(ctx); err == nil && before != r.tokenHash() {
-			v, err = r.query(ctx)
+		if end := r.read(ctx); end != nil {
+			return end
 		}
-	}
-	if err != nil {
-		return ledger.Result{}, err
+		if before != r.tokenHash() {
+			if v, end = r.query(ctx); end != nil {
+				return end
+			}
+		}
 	}
 	r.learn(v.State.String())
 	described := v.State.String()
@@ -290,58 +311,78 @@ func (r *recheck) check(ctx context.Context) (ledger.Result, error) {
 		case v.State == dnscheck.Present:
 			return r.verify(ctx)
 		case r.state.IsPending():
-			err = r.observe(ctx, v)
+			if err := r.observe(ctx, v); err != nil {
+				return fail(err)
+			}
 		}
-		return unchanged(r.pending() + "; " + described), err
+		return engine.Settle(unchanged(r.pending() + "; " + described))
 	}
 	if err := r.observe(ctx, v); err != nil {
-		return ledger.Result{}, err
+		return fail(err)
 	}
 	switch revoked := r.state.Revoked; {
 	case v.State == dnscheck.Present && revoked != nil && revoked.Set == sweep.Unroute:
 		if err := r.route(ctx); err != nil {
-			return ledger.Result{}, fmt.Errorf("submit the restoration of the domain: %w", err)
+			return fail(fmt.Errorf("submit the restoration of the domain: %w", err))
 		}
 	case v.State == dnscheck.Absent && r.state.IsLost():
-		evidence, err := checkEvidence(v, r.x.Now()).Pack()
 		a := r.state.Absence
 		why := fmt.Sprintf("gone since %s, by %d sweeps: %s", a.Since.Format("2006-01-02 15:04 MST"), a.Checks, v.Sentence())
-		return ledger.Result{Outcome: engine.Lost, Detail: why, Evidence: evidence}, err
+		return r.settleWith(v, engine.Lost, why)
 	case v.State == dnscheck.Absent && r.state.Proven == nil:
 		why := "unproven: its token was never proven, so it is neither lost nor revoked: " + v.Sentence()
 		if !r.cfg.Rules.Unproven(r.state) {
-			return unchanged(why), nil
+			return engine.Settle(unchanged(why))
 		}
-		evidence, err := checkEvidence(v, r.x.Now()).Pack()
-		return ledger.Result{Outcome: engine.Unproven, Detail: why, Evidence: evidence}, err
+		return r.settleWith(v, engine.Unproven, why)
 	case v.State == dnscheck.Present && r.state.Proven != nil && r.state.Proven.At.Equal(r.state.At): // by this sweep
-		return ledger.Result{Outcome: engine.Unchanged, Detail: "present, and proven", Evidence: r.state.Proven.Evidence}, nil
+		return engine.Settle(ledger.Result{Outcome: engine.Unchanged, Detail: "present, and proven",
+			Evidence: r.state.Proven.Evidence})
 	}
-	return unchanged(described), nil
+	return engine.Settle(unchanged(described))
 }
 
-// query checks the token, and proves it if that was never done for the record's.
-func (r *recheck) query(ctx context.Context) (v dnscheck.Verdict, err error) {
-	free, err := r.cfg.Verify.Places.take(r.state.Reason)
+// settleWith settles the row with the evidence of a check.
+func (r *recheck) settleWith(v dnscheck.Verdict, outcome ledger.Outcome, why string) *engine.Consequence {
+	evidence, err := checkEvidence(v, r.x.Now()).Pack()
 	if err != nil {
-		return v, err
+		return engine.Fail(err)
+	}
+	return engine.Settle(ledger.Result{Outcome: outcome, Detail: why, Evidence: evidence})
+}
+
+// query is queryAndProve in a place of the DNS checks. It ends a row that cannot be checked now.
+func (r *recheck) query(ctx context.Context) (dnscheck.Verdict, *engine.Consequence) {
+	free, ok := r.cfg.Verify.Places.take(r.state.Reason)
+	if !ok {
+		return dnscheck.Verdict{}, noPlace()
 	}
 	defer free()
+	v, err := r.queryAndProve(ctx)
+	if err != nil {
+		return v, engine.Fail(err)
+	}
+	return v, nil
+}
+
+// queryAndProve checks the token, and proves it if that was never done for the record's.
+func (r *recheck) queryAndProve(ctx context.Context) (v dnscheck.Verdict, err error) {
 	d := r.record
 	v, err = r.cfg.Verify.DNS.Check(ctx, d.VerificationHost, d.VerificationTXT)
 	proven := r.state.Proven != nil && r.state.OrganizationID == d.OrganizationID && r.state.TokenHash == r.tokenHash()
 	if err != nil || v.State != dnscheck.Present || d.Status != apiclient.StatusVerified || proven {
 		return v, err
 	}
-	proof, err := r.cfg.Verify.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
+	strict, err := r.cfg.Verify.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
 	if err != nil {
 		return v, err
 	}
-	if proof.State != dnscheck.Present {
-		r.unproven = proof.Sentence()
+	proof, ok := strict.Proof()
+	if !ok {
+		r.unproven = strict.Sentence()
 		return v, nil
 	}
-	e := proofEvidence(proof, newCompared(d.OrganizationID, apiclient.DiscoveryDomain{ID: d.DiscoveryDomainID,
+	e := proofEvidence(proof.Verdict(), newCompared(d.OrganizationID, apiclient.DiscoveryDomain{ID: d.DiscoveryDomainID,
 		Domain: d.Domain, VerificationHost: d.VerificationHost, VerificationTXT: d.VerificationTXT}), r.x.Now())
 	r.cfg.Verify.Logger.InfoContext(ctx, "audit", "event", "domain proven", "run", r.x.Run,
 		"organization_id", d.OrganizationID, "discovery_domain_id", d.DiscoveryDomainID, "domain", d.Domain,
@@ -397,43 +438,39 @@ func (r *recheck) route(ctx context.Context) error {
 
 // verify verifies a pending domain whose token is there, once a permit is near. It proves the
 // record that it reads, whose host and token may differ from those of the scan.
-func (r *recheck) verify(ctx context.Context) (ledger.Result, error) {
-	p, err := r.proof()
+func (r *recheck) verify(ctx context.Context) *engine.Consequence {
+	v, err := r.verifier()
 	if err != nil {
-		return ledger.Result{}, err
+		return engine.Fail(err)
 	}
 	if r.state.IsPending() { // for a record that omits it: as the scan has read it, or as it was before
-		if p.flag = r.record.UseForOrganizationDiscovery; p.flag == nil {
-			p.flag = new(r.state.Revoked.Flag)
+		if v.flag = r.record.UseForOrganizationDiscovery; v.flag == nil {
+			v.flag = new(r.state.Revoked.Flag)
 		}
 	}
 	r.row.Stage = ledger.StageReady
-	if err := p.inLine(ctx); err != nil {
-		return ledger.Result{}, err
+	if end := v.inLine(ctx); end != nil {
+		return end
 	}
-	if p.record, err = p.readYoung(p.x.Beginning(ctx, p.stamp)); err == nil {
-		err = provable(p.record)
+	if v.record, err = v.readYoung(v.x.Beginning(ctx, v.stamp)); err != nil {
+		return engine.Fail(err)
 	}
-	if err != nil {
-		return ledger.Result{}, err
+	if end := unprovable(v.record); end != nil {
+		r.withdrawn = "" // it was verified again, or cannot be
+		return end
 	}
-	return swept(p.prove(ctx))
+	return v.prove(ctx)
 }
 
-func (r *recheck) proof() (*proof, error) {
+func (r *recheck) verifier() (*verifier, error) {
 	if err := tasks.CheckDomainIDs(r.record.OrganizationID, r.record.DiscoveryDomainID); err != nil {
 		return nil, engine.Invalid(err)
 	}
-	p, err := newProof(r.cfg.Verify, r.x, r.row, r.record.OrganizationID, r.record.DiscoveryDomainID)
-	p.bySweep = true
-	return &p, err
-}
-
-// swept returns the result of a proof. A domain that was not proven is not checked again: the
-// next sweep does that.
-func swept(result ledger.Result, unproven *dnscheck.Verdict, err error) (ledger.Result, error) {
-	if unproven != nil {
-		result = unchanged("pending; the token was seen, but not proven: " + unproven.Sentence())
+	v, err := newVerifier(r.cfg.Verify, r.x, r.row, r.record.OrganizationID, r.record.DiscoveryDomainID)
+	v.bySweep = true
+	v.notProven = func(_ context.Context, verdict dnscheck.Verdict) *engine.Consequence {
+		// It is not checked again: the next sweep does that.
+		return engine.Settle(unchanged("pending; the token was seen, but not proven: " + verdict.Sentence()))
 	}
-	return result, err
+	return &v, err
 }

@@ -104,7 +104,7 @@ func (h *remove) ExecuteAll(ctx context.Context, all []*engine.Execution) ([]eng
 		for _, row := range x.Rows {
 			content, err := decode[tasks.RemoveRow](row)
 			if err != nil {
-				r.answers[i][row.Number] = err
+				r.answers[i][row.Number] = engine.Fail(err)
 				continue
 			}
 			r.rows = append(r.rows, removalRow{content, i, row.Number})
@@ -119,11 +119,16 @@ func (h *remove) ExecuteAll(ctx context.Context, all []*engine.Execution) ([]eng
 		if err == nil {
 			continue
 		}
+		if errors.Is(err, errSplit) {
+			later := engine.Later("the batch is being split; the rest continues", time.Second)
+			r.answer(later, func(removalRow) bool { return true })
+			return r.answers, nil
+		}
 		if engine.Decide(err).Outcome != engine.Refused {
 			return r.answers, err
 		}
 		// It applies to this organization only.
-		r.answer(err, func(other removalRow) bool { return other.OrganizationID == row.OrganizationID })
+		r.answer(engine.Fail(err), func(other removalRow) bool { return other.OrganizationID == row.OrganizationID })
 	}
 	return r.answers, nil
 }
@@ -153,7 +158,7 @@ func (r *removal) isOpen(row removalRow) bool {
 }
 
 // answer answers the open ones among the rows for which isOf is true.
-func (r *removal) answer(a error, isOf func(removalRow) bool) {
+func (r *removal) answer(a *engine.Consequence, isOf func(removalRow) bool) {
 	for _, row := range r.rows {
 		if isOf(row) && r.isOpen(row) {
 			r.answers[row.execution][row.number] = a
@@ -207,7 +212,7 @@ func (r *removal) removePiece(ctx context.Context, organization string, clients 
 	// The first request is always made; another one only if there is time for it.
 	deadline, bounded := ctx.Deadline()
 	if r.requests >= maxRequests || r.requests > 0 && bounded && time.Until(deadline) < enoughTime {
-		return false, engine.Later("the batch is being split; the rest continues", time.Second)
+		return false, errSplit
 	}
 	r.requests++
 	for i, x := range r.all {
@@ -220,7 +225,7 @@ func (r *removal) removePiece(ctx context.Context, organization string, clients 
 	switch {
 	case err == nil:
 		r.alone.Store(0)
-		r.answer(nil, isOf)
+		r.answer(engine.Settle(ledger.Result{}), isOf)
 		return true, nil
 	case errors.Is(err, errFewer):
 		_, err = r.removePiece(ctx, organization, piece)
@@ -232,7 +237,7 @@ func (r *removal) removePiece(ctx context.Context, organization string, clients 
 		return false, err
 	case len(piece) == 1:
 		r.alone.Add(1)
-		r.answer(err, isOf)
+		r.answer(engine.Fail(err), isOf)
 		return false, nil
 	}
 	half := len(piece) / 2
@@ -253,6 +258,9 @@ func namesOrganization(answer *apiclient.Error) bool {
 	return strings.Contains(strings.ToLower(answer.Message), "organization")
 }
 
+// errSplit says that there is no time for another request of a batch that is split.
+var errSplit = errors.New("the batch is being split")
+
 // errFewer says that a request was not made since an execution has ended for rows of it.
 var errFewer = errors.New("some of the rows may not be removed any more")
 
@@ -270,7 +278,7 @@ func (r *removal) allowed(ctx context.Context) error {
 		switch {
 		case errors.Is(err, engine.ErrStopped), errors.Is(err, engine.ErrSuperseded):
 			fewer = true
-			r.answer(err, isOf)
+			r.answer(engine.Fail(err), isOf)
 		case err != nil:
 			return err
 		}

@@ -13,6 +13,7 @@ package handlers
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -79,10 +80,10 @@ type RevokeConfig struct {
 // NewRevoke returns the handler of [Revoke].
 func NewRevoke(cfg RevokeConfig) engine.Handler {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) *engine.Consequence {
 		want, err := decode[revokeRow](row)
 		if err != nil {
-			return ledger.Result{}, err
+			return engine.Fail(err)
 		}
 		r := &revocation{
 			change: change{
@@ -94,11 +95,10 @@ func NewRevoke(cfg RevokeConfig) engine.Handler {
 		if row.Intent != nil {
 			r.intent = new(revokeIntent)
 			if err := readIntent(row, r.intent); err != nil {
-				return ledger.Result{}, err
+				return engine.Fail(err)
 			}
 		}
-		result, err := r.execute(ctx)
-		return result, stateError(err)
+		return r.execute(ctx)
 	})
 }
 
@@ -119,25 +119,30 @@ type revocation struct {
 	raw    []byte // of state; nil: none is stored
 }
 
-func (r *revocation) execute(ctx context.Context) (result ledger.Result, err error) {
+func (r *revocation) execute(ctx context.Context) *engine.Consequence {
+	var err error
 	if r.state, r.raw, err = r.cfg.States.ReadNotified(ctx, r.domain); err != nil {
-		return result, err
+		return fail(err)
 	}
 	if r.intent != nil {
-		if result, err = r.resume(ctx); err != nil || result.Outcome != "" {
-			return result, err
+		if end := r.resume(ctx); end != nil {
+			return end
 		}
 	}
 	if r.x.FinishOnly {
-		return result, stopped(ctx, r.x, r.row)
+		return engine.Fail(stopped(ctx, r.x, r.row))
 	}
-	if why, err := r.unfit(ctx); err != nil || why != "" {
-		return unchanged(why), err
+	why, err := r.unfit(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	if why != "" {
+		return engine.Settle(unchanged(why))
 	}
 	// Before the read, which would be in vain without a place.
-	free, err := r.cfg.Places.take(r.state.Reason)
-	if err != nil {
-		return result, err
+	free, ok := r.cfg.Places.take(r.state.Reason)
+	if !ok {
+		return noPlace()
 	}
 	defer free()
 	d, err := r.read(r.x.Beginning(ctx, r.stamp))
@@ -145,12 +150,12 @@ func (r *revocation) execute(ctx context.Context) (result ledger.Result, err err
 	case isNotFound(err):
 		return r.gone(ctx)
 	case err != nil:
-		return result, err
+		return engine.Fail(err)
 	}
 	if flag := d.UseForOrganizationDiscovery; (flag == nil) != r.state.FlagOmitted {
 		r.state.FlagOmitted = flag == nil
 		if err := r.write(ctx); err != nil {
-			return result, err
+			return fail(err)
 		}
 	}
 	if r.want.Undo {
@@ -182,16 +187,21 @@ func (r *revocation) unfit(ctx context.Context) (string, error) {
 
 // gone ends the row of a domain that does not exist. The state of a revoked domain stays: a
 // single answer may be that of a server that is behind.
-func (r *revocation) gone(ctx context.Context) (ledger.Result, error) {
+func (r *revocation) gone(ctx context.Context) *engine.Consequence {
 	if r.state.Revoked != nil {
-		return unchanged("the domain was not found"), nil
+		return engine.Settle(unchanged("the domain was not found"))
 	}
 	r.row.Subject = &ledger.Subject{ID: r.domain}
-	return unchanged("the domain is gone"), r.cfg.States.Forget(ctx, r.domain)
+	if err := r.cfg.States.Forget(ctx, r.domain); err != nil {
+		return fail(err)
+	}
+	return engine.Settle(unchanged("the domain is gone"))
 }
 
 // revoke revokes a domain that qualifies by its state. free frees the place of its DNS check.
-func (r *revocation) revoke(ctx context.Context, d apiclient.DiscoveryDomain, free func()) (ledger.Result, error) {
+func (r *revocation) revoke(ctx context.Context, d apiclient.DiscoveryDomain, free func()) *engine.Consequence {
+	// The record is still the one that qualifies, its token was once proven, and there is something to
+	// take away.
 	flag := d.UseForOrganizationDiscovery
 	switch {
 	case d.Status != apiclient.StatusVerified:
@@ -199,33 +209,38 @@ func (r *revocation) revoke(ctx context.Context, d apiclient.DiscoveryDomain, fr
 	case sweep.HashToken(d.VerificationHost, d.VerificationTXT) != r.state.TokenHash:
 		return r.clear(ctx, "another token", "host or token differ from those that were checked")
 	case !r.proven(d):
-		return unchanged("not revoked: unproven: the stored proof is none of the record's host and token"), nil
+		return engine.Settle(unchanged("not revoked: unproven: the stored proof is none of the record's host and token"))
 	case flag == nil:
-		return unchanged(
-			"not revoked: its record has no use_for_organization_discovery, so what a change would replace is not known: set it explicitly once"), nil
+		return engine.Settle(unchanged("not revoked: its record has no use_for_organization_discovery, so what a change " +
+			"would replace is not known: set it explicitly once"))
 	case r.want.Set == sweep.Unroute && !*flag:
-		return unchanged("not revoked: it is not used for discovery"), nil
+		return engine.Settle(unchanged("not revoked: it is not used for discovery"))
 	}
+
+	// The token is gone, by the strict check that needs the name servers.
 	verdict, err := r.cfg.DNS.Disprove(ctx, d.VerificationHost, d.VerificationTXT)
 	free()
 	switch {
 	case err != nil:
-		return ledger.Result{}, err
+		return engine.Fail(err)
 	case verdict.State == dnscheck.Present:
 		r.state.Found(r.domain, r.x.Now())
-		return unchanged("not revoked: the token is there"), r.write(ctx)
+		return r.store(ctx, unchanged("not revoked: the token is there"))
 	case verdict.State == dnscheck.Absent && verdict.Basis != dnscheck.ByBoth && !r.cfg.NoServers:
-		return unchanged("not revoked: only resolvers deny the token, and the domain's name servers were not reached"), nil
+		return engine.Settle(unchanged(
+			"not revoked: only resolvers deny the token, and the domain's name servers were not reached"))
 	case verdict.State != dnscheck.Absent:
-		return unchanged("not revoked: " + verdict.Sentence()), nil
+		return engine.Settle(unchanged("not revoked: " + verdict.Sentence()))
 	}
+
+	// The request. The status is sent with the flag as it was read.
 	request := sweep.Revocation{Set: r.want.Set, Run: string(r.x.Run), Since: r.state.Absence.Since, Flag: *flag}
 	sent := apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusPending), UseForOrganizationDiscovery: flag}
 	if r.want.Set == sweep.Unroute {
 		sent = apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(false)}
 	}
-	if err := r.patch(ctx, d, verdict, sent, &request); err != nil {
-		return ledger.Result{}, err
+	if end := r.patch(ctx, d, verdict, sent, &request); end != nil {
+		return end
 	}
 	return r.revoked(ctx, request)
 }
@@ -241,29 +256,29 @@ func (r *revocation) proven(d apiclient.DiscoveryDomain) bool {
 }
 
 // undo routes a domain again.
-func (r *revocation) undo(ctx context.Context, d apiclient.DiscoveryDomain, free func()) (ledger.Result, error) {
+func (r *revocation) undo(ctx context.Context, d apiclient.DiscoveryDomain, free func()) *engine.Consequence {
 	switch flag := d.UseForOrganizationDiscovery; {
 	case d.Status != apiclient.StatusVerified:
 		return r.clear(ctx, "pending", "someone else has set it to pending: its flag stays as it is")
 	case flag == nil:
-		return unchanged(
-			"not restored: the record has no use_for_organization_discovery; it is restored once the record has it"), nil
+		return engine.Settle(unchanged(
+			"not restored: the record has no use_for_organization_discovery; it is restored once the record has it"))
 	case *flag && r.isRecent():
-		return ledger.Result{}, engine.Later("the record may be read as it was before it was revoked", time.Minute)
+		return engine.Later("the record may be read as it was before it was revoked", time.Minute)
 	case *flag:
 		return r.clear(ctx, "changed by others", "someone else has restored the flag")
 	}
 	verdict, err := r.cfg.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
 	free()
-	switch {
-	case err != nil:
-		return ledger.Result{}, err
-	case verdict.State != dnscheck.Present:
-		return unchanged("not restored: " + verdict.Sentence()), nil
+	if err != nil {
+		return engine.Fail(err)
 	}
-	if err := r.patch(ctx, d, verdict, apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)},
-		nil); err != nil {
-		return ledger.Result{}, err
+	if _, ok := verdict.Proof(); !ok {
+		return engine.Settle(unchanged("not restored: " + verdict.Sentence()))
+	}
+	sent := apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)}
+	if end := r.patch(ctx, d, verdict, sent, nil); end != nil {
+		return end
 	}
 	return r.restored(ctx)
 }
@@ -274,9 +289,17 @@ func (r *revocation) isRecent() bool {
 }
 
 // clear drops the absence and the revocation.
-func (r *revocation) clear(ctx context.Context, what, why string) (ledger.Result, error) {
+func (r *revocation) clear(ctx context.Context, what, why string) *engine.Consequence {
 	r.state.Clear(r.x.Now(), what, why)
-	return unchanged(why), r.write(ctx)
+	return r.store(ctx, unchanged(why))
+}
+
+// store writes the state, and settles the row.
+func (r *revocation) store(ctx context.Context, result ledger.Result) *engine.Consequence {
+	if err := r.write(ctx); err != nil {
+		return fail(err)
+	}
+	return engine.Settle(result)
 }
 
 // write stores the state, if it is still the one that was read, and notifies its events.
@@ -288,24 +311,31 @@ func (r *revocation) write(ctx context.Context) (err error) {
 // patch sends the PATCH that the verdict permits. With the permit in hand it counts the
 // revocation, stores the intent, which asks the ledger whether the run is stopped, and the
 // request in the state, which must not have changed since it was read. request is nil if the
-// PATCH undoes one.
+// PATCH undoes one. The result is nil if the answer says that it was carried out.
 func (r *revocation) patch(ctx context.Context, d apiclient.DiscoveryDomain, verdict dnscheck.Verdict,
-	sent apiclient.DiscoveryDomainUpdate, request *sweep.Revocation) error {
+	sent apiclient.DiscoveryDomainUpdate, request *sweep.Revocation) *engine.Consequence {
 	packed, err := proofEvidence(verdict, newCompared(r.organization, d), r.x.Now()).Pack()
 	if err != nil {
-		return err
+		return engine.Fail(err)
 	}
 	if r.x.Stopping() {
-		return engine.ErrStopping
+		return engine.Fail(engine.ErrStopping)
 	}
+
+	// With the permit in hand: the record is fresh, the tenant has had fewer revocations than it may
+	// have, the intent is stored, and then the request in the state, unless that has changed.
 	store := func(ctx context.Context) error {
 		if !r.isFresh(r.readAt) {
-			return engine.Ready("the record was read too long before the permit; it is read and checked again")
+			return errStale
 		}
 		now := r.x.Now().UTC().Truncate(time.Second)
 		if request != nil {
-			if err := r.count(ctx, now); err != nil {
+			ok, err := r.cfg.States.Store.CountRevocation(ctx, revocationName(r.x, r.row), now, r.want.Max)
+			if err != nil {
 				return err
+			}
+			if !ok {
+				return errBrake
 			}
 		}
 		r.intent = &revokeIntent{At: now, Verdict: packed}
@@ -321,6 +351,8 @@ func (r *revocation) patch(ctx context.Context, d apiclient.DiscoveryDomain, ver
 		}
 		return nil
 	}
+
+	// A request that surely had no effect leaves neither.
 	noEffect := func(ctx context.Context, reason error) error {
 		if request != nil {
 			r.state.Revoked = nil
@@ -330,41 +362,47 @@ func (r *revocation) patch(ctx context.Context, d apiclient.DiscoveryDomain, ver
 		}
 		return withdraw(ctx, r.x, r.row, reason)
 	}
+
+	// The request, and what is asked of its answer.
 	answer, err := r.send(ctx, sent, store, noEffect)
-	if err != nil {
-		return err
+	if err == nil {
+		err = carriedOut(sent, answer)
 	}
-	return carriedOut(sent, answer)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errStale):
+		return engine.Ready(errStale.Error() + "; it is read and checked again")
+	case errors.Is(err, errBrake):
+		return engine.Settle(unchanged(fmt.Sprintf(
+			"not revoked: %d domains of the tenant were revoked in seven days, the most that may be (--max)", r.want.Max)))
+	}
+	return fail(err)
 }
 
-// count counts the revocation, or settles its row: the tenant has had too many.
-func (r *revocation) count(ctx context.Context, now time.Time) error {
-	ok, err := r.cfg.States.Store.CountRevocation(ctx, revocationName(r.x, r.row), now, r.want.Max)
-	if err != nil || ok {
-		return err
-	}
-	return engine.Settle(unchanged(
-		fmt.Sprintf("not revoked: %d domains of the tenant were revoked in seven days, the most that may be (--max)",
-			r.want.Max)))
-}
+// errBrake says that a revocation was not sent since the tenant has had too many.
+var errBrake = errors.New("too many domains were revoked")
 
-// resume ends the request of an earlier execution. An empty result means that the request had
-// no effect, and that another may begin.
-func (r *revocation) resume(ctx context.Context) (ledger.Result, error) {
+// resume ends the request of an earlier execution; nil: the request had no effect, and another may
+// begin.
+func (r *revocation) resume(ctx context.Context) *engine.Consequence {
+	// The state has its result, if the earlier execution was killed right before the row was settled.
 	revoked := r.state.Revoked
 	ours := revoked != nil && revoked.At.Equal(r.intent.At) && revoked.Run == string(r.x.Run)
-	switch { // the earlier execution was killed before the row was settled
+	switch {
 	case r.want.Undo && r.state.RestoredAt(r.intent.At):
-		return ledger.Result{Outcome: ledger.Done, Detail: detailRestored, Evidence: r.intent.Verdict}, nil
+		return engine.Settle(ledger.Result{Outcome: ledger.Done, Detail: detailRestored, Evidence: r.intent.Verdict})
 	case !r.want.Undo && ours && !revoked.DoneAt.IsZero():
-		return r.result(), nil
+		return engine.Settle(r.result())
 	}
+
+	// Otherwise the record shows it.
 	d, err := r.read(apiclient.BeforeSending(ctx, r.stamp))
 	switch {
 	case isNotFound(err):
 		return r.gone(ctx)
 	case err != nil: // a refusal says nothing of that request
-		return ledger.Result{}, retryRefused(fmt.Errorf("read the result of a PATCH: %w", err))
+		return engine.Fail(retryRefused(fmt.Errorf("read the result of a PATCH: %w", err)))
 	}
 	flag := d.UseForOrganizationDiscovery
 	switch {
@@ -381,30 +419,34 @@ func (r *revocation) resume(ctx context.Context) (ledger.Result, error) {
 		}
 		return r.revoked(ctx, request)
 	}
+
+	// The record does not show it: the request may still land, or the read be behind.
 	if left := max(r.inFlight(r.intent.At), r.readAgain(r.intent.At)); left > 0 {
-		return ledger.Result{}, engine.Later("a PATCH of this domain had no response; its result is being read again",
+		return engine.Later("a PATCH of this domain had no response; its result is being read again",
 			min(left, time.Minute))
 	}
 	if r.want.Set == sweep.Unroute && d.Status == apiclient.StatusVerified && flag == nil {
-		return unchanged(
-			"the result of a PATCH is unknown: the record has no use_for_organization_discovery; sweeps read it again"), nil
+		return engine.Settle(unchanged(
+			"the result of a PATCH is unknown: the record has no use_for_organization_discovery; sweeps read it again"))
 	}
+
+	// It had no effect.
 	if ours && !r.want.Undo {
 		r.state.Revoked = nil
 		if err := r.write(ctx); err != nil {
-			return ledger.Result{}, err
+			return fail(err)
 		}
 	}
 	if r.x.FinishOnly && r.x.Cancelled {
 		const detail = "the run was cancelled; a PATCH was under way, and did not take effect"
-		return ledger.Result{Outcome: ledger.Cancelled, Detail: detail}, nil
+		return engine.Settle(ledger.Result{Outcome: ledger.Cancelled, Detail: detail})
 	}
-	return ledger.Result{}, nil
+	return nil
 }
 
 // revoked stores that the request has taken effect. It does so even if another execution has
 // dropped the request meanwhile: only a revocation that is stored is undone.
-func (r *revocation) revoked(ctx context.Context, request sweep.Revocation) (ledger.Result, error) {
+func (r *revocation) revoked(ctx context.Context, request sweep.Revocation) *engine.Consequence {
 	r.audit(ctx, "domain revoked: "+string(request.Set))
 	now := r.x.Now()
 	var err error
@@ -414,10 +456,11 @@ func (r *revocation) revoked(ctx context.Context, request sweep.Revocation) (led
 			s.RevokedAt(now)
 		}
 	})
-	if err == nil {
-		r.record(ctx, activity.Revoked, request.Set)
+	if err != nil {
+		return fail(err)
 	}
-	return r.result(), err
+	r.record(ctx, activity.Revoked, request.Set)
+	return engine.Settle(r.result())
 }
 
 // record adds the change to the activity.
@@ -436,14 +479,14 @@ func (r *revocation) result() ledger.Result {
 const detailRestored = "restored: the token is there again"
 
 // restored stores that the domain is routed again.
-func (r *revocation) restored(ctx context.Context) (ledger.Result, error) {
+func (r *revocation) restored(ctx context.Context) *engine.Consequence {
 	r.audit(ctx, "domain routed again")
 	r.state.Restored(r.domain, r.intent.At, r.intent.Verdict)
-	err := r.write(ctx)
-	if err == nil {
-		r.record(ctx, activity.Restored, r.want.Set)
+	if err := r.write(ctx); err != nil {
+		return fail(err)
 	}
-	return ledger.Result{Outcome: ledger.Done, Detail: detailRestored, Evidence: r.intent.Verdict}, err
+	r.record(ctx, activity.Restored, r.want.Set)
+	return engine.Settle(ledger.Result{Outcome: ledger.Done, Detail: detailRestored, Evidence: r.intent.Verdict})
 }
 
 // audit logs a change of the domain and the verdict that permitted it. An execution that is

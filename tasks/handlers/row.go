@@ -92,14 +92,15 @@ func retryRefused(err error) error {
 // isNotFound reports whether the API has no such record.
 func isNotFound(err error) bool { return apiclient.NotFound(err) }
 
-// stateError leaves a row open if another process has changed the domain's state, and
-// settles it if the state cannot be read: the end of a sweep must not wait for that.
-func stateError(err error) error {
-	if unreadable, ok := errors.AsType[*sweep.UnreadableError](err); ok {
-		return engine.Settle(ledger.Result{Outcome: engine.Failed, Detail: unreadable.Error() + ": " + sweep.Unreadable})
+// fail ends a row with an error. One of the domain's state leaves it open if another process has
+// changed that, and settles it if the state cannot be read: the end of a sweep must not wait for
+// it.
+func fail(err error) *engine.Consequence {
+	if _, ok := errors.AsType[*sweep.UnreadableError](err); ok {
+		return engine.Settle(ledger.Result{Outcome: engine.Failed, Detail: err.Error() + ": " + sweep.Unreadable})
 	}
 	if errors.Is(err, sweep.ErrChanged) {
 		return engine.Later("another process has changed the state of this domain meanwhile", time.Second)
 	}
-	return err
+	return engine.Fail(err)
 }

@@ -44,13 +44,13 @@ type CreateConfig struct {
 
 // NewCreate returns the handler of [Create].
 func NewCreate(cfg CreateConfig) engine.Handler {
-	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) *engine.Consequence {
 		request, err := apiclient.DecodeTemplateRequest(row.Content)
 		if invalid, ok := errors.AsType[*apiclient.ValidationError](err); ok && invalid.Unknown() {
-			return ledger.Result{}, &engine.UnknownError{What: "a member (" + err.Error() + ")"}
+			return engine.Fail(&engine.UnknownError{What: "a member (" + err.Error() + ")"})
 		}
 		if err != nil {
-			return ledger.Result{}, err
+			return engine.Fail(err)
 		}
 		return (&creation{cfg, x, row, request}).execute(ctx)
 	})
@@ -64,35 +64,37 @@ type creation struct {
 	request apiclient.TemplateRequest
 }
 
-func (c *creation) execute(ctx context.Context) (ledger.Result, error) {
+func (c *creation) execute(ctx context.Context) *engine.Consequence {
+	// The templates show whether a former POST has landed, once it cannot land any more.
 	former := c.row.Intent
 	if former != nil {
 		if left := former.At.Add(2 * c.cfg.RequestTimeout).Sub(c.x.Now()); left > 0 {
-			return ledger.Result{},
-				engine.Later(
-					"a request to create the template had no answer; the templates are listed once it cannot land any more", left)
+			return engine.Later(
+				"a request to create the template had no answer; the templates are listed once it cannot land any more", left)
 		}
 		same, _, err := c.find(ctx)
 		switch {
 		case err != nil:
-			return ledger.Result{}, err
+			return engine.Fail(err)
 		case same != nil:
-			return ledger.Result{Outcome: ledger.Done, Detail: same.ID}, nil
+			return engine.Settle(ledger.Result{Outcome: ledger.Done, Detail: same.ID})
 		case c.x.Cancelled:
-			return ledger.Result{
+			return engine.Settle(ledger.Result{
 				Outcome: ledger.Cancelled,
 				Detail:  "the run was cancelled; a request to create the template had no answer, and the template was not created",
-			}, nil
+			})
 		case c.x.FinishOnly:
-			return ledger.Result{}, stopped(ctx, c.x, c.row)
+			return engine.Fail(stopped(ctx, c.x, c.row))
 		}
 	}
+
+	// None is there, or none was requested.
 	created, err := c.cfg.API.CreateTemplate(c.x.Beginning(ctx,
 		func(ctx context.Context) error { return putIntent(ctx, c.x.Intend, c.row, struct{}{}) }), c.request)
 	answer, answered := errors.AsType[*apiclient.Error](err)
 	switch {
 	case err == nil:
-		return ledger.Result{Outcome: ledger.Done, Detail: created.ID}, nil
+		return engine.Settle(ledger.Result{Outcome: ledger.Done, Detail: created.ID})
 	case answered && answer.Status == http.StatusConflict:
 		return c.taken(ctx, err)
 	case !engine.NoEffect(err): // the wait counts from the lost answer
@@ -100,12 +102,12 @@ func (c *creation) execute(ctx context.Context) (ledger.Result, error) {
 	case former == nil:
 		err = withdraw(ctx, c.x, c.row, err)
 	}
-	return ledger.Result{}, err
+	return engine.Fail(err)
 }
 
-// taken returns the result of a row whose name a template has already, as the API's answer
+// taken ends a row whose name a template has already, as the API's answer
 // says: the row's, if an earlier POST has created it, or another's.
-func (c *creation) taken(ctx context.Context, conflict error) (ledger.Result, error) {
+func (c *creation) taken(ctx context.Context, conflict error) *engine.Consequence {
 	ours := c.row.Intent != nil
 	if !ours {
 		conflict = withdraw(ctx, c.x, c.row, conflict)
@@ -113,18 +115,16 @@ func (c *creation) taken(ctx context.Context, conflict error) (ledger.Result, er
 	same, other, err := c.find(ctx)
 	switch {
 	case err != nil:
-		return ledger.Result{}, err
+		return engine.Fail(err)
 	case same != nil && ours:
-		return ledger.Result{Outcome: ledger.Done, Detail: same.ID}, nil
+		return engine.Settle(ledger.Result{Outcome: ledger.Done, Detail: same.ID})
 	case same != nil:
-		return unchanged(same.ID), nil
+		return engine.Settle(unchanged(same.ID))
 	case other != nil:
-		return ledger.Result{},
-			engine.Refuse("a template named %.255q exists already as %.64q with other content (%s); rename one of the two",
-				c.request.Name, other.ID, strings.Join(c.request.Differences(*other), ", "))
+		return engine.Fail(engine.Refuse("a template named %.255q exists already as %.64q with other content (%s); "+
+			"rename one of the two", c.request.Name, other.ID, strings.Join(c.request.Differences(*other), ", ")))
 	}
-	return ledger.Result{},
-		engine.Retry(fmt.Errorf("the API says that the name is taken, but does not list it: %w", conflict))
+	return engine.Fail(engine.Retry(fmt.Errorf("the API says that the name is taken, but does not list it: %w", conflict)))
 }
 
 // find lists the templates, and returns the oldest of the row's name with its content, and

@@ -10,6 +10,7 @@ package handlers
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -46,10 +47,10 @@ type UpdateConfig struct {
 // NewUpdate returns the handler of [Update].
 func NewUpdate(cfg UpdateConfig) engine.Handler {
 	cfg.Settled = cmp.Or(cfg.Settled, defaultSettled)
-	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (ledger.Result, error) {
+	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) *engine.Consequence {
 		want, err := decode[tasks.UpdateRow](row)
 		if err != nil {
-			return ledger.Result{}, err
+			return engine.Fail(err)
 		}
 		u := &update{
 			change: change{
@@ -78,48 +79,49 @@ type patch struct {
 	Before Before `json:"before"`
 }
 
-func (u *update) execute(ctx context.Context) (ledger.Result, error) {
+func (u *update) execute(ctx context.Context) *engine.Consequence {
 	if s := u.want.Status; s != nil && *s == apiclient.StatusVerified && !u.cfg.AllowUnproven {
-		return ledger.Result{},
-			engine.Refuse("status verified is not set without a proof: submit the domain with `enqueue domains verify`")
+		return engine.Fail(
+			engine.Refuse("status verified is not set without a proof: submit the domain with `enqueue domains verify`"))
 	}
 	if u.row.Intent == nil {
 		return u.patch(ctx, nil)
 	}
 	former := patch{At: u.row.Intent.At} // unless it has a time of its own
 	if err := readIntent(u.row, &former); err != nil {
-		return ledger.Result{}, err
+		return engine.Fail(err)
 	}
 
 	// The record shows whether the former PATCH has landed.
-	left, again := u.inFlight(former.At), u.readAgain(former.At)
+	left := u.inFlight(former.At)
+	again := u.readAgain(former.At)
 	d, err := u.read(ctx)
 	switch {
 	case err == nil && carriedOut(u.want.Update(), d) == nil:
 		return u.done(ctx, former.Before, former.At)
 	case err != nil && !isNotFound(err):
-		return ledger.Result{}, retryRefused(err)
+		return engine.Fail(retryRefused(err))
 	case left > 0:
-		return ledger.Result{}, engine.Later("a PATCH had no answer; the next one waits until it cannot land any more", left)
+		return engine.Later("a PATCH had no answer; the next one waits until it cannot land any more", left)
 	case err != nil:
-		return ledger.Result{}, err
+		return engine.Fail(err)
 	case u.x.FinishOnly && again > 0:
-		return ledger.Result{}, engine.Later(unread, again)
+		return engine.Later(unread, again)
 	case u.x.Cancelled:
-		return ledger.Result{
+		return engine.Settle(ledger.Result{
 			Outcome: ledger.Cancelled,
 			Detail:  "the run was cancelled; a PATCH was under way, and the domain is not as the row asks",
-		}, nil
+		})
 	case u.x.FinishOnly:
-		return ledger.Result{}, stopped(ctx, u.x, u.row)
+		return engine.Fail(stopped(ctx, u.x, u.row))
 	}
 
 	// It has not, unless the read is behind.
-	result, err := u.patch(ctx, &former.Before)
-	if again > 0 && engine.Decide(err).Outcome == engine.Refused {
-		err = engine.Later(unread, again)
+	end := u.patch(ctx, &former.Before)
+	if again > 0 && end.Outcome == engine.Refused {
+		return engine.Later(unread, again)
 	}
-	return result, err
+	return end
 }
 
 // patch sends the PATCH. A status is sent with a flag, since the specification gives that a
@@ -127,17 +129,17 @@ func (u *update) execute(ctx context.Context) (ledger.Result, error) {
 // the flag, it is sent as it is read. A record that is as the row asks gets it all the same,
 // since the read may be older than the last change. before is what an earlier PATCH of the row
 // has replaced if it has landed; nil: there was none.
-func (u *update) patch(ctx context.Context, before *Before) (ledger.Result, error) {
+func (u *update) patch(ctx context.Context, before *Before) *engine.Consequence {
 	// The record before the PATCH, and whether it may be changed.
 	d, err := u.readYoung(u.x.Beginning(ctx, u.stamp))
 	if before == nil {
 		err = u.notice(ctx, d, err, u.cfg.States.NoticeRead)
 	}
 	if err != nil {
-		return ledger.Result{}, err
+		return engine.Fail(err)
 	}
 	if undo := u.want.Undo; undo != nil && !undo.Holds(d) {
-		return ledger.Result{}, u.readTwice(engine.Settle(unchanged(undo.LeftAlone())))
+		return u.leaveAlone(undo.LeftAlone())
 	}
 
 	// The members that the PATCH sends.
@@ -153,7 +155,7 @@ func (u *update) patch(ctx context.Context, before *Before) (ledger.Result, erro
 	// With the permit, the record must be young still, and the brake must let the domain go.
 	answer, err := u.send(ctx, next, func(ctx context.Context) error {
 		if !u.isFresh(u.readAt) {
-			return engine.Later("the record was read too long before the permit; it is read again", time.Second)
+			return errStale
 		}
 		now := u.x.Now()
 		if next.Status != nil && *next.Status == apiclient.StatusPending && d.Status == apiclient.StatusVerified {
@@ -163,29 +165,35 @@ func (u *update) patch(ctx context.Context, before *Before) (ledger.Result, erro
 		}
 		return putIntent(ctx, u.x.Intend, u.row, patch{At: now, Before: *before})
 	}, u.notSent)
+	if errors.Is(err, errStale) {
+		return engine.Later(errStale.Error()+"; it is read again", time.Second)
+	}
 	if err != nil {
-		return ledger.Result{}, err
+		return engine.Fail(err)
 	}
 	if err := carriedOut(next, answer); err != nil {
-		return ledger.Result{}, err
+		return engine.Fail(err)
 	}
 	if isAsAsked {
-		return ledger.Result{Outcome: engine.Unchanged}, nil
+		return engine.Settle(ledger.Result{Outcome: engine.Unchanged})
 	}
 	return u.done(ctx, *before, u.x.Now())
 }
 
-// done is the result of a record that was changed at that time.
-func (u *update) done(ctx context.Context, before Before, at time.Time) (ledger.Result, error) {
+// done settles the row of a record that was changed at that time.
+func (u *update) done(ctx context.Context, before Before, at time.Time) *engine.Consequence {
 	if s := u.want.Status; s != nil && *s == apiclient.StatusPending {
 		if err := u.cfg.States.SetToPending(ctx, u.domain, string(u.x.Run), at); err != nil {
-			return ledger.Result{}, stateError(err)
+			return fail(err)
 		}
 	}
 	e := Evidence{Before: &before}
 	e.At = at.UTC().Truncate(time.Second)
 	packed, err := e.Pack()
-	return ledger.Result{Outcome: ledger.Done, Evidence: packed}, err
+	if err != nil {
+		return engine.Fail(err)
+	}
+	return engine.Settle(ledger.Result{Outcome: ledger.Done, Evidence: packed})
 }
 
 // count counts a verified domain that is to be set to pending as a revocation, or refuses the row:

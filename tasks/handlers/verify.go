@@ -8,11 +8,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"orgops/apiclient"
@@ -57,28 +57,18 @@ func ClassOf(ctx context.Context) pace.Class {
 // NewVerify returns the handler of [Verify].
 func NewVerify(cfg VerifyConfig) engine.Handler {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) (result ledger.Result, err error) {
+	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) *engine.Consequence {
 		v, err := newVerification(cfg, x, row)
 		if err != nil {
-			return result, err
+			return engine.Fail(err)
 		}
-		var unproven *dnscheck.Verdict
-		if v.former != nil {
-			result, unproven, err = v.resume(ctx)
-		} else if err = v.check(ctx); err == nil {
-			result, unproven, err = v.prove(ctx)
-		}
-		if unproven != nil {
-			v.state.Record = v.recordRead()
-			return result, v.wait(ctx, *unproven, true)
-		}
-		return result, v.withID(err)
+		return v.withID(v.execute(ctx))
 	})
 }
 
 // verification is one execution of a row.
 type verification struct {
-	proof
+	verifier
 
 	want  tasks.VerifyRow
 	state VerifyState
@@ -96,7 +86,7 @@ func newVerification(cfg VerifyConfig, x *engine.Execution, row *engine.Row) (*v
 	if v.state.Record == nil && want.Listed != nil {
 		v.state.Record = recordOf(want.Listed.DiscoveryDomain)
 	}
-	if v.proof, err = newProof(cfg, x, row, want.OrganizationID, want.DiscoveryDomainID); err != nil {
+	if v.verifier, err = newVerifier(cfg, x, row, want.OrganizationID, want.DiscoveryDomainID); err != nil {
 		return nil, err
 	}
 	switch {
@@ -106,33 +96,49 @@ func newVerification(cfg VerifyConfig, x *engine.Execution, row *engine.Row) (*v
 	case v.state.Record != nil:
 		v.domain = v.state.Record.ID
 	}
-	v.flag, v.bySweep = want.UseForOrganizationDiscovery, want.Restore
+	v.flag = want.UseForOrganizationDiscovery
+	v.bySweep = want.Restore
+	v.named = named{domain: want.Domain, host: want.VerificationHost, token: want.VerificationTXT}
+	v.notProven = func(ctx context.Context, verdict dnscheck.Verdict) *engine.Consequence {
+		v.state.Record = v.recordRead()
+		return v.wait(ctx, verdict, true)
+	}
 	return v, nil
+}
+
+func (v *verification) execute(ctx context.Context) *engine.Consequence {
+	if v.former != nil {
+		return v.resume(ctx)
+	}
+	if end := v.check(ctx); end != nil {
+		return end
+	}
+	return v.prove(ctx)
 }
 
 // check queries DNS for the token, and reads the record. It returns nil if the proof is next,
 // since the token is there and a permit is near.
-func (v *verification) check(ctx context.Context) error {
+func (v *verification) check(ctx context.Context) *engine.Consequence {
 	if v.row.Stage == ledger.StageReady {
 		return v.fresh(ctx)
 	}
 	read := v.state.Record == nil || v.isListed()
 	if read {
-		if err := v.fresh(withClass(ctx, pace.Look)); err != nil {
-			return err
+		if end := v.fresh(withClass(ctx, pace.Look)); end != nil {
+			return end
 		}
 	}
-	verdict, err := v.query(ctx)
-	if err != nil {
-		return err
+	verdict, end := v.query(ctx)
+	if end != nil {
+		return end
 	}
 	if verdict.State != dnscheck.Present {
 		return v.wait(ctx, verdict, false)
 	}
 	v.row.Stage = ledger.StageReady
-	if err := v.inLine(ctx); err != nil {
+	if end := v.inLine(ctx); end != nil {
 		v.state.Evidence = nil
-		return v.keep(err)
+		return v.keep(end)
 	}
 	if read {
 		return nil
@@ -143,41 +149,45 @@ func (v *verification) check(ctx context.Context) error {
 // isListed reports whether the row's listing is fresh.
 func (v *verification) isListed() bool { return v.want.Listed != nil && v.isFresh(v.want.Listed.At) }
 
-// fresh sets the record to prove: listed a moment ago, or read now. It refuses a record that is
-// not the row's, since its host or token differs, and one that cannot be proven, or need not.
-func (v *verification) fresh(ctx context.Context) error {
-	if v.isListed() {
-		v.record, v.readAt = v.want.Listed.DiscoveryDomain, v.want.Listed.At
-		learn(v.x, v.row, knownOf(v.x, v.organization, v.record))
-	} else {
-		var err error
-		read := v.readYoung
-		if v.domain == "" {
-			read = v.find
-		}
-		v.record, err = read(v.x.Beginning(ctx, v.stamp))
-		if v.cfg.Notice != nil {
-			err = v.notice(ctx, v.record, err, v.cfg.Notice)
-		}
-		if err != nil {
-			return err
-		}
+// fresh sets the record to prove, and returns nil if it is the row's, and can be proven.
+func (v *verification) fresh(ctx context.Context) *engine.Consequence {
+	if err := v.readFresh(ctx); err != nil {
+		return engine.Fail(err)
 	}
-	// For a young row the record may be read as it was before a change.
-	const differs = "%s of the row differs from the tenant's record of this domain; nothing was changed"
-	switch w, d := v.want, v.record; {
-	case w.Undo != nil && !w.Undo.Holds(d):
-		return v.readTwice(engine.Settle(unchanged(w.Undo.LeftAlone())))
-	case w.Domain != "" && NameKey(w.Domain) != NameKey(d.Domain):
-		return v.readTwice(engine.Refuse("the row names domain %q, but discovery domain %q is %q; nothing was changed: "+
-			"correct the row's domain or id", w.Domain, d.ID, d.Domain))
-	case w.VerificationTXT != "" && w.VerificationTXT != d.VerificationTXT:
-		return v.readTwice(engine.Refuse(differs, "verification_txt"))
-	case w.VerificationHost != "" && !sameName(w.VerificationHost, d.VerificationHost):
-		return v.readTwice(engine.Refuse(differs, "verification_host"))
+	return v.unfit()
+}
+
+// readFresh sets the record to prove: listed a moment ago, or read now.
+func (v *verification) readFresh(ctx context.Context) error {
+	if v.isListed() {
+		v.record = v.want.Listed.DiscoveryDomain
+		v.readAt = v.want.Listed.At
+		learn(v.x, v.row, knownOf(v.x, v.organization, v.record))
+		return nil
+	}
+	var err error
+	read := v.readYoung
+	if v.domain == "" {
+		read = v.find
+	}
+	v.record, err = read(v.x.Beginning(ctx, v.stamp))
+	if v.cfg.Notice != nil {
+		err = v.notice(ctx, v.record, err, v.cfg.Notice)
+	}
+	return err
+}
+
+// unfit ends a row whose record is not the one that it names, or cannot be proven, or need not;
+// nil: it is next to be proven.
+func (v *verification) unfit() *engine.Consequence {
+	if undo := v.want.Undo; undo != nil && !undo.Holds(v.record) {
+		return v.leaveAlone(undo.LeftAlone())
+	}
+	if err := v.named.differs(v.record); err != nil {
+		return engine.Fail(v.readTwice(err)) // a young row's record may be read as it was before a change
 	}
 	v.state.Record = v.recordRead()
-	return provable(v.record)
+	return unprovable(v.record)
 }
 
 // recordRead returns the record as it is stored with the row.
@@ -198,16 +208,23 @@ const mostPages = 100
 // find finds the domain of a row that has its name instead of its id: by the index of names, whose
 // entry may be old, or else in the list of the organization's domains.
 func (v *verification) find(ctx context.Context) (d apiclient.DiscoveryDomain, err error) {
+	// By the index. Its entry may be old, so that the record must have the name.
 	name := NameKey(v.want.Domain)
 	if v.cfg.Named != nil {
 		v.domain = v.cfg.Named(ctx, v.organization, name)
 	}
 	if v.domain != "" {
-		if d, err = v.read(ctx); err == nil && NameKey(d.Domain) == name || err != nil && !isNotFound(err) {
+		d, err = v.read(ctx)
+		if err == nil && NameKey(d.Domain) == name {
+			return d, nil
+		}
+		if err != nil && !isNotFound(err) {
 			return d, err
 		}
 		v.domain = ""
 	}
+
+	// By the list of the organization's domains.
 	from := ""
 	for range mostPages {
 		var all []apiclient.Listed[apiclient.DiscoveryDomain]
@@ -238,43 +255,49 @@ func (v *verification) find(ctx context.Context) (d apiclient.DiscoveryDomain, e
 		name, mostPages, v.organization)
 }
 
-// withID adds the id that was found to the reason of a row that settles without evidence.
-func (v *verification) withID(err error) error {
-	c, ok := errors.AsType[*engine.Consequence](err)
-	settles := ok && (c.Outcome == engine.Refused || c.Outcome == engine.Unchanged)
-	if settles && v.want.DiscoveryDomainID == "" && v.domain != "" {
-		c.Reason += fmt.Sprintf(" (discovery domain %q)", v.domain)
+// withID adds the id that was found to the reason of a row that settles without evidence, unless
+// the reason names it.
+func (v *verification) withID(end *engine.Consequence) *engine.Consequence {
+	settles := end.Outcome == engine.Refused || end.Outcome == engine.Unchanged
+	named := v.want.DiscoveryDomainID != "" || v.domain == "" || strings.Contains(end.Reason, v.domain)
+	if settles && !named {
+		end.Reason += fmt.Sprintf(" (discovery domain %q)", v.domain)
 	}
-	return err
+	return end
 }
 
-// query checks whether the row's token is there. The reason of a row without a place stays
-// that of its last check.
-func (v *verification) query(ctx context.Context) (dnscheck.Verdict, error) {
+// query checks whether the row's token is there, and ends a row that cannot be checked now. The
+// reason of a row without a place stays that of its last check.
+func (v *verification) query(ctx context.Context) (dnscheck.Verdict, *engine.Consequence) {
 	last := cmp.Or(v.state.Evidence, new(Evidence))
-	free, err := v.cfg.Places.take(last.Reason)
-	if err != nil {
+	free, ok := v.cfg.Places.take(last.Reason)
+	if !ok {
+		end := noPlace()
 		if reason := last.Advice(); reason != "" {
-			err = engine.NotYet(reason, untilPlace())
+			end = engine.NotYet(reason, untilPlace())
 		}
-		return dnscheck.Verdict{}, v.keep(err)
+		return dnscheck.Verdict{}, v.keep(end)
 	}
 	defer free()
-	return v.cfg.DNS.Check(ctx, v.state.Record.Host, v.state.Record.TXT)
+	verdict, err := v.cfg.DNS.Check(ctx, v.state.Record.Host, v.state.Record.TXT)
+	if err != nil {
+		return verdict, engine.Fail(err)
+	}
+	return verdict, nil
 }
 
-// keep stores the state with a row that stays open, for the reason given.
-func (v *verification) keep(reason error) error {
+// keep stores the state with a row that stays open.
+func (v *verification) keep(end *engine.Consequence) *engine.Consequence {
 	state := v.state
 	if v.want.Listed != nil && *state.Record == *recordOf(v.want.Listed.DiscoveryDomain) {
 		state.Record = nil // the row's content has it
 	}
 	memo, err := state.Pack()
 	if err != nil {
-		return err
+		return engine.Fail(err)
 	}
 	v.row.Note.Memo = memo
-	return reason
+	return end
 }
 
 const (
@@ -293,14 +316,21 @@ const (
 
 // wait leaves a row open whose token a check has not found, or was seen but not proven, and
 // expires it once its time is up: by its last check, or the last proof.
-func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen bool) error {
-	now, state, s := v.x.Now(), verdict.State, &v.state
+func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen bool) *engine.Consequence {
+	now := v.x.Now()
+	s := &v.state
+
+	// The answer. A token that was seen is not absent.
+	state := verdict.State
 	if seen {
 		state = dnscheck.Unknown
 	}
-	// The row's time begins at its submission, or at its first execution if that was after its
-	// time was up.
-	giveUp, start, first := cmp.Or(v.x.GiveUp, tasks.DefaultGiveUp), v.x.Submitted, v.row.FirstBegun
+
+	// The row's time. It begins at its submission, or at its first execution if that was after its
+	// time was up, and is longer without an answer.
+	giveUp := cmp.Or(v.x.GiveUp, tasks.DefaultGiveUp)
+	start := v.x.Submitted
+	first := v.row.FirstBegun
 	if first.IsZero() {
 		first = now
 	}
@@ -311,62 +341,84 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 	if state != dnscheck.Absent {
 		end = end.Add(moreForUnknown)
 	}
-	// If the zone's answer has changed, someone is working on the zone and the token is likely
-	// to come soon: the age begins anew. No answer is no change. That happens only once checks
-	// have become hourly, so that a zone which always answers differently is not checked all the
-	// time.
+	last := !now.Before(end)
+
+	// The age by which checks become rarer. If the zone's answer has changed, someone is working on
+	// the zone and the token is likely to come soon: the age begins anew. No answer is no change.
+	// That happens only once checks have become hourly, so that a zone which always answers
+	// differently is not checked all the time.
 	since := start
 	if !seen && s.Since.After(since) {
 		since = s.Since
 	}
+	answerChanged := false
+	if state == dnscheck.Absent {
+		found := digest(verdict)
+		answerChanged = !bytes.Equal(s.Found, found)
+		if answerChanged && s.Found != nil && now.Sub(since) > checksDouble+hourly {
+			s.Since = now
+			since = now
+		}
+		s.Found = found
+	}
+
+	// The evidence, with what the last diagnosis has found unless the answer has changed.
 	e := checkEvidence(verdict, now)
-	if e.Record = s.Record; s.Evidence != nil {
+	e.Record = s.Record
+	if s.Evidence != nil {
 		e.Finding = s.Evidence.Finding
 	}
-	last := !now.Before(end)
-	// A person who asks why the row has waited for an hour is told what the resolvers see.
-	if state == dnscheck.Unknown && verdict.State == dnscheck.Unknown {
+	if answerChanged {
+		s.Diagnosed = 0
+		e.Finding = nil
+	}
+
+	// The diagnosis. A person who asks why the row has waited for an hour is told what the resolvers
+	// see. An absence is diagnosed when it is new, ever more rarely, and before the row expires.
+	switch {
+	case state == dnscheck.Unknown && verdict.State == dnscheck.Unknown:
 		if s.Evidence != nil {
 			e.ResolversSee = s.Evidence.ResolversSee
 		}
 		if now.Sub(start) >= hourly && !now.Before(nextDiagnosis(start, s.Diagnosed)) && !v.x.Stopping() {
 			v.diagnose(ctx, verdict, &e)
 		}
-	}
-	if state == dnscheck.Absent {
-		if found := digest(verdict); !bytes.Equal(s.Found, found) {
-			if s.Found != nil && now.Sub(since) > checksDouble+hourly {
-				s.Since, since = now, now
-			}
-			s.Found, s.Diagnosed, e.Finding = found, 0, nil
-		}
+	case state == dnscheck.Absent:
 		if (last || !now.Before(nextDiagnosis(start, s.Diagnosed))) && !v.x.Stopping() {
 			v.diagnose(ctx, verdict, &e)
 		}
 	}
+	s.Evidence = &e
+
+	// The index of names learns the answer.
 	known := Known{
 		OrganizationID: v.organization, ID: v.domain, Domain: s.Record.Domain, Host: s.Record.Host, TXT: s.Record.TXT,
 		Status: apiclient.StatusPending, Read: cmp.Or(v.readAt, v.row.FirstBegun, now), State: state.String(),
 	}
 	learn(v.x, v.row, known)
-	if s.Evidence = &e; last {
+
+	// The row expires, and its event is notified before.
+	if last {
 		packed, err := e.Pack()
 		if err != nil {
-			return err
+			return engine.Fail(err)
 		}
 		expired := events.Event{Type: events.DomainExpired, At: e.At,
 			Data: events.Data{Domain: s.Record.Domain, Reason: e.Advice()}}
 		if err := v.notify(ctx, expired, "", packed); err != nil {
-			return err
+			return fail(err)
 		}
 		return engine.Expire(e.Advice(), packed)
 	}
+
+	// The next check. The last one may expire the row, if no cache has an older answer then.
 	after := nextCheck(now.Sub(since), verdict.NegativeTTL)
-	if state == dnscheck.Absent { // the last check may expire the row
+	if state == dnscheck.Absent {
 		after = max(min(after, end.Sub(now)), min(verdict.NegativeTTL, maxNegativeTTL))
 	}
 	known.Next = now.Add(after)
 	learn(v.x, v.row, known)
+
 	// Attempts are failures one after the other: those before a check that was made do not count.
 	v.row.Progressed()
 	return v.keep(engine.NotYet(e.Advice(), after))
@@ -385,8 +437,8 @@ func nextDiagnosis(start time.Time, diagnosed int64) time.Time {
 // see of one that is unknown. The verdict stands whatever it finds. It takes a place of those for
 // slow zones, so that it delays no check, and is left out if there is none.
 func (v *verification) diagnose(ctx context.Context, verdict dnscheck.Verdict, e *Evidence) {
-	free, err := v.cfg.Places.take(string(dnscheck.ReasonTimeout))
-	if err != nil {
+	free, ok := v.cfg.Places.take(string(dnscheck.ReasonTimeout))
+	if !ok {
 		return
 	}
 	defer free()

@@ -13,6 +13,7 @@ package handlers
 // PATCH even if it has lost the row meanwhile.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,19 +70,22 @@ type VerifyConfig struct {
 	Logger *slog.Logger // nil: none
 }
 
-// proof is the part of an execution that proves a pending domain and verifies it: of a row of
+// verifier is the part of an execution that proves a pending domain and verifies it: of a row of
 // kind [Verify], and of one of kind [Recheck].
-type proof struct {
+type verifier struct {
 	change
 
 	cfg    VerifyConfig
 	flag   *bool                     // of the row; nil: none
+	named  named                     // by the row
 	former *verifyIntent             // of an earlier execution; nil: none
 	record apiclient.DiscoveryDomain // to be proven
 	// bySweep says that a sweep verifies the domain, or that it is restored: flag is then for
 	// a record that omits it, and nothing is verified without one, since a PATCH without a flag
 	// leaves it to the platform's default.
 	bySweep bool
+	// notProven ends the row of a record that was not proven, by the verdict.
+	notProven func(context.Context, dnscheck.Verdict) *engine.Consequence
 }
 
 // verifyIntent is the form in which the intent of a PATCH to verified is stored.
@@ -98,37 +102,57 @@ type verifyIntent struct {
 // proves reports whether the record is the one that was proven.
 func (in *verifyIntent) proves(d apiclient.DiscoveryDomain) bool { return in.evidence.Compared.is(d) }
 
-// newProof returns the proof of a row's domain, with the row's intent.
-func newProof(cfg VerifyConfig, x *engine.Execution, row *engine.Row, organization, domain string) (proof, error) {
-	p := proof{cfg: cfg, change: change{
+// newVerifier returns the verifier of a row's domain, with the row's intent.
+func newVerifier(cfg VerifyConfig, x *engine.Execution, row *engine.Row,
+	organization, domain string) (verifier, error) {
+	v := verifier{cfg: cfg, change: change{
 		x: x, row: row, api: cfg.API, timeout: cfg.RequestTimeout, settled: defaultSettled,
 		organization: organization, domain: domain,
 	}}
 	if row.Intent == nil {
-		return p, nil
+		return v, nil
 	}
-	p.former = &verifyIntent{at: row.Intent.At}
-	if err := readIntent(row, p.former); err != nil {
-		return p, err
+	v.former = &verifyIntent{at: row.Intent.At}
+	if err := readIntent(row, v.former); err != nil {
+		return v, err
 	}
 	var err error
-	p.former.evidence, err = ReadEvidence(p.former.Proof)
-	if err == nil && p.former.evidence.Compared == nil {
+	v.former.evidence, err = ReadEvidence(v.former.Proof)
+	if err == nil && v.former.evidence.Compared == nil {
 		err = errors.New("it has no proof")
 	}
 	if err != nil {
 		err = &engine.UnknownError{What: "the row's intent (" + err.Error() + ")"}
 	}
-	return p, err
+	return v, err
 }
 
 // longestLine is the time to wait for a permit from which on a row with a token waits in the
 // ledger, where it holds no place of the worker.
 const longestLine = 2 * time.Second
 
-// inLine leaves a row open whose token is there if it would wait long for its permit.
-func (p *proof) inLine(ctx context.Context) error {
-	if p.cfg.Line.Ahead(ctx) < longestLine {
+// named is what a row says of its record; members that it does not have are empty.
+type named struct{ domain, host, token string }
+
+// differs refuses a row that names another record.
+func (n named) differs(d apiclient.DiscoveryDomain) error {
+	const differs = "%s of the row differs from the tenant's record of this domain; nothing was changed"
+	switch {
+	case n.domain != "" && NameKey(n.domain) != NameKey(d.Domain):
+		return engine.Refuse("the row names domain %q, but discovery domain %q is %q; nothing was changed: "+
+			"correct the row's domain or id", n.domain, d.ID, d.Domain)
+	case n.token != "" && n.token != d.VerificationTXT:
+		return engine.Refuse(differs, "verification_txt")
+	case n.host != "" && !sameName(n.host, d.VerificationHost):
+		return engine.Refuse(differs, "verification_host")
+	}
+	return nil
+}
+
+// inLine leaves a row open whose token is there if it would wait long for its permit; nil: it would
+// not.
+func (v *verifier) inLine(ctx context.Context) *engine.Consequence {
+	if v.cfg.Line.Ahead(ctx) < longestLine {
 		return nil
 	}
 	return engine.Ready("the token is there; waiting for a permit to verify the domain")
@@ -137,83 +161,141 @@ func (p *proof) inLine(ctx context.Context) error {
 // verifiedBefore is the detail of a row whose domain was verified already.
 const verifiedBefore = "was verified before"
 
-// provable settles the row of a record that is verified, and refuses one that cannot be proven.
-func provable(d apiclient.DiscoveryDomain) error {
+// unprovable settles the row of a record that is verified, and refuses one that cannot be proven,
+// since its host does not lie below its domain; nil: it is pending, and can be. A status that the
+// specification does not have counts as pending.
+func unprovable(d apiclient.DiscoveryDomain) *engine.Consequence {
 	if d.Status == apiclient.StatusVerified {
 		return engine.Settle(unchanged(verifiedBefore))
 	}
-	return below(d)
-}
-
-// below refuses a record that cannot be proven.
-func below(d apiclient.DiscoveryDomain) error {
 	if err := tasks.CheckProvable(d.Domain, d.VerificationHost); err != nil {
-		return engine.Refuse("%v", err)
+		return engine.Fail(engine.Refuse("%v", err))
 	}
 	return nil
 }
 
-// prove proves the record by a quorum, and only then sends the PATCH. unproven is the verdict of
-// a record that was not proven, whose row the caller ends; nil: the row is ended.
-func (p *proof) prove(ctx context.Context) (result ledger.Result, unproven *dnscheck.Verdict, err error) {
-	d, flag := p.record, p.flag
-	if have := d.UseForOrganizationDiscovery; flag == nil || p.bySweep && have != nil {
-		flag = have
+// prove proves the record by a quorum, and only then has status verified sent.
+func (v *verifier) prove(ctx context.Context) *engine.Consequence {
+	// A record that sendVerified refuses is not proven in vain.
+	if _, err := v.knownFlag(); err != nil {
+		return engine.Fail(v.unlessPending(err))
 	}
-	if flag == nil && p.bySweep {
-		return result, nil,
-			p.unlessPending(engine.Refuse("the token is there, but the record has no use_for_organization_discovery, " +
-				"and to verify the domain could turn that on by the platform's default; nothing was changed: set the flag explicitly once, " +
-				"or verify the domain by a row that brings use_for_organization_discovery"))
-	}
-	verdict, err := p.cfg.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
+
+	verdict, err := v.cfg.DNS.Prove(ctx, v.record.VerificationHost, v.record.VerificationTXT)
 	if err != nil {
-		return result, nil, err
+		return engine.Fail(err)
 	}
-	if verdict.State != dnscheck.Present {
-		if p.former != nil { // a read has shown that its PATCH had no effect, unless the read is behind
-			if again := p.readAgain(p.former.at); again > 0 {
-				return result, nil, engine.Later(unread, again)
-			}
-			if err := p.x.Withdraw(ctx, p.row); err != nil {
-				return result, nil, err
-			}
+	if proof, ok := verdict.Proof(); ok {
+		return v.sendVerified(ctx, proof)
+	}
+
+	// Not proven. A read has shown that the former PATCH had no effect, unless the read is behind.
+	if v.former != nil {
+		if again := v.readAgain(v.former.at); again > 0 {
+			return engine.Later(unread, again)
 		}
-		return result, &verdict, nil
+		if err := v.x.Withdraw(ctx, v.row); err != nil {
+			return engine.Fail(err)
+		}
 	}
-	if p.x.Stopping() {
-		return result, nil, engine.ErrStopping
+	return v.notProven(ctx, verdict)
+}
+
+// sendVerified sends status verified for the record that was proven, and settles the row. Rows that
+// are fresh or resumed, those of a sweep, and those that restore a status all come here. The status
+// is sent in one other way: by rows of `domains update` that name it, without a proof, if the
+// tenant has allow_unproven (update.patch). TestWaysToVerified of the module finds a third.
+//
+// Each doubt leaves the domain as it is.
+func (v *verifier) sendVerified(ctx context.Context, proof dnscheck.Proof) *engine.Consequence {
+	d := v.record
+
+	// The record is that of the row's domain, with the name, the host and the token that the row
+	// names, if it does, and with the host and the token that were proven.
+	if err := v.named.differs(d); err != nil {
+		return engine.Fail(v.unlessPending(err))
 	}
-	next := &verifyIntent{Flag: flag, evidence: proofEvidence(verdict, newCompared(p.organization, d), p.x.Now())}
-	if next.Proof, err = next.evidence.Pack(); err != nil {
-		return result, nil, err
+	if d.ID != v.domain || !proof.Of(d.VerificationHost, d.VerificationTXT) {
+		return engine.Fail(
+			fmt.Errorf("discovery domain %q is not set to verified: the proof is not of its host and token", v.domain))
 	}
-	// The flag is sent as it was read, since the specification gives it a default of true (4.1):
-	// a PATCH without it could turn a false into a true.
+
+	// It is pending, and its host lies below its domain.
+	if end := unprovable(d); end != nil {
+		return end
+	}
+
+	// Its flag is known, and is sent with the status.
+	flag, err := v.knownFlag()
+	if err != nil {
+		return engine.Fail(v.unlessPending(err))
+	}
+
+	// The worker does not stop: no request begins then that another worker has to clear up.
+	if v.x.Stopping() {
+		return engine.Fail(engine.ErrStopping)
+	}
+
+	// The request, and the intent with its proof.
 	sent := apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusVerified), UseForOrganizationDiscovery: flag}
-	p.row.Stage = ledger.StageReady // of a row that gets no permit
-	answer, err := p.send(ctx, sent, func(ctx context.Context) error {
-		if !p.isFresh(p.readAt) {
-			return engine.Ready("the record was read too long before the permit; it is read and proven again")
+	evidence := proofEvidence(proof.Verdict(), newCompared(v.organization, d), v.x.Now())
+	next := &verifyIntent{Flag: flag, evidence: evidence}
+	if next.Proof, err = evidence.Pack(); err != nil {
+		return engine.Fail(err)
+	}
+
+	v.row.Stage = ledger.StageReady // of a row that gets no permit
+	answer, err := v.send(ctx, sent, func(ctx context.Context) error {
+		// The permit is in hand, and the record is fresh: others may have changed it while the request
+		// waited, or before.
+		if !v.isFresh(v.readAt) {
+			return errStale
 		}
-		return putIntent(ctx, p.x.Intend, p.row, next)
-	}, p.notSent)
-	switch {
-	case err != nil:
-		return result, nil, p.unlessPending(err)
-	case !next.proves(answer):
-		return result, nil, p.revert(ctx, next, answer, true)
+		// The intent is stored, by which the ledger is asked: it refuses a run that is paused or
+		// cancelled, and a row that another execution has.
+		return putIntent(ctx, v.x.Intend, v.row, next)
+	}, v.notSent)
+	if errors.Is(err, errStale) {
+		return engine.Ready(errStale.Error() + "; it is read and proven again")
 	}
-	if err = carriedOut(sent, answer); err == nil {
-		result, err = p.settle(ctx, next)
+	if err != nil {
+		return engine.Fail(v.unlessPending(err))
 	}
-	return result, nil, err
+
+	// The answer has the domain, host and token that were proven. Otherwise they were changed
+	// meanwhile, and a domain is verified that nobody has proven: it is set back to pending.
+	if !next.proves(answer) {
+		return engine.Fail(v.revert(ctx, next, answer, true))
+	}
+
+	// It has status and flag as they were sent. Otherwise the row is executed again.
+	if err := carriedOut(sent, answer); err != nil {
+		return engine.Fail(err)
+	}
+	return v.settle(ctx, next)
+}
+
+// knownFlag returns the flag to send with status verified; nil: none. The specification gives it a
+// default of true (4.1), so that a PATCH without it could turn a false into a true: it is sent as
+// it was read, unless the row brings one. A sweep brings one for a record without it only, and
+// verifies nothing if there is none.
+func (v *verifier) knownFlag() (*bool, error) {
+	have := v.record.UseForOrganizationDiscovery
+	if !v.bySweep {
+		return cmp.Or(v.flag, have), nil
+	}
+	if flag := cmp.Or(have, v.flag); flag != nil {
+		return flag, nil
+	}
+	return nil, engine.Refuse("the token is there, but the record has no use_for_organization_discovery, " +
+		"and to verify the domain could turn that on by the platform's default; nothing was changed: set the flag explicitly once, " +
+		"or verify the domain by a row that brings use_for_organization_discovery")
 }
 
 // unlessPending keeps a refusal from settling a row of which an earlier PATCH may have
 // landed: the record is read first. One that is gone needs no read.
-func (p *proof) unlessPending(err error) error {
-	if p.former == nil || isNotFound(err) {
+func (v *verifier) unlessPending(err error) error {
+	if v.former == nil || isNotFound(err) {
 		return err
 	}
 	return retryRefused(err)
@@ -222,39 +304,49 @@ func (p *proof) unlessPending(err error) error {
 const changed = "the tenant's record changed while it was being verified: " +
 	"its host or token is no longer the one that was proven; "
 
-// resume continues a row of which an earlier execution may have sent the PATCH. unproven is
-// that of prove.
-func (p *proof) resume(ctx context.Context) (result ledger.Result, unproven *dnscheck.Verdict, err error) {
-	d, err := p.read(apiclient.BeforeSending(ctx, p.stamp))
-	left, again := p.inFlight(p.former.at), p.readAgain(p.former.at)
+// resume continues a row of which an earlier execution may have sent the PATCH.
+func (v *verifier) resume(ctx context.Context) *engine.Consequence {
+	// The record shows whether the former PATCH has landed. A domain that does not exist, while it may
+	// still land, is one that the read has missed.
+	d, err := v.read(apiclient.BeforeSending(ctx, v.stamp))
+	left := v.inFlight(v.former.at)
+	again := v.readAgain(v.former.at)
 	if err != nil && (left == 0 || !isNotFound(err)) {
-		return result, nil, p.unlessPending(err)
+		return engine.Fail(v.unlessPending(err))
 	}
-	verified, proven := d.Status == apiclient.StatusVerified, p.former.proves(d)
+
+	// A domain that is verified as it was proven is done, and one that is verified otherwise is set
+	// back. No row is settled otherwise while the PATCH may land, or a read may be behind.
+	verified := d.Status == apiclient.StatusVerified
+	proven := v.former.proves(d)
 	switch {
 	case verified && proven:
-		result, err = p.settle(ctx, p.former)
-		if sent, have := p.former.Flag, d.UseForOrganizationDiscovery; differ(sent, have) { // it stays
-			result.Detail = fmt.Sprintf("use_for_organization_discovery was left at %t: a PATCH, whose answer was lost, "+
+		end := v.settle(ctx, v.former)
+		sent := v.former.Flag
+		have := d.UseForOrganizationDiscovery
+		if end.Outcome == ledger.Done && differ(sent, have) { // it stays
+			end.Reason = fmt.Sprintf("use_for_organization_discovery was left at %t: a PATCH, whose answer was lost, "+
 				"sent %t, but another client may have changed it since", *have, *sent)
 		}
-		return result, nil, err
+		return end
 	case left > 0:
-		return result, nil, engine.Later("a PATCH had no answer; the next one waits until it cannot land any more", left)
+		return engine.Later("a PATCH had no answer; the next one waits until it cannot land any more", left)
 	case verified:
-		return result, nil, p.revert(ctx, p.former, d, false)
-	case again > 0 && (!proven || p.x.FinishOnly):
-		return result, nil, engine.Later(unread, again)
+		return engine.Fail(v.revert(ctx, v.former, d, false))
+	case again > 0 && (!proven || v.x.FinishOnly):
+		return engine.Later(unread, again)
 	case !proven:
-		return result, nil, engine.Refuse(changed + "it is pending")
-	case p.x.Cancelled:
+		return engine.Fail(engine.Refuse(changed + "it is pending"))
+	case v.x.Cancelled:
 		const detail = "the run was cancelled; a PATCH was under way, and the domain is not verified"
-		return ledger.Result{Outcome: ledger.Cancelled, Detail: detail}, nil, nil
-	case p.x.FinishOnly:
-		return result, nil, stopped(ctx, p.x, p.row)
+		return engine.Settle(ledger.Result{Outcome: ledger.Cancelled, Detail: detail})
+	case v.x.FinishOnly:
+		return engine.Fail(stopped(ctx, v.x, v.row))
 	}
-	p.record = d
-	return p.prove(ctx)
+
+	// It has had no effect: the record that was read is proven anew.
+	v.record = d
+	return v.prove(ctx)
 }
 
 // revertTimeout bounds the revert of an execution's own PATCH, which goes out even if the
@@ -265,30 +357,35 @@ const revertTimeout = time.Minute
 // PATCH, shows it as verified with a host or token that was not proven. For an answer that is
 // done even if another execution has the row: that one has read an older record then. If the
 // revert fails, the next execution reads the record.
-func (p *proof) revert(ctx context.Context, in *verifyIntent, d apiclient.DiscoveryDomain, own bool) error {
+func (v *verifier) revert(ctx context.Context, in *verifyIntent, d apiclient.DiscoveryDomain, own bool) error {
 	if own {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), revertTimeout)
 		defer cancel()
 	}
+
+	// The intent that is stored says when this PATCH was sent. The execution's own is reverted also if
+	// that fails: lost is why.
 	flag := d.UseForOrganizationDiscovery
 	if flag == nil {
 		flag = in.Flag
 	}
 	var lost error
 	sending := apiclient.BeforeSending(ctx, func(ctx context.Context) error {
-		if lost = putIntent(ctx, p.x.Amend, p.row, in); own {
+		if lost = putIntent(ctx, v.x.Amend, v.row, in); own {
 			return nil
 		}
 		return lost
 	})
-	_, err := p.api.UpdateDiscoveryDomain(sending, p.organization, p.domain,
+	_, err := v.api.UpdateDiscoveryDomain(sending, v.organization, v.domain,
 		apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusPending), UseForOrganizationDiscovery: flag})
 	if lost != nil && !own {
 		return lost
 	}
-	log := p.cfg.Logger.With("run", p.x.Run, "segment", p.x.Segment.Number, "row", int(p.row.Number),
-		"organization_id", p.organization, "discovery_domain_id", p.domain)
+
+	// Both ends are for a person to read.
+	log := v.cfg.Logger.With("run", v.x.Run, "segment", v.x.Segment.Number, "row", int(v.row.Number),
+		"organization_id", v.organization, "discovery_domain_id", v.domain)
 	if err != nil {
 		log.ErrorContext(ctx,
 			"unproven verification not reverted: unless the row reverts it, set the domain to pending by hand", "error", err)
@@ -303,45 +400,49 @@ func (p *proof) revert(ctx context.Context, in *verifyIntent, d apiclient.Discov
 
 // settle settles the row of a domain that was verified. An execution that is killed before
 // the row is settled leaves log line and event to the next one, for the same proof.
-func (p *proof) settle(ctx context.Context, in *verifyIntent) (ledger.Result, error) {
-	item, e := int64(p.row.Number), in.evidence
-	if p.cfg.Item != nil {
+func (v *verifier) settle(ctx context.Context, in *verifyIntent) *engine.Consequence {
+	e := in.evidence
+	item := int64(v.row.Number)
+	if v.cfg.Item != nil {
 		var err error
-		if item, err = p.cfg.Item(ctx, p.x.Segment, p.row.Number); err != nil {
-			p.cfg.Logger.WarnContext(ctx, "number of a verified row not known", "run", p.x.Run, "segment", p.x.Segment.Number,
-				"row", int(p.row.Number), "error", err)
+		if item, err = v.cfg.Item(ctx, v.x.Segment, v.row.Number); err != nil {
+			v.cfg.Logger.WarnContext(ctx, "number of a verified row not known", "run", v.x.Run, "segment", v.x.Segment.Number,
+				"row", int(v.row.Number), "error", err)
 			item = -1
 		}
 	}
-	p.cfg.Logger.InfoContext(ctx, "audit", "event", "domain verified", "run", p.x.Run, "item", item,
-		"organization_id", p.organization, "discovery_domain_id", p.domain,
+	v.cfg.Logger.InfoContext(ctx, "audit", "event", "domain verified", "run", v.x.Run, "item", item,
+		"organization_id", v.organization, "discovery_domain_id", v.domain,
 		"domain", e.Compared.Domain, "verification_host", e.Compared.Host,
 		"proven_at", e.At, "basis", e.Basis, "quorum", e.Quorum, "resolvers", e.Resolvers,
 		"operators", e.seenBy(func(o dnscheck.ObservationRecord) string { return o.Operator }),
 		"perspectives", e.seenBy(func(o dnscheck.ObservationRecord) string { return o.Perspective }))
-	learn(p.x, p.row, Known{
-		OrganizationID: p.organization, ID: p.domain, Domain: e.Compared.Domain, Host: e.Compared.Host, TXT: e.Compared.TXT,
-		Status: apiclient.StatusVerified, Read: p.x.Now(), State: dnscheck.Present.String(),
+	learn(v.x, v.row, Known{
+		OrganizationID: v.organization, ID: v.domain, Domain: e.Compared.Domain, Host: e.Compared.Host, TXT: e.Compared.TXT,
+		Status: apiclient.StatusVerified, Read: v.x.Now(), State: dnscheck.Present.String(),
 	})
 	verified := events.Event{Type: events.DomainVerified, At: e.At, Data: events.Data{Domain: e.Compared.Domain}}
 	token := "" // one that is too long for the evidence is proven by a sweep
 	if e.Compared.TXT != "" {
 		token = sweep.HashToken(e.Compared.Host, e.Compared.TXT)
 	}
-	return ledger.Result{Outcome: ledger.Done, Evidence: in.Proof}, p.notify(ctx, verified, token, in.Proof)
+	if err := v.notify(ctx, verified, token, in.Proof); err != nil {
+		return fail(err)
+	}
+	return engine.Settle(ledger.Result{Outcome: ledger.Done, Evidence: in.Proof})
 }
 
 // notify notifies an event of the row. An execution that is repeated makes it with the same
 // id, and a later run of the same run id with another.
-func (p *proof) notify(ctx context.Context, e events.Event, token string, evidence []byte) error {
-	if p.cfg.Notify == nil {
+func (v *verifier) notify(ctx context.Context, e events.Event, token string, evidence []byte) error {
+	if v.cfg.Notify == nil {
 		return nil
 	}
-	s := p.x.Segment
-	e.ID = fmt.Sprintf("%s-%s-%s-%d-%d", e.Type, s.Run, s.Incarnation, s.Number, p.row.Number)
-	e.Data.OrganizationID, e.Data.DiscoveryDomainID, e.Data.Run = p.organization, p.domain, string(s.Run)
-	if err := p.cfg.Notify(ctx, e, token, evidence); err != nil {
-		return fmt.Errorf("notify %s: %w", e.Type, stateError(err))
+	s := v.x.Segment
+	e.ID = fmt.Sprintf("%s-%s-%s-%d-%d", e.Type, s.Run, s.Incarnation, s.Number, v.row.Number)
+	e.Data.OrganizationID, e.Data.DiscoveryDomainID, e.Data.Run = v.organization, v.domain, string(s.Run)
+	if err := v.cfg.Notify(ctx, e, token, evidence); err != nil {
+		return fmt.Errorf("notify %s: %w", e.Type, err)
 	}
 	return nil
 }
