@@ -88,7 +88,7 @@ type Ledger interface {
 	Dismiss(ctx context.Context, seg ledger.Segment, r ledger.Result, rows ...ledger.Row) (ledger.Receipt, error)
 	ReclaimDead(ctx context.Context, t ledger.Tenant) ([]ledger.Reclaimed, error)
 	Finish(ctx context.Context, t ledger.Tenant, run ledger.RunID) error
-	NoteStuck(ctx context.Context, t ledger.Tenant, run ledger.RunID, why string) error
+	NoteStuck(ctx context.Context, run ledger.Run, why string) error
 	Sweep(ctx context.Context, t ledger.Tenant) (deleted int, err error)
 }
 

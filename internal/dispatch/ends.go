@@ -130,6 +130,12 @@ func (d *Dispatcher) endFailed(ctx context.Context, run ledger.RunID, err error)
 		d.cfg.Logger.ErrorContext(ctx, "the end of a run panicked", "tenant", d.cfg.Tenant, "run", run, "panic",
 			fmt.Sprint(p.Value), "stack", string(p.Stack))
 	}
-	d.stuck(ctx, run, fmt.Sprintf("its rows are settled, but what follows its end fails, such as events and the summary of a "+
+	r, noRun := d.cfg.Ledger.Run(ctx, d.cfg.Tenant, run)
+	if noRun != nil {
+		d.cfg.Logger.WarnContext(ctx, "run not finished", "tenant", d.cfg.Tenant, "run", run, "error",
+			errors.Join(err, noRun))
+		return
+	}
+	d.stuck(ctx, r, fmt.Sprintf("its rows are settled, but what follows its end fails, such as events and the summary of a "+
 		"sweep: %v; it is repeated each minute", err), nil)
 }

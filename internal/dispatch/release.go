@@ -292,13 +292,13 @@ func (d *Dispatcher) releaseFrom(ctx context.Context, s *segment, q ledger.Quota
 		release, err = ledger.Release{Receipt: ledger.Receipt{Due: ledger.DueNow}}, nil // put keeps it in memory
 	}
 	if errors.Is(err, ledger.ErrDamaged) {
-		d.stuck(ctx, s.id.Run, fmt.Sprintf("segment %d of its rows is damaged in Redis: restore Redis from a backup, or cancel "+
+		d.stuck(ctx, s.id.OfRun(), fmt.Sprintf("segment %d of its rows is damaged in Redis: restore Redis from a backup, or cancel "+
 			"the run and submit its rows that have no result again", s.id.Number), err)
 		release = ledger.Release{Receipt: ledger.Receipt{Due: ledger.DueNow}}
 		err = nil
 	}
 	if errors.Is(err, ledger.ErrNotFound) { // the whole run has usually been deleted: then nothing is noted
-		d.stuck(ctx, s.id.Run, fmt.Sprintf("segment %d of its rows is missing in Redis: restore Redis from a backup, or cancel "+
+		d.stuck(ctx, s.id.OfRun(), fmt.Sprintf("segment %d of its rows is missing in Redis: restore Redis from a backup, or cancel "+
 			"the run and submit its rows that have no result again", s.id.Number), err)
 		err = nil
 	}
@@ -311,12 +311,12 @@ func (d *Dispatcher) releaseFrom(ctx context.Context, s *segment, q ledger.Quota
 }
 
 // stuck notes that a run makes no progress for a reason that a person has to remove, and logs it.
-func (d *Dispatcher) stuck(ctx context.Context, run ledger.RunID, why string, cause error) {
-	err := d.cfg.Ledger.NoteStuck(ctx, d.cfg.Tenant, run, why)
+func (d *Dispatcher) stuck(ctx context.Context, run ledger.Run, why string, cause error) {
+	err := d.cfg.Ledger.NoteStuck(ctx, run, why)
 	if errors.Is(err, ledger.ErrNotFound) || errors.Is(err, ledger.ErrEnded) { // it was deleted or finished meanwhile
 		return
 	}
-	d.cfg.Logger.WarnContext(ctx, "run makes no progress", "tenant", d.cfg.Tenant, "run", run, "reason", why, "error",
+	d.cfg.Logger.WarnContext(ctx, "run makes no progress", "tenant", d.cfg.Tenant, "run", run.ID, "reason", why, "error",
 		errors.Join(cause, err))
 }
 

@@ -81,7 +81,7 @@ func (d *Dispatcher) add(ctx context.Context, seg ledger.Segment, now time.Time)
 		return err
 	}
 	if _, known := d.cfg.Kinds[r.Kind]; !known { // it is due again
-		d.stuck(ctx, seg.Run, fmt.Sprintf("the worker that releases rows does not know the kind %q: start workers of the version "+
+		d.stuck(ctx, seg.OfRun(), fmt.Sprintf("the worker that releases rows does not know the kind %q: start workers of the version "+
 			"that has submitted the run", r.Kind), nil)
 		return nil
 	}

@@ -46,7 +46,7 @@ func (e *Engine) noteUnrecognized(ctx context.Context, x *Execution, all []endin
 		return
 	}
 	why := "no worker has executed rows of it: " + all[i].consequence.Reason
-	if err := e.cfg.Ledger.NoteStuck(ctx, e.cfg.Tenant, x.Run, why); err != nil {
+	if err := e.cfg.Ledger.NoteStuck(ctx, x.Segment.OfRun(), why); err != nil {
 		e.cfg.Logger.WarnContext(ctx, "not noted that the run makes no progress", "run", x.Run, "error", err)
 	}
 }

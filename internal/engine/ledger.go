@@ -14,7 +14,7 @@ type Ledger interface {
 		rows ...ledger.Row) (ledger.Receipt, error)
 	Withdraw(ctx context.Context, seg ledger.Segment, n ledger.Nonce, rows ...ledger.Row) (ledger.Receipt, error)
 	End(ctx context.Context, seg ledger.Segment, n ledger.Nonce, ends ...ledger.RowEnd) (ledger.Receipt, error)
-	NoteStuck(ctx context.Context, t ledger.Tenant, run ledger.RunID, why string) error
+	NoteStuck(ctx context.Context, run ledger.Run, why string) error
 	AddStep(ctx context.Context, scan ledger.Segment, n ledger.Nonce, s ledger.ScanStep) (ledger.Status, error)
 }
 

@@ -81,8 +81,8 @@
 //
 // The script that settles the last row of a run ends it. [Ledger.TakeDue] returns the run until
 // [Ledger.Finish], which the dispatcher calls after notifications and other follow-ups of the end.
-// If they fail, [Ledger.NoteStuck] puts them off for a minute. From then on its retention counts,
-// at the end of which [Ledger.Sweep] deletes it.
+// From then on its retention counts, at the end of which [Ledger.Sweep] deletes it. If the
+// follow-ups fail, [Ledger.NoteStuck] puts them off for a minute.
 //
 // # Keys
 //

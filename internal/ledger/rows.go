@@ -246,7 +246,7 @@ func (l *Ledger) ItemOf(ctx context.Context, seg Segment, row Row) (int64, error
 		return int64(row), nil
 	}
 	var sums []Sum
-	run, err := l.same(ctx, Run{Tenant: seg.Tenant, ID: seg.Run, Incarnation: seg.Incarnation})
+	run, err := l.same(ctx, seg.OfRun())
 	if err == nil {
 		sums, err = l.Sums(ctx, run)
 	}

@@ -186,5 +186,8 @@ func (r Run) segment(number int) Segment {
 	return Segment{Tenant: r.Tenant, Run: r.ID, Incarnation: r.Incarnation, Number: number}
 }
 
+// OfRun returns the run of a segment, with no more than its tenant, id and incarnation.
+func (s Segment) OfRun() Run { return Run{Tenant: s.Tenant, ID: s.Run, Incarnation: s.Incarnation} }
+
 // entry is the run's name in its tenant's lists.
 func (r Run) entry() string { return string(r.ID) + "/" + string(r.Incarnation) }

@@ -25,7 +25,7 @@ func TestFailingEndsStepAside(t *testing.T) {
 		t.Fatalf("%d runs to finish, %v, want 100", len(due.Ended), err)
 	}
 	for _, id := range due.Ended {
-		if err := w.NoteStuck(t.Context(), tenant, id, "the receiver is away"); err != nil {
+		if err := w.NoteStuck(t.Context(), w.get(id), "the receiver is away"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -51,7 +51,7 @@ func TestStuckRuns(t *testing.T) {
 		slices.Sort(why)
 		return why
 	}
-	note := func(id ledger.RunID, why string) error { return w.NoteStuck(t.Context(), tenant, id, why) }
+	note := func(id ledger.RunID, why string) error { return w.NoteStuck(t.Context(), w.get(id), why) }
 	for _, id := range []ledger.RunID{"a", "b", "c"} {
 		run := w.submit(id, 1)
 		if err := note(id, "a first reason"); err != nil {
@@ -77,7 +77,8 @@ func TestStuckRuns(t *testing.T) {
 	if got := w.get("a").Stuck; got != nil {
 		t.Errorf("a finished run is stuck: %+v", got)
 	}
-	w.remove(w.get("b"))
+	removed := w.get("b")
+	w.remove(removed)
 	key := "orgops:v3:{tenant:" + string(tenant) + "}:stuck"
 	if got := stuck(); fmt.Sprint(got) != "[c: another reason]" {
 		t.Errorf("stuck: %q", got)
@@ -94,8 +95,9 @@ func TestStuckRuns(t *testing.T) {
 		t.Errorf("stuck five minutes ago, listed: %q", got)
 	}
 
-	// Of a run that is gone or finished nothing is stored.
-	if err := note("b", "x"); !errors.Is(err, ledger.ErrNotFound) {
+	// Of a run that is gone or finished nothing is stored, nor of another that has got its id.
+	w.submit("b", 1)
+	if err := w.NoteStuck(t.Context(), removed, "x"); !errors.Is(err, ledger.ErrNotFound) || w.get("b").Stuck != nil {
 		t.Errorf("of a deleted run: %v, want %v", err, ledger.ErrNotFound)
 	}
 	if err := note("a", "x"); !errors.Is(err, ledger.ErrEnded) {

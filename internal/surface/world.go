@@ -371,7 +371,7 @@ func stuck(t *testing.T, s *site) {
 	until(Now.Add(-3 * time.Minute))
 	s.submit("stuck", tasks.TypeVerify, s.rowsOf("missing.example", "silent.example"))
 	for range 2 {
-		must(t, s.m.Ledger.NoteStuck(t.Context(), s.name, "stuck", "segment 0 of its rows is missing in Redis: restore "+
+		must(t, s.m.Ledger.NoteStuck(t.Context(), ledgertest.Find(t, s.m.Ledger, "stuck"), "segment 0 of its rows is missing in Redis: restore "+
 			"Redis from a backup, or cancel the run and submit its rows that have no result again"))
 		until(Now.Add(-2 * time.Minute))
 	}

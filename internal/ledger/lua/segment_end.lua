@@ -1,5 +1,6 @@
--- ARGV: nonce, the most subjects of a tenant, now by the clock of the execution in ms or 0, the number of
--- subjects to store, for each its id, name and data, then for each row: row, an ending and its four arguments. The endings are
+-- ARGV: nonce, the most subjects of a tenant, now by the clock of the execution in ms or 0, the
+-- number of subjects to store, for each its id, name and data, then for each row: row, an ending
+-- and its four arguments. The endings are
 -- 's': outcome, result; 'w': stage, ms until it is due, 1 to count an attempt, plus 2 to forget the
 -- earlier ones, memo; 'g': ms until it is due, note. Ends the execution of each row. Answers with the statuses of the rows.
 if not control() then return {'missing'} end

@@ -2,9 +2,9 @@
 -- settled ones that were not simply done, without their content. Answers {'ok', now, rows, rows of
 -- a chunk, chunks, the row from which to go on or -1}; chunks is a flat list of numbers and
 -- chunks. Each row is {number, phase, since or due in ms, execution, value, intent}, or if it is
--- settled {number, 's', 1 if it was cancelled, result, when it was settled in Unix seconds or 0}; a text that is
--- not stored is false. It
--- reads no more than a thousand rows, and stops earlier if they are large. Writes nothing.
+-- settled {number, 's', 1 if it was cancelled, result, when it was settled in Unix seconds or 0}; a
+-- text that is not stored is false. It reads no more than a thousand rows, and stops earlier if they
+-- are large. Writes nothing.
 local h = redis.call('HMGET', head, 'rows', 'per')
 if not h[1] then return {'missing'} end
 local from, most, which = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
