@@ -46,6 +46,17 @@ func TestProof(t *testing.T) {
 			}
 		}
 	})
+	bubble(t, "absent", func(t *testing.T) {
+		c := everywhere(t, zoneOf(start("example.com"))).checker(dnscheck.Config{Mode: dnscheck.ModeResolvers})
+		v := prove(t, c)
+		if v.State != dnscheck.Absent {
+			t.Fatalf("a token that is not there is %s (%s)", v.State, v.Reason)
+		}
+		v.State = dnscheck.Present
+		if _, ok := v.Proof(); ok {
+			t.Error("a verdict that was changed to present has a proof")
+		}
+	})
 	if _, ok := (dnscheck.Verdict{State: dnscheck.Present, Reason: dnscheck.ReasonFound, Host: host}).Proof(); ok {
 		t.Error("a verdict that nobody has proven has a proof")
 	}
