@@ -8,9 +8,9 @@ import (
 )
 
 // NoteStuck stores why a run makes no progress, such as a segment that cannot be read. The
-// follow-ups of a run that has ended are tried again a minute later. run has at least tenant, id and
-// incarnation. The error is [ErrNotFound] if the run does not exist any more, and [ErrEnded] if it
-// is finished.
+// follow-ups of a run that has ended are tried again a minute later. run has at least tenant, id
+// and incarnation. The error is [ErrNotFound] if the run does not exist any more, and [ErrEnded] if
+// it is finished.
 func (l *Ledger) NoteStuck(ctx context.Context, run Run, why string) (err error) {
 	defer wrap(&err, "run %s: note that it makes no progress", run.ID)
 	_, err = l.onHeader(ctx, stuckScript, run, why[:min(len(why), maxDetail)])
