@@ -83,55 +83,38 @@ func TestLapsesByAJumpCountNoAttempt(t *testing.T) {
 // releases and executions lapse or are given up. No row waits longer than it was to wait.
 func TestJumpsPutNoRowOff(t *testing.T) {
 	const jump = 5 * time.Hour
+	// A row was released before the jump, and has begun unless it is said to be released only.
+	type before struct {
+		*worker
+
+		seg     ledger.Segment
+		now     time.Time
+		release ledger.Release
+		begun   execution
+	}
+	inspect := func(b before) { b.worker.release(b.seg, ledger.Quota{}) }
 	tests := map[string]struct {
-		during func(w *worker, seg ledger.Segment, now time.Time)
-		after  time.Duration // the longest wait from then on
+		releasedOnly bool
+		during       func(before)
+		after        time.Duration // the longest wait from then on
 	}{
-		"an execution ends": {func(w *worker, seg ledger.Segment, now time.Time) {
-			clock := redistest.Mini(w.t)
-			clock.SetTime(now)
-			e, row := w.take(seg)
-			clock.SetTime(now.Add(jump))
+		"an execution ends": {false, func(b before) {
 			wait := ledger.Waiting{Stage: ledger.StageCheck, After: time.Minute}
-			w.end(seg, e, ledger.RowEnd{Row: row, Ending: wait, Now: now.Add(time.Second)})
+			b.end(b.seg, b.begun, ledger.RowEnd{Row: 0, Ending: wait, Now: b.now.Add(time.Second)})
 		}, time.Minute + time.Second},
-		"an execution is given back": {func(w *worker, seg ledger.Segment, now time.Time) {
-			clock := redistest.Mini(w.t)
-			clock.SetTime(now)
-			e, row := w.take(seg)
-			clock.SetTime(now.Add(jump))
-			w.end(seg, e, ledger.RowEnd{Row: row, Ending: ledger.GiveBack{Note: "stopping"}, Now: now})
+		"an execution is given back": {false, func(b before) {
+			b.end(b.seg, b.begun, ledger.RowEnd{Row: 0, Ending: ledger.GiveBack{Note: "stopping"}, Now: b.now})
 		}, 0},
-		"a release lapses": {func(w *worker, seg ledger.Segment, now time.Time) {
-			clock := redistest.Mini(w.t)
-			clock.SetTime(now)
-			w.release(seg, ledger.Quota{First: 1})
-			clock.SetTime(now.Add(jump))
-			w.release(seg, ledger.Quota{})
-		}, 0},
-		"a release is given back": {func(w *worker, seg ledger.Segment, now time.Time) {
-			clock := redistest.Mini(w.t)
-			clock.SetTime(now)
-			r := w.release(seg, ledger.Quota{First: 1})
-			clock.SetTime(now.Add(jump))
-			if _, err := w.GiveBack(w.t.Context(), seg, r.Token, numbers(r)...); err != nil {
-				w.t.Fatal(err)
+		"an execution lapses": {false, inspect, 0},
+		"a worker is dead": {false, func(b before) {
+			if _, _, err := b.Reclaim(b.t.Context(), b.seg, b.session); err != nil {
+				b.t.Fatal(err)
 			}
 		}, 0},
-		"an execution lapses": {func(w *worker, seg ledger.Segment, now time.Time) {
-			clock := redistest.Mini(w.t)
-			clock.SetTime(now)
-			w.take(seg)
-			clock.SetTime(now.Add(jump))
-			w.release(seg, ledger.Quota{})
-		}, 0},
-		"a worker is dead": {func(w *worker, seg ledger.Segment, now time.Time) {
-			clock := redistest.Mini(w.t)
-			clock.SetTime(now)
-			w.take(seg)
-			clock.SetTime(now.Add(jump))
-			if _, _, err := w.Reclaim(w.t.Context(), seg, w.session); err != nil {
-				w.t.Fatal(err)
+		"a release lapses": {true, inspect, 0},
+		"a release is given back": {true, func(b before) {
+			if _, err := b.GiveBack(b.t.Context(), b.seg, b.release.Token, 0); err != nil {
+				b.t.Fatal(err)
 			}
 		}, 0},
 	}
@@ -140,8 +123,14 @@ func TestJumpsPutNoRowOff(t *testing.T) {
 			w := newWorker(t)
 			clock := redistest.Mini(t)
 			now := time.Now()
+			clock.SetTime(now)
 			seg := segment(w.submit("a", 1), 0)
-			tt.during(w, seg, now)
+			b := before{worker: w, seg: seg, now: now, release: w.release(seg, ledger.Quota{First: 1})}
+			if !tt.releasedOnly {
+				b.begun = w.begin(seg, b.release.Token, 0)
+			}
+			clock.SetTime(now.Add(jump))
+			tt.during(b)
 			clock.SetTime(now.Add(tt.after + time.Second))
 			if r := w.release(seg, all); len(r.Rows) != 1 {
 				t.Errorf("the row is not due, but at %s, which is in %s", r.Due, r.Due.Sub(r.Now))
