@@ -7,7 +7,7 @@ import (
 	"orgops/dnscheck"
 )
 
-// TestProof checks what a proof is of, and that Prove alone makes one.
+// TestProof checks the host and token of a proof, and that Prove alone makes one.
 func TestProof(t *testing.T) {
 	bubble(t, "present", func(t *testing.T) {
 		z := zoneOf(start("example.com"), txt(host, token))

@@ -151,7 +151,7 @@ type Verdict struct {
 	Observations []Observation
 	NegativeTTL  time.Duration // the longest of the resolvers' observations
 
-	proven record // what Prove has found present; zero: nothing. See Proof.
+	proven record // found present by Prove; zero: none. See Proof.
 }
 
 // record is a token and the host whose TXT record should have it.

@@ -90,7 +90,7 @@ func (s *site) checkDomain(w http.ResponseWriter, r *http.Request) {
 	s.log.InfoContext(ctx, "domain checked by hand", "user", userOf(ctx), "tenant", name.Tenant,
 		"organization", name.Organization, "domain", name.ID)
 
-	// What is known of it, and the check of the record.
+	// The domain's stored state, and the check of its record.
 	record, recordErr := s.readRecord(ctx, d)
 	known, err := stateOf(ctx, d, false)
 	if err != nil {

@@ -175,7 +175,7 @@ func rowsTableOf(ctx context.Context, run view.Run, q rowsQuery) (t rowsTable, e
 	if t.Left {
 		return t, nil
 	}
-	// The requests of the script read less, and leave out what takes too long to be repeated.
+	// The requests of the script read less, and leave out the parts that take too long to be repeated.
 	wanted := status.RowsQuery{From: q.from, Which: q.which, Text: q.text, Limit: rowsAPage, MaxRead: rowsLooked}
 	switch {
 	case q.text != "":
@@ -190,7 +190,7 @@ func rowsTableOf(ctx context.Context, run view.Run, q rowsQuery) (t rowsTable, e
 	if t.Left = q.live && next > 0 && len(rows) < rowsAPage; t.Left {
 		return t, nil
 	}
-	// Each row, with what can be done to it.
+	// Each row, with its actions.
 	if len(rows) > 0 {
 		t.All = rowsQuery{tenant: q.tenant, which: status.EveryRow}.path(run.ID, rows[0].Item)
 	}

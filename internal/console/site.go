@@ -31,7 +31,7 @@ const sitePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 const maxBody = 64 << 10
 
 // site serves the pages, which are complete HTML without a script; the script only keeps them
-// up to date (static/ops.js). Its handlers read and change what the view of the user has.
+// up to date (static/ops.js). Its handlers read and change data through the user's view.
 type site struct {
 	views   *view.Store
 	here    served

@@ -24,7 +24,7 @@ func acts(path, body string) viewtest.Request {
 
 const one = "tenant={tenant}&organization={organization}&domain={domain}"
 
-// aboutOthers are requests of each route about what is another's.
+// aboutOthers are requests of each route about data of others.
 var aboutOthers = viewtest.Routes{
 	"GET /static/{file}": {None: "files of the pages"},
 	"GET /{$}":           {Requests: []viewtest.Request{{Path: "/", Whole: true}, {Path: "/?q={tenant}", Whole: true}}},
@@ -75,8 +75,8 @@ var aboutOthers = viewtest.Routes{
 	"POST /runs/{id}/retry":  {Requests: []viewtest.Request{acts("/runs/{run}/retry", "outcome=expired")}},
 }
 
-// TestWhatIsAnothers checks that no route shows or changes what is another's.
-func TestWhatIsAnothers(t *testing.T) {
+// TestDataOfOthers checks that no route shows or changes data of others.
+func TestDataOfOthers(t *testing.T) {
 	t.Parallel() // a stop takes two seconds
 	rdb := redistest.New(t)
 	in := intake.New(rdb, ledger.New(rdb))

@@ -165,7 +165,7 @@ func (l *Links) open(ctx context.Context, token string) (view.Report, time.Time,
 		return view.Report{}, time.Time{}, err
 	}
 
-	// Who has the link sees what a customer of that organization alone would see.
+	// A link gives the access of a customer of that organization alone.
 	t, err := l.views.For(web.User{Name: web.Link, Role: web.Customer, Tenants: []string{c.Tenant},
 		Organizations: []string{c.Organization}}).Tenant(c.Tenant)
 	if err != nil {

@@ -136,6 +136,6 @@ func (d *Dispatcher) endFailed(ctx context.Context, run ledger.RunID, err error)
 			errors.Join(err, noRun))
 		return
 	}
-	d.stuck(ctx, r, fmt.Sprintf("its rows are settled, but what follows its end fails, such as events and the summary of a "+
-		"sweep: %v; it is repeated each minute", err), nil)
+	d.stuck(ctx, r, fmt.Sprintf("its rows are settled, but the follow-ups of its end fail, such as events and the summary "+
+		"of a sweep: %v; they are repeated each minute", err), nil)
 }

@@ -17,7 +17,7 @@ type Load struct {
 	// Pending and Active are the numbers of tasks in the queue and in progress.
 	Pending, Active int
 	// Paused reports whether the queue is paused, as asynqmon can do, and PausedSince since when, by
-	// the clock of whoever did; zero: that is not known.
+	// the clock of the program that paused it; zero: unknown.
 	Paused      bool
 	PausedSince time.Time
 }

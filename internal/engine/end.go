@@ -38,8 +38,8 @@ func (e *Engine) endRows(ctx context.Context, x *Execution, rows []*Row, answers
 	e.log(ctx, x, all)
 }
 
-// noteUnrecognized notes that the run makes no progress if this worker does not know what a row
-// needs: it is given back for one that does, which there may be none of.
+// noteUnrecognized notes that the run makes no progress if this worker is too old for a row. The
+// row is given back for a newer worker, which may not exist.
 func (e *Engine) noteUnrecognized(ctx context.Context, x *Execution, all []ending) {
 	i := slices.IndexFunc(all, func(one ending) bool { return one.consequence.Outcome == Unrecognized })
 	if i < 0 {

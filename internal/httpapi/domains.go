@@ -36,7 +36,7 @@ func (s *Server) domains(w http.ResponseWriter, r *http.Request) error {
 	id := query.Get("id")
 	organization := query.Get("organization")
 
-	// What is asked for.
+	// The parameters select one domain, or those of a name or an organization.
 	switch {
 	case name != "" && id != "":
 		return badRequest("Give either the parameter name or id.")

@@ -87,7 +87,7 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// Server is the intake over HTTP. Its handlers read and change what the view of the caller has.
+// Server is the intake over HTTP. Its handlers read and change data through the caller's view.
 type Server struct {
 	views   *view.Store
 	daily   dailyRows

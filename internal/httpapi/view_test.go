@@ -24,7 +24,7 @@ func asks(paths ...string) viewtest.Route {
 	return r
 }
 
-// aboutOthers are requests of each route about what is another's.
+// aboutOthers are requests of each route about data of others.
 var aboutOthers = viewtest.Routes{
 	"POST /v1/runs/{run}": {Requests: []viewtest.Request{
 		{Path: "/v1/runs/domain:verify?tenant={tenant}", Type: "application/jsonl",
@@ -51,8 +51,8 @@ var aboutOthers = viewtest.Routes{
 	"GET /healthz":                  {None: "whether the server runs"},
 }
 
-// TestWhatIsAnothers checks that no route shows or changes what is another's.
-func TestWhatIsAnothers(t *testing.T) {
+// TestDataOfOthers checks that no route shows or changes data of others.
+func TestDataOfOthers(t *testing.T) {
 	rdb := redistest.New(t)
 	l := ledger.New(rdb)
 	key := filepath.Join(t.TempDir(), "link.key")

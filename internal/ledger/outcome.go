@@ -13,7 +13,7 @@ type Outcome string
 const (
 	Done      Outcome = "done"      // it is now as the row asked for
 	Cancelled Outcome = "cancelled" // an operator cancelled the run
-	Failed    Outcome = "failed"    // every attempt failed, or what is stored of the row is lost
+	Failed    Outcome = "failed"    // every attempt failed, or Redis has lost the row
 )
 
 // Validate returns an error unless the outcome has the form of one.

@@ -49,7 +49,7 @@ func (l *Ledger) StuckRuns(ctx context.Context, t Tenant) (runs []Run, err error
 	return runs, nil
 }
 
-// unreadable reports whether the error is about what is stored of a segment.
+// unreadable reports whether the error says that a segment is missing or damaged.
 func unreadable(err error) bool { return isNotFound(err) || errors.Is(err, ErrDamaged) }
 
 // abandon ends a cancelled run that has lost segments, unless other segments have open rows. Nobody

@@ -72,7 +72,7 @@ func TestStuckRuns(t *testing.T) {
 		t.Errorf("stuck: %q", got)
 	}
 
-	// What is over is not listed.
+	// Runs that are finished, deleted or going on are not listed.
 	w.must(w.Finish, "a")
 	if got := w.get("a").Stuck; got != nil {
 		t.Errorf("a finished run is stuck: %+v", got)

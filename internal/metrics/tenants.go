@@ -30,7 +30,7 @@ var (
 	paceBlocked = redisDesc("orgops_pace_blocked",
 		"1 while an operation is blocked for all workers. Operation *: all operations.", "tenant", "operation")
 	runsStuck = redisDesc("orgops_runs_stuck",
-		"Runs that make no progress until somebody acts: rows of them cannot be read, no worker knows their kind, or what follows their end fails.", "tenant")
+		"Runs that make no progress until somebody acts: rows of them cannot be read, no worker knows their kind, or the follow-ups of their end fail.", "tenant")
 	sweepDomains = redisDesc("orgops_sweep_domains",
 		"Domains of the last complete sweep by state: present, absent (without those that are lost or unproven), lost (and not revoked since), unproven (absent for as long, but their token was never proven), unknown.", "tenant", "state")
 	sweepStarted = redisDesc("orgops_sweep_started_timestamp_seconds",

@@ -219,7 +219,7 @@ func SilentProducer(r ledger.Run) string {
 // Stuck says why a run makes no progress until a person acts.
 type Stuck struct {
 	Since  time.Time `json:"since"`
-	Reason string    `json:"reason"` // with what to do
+	Reason string    `json:"reason"` // and the remedy
 }
 
 // stuckAfter is how long a run makes no progress before that is a matter for people: less than from

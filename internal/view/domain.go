@@ -26,8 +26,8 @@ func (t Tenant) Domain(organization, id string) (Domain, error) {
 // In returns its tenant.
 func (d Domain) In() Tenant { return Tenant{d.view, d.Tenant} }
 
-// State returns what Redis has of the domain: see [status.DomainOf]. It names no organization that
-// is not the user's.
+// State returns the stored state of the domain: see [status.DomainOf]. It names no organization
+// that is not the user's.
 func (d Domain) State(ctx context.Context, rows int) (status.Domain, error) {
 	known, err := status.DomainOf(ctx, d.view.redis, d.view.ledger, d.DomainName, rows)
 	if !d.view.ofOrganization(known.Other) {

@@ -158,7 +158,7 @@ func facts(runs []Run) []ledger.Run {
 	return all
 }
 
-// Details returns the run with what only readers and operators see: see [status.DetailsOf].
+// Details returns the run with the members for readers and operators: see [status.DetailsOf].
 func (r Run) Details(ctx context.Context, sample int) (status.RunDetails, error) {
 	return status.DetailsOf(ctx, r.view.redis, r.view.ledger, r.Run, sample)
 }

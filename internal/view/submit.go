@@ -7,8 +7,8 @@ import (
 	"orgops/internal/ledger"
 )
 
-// Submission has what a server adds to a submission, and a user's reason. The functions are those
-// of an [intake.Intake]; nil: there is none.
+// Submission has the parts of a submission that a server adds, and a user's reason. The functions
+// are those of an [intake.Intake]; nil: there is none.
 type Submission struct {
 	Reason    string
 	Admit     func(ctx context.Context, run ledger.RunID, rows int64) error

@@ -22,7 +22,7 @@ import (
 	"orgops/tasks"
 )
 
-// View is what one user may see and change, by their present entry.
+// View gives one user access to the data that their present entry permits.
 type View struct {
 	store *Store
 	user  web.User
@@ -122,7 +122,7 @@ func missing(err error, mine bool, what, name string) error {
 	return err
 }
 
-// Config has what a Store needs.
+// Config configures a [Store].
 type Config struct {
 	// Redis has to end its commands with their contexts (redisconn.Open), and so have Ledger's and
 	// Intake's: a request whose client has gone must stop reading.

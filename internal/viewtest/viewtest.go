@@ -1,9 +1,9 @@
-// Package viewtest checks all routes of a server: to a user, what is another's is as if it did not
-// exist. It is for tests of servers whose handlers have a view of package view.
+// Package viewtest tests all routes of a server: to a user, data of others does not exist. It is
+// for servers whose handlers have a view of package view.
 //
-// [Routes] has requests of each route, with the names of a tenant and of what is in it. Users of
-// each role, limited to another tenant or to another organization, send each request about what is
-// another's and about what is missing: the answers are the same, and nothing is changed. Some of
+// [Routes] has requests of each route, with the names of a tenant and of its data. Users of each
+// role, limited to another tenant or to another organization, send each request about data of
+// others and about missing data: the answers are the same, and nothing is changed. Some of
 // the users always were limited, the others were narrowed since. The wide entries that these had
 // before get answers that differ, so that no request is about nothing.
 package viewtest
@@ -52,7 +52,7 @@ type Request struct {
 	Path string
 	Type string // of the body
 	Body string
-	// New says why what is missing is accepted too, so that the answers are the same to everyone.
+	// New says why missing data is accepted too, so that the answers are the same to everyone.
 	New string
 	// Whole says that it is about whole tenants or runs, which users with organizations do not see.
 	Whole bool
@@ -61,16 +61,16 @@ type Request struct {
 // Routes are the requests of routes by their patterns.
 type Routes map[string]Route
 
-// Server is what is tested.
+// Server is the server under test.
 type Server struct {
 	Routes []web.Route
 	// Start returns the handler of a server with these users.
 	Start func(*web.Access) http.Handler
-	// Sign adds to a request what a browser or client sends with a user's token.
+	// Sign authenticates a request by a user's token, as a browser or client does.
 	Sign func(r *http.Request, token string)
 }
 
-// names are those of a tenant and of what is in it. word is in all but perhaps that of the tenant.
+// names are those of a tenant and of its data. word is in all but perhaps that of the tenant.
 type names struct{ word, tenant string }
 
 // alba is the tenant and the organization that limited users have. Another tenant and all in it is
@@ -92,7 +92,7 @@ func (n names) in(text string) string {
 // owner is the name of all users, in which all runs were submitted: it decides nothing.
 const owner = "owner"
 
-// fill stores what has the names.
+// fill stores data with the names.
 func (n names) fill(t *testing.T, rdb redis.UniversalClient) {
 	t.Helper()
 	l := ledger.New(rdb)
@@ -136,7 +136,7 @@ type limit struct {
 	tenants       string
 	organizations string
 	roles         []web.Role // of users that may have it
-	about, none   names      // what is another's, and what is missing
+	about, none   names      // data of others, and missing data
 }
 
 const anyOrganization = "org_alba, org_borea, org_cetus"
@@ -228,7 +228,7 @@ func (all Routes) checkLimit(t *testing.T, s Server, limited limit, read func(wo
 	must(t, err)
 	c := check{server: s, handler: s.Start(access), limit: limited}
 
-	// The wide entry reads what is another's.
+	// The wide entry reads data of others.
 	all.each(s, func(method string, route web.Route, r Request) {
 		if method == http.MethodGet {
 			c.differs(t, method, route, r)
@@ -281,12 +281,12 @@ type check struct {
 	limit   limit
 }
 
-// names reports whether the request names what is another's, so that the answer may repeat it.
+// names reports whether the request names data of others, so that the answer may repeat it.
 func (c check) names(r Request) bool {
 	return strings.Contains(c.limit.about.in(r.Path+r.Body), c.limit.about.word)
 }
 
-// same checks that a limited user gets the same answer about what is another's and what is missing.
+// same checks that a limited user gets the same answer about data of others and missing data.
 func (c check) same(t *testing.T, method string, r Request, u user, since string) {
 	t.Helper()
 	about := c.answer(method, r, u, c.limit.about)
@@ -300,8 +300,8 @@ func (c check) same(t *testing.T, method string, r Request, u user, since string
 	}
 }
 
-// differs checks that a user without the limit gets another answer about what is another's than
-// about what is missing.
+// differs checks that a user without the limit gets another answer about data of others than about
+// missing data.
 func (c check) differs(t *testing.T, method string, route web.Route, r Request) {
 	t.Helper()
 	if r.New != "" || (r.Whole && c.limit.organizations != "") {
@@ -326,7 +326,7 @@ func (c check) differs(t *testing.T, method string, route web.Route, r Request) 
 	}
 }
 
-// answer returns the answer to a request about what has these names. A page to which it leads is
+// answer returns the answer to a request about data with these names. A page to which it leads is
 // part of it.
 func (c check) answer(method string, request Request, u user, n names) string {
 	w := c.do(method, n.in(request.Path), request.Type, n.in(request.Body), u)
@@ -355,7 +355,7 @@ func (c check) do(method, path, mediaType, body string, u user) *httptest.Respon
 // random are the parts of an answer that differ from request to request.
 var random = regexp.MustCompile(`notice=[A-Z0-9]+|data-now="\d+"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?|\d\d:\d\d`)
 
-// plain returns an answer without the names in it, and without what is random.
+// plain returns an answer without the names and random parts in it.
 func plain(answer string) string {
 	answer, _ = url.QueryUnescape(strings.ReplaceAll(answer, "%", "%25"))
 	answer = random.ReplaceAllString(answer, "…")

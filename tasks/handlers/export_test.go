@@ -22,7 +22,7 @@ const (
 	MaxEvidence    = maxEvidence
 )
 
-// Sending is what [SendVerified] is called with.
+// Sending has the arguments of [SendVerified].
 type Sending struct {
 	Record  apiclient.DiscoveryDomain
 	Age     time.Duration // of the record

@@ -140,7 +140,7 @@ func (r *recheck) load(ctx context.Context) *engine.Consequence {
 		return end
 	}
 
-	// What the record says of the revocation is stored, once a read can no longer be behind.
+	// The result of the revocation, by the record, is stored once a read can no longer be behind.
 	now := r.x.Now()
 	if _, err = r.cfg.States.Change(ctx, id, func(s *sweep.DomainState) {
 		switch revoked := s.Revoked; {

@@ -363,7 +363,7 @@ func (r *revocation) patch(ctx context.Context, d apiclient.DiscoveryDomain, ver
 		return withdraw(ctx, r.x, r.row, reason)
 	}
 
-	// The request, and what is asked of its answer.
+	// The request, and the check of its answer.
 	answer, err := r.send(ctx, sent, store, noEffect)
 	if err == nil {
 		err = carriedOut(sent, answer)

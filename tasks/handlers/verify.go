@@ -362,7 +362,7 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 		s.Found = found
 	}
 
-	// The evidence, with what the last diagnosis has found unless the answer has changed.
+	// The evidence, with the finding of the last diagnosis unless the answer has changed.
 	e := checkEvidence(verdict, now)
 	e.Record = s.Record
 	if s.Evidence != nil {

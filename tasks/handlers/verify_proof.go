@@ -131,7 +131,7 @@ func newVerifier(cfg VerifyConfig, x *engine.Execution, row *engine.Row,
 // ledger, where it holds no place of the worker.
 const longestLine = 2 * time.Second
 
-// named is what a row says of its record; members that it does not have are empty.
+// named has the members of a record that a row names; the others are empty.
 type named struct{ domain, host, token string }
 
 // differs refuses a row that names another record.
