@@ -15,33 +15,6 @@ import (
 	"orgops/internal/workers"
 )
 
-// Kind holds the properties of a kind of rows.
-type Kind struct {
-	Operations Operations
-	// Cost is the number of requests of an execution.
-	Cost Cost
-	// Batch is the largest number of rows of one task; 0: one.
-	Batch int
-	// Group returns the group of a row, such as its organization, from its content: the rows
-	// of one task have the same group. nil: all rows do.
-	Group func(content []byte) string
-}
-
-// Operations are the API operations that every execution of a row needs, by the sort of
-// release: while one of them is blocked a row of the sort is released for each probe. One that
-// only some rows need does not belong here, since the row that is released would not find
-// out whether it works again.
-type Operations = BySort[[]string]
-
-// Cost is the number of requests that an execution of a row makes on average, by the
-// sort of release. Zero is for DNS checks.
-type Cost = BySort[float64]
-
-// Always returns the operations of a kind whose executions all need the same.
-func Always(operations ...string) Operations {
-	return Operations{First: operations, Check: operations, Ready: operations}
-}
-
 // Config configures a [Dispatcher].
 type Config struct {
 	Tenant ledger.Tenant
@@ -137,14 +110,11 @@ type Dispatcher struct {
 	inProgress  bool
 	reclaimedAt time.Time
 	nextDue     time.Duration // from the last reading of the index on
-	load        Load
 	took        time.Duration // by the last release
 	window      Window
 	permits     Permits
-	gate        Gate
-	line        time.Duration // that a request waits for its permit, at the last release
-	prober      *run          // of the present pass: see nextProber
-	turn        int
+	probed      map[Probe]time.Time // when a row was last released for it
+	turn        int                 // see [Round.Turn]
 	ends        *ends
 }
 
@@ -167,7 +137,7 @@ func New(cfg Config) *Dispatcher {
 	}
 	d := &Dispatcher{
 		cfg: cfg, lease: NewLease(cfg.Redis, cfg.Tenant, cfg.Session, cfg.Protocol), queue: NewQueue(cfg.Redis, cfg.Queue),
-		wake: make(chan struct{}, 1), taken: taken{},
+		wake: make(chan struct{}, 1), taken: taken{}, probed: map[Probe]time.Time{},
 	}
 	d.ends = newEnds(d.end, d.endFailed)
 	return d
@@ -272,14 +242,14 @@ func (d *Dispatcher) work(ctx context.Context, now time.Time) (after time.Durati
 	if len(d.taken) == 0 {
 		return d.untilDue(), nil
 	}
-	tasks, err := d.release(ctx, now)
+	tasks, soon, err := d.release(ctx, now)
 	if err != nil {
 		return 0, err
 	}
 	switch {
 	case tasks > 0:
 		return busyEvery, nil
-	case len(d.candidates(now, nil)) > 0 && !d.load.Paused:
+	case soon:
 		return fullEvery, nil
 	}
 	return d.untilDue(), nil

@@ -9,14 +9,16 @@
 // or [Dispatcher.Wake], for ten seconds at most, with a lease that lasts three seconds longer. A
 // wake-up reaches all workers: the next one shortens that lease, in case the sleeper is dead.
 //
-//	index of due segments --> candidates --> Plan --> Release --> asynq
-//	                                           |
-//	                                           +-- window: free places and starts per second
-//	                                           +-- permits: one second of the tenant's pace, or its burst
-//	                                           +-- blocks: a probe every 30 s
+//	index of due segments --> Round --> Plan --> Release --> asynq
+//	                            |
+//	                            +-- runs: of which stages rows may be due
+//	                            +-- window: free places and starts per second
+//	                            +-- permits: one second of the tenant's pace, or its burst
+//	                            +-- the queue's and the tenant's pause, stop, blocks
 //
-// [Plan], [Window], [Permits] and [Gate] decide, and do nothing else. The scripts of the ledger
-// keep the index.
+// [Round.Plan] alone decides: it depends on its round and on nothing else, and returns for each
+// stage of each run a number of tasks or the reason why none. [Window] and [Permits] are what
+// lasts between rounds. The scripts of the ledger keep the index.
 //
 // The active dispatcher also makes rows of dead sessions due, and finishes runs that have ended.
 // Once a minute it deletes runs after their retention, and trims asynq's archive.
@@ -26,8 +28,8 @@
 //	dispatcher.go           the loop: election, rounds
 //	upkeep.go, ends.go      once a minute; the follow-ups of a run's end
 //	take.go                 due segments from the index
-//	release.go              rows of a run, and of runs of one row, into tasks
-//	segments.go             the segments in memory, and the sorts of rows
-//	plan.go, limits.go      how many rows, of which runs
+//	release.go              a round: the plan, and rows into tasks
+//	segments.go             the segments in memory
+//	plan.go, limits.go      how many tasks, for which runs and stages
 //	queue.go, lease.go      asynq's queue; the lease in Redis
 package dispatch

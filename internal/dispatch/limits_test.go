@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"orgops/internal/dispatch"
-	"orgops/internal/pace"
 )
 
 func TestWindow(t *testing.T) {
@@ -16,7 +15,7 @@ func TestWindow(t *testing.T) {
 	if n := w.Free(16, 0, 0); n != 16 {
 		t.Errorf("%d free at first, want the places", n)
 	}
-	w.Released(16)
+	w.Enqueued(16)
 	if n := w.Free(16, 16, 0); n != 0 {
 		t.Errorf("%d free while as many tasks are pending", n)
 	}
@@ -30,7 +29,7 @@ func TestWindow(t *testing.T) {
 	if n := w.Free(16, 1, 16); n != 0 {
 		t.Errorf("%d free while all places work, and a task is pending", n)
 	}
-	w.Released(1_000_000)
+	w.Enqueued(1_000_000)
 	for range 10 {
 		w.Took(time.Millisecond, 0)
 	}
@@ -54,7 +53,7 @@ func TestWindowOfASlowRedis(t *testing.T) {
 		w.Took(took, outstanding)
 		w.Observe(now, outstanding)
 		n := w.Free(places, outstanding, 0)
-		w.Released(n)
+		w.Enqueued(n)
 		outstanding += n
 		return outstanding
 	}
@@ -98,7 +97,7 @@ func TestWindowOfDeadTasks(t *testing.T) {
 			active += n
 		}
 		n := min(w.Free(places, 0, active), places-(active-places))
-		w.Released(n)
+		w.Enqueued(n)
 		copy(running[1:], running[:])
 		running[0] = n
 		now = now.Add(every)
@@ -118,123 +117,68 @@ func TestBurst(t *testing.T) {
 	var p dispatch.Permits
 	p.Burst(50)
 	p.Refill(now, 16)
-	if n := p.Rows(100, 1); n != 50 {
-		t.Errorf("%d rows, want the burst of 50", n)
+	if n := p.Tasks(100, 1); n != 50 {
+		t.Errorf("%d tasks, want the burst of 50", n)
 	}
 	p.Spend(20, 1)
 	p.Refill(now.Add(time.Second), 16)
-	if n := p.Rows(100, 1); n != 30 {
-		t.Errorf("%d rows, want the 30 that are left of the burst", n)
+	if n := p.Tasks(100, 1); n != 30 {
+		t.Errorf("%d tasks, want the 30 that are left of the burst", n)
 	}
 	p.Spend(30, 1)
 	p.Refill(now.Add(2*time.Second), 16)
-	if n := p.Rows(100, 1); n != 16 {
-		t.Errorf("%d rows after the burst, want one second of 16", n)
+	if n := p.Tasks(100, 1); n != 16 {
+		t.Errorf("%d tasks after the burst, want one second of 16", n)
 	}
 	p.Spend(16, 1)
 	p.Burst(-34) // outstanding work takes more than the bucket holds
-	if n := p.Rows(100, 1); n != 0 {
-		t.Errorf("%d rows after all were spent", n)
+	if n := p.Tasks(100, 1); n != 0 {
+		t.Errorf("%d tasks after all were spent", n)
 	}
 	p.Refill(now.Add(3*time.Second), math.Inf(1))
 	p.Burst(50)
-	if n := p.Rows(1000, 1); n != 1000 {
-		t.Errorf("%d rows without a limit", n)
+	if n := p.Tasks(1000, 1); n != 1000 {
+		t.Errorf("%d tasks without a limit", n)
 	}
 }
 
 func TestPermits(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var p dispatch.Permits
-	if n := p.Rows(5, 1); n != 0 {
-		t.Errorf("%d rows without permits", n)
+	if n := p.Tasks(5, 1); n != 0 {
+		t.Errorf("%d tasks without permits", n)
 	}
 	p.Refill(now, 16)
-	if n := p.Rows(100, 2); n != 8 {
-		t.Errorf("%d rows of two requests, want one second of 16", n)
+	if n := p.Tasks(100, 2); n != 8 {
+		t.Errorf("%d tasks of two requests, want one second of 16", n)
 	}
 	p.Spend(8, 2)
-	if n := p.Rows(100, 2); n != 0 {
-		t.Errorf("%d rows after all were spent", n)
+	if n := p.Tasks(100, 2); n != 0 {
+		t.Errorf("%d tasks after all were spent", n)
 	}
-	if n := p.Rows(100, 0); n != 100 {
-		t.Errorf("%d rows without requests", n)
+	if n := p.Tasks(100, 0); n != 100 {
+		t.Errorf("%d tasks without requests", n)
 	}
 	p.Refill(now.Add(500*time.Millisecond), 16)
-	if n := p.Rows(100, 1); n != 8 {
-		t.Errorf("%d rows after half a second, want 8", n)
+	if n := p.Tasks(100, 1); n != 8 {
+		t.Errorf("%d tasks after half a second, want 8", n)
 	}
 	p.Refill(now.Add(time.Hour), 16)
-	if n := p.Rows(100, 1); n != 16 {
-		t.Errorf("%d rows after an hour, want 16", n)
+	if n := p.Tasks(100, 1); n != 16 {
+		t.Errorf("%d tasks after an hour, want 16", n)
 	}
 	p.Refill(now.Add(2*time.Hour), 1.0/60)
-	if n := p.Rows(100, 3); n != 1 {
-		t.Errorf("%d rows at one request a minute, want 1", n)
+	if n := p.Tasks(100, 3); n != 1 {
+		t.Errorf("%d tasks at one request a minute, want 1", n)
 	}
 	p.Spend(1, 3)
 	p.Refill(now.Add(2*time.Hour+time.Minute), 1.0/60)
-	if n := p.Rows(100, 3); n != 0 {
-		t.Errorf("%d rows a minute later, want 0", n)
+	if n := p.Tasks(100, 3); n != 0 {
+		t.Errorf("%d tasks a minute later, want 0", n)
 	}
 	p.Refill(now, math.Inf(1))
 	p.Spend(1000, 1)
-	if n := p.Rows(1000, 1); n != 1000 {
-		t.Errorf("%d rows without a limit", n)
-	}
-}
-
-func TestGate(t *testing.T) {
-	now := time.Unix(1000, 0)
-	paused := pace.State{At: now, PausedUntil: now.Add(time.Second)}
-	limited := pace.State{At: now, Pauses: []pace.Pause{{Operation: "get", Until: now.Add(time.Second)}}}
-	stopped := pace.State{At: now, Stopped: &pace.Stop{By: "alice"}}
-	blocked := pace.State{At: now, Blocks: []pace.Block{{Operation: "update"}}}
-	early := pace.State{At: now, Blocks: []pace.Block{{Operation: "update", NextProbe: now.Add(time.Second)}}}
-	all := pace.State{At: now, Blocks: []pace.Block{{Operation: pace.All}}}
-	ended := pace.State{At: now, Trials: []pace.Trial{{Operation: pace.All, Next: now}}}
-	one := pace.State{At: now, Trials: []pace.Trial{{Operation: "get", Next: now}}}
-	tried := pace.State{At: now, Trials: []pace.Trial{{Operation: pace.All, Next: now.Add(time.Second)}}}
-	var g dispatch.Gate
-	for _, c := range []struct {
-		name       string
-		after      time.Duration
-		state      pace.State
-		operations []string
-		cost       float64
-		want       int
-	}{
-		{"open", 0, pace.State{At: now}, []string{"update"}, 0, -1},
-		{"paused", 0, paused, []string{"get"}, 0, 0},
-		{"paused, DNS checks", 0, paused, nil, 0, -1},
-		{"an operation is paused", 0, limited, []string{"get", "update"}, 0, 0},
-		{"another operation is paused", 0, limited, []string{"update"}, 0, -1},
-		{"stopped by an operator", 0, stopped, []string{"get"}, 0, 0},
-		{"stopped by an operator, DNS checks", 0, stopped, nil, 0, -1},
-		{"all operations are blocked, DNS checks", 0, all, nil, 0, -1},
-		{"another operation is blocked", 0, blocked, []string{"get"}, 0, -1},
-		{"a probe gets no permit yet", 0, early, []string{"get", "update"}, 0, 0},
-		{"the first probe", 0, blocked, []string{"get", "update"}, 0, 1},
-		{"a probe is under way", 29 * time.Second, blocked, []string{"update"}, 0, 0},
-		{"the next probe", 30 * time.Second, blocked, []string{"update"}, 0, 1},
-		{"all operations are blocked", 30 * time.Second, all, []string{"get"}, 0, 1},
-		{"paused, a scan", 0, paused, nil, 1, 0},
-		{"stopped by an operator, a scan", 0, stopped, nil, 1, -1},
-		{"a pause is over", 0, ended, []string{"get"}, 1, 1},
-		{"a pause is over, a scan", 0, ended, nil, 1, 1},
-		{"a pause is over, DNS checks", 0, ended, nil, 0, -1},
-		{"the pause of an operation is over", 0, one, []string{"get", "update"}, 0, 1},
-		{"the pause of another operation is over", 0, one, []string{"update"}, 0, -1},
-		{"a request tries", 0, tried, []string{"get"}, 0, 0},
-		{"the first try", 0, ended, []string{"get"}, 0, 1},
-		{"a row that tries was released", 900 * time.Millisecond, ended, []string{"get"}, 0, 0},
-		{"another row tries", time.Second, ended, []string{"get"}, 0, 1},
-	} {
-		if got := g.Rows(now.Add(c.after), c.state, c.operations, c.cost); got != c.want {
-			t.Errorf("%s: %d rows, want %d", c.name, got, c.want)
-		}
-		if c.name == "the first probe" || c.name == "the first try" {
-			g.Probed(now, c.state, c.operations, c.cost)
-		}
+	if n := p.Tasks(1000, 1); n != 1000 {
+		t.Errorf("%d tasks without a limit", n)
 	}
 }

@@ -1,9 +1,11 @@
 package dispatch
 
 import (
+	"slices"
 	"time"
 
 	"orgops/internal/ledger"
+	"orgops/internal/pace"
 )
 
 // Class is the order in which runs share what may be released.
@@ -34,100 +36,330 @@ func ClassOf(r ledger.Run) Class {
 	return Bulk
 }
 
-// Candidate is a run that may have due rows.
+// Stage is a stage of rows that a release distinguishes: those of the ledger, and before them that
+// of rows which were never released.
+type Stage int
+
+// The stages, in the order in which rows of a run are released.
+const (
+	StageReady Stage = iota // proven once, needs a permit
+	StageCheck              // to be checked again
+	StageFirst              // never released
+	stages
+)
+
+// ByStage has a value for each stage.
+type ByStage[T any] struct{ First, Check, Ready T }
+
+// of returns the value of a stage.
+func (b ByStage[T]) of(s Stage) T {
+	return [stages]T{StageReady: b.Ready, StageCheck: b.Check, StageFirst: b.First}[s]
+}
+
+// Kind holds the properties of a kind of rows.
+type Kind struct {
+	Operations Operations
+	// Cost is the number of requests of an execution.
+	Cost Cost
+	// Batch is the largest number of rows of one task; 0: one.
+	Batch int
+	// Group returns the group of a row, such as its organization, from its content: the rows
+	// of one task have the same group. nil: all rows do.
+	Group func(content []byte) string
+}
+
+// Operations are the API operations that every execution of a row needs, by the row's stage: while
+// one of them is blocked a row of the stage is released for each probe. One that
+// only some rows need does not belong here, since the row that is released would not find
+// out whether it works again.
+type Operations = ByStage[[]string]
+
+// Cost is the number of requests that an execution of a task makes on average, by the stage of its
+// rows. Zero is for DNS checks.
+type Cost = ByStage[float64]
+
+// Always returns the operations of a kind whose executions all need the same.
+func Always(operations ...string) Operations {
+	return Operations{First: operations, Check: operations, Ready: operations}
+}
+
+// Round is everything that a plan depends on.
+type Round struct {
+	Now time.Time
+	// Tasks is how many tasks may be enqueued: see [Window.Free].
+	Tasks int
+	// QueuePaused reports whether asynq's queue is paused.
+	QueuePaused bool
+	// Pace is the state of the tenant's pace, and Probed when a row was last released for a probe.
+	Pace   pace.State
+	Probed map[Probe]time.Time
+	// Permits are those that are left, and Line is how long a request waits for its permit.
+	Permits Permits
+	Line    time.Duration
+	// Runs are those of which rows may be due.
+	Runs []Candidate
+	// Turn is how many portions former plans had: see [Plan.Turn].
+	Turn int
+}
+
+// Candidate is a run of which rows may be due, or several runs of one row that share tasks.
 type Candidate struct {
 	Run   ledger.RunID
 	Class Class
-	// ServedAt is when rows of the run were last released, or when the run became a
-	// candidate.
+	Kind  Kind
+	// Due reports of which stages rows may be due.
+	Due ByStage[bool]
+	// ServedAt is when rows of the run were last released, or when the run became a candidate.
 	ServedAt time.Time
-	// Limit is the largest number of rows to grant; negative: no limit.
-	Limit int
-	// Cost is the number of requests of the cheapest rows that the run may have due.
-	Cost float64
-	// Held says that the run gets only the portions that go to any class.
-	Held bool
+	// ProbedAt is when its row was last a probe, or when the run became a candidate.
+	ProbedAt time.Time
 }
 
-// Grant is a number of rows that a run may release.
+// Plan is what a round releases.
+type Plan struct {
+	// Grants are in the order of their first portions, in which they are to be served: an execution
+	// may cost more than planned, and must not take the permits of a run that comes before it.
+	Grants []Grant
+	// Waits are the stages that may have due rows and have no grant.
+	Waits []Wait
+	// Turn is the number of portions of this plan and all former ones.
+	Turn int
+}
+
+// Grant is a number of tasks that a run may have for its rows of one stage.
 type Grant struct {
-	Run  ledger.RunID
-	Rows int
-	// Turn says that one of its portions went to the run whatever its class.
-	Turn bool
+	Run   ledger.RunID
+	Stage Stage
+	Tasks int
+	// Probes are those that the one task of the grant is for.
+	Probes []Probe
+}
+
+// Wait is the reason why no row of a stage is released.
+type Wait struct {
+	Run    ledger.RunID
+	Stage  Stage
+	Reason Reason
+}
+
+// Reason is a reason why no row is released.
+type Reason string
+
+// The reasons, in the order in which a plan looks for them.
+const (
+	QueuePaused     Reason = "the queue is paused"
+	TenantPaused    Reason = "the API has asked the tenant to pause"
+	OperationPaused Reason = "the API has asked to pause an operation"
+	TenantStopped   Reason = "the tenant is stopped"
+	NextProbe       Reason = "a row finds out from time to time whether requests are accepted"
+	ProbeOfAnother  Reason = "a row of another run or stage finds out whether requests are accepted"
+	LongLine        Reason = "requests wait too long for their permits"
+	NoPermit        Reason = "no permit is left"
+	NoPlace         Reason = "no place is left"
+)
+
+// brief reports whether the reason is to be looked at again within a fraction of a second.
+func (r Reason) brief() bool { return r == LongLine || r == NoPermit || r == NoPlace }
+
+const (
+	// longestEvery is which portion goes to the run that was served the longest ago, whatever its
+	// class: no run starves.
+	longestEvery = 9
+	// planSteps bounds the portions of a plan: many tasks are shared in bigger portions.
+	planSteps = 128
+	// longestLine is how long requests may wait for their permits before rows of bulk runs wait.
+	longestLine = time.Second
+)
+
+// Plan returns how many tasks each run may have for its rows of each stage, or why none. It depends
+// on the round alone.
+func (r Round) Plan() Plan {
+	// A share is of one stage of a run. A run's rows are released in the order of stages.
+	var shares []*share
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		granted := new(int)
+		for stage := range stages {
+			if run.Due.of(stage) {
+				cost := run.Kind.Cost.of(stage)
+				shares = append(shares, &share{run: run, granted: granted, stage: stage, cost: cost, most: r.Tasks})
+			}
+		}
+	}
+
+	// What holds a stage whichever others there are: the queue, an operator's stop, a pause that the
+	// API has asked for, a block between two of its probes. Rows that need no request, such as DNS
+	// checks, go on. Some send one in the end, for which they need a permit as all do.
+	for _, s := range shares {
+		s.held, s.probes = r.obstacle(s.run.Kind.Operations.of(s.stage), s.cost)
+	}
+
+	// One row is released for a probe: of the run that was probed the longest ago, since no row of
+	// another one may be able to end the block.
+	taken := map[Probe]bool{}
+	byProbe := slices.Clone(shares)
+	slices.SortStableFunc(byProbe, func(a, b *share) int { return a.run.ProbedAt.Compare(b.run.ProbedAt) })
+	for _, s := range byProbe {
+		if s.held != "" || len(s.probes) == 0 {
+			continue
+		}
+		s.most = min(s.most, 1)
+		if slices.ContainsFunc(s.probes, func(p Probe) bool { return taken[p] }) {
+			s.held = ProbeOfAnother
+			continue
+		}
+		for _, p := range s.probes {
+			taken[p] = true
+		}
+	}
+
+	// The line is of the requests of rows that wait for their permits: scans and sweeps are behind
+	// them, and do not count. It is long if executions make more requests than they cost on average,
+	// or the rate is lower than it is set to be: requests of small runs would wait behind all of
+	// them, so rows of bulk runs wait, but for their turn. A line that stands still is one of a
+	// pause, or of an API that does not answer, and ends with it: each request leaves the line when
+	// it has waited too long.
+	for _, s := range shares {
+		s.inLine = s.run.Class == Bulk && s.cost > 0 && r.Line >= longestLine
+	}
+
+	// Runs of the first class that has one take equal portions, the one served the longest ago first.
+	// Each ninth portion goes to the run of any class that was served the longest ago.
+	left := r.Tasks
+	permits := r.Permits
+	plan := Plan{Turn: r.Turn}
+	portion := max(1, left/planSteps)
+	var order []*share
+	for left > 0 {
+		anyClass := (plan.Turn+1)%longestEvery == 0
+		var best *share
+		for _, s := range shares {
+			if s.held != "" || s.tasks >= s.most || (s.inLine && !anyClass) || permits.Tasks(1, s.cost) == 0 {
+				continue
+			}
+			if best == nil || s.before(best, anyClass) {
+				best = s
+			}
+		}
+		if best == nil {
+			break
+		}
+		n := permits.Tasks(min(portion, left, best.most-best.tasks), best.cost)
+		if best.tasks == 0 {
+			order = append(order, best)
+		}
+		best.tasks += n
+		*best.granted += n
+		permits.Spend(n, best.cost)
+		left -= n
+		plan.Turn++
+	}
+
+	for _, s := range order {
+		plan.Grants = append(plan.Grants, Grant{s.run.Run, s.stage, s.tasks, s.probes})
+	}
+	for _, s := range shares {
+		if s.tasks > 0 {
+			continue
+		}
+		why := s.held
+		switch {
+		case why != "":
+		case permits.Tasks(1, s.cost) == 0:
+			why = NoPermit
+		case left == 0:
+			why = NoPlace
+		default:
+			why = LongLine
+		}
+		plan.Waits = append(plan.Waits, Wait{s.run.Run, s.stage, why})
+	}
+	return plan
+}
+
+// share is what the rows of one stage of a run get.
+type share struct {
+	run     *Candidate
+	granted *int // tasks of the run, at any stage
+	stage   Stage
+	cost    float64 // of a task, in requests
+	held    Reason  // why no row is released, whatever the other runs; "": some may be
+	probes  []Probe // for which one row is released
+	inLine  bool    // only a portion that goes to any class releases rows
+	most    int     // tasks that it may have
+	tasks   int     // that it has
+}
+
+// before reports whether a share gets a portion before one of another run.
+func (s *share) before(other *share, anyClass bool) bool {
+	switch {
+	case s.run == other.run:
+		return false // its stages are in their order
+	case !anyClass && s.run.Class != other.run.Class:
+		return s.run.Class < other.run.Class
+	case !anyClass && *s.granted != *other.granted:
+		return *s.granted < *other.granted
+	}
+	return s.run.ServedAt.Before(other.run.ServedAt)
+}
+
+// Probe identifies a block, or the end of a pause, of which one row finds out whether requests are
+// accepted.
+type Probe struct {
+	Operation string
+	// Every is how often at most a row is released for it.
+	Every time.Duration
 }
 
 const (
-	// longestEvery is which grant goes to the run that was served the longest ago,
-	// whatever its class: no run starves.
-	longestEvery = 9
-	// planSteps bounds the steps of a plan: big numbers of rows are shared in bigger
-	// portions.
-	planSteps = 128
+	// probeEvery is that of a blocked operation: a row may need no request in the end.
+	probeEvery = 30 * time.Second
+	// trialEvery is that of a row that tries after a pause. The next one tries soon, since other
+	// rows wait for it, and a permit is for one of them.
+	trialEvery = time.Second
 )
 
-// Plan shares rows and permits among runs: those of the first class that has a candidate take equal
-// shares, the one served the longest ago first, and each ninth portion goes to the run
-// of any class that was served the longest ago. turn counts portions across plans.
-// Grants are in the order of their first portions, in which they are to be served: a run may cost
-// more than planned, and must not take the permits of a run that comes before it.
-func Plan(rows int, permits Permits, runs []Candidate, turn *int) []Grant {
-	granted, order := make([]int, len(runs)), []int{}
-	turns := make([]bool, len(runs))
-	portion := max(1, rows/planSteps)
-	for rows > 0 {
-		anyClass := (*turn+1)%longestEvery == 0
-		i := next(runs, granted, permits, anyClass)
-		if i < 0 {
-			break
-		}
-		*turn++
-		turns[i] = turns[i] || anyClass
-		n := permits.Rows(min(portion, rows), runs[i].Cost)
-		if limit := runs[i].Limit; limit >= 0 {
-			n = min(n, limit-granted[i])
-		}
-		if granted[i] == 0 {
-			order = append(order, i)
-		}
-		granted[i] += n
-		rows -= n
-		permits.Spend(n, runs[i].Cost)
+// obstacle returns why no row that needs these operations, and costs so many requests, is released
+// now. If there is no such reason, it returns the probes for which one row may be released, and no
+// other row before; nil: there are none.
+func (r Round) obstacle(operations []string, cost float64) (Reason, []Probe) {
+	// A scan costs requests, whose operations are not known. A stop and a block do not hold it: it
+	// changes nothing, and an operation that is blocked refuses its requests.
+	requests := cost > 0 || len(operations) > 0
+	needs := func(operation string) bool {
+		return len(operations) > 0 && (operation == pace.All || slices.Contains(operations, operation))
 	}
-	var grants []Grant
-	for _, i := range order {
-		grants = append(grants, Grant{Run: runs[i].Run, Rows: granted[i], Turn: turns[i]})
-	}
-	return grants
-}
-
-// next returns the index of the run that gets the next portion; -1 if none can take any.
-func next(runs []Candidate, granted []int, permits Permits, anyClass bool) int {
-	best := -1
-	for i, r := range runs {
-		if r.Held && !anyClass {
-			continue
-		}
-		if r.Limit >= 0 && granted[i] >= r.Limit {
-			continue
-		}
-		if permits.Rows(1, r.Cost) == 0 {
-			continue
-		}
-		if best < 0 || before(r, granted[i], runs[best], granted[best], anyClass) {
-			best = i
-		}
-	}
-	return best
-}
-
-// before reports whether run a gets a portion before run b.
-func before(a Candidate, grantedA int, b Candidate, grantedB int, anyClass bool) bool {
 	switch {
-	case !anyClass && a.Class != b.Class:
-		return a.Class < b.Class
-	case !anyClass && grantedA != grantedB:
-		return grantedA < grantedB
+	case r.QueuePaused:
+		return QueuePaused, nil
+	case requests && r.Pace.PausedUntil.After(r.Pace.At):
+		return TenantPaused, nil
+	case slices.ContainsFunc(r.Pace.Pauses, func(p pace.Pause) bool {
+		return needs(p.Operation) && p.Until.After(r.Pace.At)
+	}):
+		return OperationPaused, nil
+	case r.Pace.Stopped != nil && len(operations) > 0:
+		return TenantStopped, nil
 	}
-	return a.ServedAt.Before(b.ServedAt)
+	// Before a probe gets a permit no row is released for it: it would be back without a request.
+	var probes []Probe
+	early := false
+	add := func(p Probe, next time.Time) {
+		probes = append(probes, p)
+		early = early || r.Now.Sub(r.Probed[p]) < p.Every || r.Pace.At.Before(next)
+	}
+	for _, b := range r.Pace.Blocks {
+		if needs(b.Operation) {
+			add(Probe{b.Operation, probeEvery}, b.NextProbe)
+		}
+	}
+	for _, t := range r.Pace.Trials {
+		if needs(t.Operation) || (requests && t.Operation == pace.All) {
+			add(Probe{t.Operation, trialEvery}, t.Next)
+		}
+	}
+	if early {
+		return NextProbe, nil
+	}
+	return "", probes
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -16,35 +15,46 @@ import (
 	"orgops/internal/ledger"
 )
 
-// release releases rows of the segments in memory, as many as the window allows. It
-// returns the number of tasks enqueued.
-func (d *Dispatcher) release(ctx context.Context, now time.Time) (tasks int, err error) {
+// release releases due rows of the segments in memory, as many as the window allows. It returns the
+// number of tasks enqueued, and whether rows wait for a reason that may end within a fraction of a
+// second.
+func (d *Dispatcher) release(ctx context.Context, now time.Time) (tasks int, soon bool, err error) {
 	start := time.Now()
 	defer func() { d.took = time.Since(start) }()
-	if d.load, err = d.queue.Load(ctx); err != nil {
-		return 0, err
+	load, err := d.queue.Load(ctx)
+	if err != nil {
+		return 0, false, err
 	}
-	if err := d.refresh(ctx, now); err != nil {
-		return 0, err
+	if err := d.refresh(ctx, now, load); err != nil {
+		return 0, false, err
 	}
-	d.window.Took(d.took, d.load.Pending+d.load.Active)
-	d.window.Observe(now, d.load.Pending)
+	d.window.Took(d.took, load.Pending+load.Active)
+	d.window.Observe(now, load.Pending)
 	d.permits.Refill(now, d.cfg.Rate())
-	d.line = d.cfg.Ahead()
-	free := d.window.Free(d.places(), d.load.Pending, d.load.Active)
-	if d.load.Paused {
-		return 0, nil
-	}
-	// Tasks and permits that a run does not use are shared again among the others.
-	unused := map[ledger.RunID]bool{}
-	for tasks < free {
-		n, granted, err := d.pass(ctx, now, free-tasks, unused)
-		tasks += n
-		if err != nil || !granted {
-			return tasks, err
+	round := Round{Now: now, QueuePaused: load.Paused, Pace: d.pace, Probed: d.probed, Line: d.cfg.Ahead()}
+	free := d.window.Free(d.places(load), load.Pending, load.Active)
+
+	// A plan grants tasks for rows that may be due. What a stage does not use, since fewer are, is
+	// shared again: a release without rows ends its part in the round.
+	for {
+		round.Tasks = free - tasks
+		round.Permits = d.permits
+		round.Turn = d.turn
+		round.Runs = d.candidates(now)
+		plan := round.Plan()
+		if len(plan.Grants) == 0 {
+			soon = slices.ContainsFunc(plan.Waits, func(w Wait) bool { return w.Reason.brief() })
+			return tasks, soon, nil
+		}
+		d.turn = plan.Turn
+		for _, g := range plan.Grants {
+			n, err := d.serve(ctx, g, now)
+			tasks += n
+			if err != nil {
+				return tasks, false, err
+			}
 		}
 	}
-	return tasks, nil
 }
 
 // stateEvery is how often the pace is read, and trialStateEvery the same while one row tries after
@@ -55,7 +65,7 @@ const (
 )
 
 // refresh reads the state of the pace.
-func (d *Dispatcher) refresh(ctx context.Context, now time.Time) (err error) {
+func (d *Dispatcher) refresh(ctx context.Context, now time.Time, load Load) (err error) {
 	every := stateEvery
 	if len(d.pace.Trials) > 0 {
 		every = trialStateEvery
@@ -67,7 +77,7 @@ func (d *Dispatcher) refresh(ctx context.Context, now time.Time) (err error) {
 		return err
 	}
 	burst := d.pace.Available
-	if d.load.Pending+d.load.Active > 0 {
+	if load.Pending+load.Active > 0 {
 		burst = 0 // the outstanding work takes it
 	}
 	d.permits.Burst(float64(burst))
@@ -78,189 +88,93 @@ func (d *Dispatcher) refresh(ctx context.Context, now time.Time) (err error) {
 // places returns how many tasks the workers of the tenant may have: the number in progress and
 // the places of one more worker. The next worker begins to serve when it finds more tasks than
 // the former ones execute, and released rows must not lapse until then.
-func (d *Dispatcher) places() int {
-	return min(d.cfg.Places*d.cfg.Place().Workers, d.load.Active+d.cfg.Places)
+func (d *Dispatcher) places(load Load) int {
+	return min(d.cfg.Places*d.cfg.Place().Workers, load.Active+d.cfg.Places)
 }
 
-// pass shares free tasks once among the runs that are not in unused, and returns the number of
-// tasks enqueued, and whether a run was granted any. It adds the runs that have used none.
-func (d *Dispatcher) pass(ctx context.Context, now time.Time, free int,
-	unused map[ledger.RunID]bool) (tasks int, granted bool, err error) {
-	d.prober = d.nextProber(now, unused)
-	for _, g := range Plan(free, d.permits, d.candidates(now, unused), &d.turn) {
-		granted = true
-		n, err := d.serve(ctx, d.taken[g.Run], g, now)
-		tasks += n
-		if err != nil {
-			return tasks, granted, err
-		}
-		if n == 0 {
-			unused[g.Run] = true
-		}
-	}
-	return tasks, granted, nil
-}
-
-// candidates returns the runs that may have due rows, and are not in unused.
-func (d *Dispatcher) candidates(now time.Time, unused map[ledger.RunID]bool) []Candidate {
-	var all []Candidate
-	groups := map[group]bool{}
+// candidates returns the runs that may have due rows. Of those whose rows may share a task it
+// returns one: the one that was probed the longest ago.
+func (d *Dispatcher) candidates(now time.Time) (all []Candidate) {
+	known := map[group]int{} // index of the group's candidate
 	for _, r := range d.taken.ordered() {
-		g, grouped := d.group(r)
-		if groups[g] { // its first run has it released
+		due := r.due(now)
+		if due == (ByStage[bool]{}) {
 			continue
 		}
-		if unused[r.ID] {
-			groups[g] = grouped
-		} else if limit, cost := d.limit(r, now); limit != 0 {
-			groups[g] = grouped
-			all = append(all, Candidate{Run: r.ID, Class: ClassOf(r.Run), ServedAt: r.servedAt, Limit: limit, Cost: cost,
-				Held: d.held(r, cost)})
+		c := Candidate{Run: r.ID, Class: ClassOf(r.Run), Kind: d.cfg.Kinds[r.Kind], Due: due,
+			ServedAt: r.servedAt, ProbedAt: r.probedAt}
+		g, grouped := d.group(r)
+		if !grouped {
+			all = append(all, c)
+			continue
+		}
+		c.Due = ByStage[bool]{First: true} // see serveTogether
+		i, found := known[g]
+		if !found {
+			known[g] = len(all)
+			all = append(all, c)
+			continue
+		}
+		if c.ProbedAt.Before(all[i].ProbedAt) {
+			c.ServedAt = all[i].ServedAt
+			all[i] = c
 		}
 	}
 	return all
 }
 
-// limit returns the largest number of rows of a run to release now, -1: no limit, and the cost of
-// the cheapest of them.
-func (d *Dispatcher) limit(r *run, now time.Time) (most int, cost float64) {
-	cost = math.Inf(1)
-	for so := range sorts {
-		n := 0
-		if !r.idle(so, now) {
-			n = d.gateRows(r, so, now)
+// serve releases rows of a run for its grant, and returns the number of tasks.
+func (d *Dispatcher) serve(ctx context.Context, g Grant, now time.Time) (tasks int, err error) {
+	r := d.taken[g.Run]
+	if r == nil { // a grant of this plan for another stage has found that nothing is due
+		return 0, nil
+	}
+	if _, grouped := d.group(r); grouped {
+		tasks, err = d.serveTogether(ctx, r, g, now)
+	} else {
+		tasks, err = d.serveAlone(ctx, r, g, now)
+	}
+	if tasks > 0 && len(g.Probes) > 0 {
+		r.probedAt = now
+		for _, p := range g.Probes {
+			d.probed[p] = now
 		}
-		if n == 0 {
+	}
+	return tasks, err
+}
+
+// serveAlone releases rows of a run, of one segment after the other.
+func (d *Dispatcher) serveAlone(ctx context.Context, r *run, g Grant, now time.Time) (tasks int, err error) {
+	for _, s := range slices.Clone(r.segments) {
+		if tasks >= g.Tasks {
+			break
+		}
+		if now.Before(s.until[g.Stage]) {
 			continue
 		}
-		cost = min(cost, d.cfg.Kinds[r.Kind].Cost.of(so))
-		if n < 0 || most < 0 {
-			most = -1
-		} else {
-			most = max(most, n)
-		}
-	}
-	return most, cost
-}
-
-// longestLine is how long requests may wait for their permits before rows of bulk runs wait.
-const longestLine = time.Second
-
-// held reports whether rows of a run that cost so many requests wait for the line to become
-// shorter.
-//
-// The line is of the requests of rows that wait for their permits: scans and sweeps are behind
-// them, and do not count. It is long if executions make more requests than they cost on average,
-// or the rate is lower than it is set to be: requests of small runs would wait behind all of
-// them, so rows of bulk runs wait. Beside small runs that keep the line long, each ninth portion
-// goes to a bulk run all the same: see [Plan]. A line that stands still is one of a pause, or of
-// an API that does not answer, and ends with it: each request leaves the line when it has waited
-// too long.
-func (d *Dispatcher) held(r *run, cost float64) bool {
-	return ClassOf(r.Run) == Bulk && cost > 0 && d.line >= longestLine
-}
-
-// gateRows returns the largest number of rows of a sort that stop, pause and blocks allow to be
-// released now; -1: no limit.
-func (d *Dispatcher) gateRows(r *run, so sort, now time.Time) int {
-	n := d.probeRows(r, so, now)
-	if n > 0 && r != d.prober {
-		return 0
-	}
-	return n
-}
-
-// probeRows is gateRows of a run that has the next probe.
-func (d *Dispatcher) probeRows(r *run, so sort, now time.Time) int {
-	kind := d.cfg.Kinds[r.Kind]
-	return d.gate.Rows(now, d.pace, kind.Operations.of(so), kind.Cost.of(so))
-}
-
-// nextProber returns the run whose row is the next probe of a blocked operation, or tries after a
-// pause: of those not in unused the one that was probed the longest ago, since no row of another
-// one may be able to end the block. nil: no probe is due.
-func (d *Dispatcher) nextProber(now time.Time, unused map[ledger.RunID]bool) (next *run) {
-	if len(d.pace.Blocks)+len(d.pace.Trials) == 0 {
-		return nil
-	}
-	for _, r := range d.taken.ordered() {
-		for so := range sorts {
-			due := !unused[r.ID] && !r.idle(so, now) && d.probeRows(r, so, now) > 0
-			if due && (next == nil || r.probedAt.Before(next.probedAt)) {
-				next = r
-			}
-		}
-	}
-	return next
-}
-
-// serve releases rows of a run for its grant, and returns the number of tasks: proven
-// rows of any segment first, and rows that were never released last.
-func (d *Dispatcher) serve(ctx context.Context, r *run, g Grant, now time.Time) (tasks int, err error) {
-	if all := d.together(r, now); len(all) > 1 {
-		return d.serveTogether(ctx, all, g.Rows, now)
-	}
-	segments := slices.Clone(r.segments)
-	for so := range sorts {
-		if !g.Turn && d.held(r, d.cfg.Kinds[r.Kind].Cost.of(so)) {
-			continue
-		}
-		some, err := d.serveSort(ctx, r, segments, so, g.Rows-tasks, now)
+		some, err := d.releaseStage(ctx, r, s, g.Stage, g.Tasks-tasks, now)
 		tasks += some
 		if err != nil {
 			return tasks, err
 		}
+		d.put(s, now)
 	}
 	if tasks > 0 {
 		r.servedAt = now
 	}
-	for _, s := range segments {
-		d.put(s, now)
-	}
 	return tasks, nil
 }
 
-// serveSort releases rows of one sort for up to n tasks.
-func (d *Dispatcher) serveSort(ctx context.Context, r *run, segments []*segment, so sort, n int,
-	now time.Time) (tasks int, err error) {
-	limit := d.gateRows(r, so, now)
-	if limit >= 0 { // 0 also if another run has the probe
-		n = min(n, limit)
-	}
-	for _, s := range segments {
-		if tasks >= n || now.Before(s.until[so]) {
-			continue
-		}
-		some, err := d.releaseSort(ctx, r, s, so, n-tasks, now)
-		tasks += some
-		if err != nil {
-			return tasks, err
-		}
-	}
-	if tasks > 0 {
-		kind := d.cfg.Kinds[r.Kind]
-		d.gate.Probed(now, d.pace, kind.Operations.of(so), kind.Cost.of(so))
-		if limit > 0 {
-			r.probedAt = now
-		}
-	}
-	return tasks, nil
-}
-
-// releaseMost is how many rows of a sort one call of [ledger.Ledger.Release] releases.
+// releaseMost is how many rows of a stage one call of [ledger.Ledger.Release] releases.
 const releaseMost = 250
 
-// releaseSort releases rows of one sort for up to n tasks. Of a kind with groups, rows that
+// releaseStage releases rows of one stage for up to n tasks. Of a kind with groups, rows that
 // waited may have less in common than a batch holds, and make up to releaseMost tasks.
-func (d *Dispatcher) releaseSort(ctx context.Context, r *run, s *segment, so sort, n int,
+func (d *Dispatcher) releaseStage(ctx context.Context, r *run, s *segment, stage Stage, n int,
 	now time.Time) (tasks int, err error) {
 	kind := d.cfg.Kinds[r.Kind]
-	n = d.permits.Rows(n, kind.Cost.of(so))
-	if n == 0 {
-		return 0, nil
-	}
 	batch := max(kind.Batch, 1)
-	quota := so.quota(min(n*batch, releaseMost-releaseMost%batch)) // whole batches
+	quota := stage.quota(min(n*batch, releaseMost-releaseMost%batch)) // whole batches
 	if kind.Group != nil {
 		quota.Pieces = n
 	}
@@ -269,13 +183,13 @@ func (d *Dispatcher) releaseSort(ctx context.Context, r *run, s *segment, so sor
 		return 0, err
 	}
 	if len(release.Rows) == 0 { // also if the run is stopped
-		s.until[so] = now.Add(emptyFor(d.taken.segments()))
+		s.until[stage] = now.Add(emptyFor(d.taken.segments()))
 	}
 	var all [][]released
 	for _, rows := range kind.batches(release.Rows) {
 		all = append(all, []released{{r.Run, s.id, release.Token, rows}})
 	}
-	return d.enqueue(ctx, kind.Cost.of(so), all...)
+	return d.enqueue(ctx, kind.Cost.of(stage), all...)
 }
 
 // releaseFrom releases rows of a segment that can be read, and learns its due time and counts. It
@@ -363,7 +277,7 @@ func (d *Dispatcher) enqueue(ctx context.Context, cost float64, all ...[]release
 		d.cfg.Enqueued()
 	}
 	d.permits.Spend(tasks, cost)
-	d.window.Released(tasks)
+	d.window.Enqueued(tasks)
 	return tasks, err
 }
 
@@ -438,29 +352,17 @@ func (d *Dispatcher) group(r *run) (g group, ok bool) {
 	return g, g.name != "" && r.Rows == 1 && d.cfg.Kinds[r.Kind].Batch > 1
 }
 
-// together returns the runs whose rows may be released in one task with that of r, the
-// oldest first; nil if r has no group. A probe of a blocked operation is of one run.
-func (d *Dispatcher) together(r *run, now time.Time) (all []*run) {
-	g, ok := d.group(r)
-	if !ok {
-		return nil
+// serveTogether releases rows of the runs of one group for its grant, and returns the number of
+// tasks. Each run's row is released at whatever stage it is: its kind needs the same operations at
+// each. A probe is of one run.
+func (d *Dispatcher) serveTogether(ctx context.Context, of *run, g Grant, now time.Time) (tasks int, err error) {
+	all := []*run{of}
+	if len(g.Probes) == 0 {
+		all = d.together(of, now)
 	}
-	for _, other := range d.taken.ordered() {
-		if of, ok := d.group(other); ok && of == g {
-			if limit, _ := d.limit(other, now); limit != 0 {
-				all = append(all, other)
-			}
-		}
-	}
-	return all
-}
-
-// serveTogether releases rows of runs of one group in up to n tasks, and returns the number
-// of tasks.
-func (d *Dispatcher) serveTogether(ctx context.Context, all []*run, n int, now time.Time) (tasks int, err error) {
-	kind := d.cfg.Kinds[all[0].Kind]
+	kind := d.cfg.Kinds[of.Kind]
 	for batch := range slices.Chunk(all, kind.Batch) {
-		if err != nil || tasks >= n || d.permits.Rows(1, kind.Cost.First) == 0 {
+		if err != nil || tasks >= g.Tasks {
 			break
 		}
 		var parts []released
@@ -483,17 +385,31 @@ func (d *Dispatcher) serveTogether(ctx context.Context, all []*run, n int, now t
 	return tasks, err
 }
 
-// releaseOne releases the row of a run, whatever its sort, and adds it to the parts of a task.
+// together returns the runs of the group of r that may have due rows, the oldest first.
+func (d *Dispatcher) together(r *run, now time.Time) (all []*run) {
+	g, _ := d.group(r)
+	for _, other := range d.taken.ordered() {
+		of, grouped := d.group(other)
+		if grouped && of == g && other.due(now) != (ByStage[bool]{}) {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
+// releaseOne releases the row of a run, whatever its stage, and adds it to the parts of a task.
 func (d *Dispatcher) releaseOne(ctx context.Context, r *run, parts []released, now time.Time) ([]released, error) {
 	for _, s := range r.segments {
 		release, err := d.releaseFrom(ctx, s, ledger.Quota{First: 1, Check: 1, Ready: 1}, now)
 		if err != nil {
 			return parts, err
 		}
-		if len(release.Rows) > 0 {
-			r.servedAt = now
-			parts = append(parts, released{r.Run, s.id, release.Token, release.Rows})
+		if len(release.Rows) == 0 { // also if the run is stopped
+			s.rest(now.Add(emptyFor(d.taken.segments())))
+			continue
 		}
+		r.servedAt = now
+		parts = append(parts, released{r.Run, s.id, release.Token, release.Rows})
 	}
 	return parts, nil
 }

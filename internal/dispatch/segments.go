@@ -13,14 +13,13 @@ import (
 // in memory until it is put back with a later due time.
 type segment struct {
 	id ledger.Segment
-	// due and open are those of the last receipt; zero if there was none.
-	due  time.Time
-	open ledger.OpenRows
-	// until is, for each sort, the time before which releasing it is in vain.
-	until [sorts]time.Time
+	// due is that of the last receipt; zero if there was none.
+	due time.Time
+	// until is, for each stage, the time before which releasing it is in vain.
+	until [stages]time.Time
 }
 
-// emptyFor returns how long no row of a sort is released from a segment that had none due,
+// emptyFor returns how long no row of a stage is released from a segment that had none due,
 // unless the index returns it again. The time grows with the number of segments in memory, so that
 // releases in vain stay below 500 a second.
 func emptyFor(segments int) time.Duration {
@@ -60,7 +59,7 @@ func (t taken) add(r ledger.Run, seg ledger.Segment, now time.Time) {
 	}
 }
 
-// wake makes all sorts of a segment candidates again. It reports whether the segment is in
+// wake makes all stages of a segment candidates again. It reports whether the segment is in
 // memory.
 func (t taken) wake(seg ledger.Segment) bool {
 	r := t[nameOf(seg)]
@@ -69,7 +68,7 @@ func (t taken) wake(seg ledger.Segment) bool {
 	}
 	for _, s := range r.segments {
 		if s.id == seg {
-			s.until = [sorts]time.Time{}
+			s.until = [stages]time.Time{}
 			return true
 		}
 	}
@@ -103,18 +102,26 @@ func (t taken) ordered() []*run {
 	})
 }
 
-// learn stores the segment's due time and counts after a release. Sorts without a due row are
+// learn stores the segment's due time after a release. Stages without a due row are
 // not released before until.
 func (s *segment) learn(r ledger.Release, until time.Time) {
-	s.due, s.open = r.Due, r.Open
-	for so, due := range [sorts]int{ready: r.Open.ReadyDue, check: r.Open.CheckDue, first: r.Open.Queued} {
-		if due == 0 {
-			s.until[so] = until
+	s.due = r.Due
+	due := [stages]int{StageReady: r.Open.ReadyDue, StageCheck: r.Open.CheckDue, StageFirst: r.Open.Queued}
+	for stage, rows := range due {
+		if rows == 0 {
+			s.until[stage] = until
 		}
 	}
 }
 
-// idle reports whether no sort of the segment is worth a release now.
+// rest has no stage of the segment released before until.
+func (s *segment) rest(until time.Time) {
+	for stage := range s.until {
+		s.until[stage] = until
+	}
+}
+
+// idle reports whether no stage of the segment is worth a release now.
 func (s *segment) idle(now time.Time) bool {
 	for _, until := range s.until {
 		if !now.Before(until) {
@@ -124,34 +131,23 @@ func (s *segment) idle(now time.Time) bool {
 	return true
 }
 
-// idle reports whether in no segment of the run the sort is worth a release now.
-func (r *run) idle(so sort, now time.Time) bool {
-	return !slices.ContainsFunc(r.segments, func(s *segment) bool { return !now.Before(s.until[so]) })
+// due returns of which stages rows may be due now.
+func (r *run) due(now time.Time) (due ByStage[bool]) {
+	for _, s := range r.segments {
+		due.Ready = due.Ready || !now.Before(s.until[StageReady])
+		due.Check = due.Check || !now.Before(s.until[StageCheck])
+		due.First = due.First || !now.Before(s.until[StageFirst])
+	}
+	return due
 }
 
-// sort is the sort of rows that a release distinguishes.
-type sort int
-
-// The sorts, in the order in which they are released.
-const (
-	ready sort = iota // proven once, needs a permit
-	check             // to be checked again
-	first             // never released
-	sorts
-)
-
-// BySort has a value for each sort of release: of rows that were never released, and of due
-// rows at each stage.
-type BySort[T any] struct{ First, Check, Ready T }
-
-// of returns the value of a sort.
-func (b BySort[T]) of(s sort) T {
-	return [sorts]T{ready: b.Ready, check: b.Check, first: b.First}[s]
-}
-
-// quota returns the quota for n rows of a sort.
-func (s sort) quota(n int) ledger.Quota {
-	var rows [sorts]int
-	rows[s] = n
-	return ledger.Quota{First: rows[first], Check: rows[check], Ready: rows[ready]}
+// quota returns the quota for n rows of a stage.
+func (s Stage) quota(n int) ledger.Quota {
+	switch s {
+	case StageReady:
+		return ledger.Quota{Ready: n}
+	case StageCheck:
+		return ledger.Quota{Check: n}
+	}
+	return ledger.Quota{First: n}
 }

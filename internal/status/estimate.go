@@ -238,7 +238,7 @@ func (b budget) holds(now time.Time, r ledger.Run, held bool) bool {
 
 // ahead returns how many of its rows a run could execute at its present rate until its last one:
 // its tenant's runs of the same class take equal shares, and later classes a ninth
-// ([dispatch.Plan]).
+// ([dispatch.Round.Plan]).
 func (b budget) ahead(r ledger.Run, left int64) float64 {
 	class, before, beside, sharing := dispatch.ClassOf(r), int64(0), left, 1
 	for _, other := range b.rivals {
