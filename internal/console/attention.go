@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"orgops/internal/ledger"
@@ -47,7 +46,8 @@ func (s *site) overview(ctx context.Context, v view.View, only string) (o overvi
 			continue
 		}
 		if own, err := v.Tenant(t.Name); err == nil {
-			t.Obstacles = append(slices.Clip(t.Obstacles), s.noToken(own, t)...)
+			t.Known.Token = s.tokenError(own)
+			t.Obstacles = t.Known.Obstacles()
 		}
 		o.states = append(o.states, t)
 		o.held[t.Name] = t.Held()
@@ -56,18 +56,12 @@ func (s *site) overview(ctx context.Context, v view.View, only string) (o overvi
 	return o, err
 }
 
-// noToken returns the obstacle that this worker has no good token for a tenant, which is in Redis
-// only once a row needs the token: then an operation is blocked.
-func (s *site) noToken(own view.Tenant, t status.Tenant) []status.Obstacle {
+// tokenError returns why this worker has no good token for a tenant; nil also if it is not one of
+// its tenants.
+func (s *site) tokenError(own view.Tenant) error {
 	served, here := s.here.of(own)
 	if !here || served.API == nil {
 		return nil
 	}
-	blocked := func(o status.Obstacle) bool { return o.Kind == status.OperationBlocked }
-	err := served.API.TokenHealth().Err
-	if err == nil || slices.ContainsFunc(t.Obstacles, blocked) {
-		return nil
-	}
-	return []status.Obstacle{{Kind: status.OperationBlocked, What: "no valid API token: " + err.Error(),
-		Fix: "fix the client's credentials: until then all work that needs the API waits"}}
+	return served.API.TokenHealth().Err
 }

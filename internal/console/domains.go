@@ -12,6 +12,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/obstacle"
 	"orgops/internal/status"
 	"orgops/internal/view"
 	"orgops/internal/web"
@@ -268,7 +269,7 @@ type facts struct {
 	record apiclient.DiscoveryDomain
 	err    error // why there is no record
 	known  status.Domain
-	held   []status.Obstacle
+	held   []obstacle.Obstacle
 	check  *status.Findings // nil: none was made
 }
 
@@ -294,8 +295,8 @@ func (f facts) summary() summary {
 	rows := f.known.Rows
 	open := slices.IndexFunc(rows, func(d status.DomainRow) bool { return d.Outcome == "" })
 	missing, isMissing := f.missing()
-	held := slices.DeleteFunc(slices.Clone(f.held), func(o status.Obstacle) bool {
-		return open < 0 || !o.Concerns(rows[open].Ledger)
+	held := slices.DeleteFunc(slices.Clone(f.held), func(o obstacle.Obstacle) bool {
+		return open < 0 || !status.Concerns(o, rows[open].Ledger)
 	})
 	switch {
 	case apiclient.NotFound(f.err):

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"orgops/internal/ledger"
+	"orgops/internal/obstacle"
 	"orgops/internal/pace"
 )
 
@@ -78,6 +79,21 @@ type Operations = ByStage[[]string]
 // rows. Zero is for DNS checks.
 type Cost = ByStage[float64]
 
+// Work returns what executions of the kind need, of rows at each stage.
+func (k Kind) Work() (all []obstacle.Work) {
+	for stage := range stages {
+		all = append(all, k.work(stage))
+	}
+	return all
+}
+
+// work returns what an execution of a row at a stage needs. A scan costs requests, whose operations
+// are not known.
+func (k Kind) work(s Stage) obstacle.Work {
+	operations := k.Operations.of(s)
+	return obstacle.Work{Operations: operations, Requests: len(operations) > 0 || k.Cost.of(s) > 0}
+}
+
 // Always returns the operations of a kind whose executions all need the same.
 func Always(operations ...string) Operations {
 	return Operations{First: operations, Check: operations, Ready: operations}
@@ -88,10 +104,9 @@ type Round struct {
 	Now time.Time
 	// Tasks is how many tasks may be enqueued: see [Window.Free].
 	Tasks int
-	// QueuePaused reports whether asynq's queue is paused.
-	QueuePaused bool
-	// Pace is the state of the tenant's pace, and Probed when a row was last released for a probe.
-	Pace   pace.State
+	// Tenant is what is known of the tenant's obstacles, and Probed when a row was last released for a
+	// probe.
+	Tenant obstacle.State
 	Probed map[Probe]time.Time
 	// Permits are those that are left, and Line is how long a request waits for its permit.
 	Permits Permits
@@ -142,20 +157,17 @@ type Wait struct {
 	Reason Reason
 }
 
-// Reason is a reason why no row is released.
+// Reason is a reason why no row is released: the kind of an obstacle, or one that lasts for a
+// moment.
 type Reason string
 
-// The reasons, in the order in which a plan looks for them.
+// The reasons besides the obstacles, in the order in which a plan looks for them.
 const (
-	QueuePaused     Reason = "the queue is paused"
-	TenantPaused    Reason = "the API has asked the tenant to pause"
-	OperationPaused Reason = "the API has asked to pause an operation"
-	TenantStopped   Reason = "the tenant is stopped"
-	NextProbe       Reason = "a row finds out from time to time whether requests are accepted"
-	ProbeOfAnother  Reason = "a row of another run or stage finds out whether requests are accepted"
-	LongLine        Reason = "requests wait too long for their permits"
-	NoPermit        Reason = "no permit is left"
-	NoPlace         Reason = "no place is left"
+	NextProbe      Reason = "a row finds out from time to time whether requests are accepted"
+	ProbeOfAnother Reason = "a row of another run or stage finds out whether requests are accepted"
+	LongLine       Reason = "requests wait too long for their permits"
+	NoPermit       Reason = "no permit is left"
+	NoPlace        Reason = "no place is left"
 )
 
 // brief reports whether the reason is to be looked at again within a fraction of a second.
@@ -188,10 +200,14 @@ func (r Round) Plan() Plan {
 	}
 
 	// What holds a stage whichever others there are: the queue, an operator's stop, a pause that the
-	// API has asked for, a block between two of its probes. Rows that need no request, such as DNS
-	// checks, go on. Some send one in the end, for which they need a permit as all do.
+	// API has asked for, a block between two of its probes.
+	obstacles := r.Tenant.Obstacles()
 	for _, s := range shares {
-		s.held, s.probes = r.obstacle(s.run.Kind.Operations.of(s.stage), s.cost)
+		work := s.run.Kind.work(s.stage)
+		s.held = holding(obstacles, work)
+		if s.held == "" {
+			s.held, s.probes = r.probes(work)
+		}
 	}
 
 	// One row is released for a probe: of the run that was probed the longest ago, since no row of
@@ -319,47 +335,39 @@ const (
 	trialEvery = time.Second
 )
 
-// obstacle returns why no row that needs these operations, and costs so many requests, is released
-// now. If there is no such reason, it returns the probes for which one row may be released, and no
-// other row before; nil: there are none.
-func (r Round) obstacle(operations []string, cost float64) (Reason, []Probe) {
-	// A scan costs requests, whose operations are not known. A stop and a block do not hold it: it
-	// changes nothing, and an operation that is blocked refuses its requests.
-	requests := cost > 0 || len(operations) > 0
-	needs := func(operation string) bool {
-		return len(operations) > 0 && (operation == pace.All || slices.Contains(operations, operation))
+// holding returns which obstacle holds the work. A block is none of them: see [Round.probes].
+func holding(obstacles []obstacle.Obstacle, work obstacle.Work) Reason {
+	for _, o := range obstacles {
+		if o.Kind != obstacle.OperationBlocked && o.Holds(work) {
+			return Reason(o.Kind)
+		}
 	}
-	switch {
-	case r.QueuePaused:
-		return QueuePaused, nil
-	case requests && r.Pace.PausedUntil.After(r.Pace.At):
-		return TenantPaused, nil
-	case slices.ContainsFunc(r.Pace.Pauses, func(p pace.Pause) bool {
-		return needs(p.Operation) && p.Until.After(r.Pace.At)
-	}):
-		return OperationPaused, nil
-	case r.Pace.Stopped != nil && len(operations) > 0:
-		return TenantStopped, nil
-	}
-	// Before a probe gets a permit no row is released for it: it would be back without a request.
-	var probes []Probe
-	early := false
+	return ""
+}
+
+// probes returns the probes for which one row may be released, and no other row before; nil: there
+// are none. If it is too early for one of them, no row is released: before a probe gets a permit it
+// would be back without a request.
+func (r Round) probes(work obstacle.Work) (early Reason, all []Probe) {
 	add := func(p Probe, next time.Time) {
-		probes = append(probes, p)
-		early = early || r.Now.Sub(r.Probed[p]) < p.Every || r.Pace.At.Before(next)
+		all = append(all, p)
+		if r.Now.Sub(r.Probed[p]) < p.Every || r.Tenant.Pace.At.Before(next) {
+			early = NextProbe
+		}
 	}
-	for _, b := range r.Pace.Blocks {
-		if needs(b.Operation) {
+	for _, b := range r.Tenant.Pace.Blocks {
+		if (obstacle.Obstacle{Kind: obstacle.OperationBlocked, Operation: b.Operation}).Holds(work) {
 			add(Probe{b.Operation, probeEvery}, b.NextProbe)
 		}
 	}
-	for _, t := range r.Pace.Trials {
-		if needs(t.Operation) || (requests && t.Operation == pace.All) {
+	for _, t := range r.Tenant.Pace.Trials {
+		paused := obstacle.Obstacle{Kind: obstacle.OperationPaused, Operation: t.Operation}
+		if t.Operation == pace.All {
+			paused = obstacle.Obstacle{Kind: obstacle.TenantPaused}
+		}
+		if paused.Holds(work) {
 			add(Probe{t.Operation, trialEvery}, t.Next)
 		}
 	}
-	if early {
-		return NextProbe, nil
-	}
-	return "", probes
+	return early, all
 }

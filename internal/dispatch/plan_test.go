@@ -12,6 +12,7 @@ import (
 
 	"orgops/internal/dispatch"
 	"orgops/internal/ledger"
+	"orgops/internal/obstacle"
 	"orgops/internal/pace"
 )
 
@@ -117,7 +118,8 @@ func TestPlan(t *testing.T) {
 			Runs: []dispatch.Candidate{of("a", first), of("b", first, servedAt(1))}},
 			want: []dispatch.Grant{granted("a", 2504), granted("b", 2496)}},
 		{name: "proven rows first, then those to check again",
-			round: dispatch.Round{Tasks: 3, Pace: pace.State{At: now, Blocks: []pace.Block{{Operation: "update"}}}, Now: now,
+			round: dispatch.Round{Tasks: 3, Now: now,
+				Tenant: obstacle.State{Pace: pace.State{At: now, Blocks: []pace.Block{{Operation: "update"}}}},
 				Runs: []dispatch.Candidate{{Run: "a", Due: dispatch.ByStage[bool]{First: true, Check: true, Ready: true},
 					Kind: dispatch.Kind{Operations: dispatch.Operations{Ready: []string{"update"}}}}}},
 			want: []dispatch.Grant{
@@ -126,8 +128,9 @@ func TestPlan(t *testing.T) {
 			},
 			waits: []dispatch.Wait{waiting("a", dispatch.NoPlace)}},
 		{name: "the queue is paused",
-			round: dispatch.Round{Tasks: 8, QueuePaused: true, Runs: []dispatch.Candidate{of("a", first)}},
-			waits: []dispatch.Wait{waiting("a", dispatch.QueuePaused)}},
+			round: dispatch.Round{Tasks: 8, Tenant: obstacle.State{Queue: &obstacle.Queue{}},
+				Runs: []dispatch.Candidate{of("a", first)}},
+			waits: []dispatch.Wait{waiting("a", dispatch.Reason(obstacle.QueuePaused))}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.round.Permits = permits(c.rate)
@@ -172,12 +175,12 @@ func TestPlanWithObstacles(t *testing.T) {
 		why    dispatch.Reason
 	}{
 		{"open", pace.State{At: now}, nil, update, whole, ""},
-		{"paused", paused, nil, get, 0, dispatch.TenantPaused},
+		{"paused", paused, nil, get, 0, dispatch.Reason(obstacle.TenantPaused)},
 		{"paused, DNS checks", paused, nil, checks, whole, ""},
-		{"paused, a scan", paused, nil, scan, 0, dispatch.TenantPaused},
-		{"an operation is paused", limited, nil, both, 0, dispatch.OperationPaused},
+		{"paused, a scan", paused, nil, scan, 0, dispatch.Reason(obstacle.TenantPaused)},
+		{"an operation is paused", limited, nil, both, 0, dispatch.Reason(obstacle.OperationPaused)},
 		{"another operation is paused", limited, nil, update, whole, ""},
-		{"stopped by an operator", stopped, nil, get, 0, dispatch.TenantStopped},
+		{"stopped by an operator", stopped, nil, get, 0, dispatch.Reason(obstacle.TenantStopped)},
 		{"stopped by an operator, DNS checks", stopped, nil, checks, whole, ""},
 		{"stopped by an operator, a scan", stopped, nil, scan, whole, ""},
 		{"all operations are blocked", all, nil, get, probe, ""},
@@ -198,8 +201,8 @@ func TestPlanWithObstacles(t *testing.T) {
 		{"another row tries", ended, ago(ofPause, time.Second), get, probe, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			round := dispatch.Round{Now: now, Tasks: whole, Pace: c.state, Probed: c.probed, Permits: permits(0),
-				Runs: []dispatch.Candidate{of("a", dispatch.StageFirst, c.of)}}
+			round := dispatch.Round{Now: now, Tasks: whole, Tenant: obstacle.State{Pace: c.state}, Probed: c.probed,
+				Permits: permits(0), Runs: []dispatch.Candidate{of("a", dispatch.StageFirst, c.of)}}
 			plan := round.Plan()
 			tasks := 0
 			for _, g := range plan.Grants {
@@ -221,7 +224,7 @@ func TestPlanWithObstacles(t *testing.T) {
 func TestPlanOfProbes(t *testing.T) {
 	now := time.Unix(1000, 0)
 	round := dispatch.Round{Now: now, Tasks: 8, Permits: permits(0),
-		Pace: pace.State{At: now, Blocks: []pace.Block{{Operation: "get"}, {Operation: "update"}}},
+		Tenant: obstacle.State{Pace: pace.State{At: now, Blocks: []pace.Block{{Operation: "get"}, {Operation: "update"}}}},
 		Runs: []dispatch.Candidate{
 			of("a", dispatch.StageFirst, needs("update"), probedAt(5)),
 			of("b", dispatch.StageFirst, needs("update"), probedAt(1)),
@@ -369,29 +372,32 @@ func randomRound(r *rand.Rand) dispatch.Round {
 	now := time.Unix(1000, 0)
 	operations := []string{"get", "update", "remove"}
 	around := func() time.Time { return now.Add(time.Duration(r.IntN(4)-2) * time.Second) }
-	round := dispatch.Round{Now: now, Tasks: r.IntN(40), QueuePaused: r.IntN(20) == 0, Turn: r.IntN(9),
-		Line: time.Duration(r.IntN(2000)) * time.Millisecond, Pace: pace.State{At: now},
+	round := dispatch.Round{Now: now, Tasks: r.IntN(40), Turn: r.IntN(9),
+		Line: time.Duration(r.IntN(2000)) * time.Millisecond, Tenant: obstacle.State{Pace: pace.State{At: now}},
 		Probed: map[dispatch.Probe]time.Time{}}
+	if r.IntN(20) == 0 {
+		round.Tenant.Queue = &obstacle.Queue{}
+	}
 	if r.IntN(4) > 0 {
 		round.Permits.Refill(now, float64(r.IntN(30))/2)
 	} else {
 		round.Permits.Refill(now, math.Inf(1))
 	}
 	if r.IntN(12) == 0 {
-		round.Pace.PausedUntil = around()
+		round.Tenant.Pace.PausedUntil = around()
 	}
 	if r.IntN(12) == 0 {
-		round.Pace.Stopped = &pace.Stop{}
+		round.Tenant.Pace.Stopped = &pace.Stop{}
 	}
 	for _, operation := range append(operations, pace.All) {
 		switch r.IntN(15) {
 		case 0:
-			round.Pace.Pauses = append(round.Pace.Pauses, pace.Pause{Operation: operation, Until: around()})
+			round.Tenant.Pace.Pauses = append(round.Tenant.Pace.Pauses, pace.Pause{Operation: operation, Until: around()})
 		case 1:
-			round.Pace.Trials = append(round.Pace.Trials, pace.Trial{Operation: operation, Next: around()})
+			round.Tenant.Pace.Trials = append(round.Tenant.Pace.Trials, pace.Trial{Operation: operation, Next: around()})
 			round.Probed[dispatch.Probe{Operation: operation, Every: time.Second}] = around()
 		case 2:
-			round.Pace.Blocks = append(round.Pace.Blocks, pace.Block{Operation: operation, NextProbe: around()})
+			round.Tenant.Pace.Blocks = append(round.Tenant.Pace.Blocks, pace.Block{Operation: operation, NextProbe: around()})
 			ago := time.Duration(r.IntN(60)) * time.Second
 			round.Probed[dispatch.Probe{Operation: operation, Every: 30 * time.Second}] = now.Add(-ago)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/obstacle"
 )
 
 // release releases due rows of the segments in memory, as many as the window allows. It returns the
@@ -31,7 +32,10 @@ func (d *Dispatcher) release(ctx context.Context, now time.Time) (tasks int, soo
 	d.window.Took(d.took, load.Pending+load.Active)
 	d.window.Observe(now, load.Pending)
 	d.permits.Refill(now, d.cfg.Rate())
-	round := Round{Now: now, QueuePaused: load.Paused, Pace: d.pace, Probed: d.probed, Line: d.cfg.Ahead()}
+	round := Round{Now: now, Tenant: obstacle.State{Pace: d.pace}, Probed: d.probed, Line: d.cfg.Ahead()}
+	if load.Paused {
+		round.Tenant.Queue = &obstacle.Queue{Since: load.PausedSince}
+	}
 	free := d.window.Free(d.places(load), load.Pending, load.Active)
 
 	// A plan grants tasks for rows that may be due. What a stage does not use, since fewer are, is

@@ -10,6 +10,7 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/ledger"
+	"orgops/internal/obstacle"
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 	"orgops/internal/status"
@@ -82,9 +83,9 @@ func readPermissions(ctx context.Context, rdb redis.UniversalClient, tenants []S
 	_ = redisconn.Batch(ctx, rdb, len(all), func(i int, rdb redis.UniversalClient) error { // each has its errors
 		tenant := tenants[i].Settings.Tenant
 		budget, err := pace.New(pace.Config{Redis: rdb, Tenant: tenant}).State(ctx)
-		all[i].requests = heldBy(status.Obstacles(tenant, budget, nil), err)
+		all[i].requests = heldBy(obstacle.State{Tenant: tenant, Pace: budget}, err)
 		paused, err := status.ReadPausedQueue(ctx, rdb, tenant)
-		all[i].queue = heldBy(status.Obstacles("", pace.State{}, paused), err)
+		all[i].queue = heldBy(obstacle.State{Queue: paused}, err)
 		return nil
 	})
 	return all
@@ -92,7 +93,8 @@ func readPermissions(ctx context.Context, rdb redis.UniversalClient, tenants []S
 
 // heldBy is wrong if requests are refused for a fault, and a warning if something else holds
 // rows back.
-func heldBy(obstacles []status.Obstacle, err error) Finding {
+func heldBy(s obstacle.State, err error) Finding {
+	obstacles := s.Obstacles()
 	if err != nil || len(obstacles) == 0 {
 		return failed(err)
 	}
@@ -100,7 +102,7 @@ func heldBy(obstacles []status.Obstacle, err error) Finding {
 	var texts []string
 	for _, o := range obstacles {
 		texts = append(texts, o.String())
-		if o.Kind == status.OperationBlocked {
+		if o.Kind == obstacle.OperationBlocked {
 			found.Level = Wrong
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"orgops/internal/activity"
 	"orgops/internal/ledger"
+	"orgops/internal/obstacle"
 )
 
 // RunDetails is a run with what only readers and operators see: it names operators, the state of
@@ -20,13 +21,13 @@ import (
 type RunDetails struct {
 	Run
 
-	Stuck      *Stuck           `json:"stuck,omitempty"`       // why it makes no progress; nil: it does
-	Obstacles  []Obstacle       `json:"obstacles,omitempty"`   // why no row is executed
-	Children   []Run            `json:"children,omitempty"`    // the runs that repeat rows of it
-	Activity   []activity.Entry `json:"activity,omitempty"`    // the newest 100 entries about it, the first one first
-	Waiting    *Waiting         `json:"waiting_for,omitempty"` // why its open rows wait; nil: not known
-	OpenRows   []Row            `json:"open_rows,omitempty"`   // the first of them
-	FailedRows []Row            `json:"failed_rows,omitempty"` // the first of them
+	Stuck      *Stuck              `json:"stuck,omitempty"`       // why it makes no progress; nil: it does
+	Obstacles  []obstacle.Obstacle `json:"obstacles,omitempty"`   // why no row is executed
+	Children   []Run               `json:"children,omitempty"`    // the runs that repeat rows of it
+	Activity   []activity.Entry    `json:"activity,omitempty"`    // the newest 100 entries about it, the first one first
+	Waiting    *Waiting            `json:"waiting_for,omitempty"` // why its open rows wait; nil: not known
+	OpenRows   []Row               `json:"open_rows,omitempty"`   // the first of them
+	FailedRows []Row               `json:"failed_rows,omitempty"` // the first of them
 }
 
 // DetailsOf reads the details of a run, apart from its rows and obstacles. sample is the number of
@@ -62,7 +63,7 @@ func (d *RunDetails) ReadRows(ctx context.Context, rdb redis.UniversalClient, l 
 		if d.Obstacles, err = ObstaclesOf(ctx, rdb, l, d.Tenant); err != nil {
 			return err
 		}
-		d.Obstacles = slices.DeleteFunc(d.Obstacles, func(o Obstacle) bool { return !o.Concerns(d.Ledger) })
+		d.Obstacles = slices.DeleteFunc(d.Obstacles, func(o obstacle.Obstacle) bool { return !Concerns(o, d.Ledger) })
 		if d.OpenRows, _, err = RowsPage(ctx, l, d.Ledger, RowsQuery{Which: OpenRows, Limit: most}); err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/obstacle"
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
 	"orgops/tasks"
@@ -115,7 +116,7 @@ type move struct {
 
 // budget is the state of a tenant; empty: it could not be read.
 type budget struct {
-	obstacles []Obstacle
+	obstacles []obstacle.Obstacle
 	rivals    []rival // its open runs, which share the rate
 }
 
@@ -231,8 +232,8 @@ func (w watched) rate(now time.Time) float64 {
 
 // holds reports whether no row of the run is executed, for longer than a short pause or still.
 func (b budget) holds(now time.Time, r ledger.Run, held bool) bool {
-	return Stopped(r) != "" || slices.ContainsFunc(b.obstacles, func(o Obstacle) bool {
-		return o.Concerns(r) && (held || o.until.IsZero() || o.until.Sub(now) > shortPause)
+	return Stopped(r) != "" || slices.ContainsFunc(b.obstacles, func(o obstacle.Obstacle) bool {
+		return Concerns(o, r) && (held || o.Until.IsZero() || o.Until.Sub(now) > shortPause)
 	})
 }
 
@@ -259,14 +260,15 @@ func (b budget) ahead(r ledger.Run, left int64) float64 {
 
 func readBudget(ctx context.Context, rdb redis.UniversalClient, name ledger.Tenant, fleet Fleet) budget {
 	state, noState := pace.New(pace.Config{Redis: rdb, Tenant: string(name)}).State(ctx)
-	obstacles, err := ReadObstacles(ctx, rdb, name, fleet, state)
+	read, err := ReadState(ctx, rdb, name, fleet, state)
 	if err != nil || noState != nil {
 		return budget{}
 	}
-	b, l := budget{obstacles: obstacles}, ledger.New(rdb)
-	if len(obstacles) > 0 && obstacles[0].operation == "" && obstacles[0].until.IsZero() {
+	b := budget{obstacles: read.Obstacles()}
+	if len(b.obstacles) > 0 && b.obstacles[0].Total() && b.obstacles[0].Until.IsZero() {
 		return b // there is no time left to estimate
 	}
+	l := ledger.New(rdb)
 	open, _, _ := l.Page(ctx, ledger.Query{Tenant: func(t ledger.Tenant) bool { return t == name }, Open: true,
 		Match: func(r ledger.Run) bool { return r.Sealed() && Stopped(r) == "" }, Limit: mostRivals})
 	for _, r := range open {
@@ -326,7 +328,7 @@ func held(r ledger.Run, of budget, paused string) (why []string) {
 		why = append(why, "still being submitted")
 	}
 	for _, o := range of.obstacles {
-		if o.Concerns(r) {
+		if Concerns(o, r) {
 			why = append(why, o.String())
 		}
 	}

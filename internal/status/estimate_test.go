@@ -325,7 +325,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestObstacleOfAPause: a pause after a 429 is an obstacle, of the tenant or of an operation.
+// TestObstacleOfAPause: a pause after a 429 is an obstacle of a run.
 func TestObstacleOfAPause(t *testing.T) {
 	f := follow(t, announced)
 	f.verify("a", 80)
@@ -335,13 +335,6 @@ func TestObstacleOfAPause(t *testing.T) {
 	if got := f.see(time.Now())[0].Waits(); !strings.HasPrefix(got,
 		"the API has asked this tenant to pause (429) until ") {
 		t.Errorf("%q", got)
-	}
-	now := time.Now()
-	all := status.Obstacles("default", pace.State{At: now,
-		Pauses: []pace.Pause{{Operation: "get_discovery_domain", Until: now.Add(time.Minute)}}}, nil)
-	if len(all) != 1 || all[0].Kind != status.OperationPaused || !strings.HasPrefix(all[0].String(),
-		"the API has asked to pause get_discovery_domain (429) until ") {
-		t.Errorf("%v", all)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"orgops/internal/deliveries"
 	"orgops/internal/ledger"
+	"orgops/internal/obstacle"
 	"orgops/internal/pace"
 	"orgops/internal/sweep"
 	"orgops/internal/tenant"
@@ -23,7 +24,7 @@ type Tenant struct {
 	// served it yet.
 	Identity  *tenant.StoredIdentity `json:"identity,omitempty"`
 	Stopped   *Stop                  `json:"stopped,omitempty"`
-	Obstacles []Obstacle             `json:"obstacles,omitempty"` // why no row of it is executed, the worst first
+	Obstacles []obstacle.Obstacle    `json:"obstacles,omitempty"` // why no row of it is executed, the worst first
 	// Sweep is the last complete one; nil also if there was none.
 	Sweep *Sweep `json:"last_sweep,omitempty"`
 	// Withdrawn is how many verified domains others have taken back in seven days: set to pending,
@@ -37,7 +38,9 @@ type Tenant struct {
 	// Failing are the endpoints of webhooks to which deliveries fail at present: why.
 	Failing map[string]string `json:"webhooks_failing,omitempty"`
 	Pace    *pace.State       `json:"-"`
-	Ticks   *sweep.Ticks      `json:"-"`
+	// Known is what its obstacles follow from.
+	Known obstacle.State `json:"-"`
+	Ticks *sweep.Ticks   `json:"-"`
 }
 
 // StuckRun is a run that makes no progress.
@@ -94,7 +97,8 @@ func ReadDetails(ctx context.Context, rdb redis.UniversalClient, name string, fl
 		budget = *t.Pace
 	}
 	var obstaclesErr error
-	t.Obstacles, obstaclesErr = ReadObstacles(ctx, rdb, ledger.Tenant(name), fleet, budget)
+	t.Known, obstaclesErr = ReadState(ctx, rdb, ledger.Tenant(name), fleet, budget)
+	t.Obstacles = t.Known.Obstacles()
 	counted, notCounted := deliveries.Count(ctx, rdb, name)
 	t.Waiting, t.GivenUp, t.Failing = counted.Waiting, counted.GivenUp, counted.Failing
 	return t, errors.Join(err, obstaclesErr, notCounted)

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/ledger"
+	"orgops/internal/obstacle"
 	"orgops/internal/redisconn"
 	"orgops/internal/tenant"
 )
@@ -60,7 +61,7 @@ const mostStuck = 5
 func (t Tenant) Warnings() (all []Warning) {
 	// What holds its rows.
 	for _, o := range t.Obstacles {
-		passes := o.Kind == TenantPaused || o.Kind == OperationPaused
+		passes := o.Kind == obstacle.TenantPaused || o.Kind == obstacle.OperationPaused
 		all = append(all, Warning{!passes, o.What, o.Fix, ""})
 	}
 
@@ -118,12 +119,12 @@ func (t Tenant) Held() bool {
 
 // kindTexts are the states of a tenant by its worst obstacle, that of no worker first.
 var kindTexts = []struct {
-	kind ObstacleKind
+	kind obstacle.Kind
 	text string
 }{
-	{NoWorker, "without a worker"}, {TenantStopped, "stopped"}, {OperationBlocked, "blocked"},
-	{QueuePaused, "with a paused queue"}, {TenantPaused, "paused by the API"},
-	{OperationPaused, "with an operation paused by the API"},
+	{obstacle.NoWorker, "without a worker"}, {obstacle.TenantStopped, "stopped"}, {obstacle.OperationBlocked, "blocked"},
+	{obstacle.QueuePaused, "with a paused queue"}, {obstacle.TenantPaused, "paused by the API"},
+	{obstacle.OperationPaused, "with an operation paused by the API"},
 }
 
 // State returns the state in words: the worst obstacle, or whether something needs attention.

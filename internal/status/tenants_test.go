@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"orgops/internal/ledger"
+	"orgops/internal/obstacle"
 	"orgops/internal/pace"
 	"orgops/internal/status"
 	"orgops/internal/sweep"
@@ -16,20 +17,20 @@ import (
 // TestTenantsInOrder checks that tenants which are held come first, then others that need
 // attention, and that the summary counts them by what holds them.
 func TestTenantsInOrder(t *testing.T) {
-	held := func(kinds ...status.ObstacleKind) (all []status.Obstacle) {
+	held := func(kinds ...obstacle.Kind) (all []obstacle.Obstacle) {
 		for _, kind := range kinds {
-			all = append(all, status.Obstacle{Kind: kind, What: "what", Fix: "fix"})
+			all = append(all, obstacle.Obstacle{Kind: kind, What: "what", Fix: "fix"})
 		}
 		return all
 	}
 	all := []status.Tenant{
 		{Name: "a"},
-		{Name: "b", Obstacles: held(status.TenantPaused)},
+		{Name: "b", Obstacles: held(obstacle.TenantPaused)},
 		{Name: "c", Sweep: &status.Sweep{Summary: sweep.Summary{Lost: 3}}},
-		{Name: "d", Obstacles: held(status.OperationBlocked, status.OperationPaused)},
+		{Name: "d", Obstacles: held(obstacle.OperationBlocked, obstacle.OperationPaused)},
 		{Name: "e", GivenUp: 2},
-		{Name: "f", Obstacles: held(status.NoWorker, status.TenantStopped)},
-		{Name: "g", Obstacles: held(status.TenantStopped)},
+		{Name: "f", Obstacles: held(obstacle.NoWorker, obstacle.TenantStopped)},
+		{Name: "g", Obstacles: held(obstacle.TenantStopped)},
 		{Name: "h", Failing: map[string]string{"crm": "the receiver answered 503"}},
 	}
 	slices.SortFunc(all, status.Tenant.Compare)

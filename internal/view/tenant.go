@@ -10,6 +10,7 @@ import (
 	"orgops/internal/deliveries"
 	"orgops/internal/ledger"
 	"orgops/internal/meters"
+	"orgops/internal/obstacle"
 	"orgops/internal/pace"
 	"orgops/internal/status"
 	"orgops/internal/tenant"
@@ -67,7 +68,7 @@ func (t Tenant) Endpoints(ctx context.Context, names ...string) ([]deliveries.En
 }
 
 // Obstacles returns why no row of it is executed, the worst reason first.
-func (t Tenant) Obstacles(ctx context.Context) ([]status.Obstacle, error) {
+func (t Tenant) Obstacles(ctx context.Context) ([]obstacle.Obstacle, error) {
 	return status.ObstaclesOf(ctx, t.view.redis, t.view.ledger, ledger.Tenant(t.name))
 }
 
