@@ -28,9 +28,11 @@ const quietAfter = 3 * time.Second
 // incomplete submissions and resumes paused runs. Then it stops the workers.
 func (c *chaos) finish() {
 	c.t.Helper()
-	for _, j := range c.jobs { // Redis may have lost the end, or the deletion, of one
-		if r, err := c.ledger.Get(c.t.Context(), "", ledger.RunID(j.run)); err == nil {
-			j.locked(func() { j.ended = r.Ended() })
+	for _, j := range c.jobs { // Redis may have lost the end, or the deletion, of one, or the whole run
+		r, err := c.ledger.Get(c.t.Context(), "", ledger.RunID(j.run))
+		lost := errors.Is(err, ledger.ErrNotFound) && !j.isDeleted()
+		if err == nil || lost {
+			j.locked(func() { j.ended = err == nil && r.Ended() })
 		}
 	}
 	awaitFor(c.t, chaosEnds, "the ends of all runs", func() bool {

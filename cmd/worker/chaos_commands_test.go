@@ -222,7 +222,7 @@ func (c *chaos) enterFor(length time.Duration, args ...string) (out string, stat
 	if status != 0 {
 		lines := strings.Split(strings.TrimSpace(text), "\n")
 		c.t.Logf("%s to %s: %q: exit status %d: %s", begun.Format(clockTime), time.Now().Format(clockTime), args,
-			status, lines[len(lines)-1])
+			status, strings.Join(lines, " / "))
 		c.messages[what] = lines[len(lines)-1]
 	}
 	return string(stdout), status
