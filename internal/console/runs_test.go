@@ -520,7 +520,7 @@ func TestOpenRowsArePaged(t *testing.T) {
 		t.Errorf("open rows: %v, want 0 to 129", got)
 	}
 	for _, want := range []string{
-		"org_1 dom_7 not_yet: no TXT record at h.example; next check 2", "waiting for a worker",
+		"org_1 dom_7 not_yet: no TXT record at h.example; next check 2", "waiting for its turn",
 		"1 not_yet: no TXT record at … 2", "129 a worker",
 	} {
 		if !strings.Contains(plain(first), want) {

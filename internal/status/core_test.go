@@ -62,7 +62,7 @@ func TestActions(t *testing.T) {
 	r, err := l.Get(ctx, "", "new")
 	want(status.State(r), err, "open")
 	rows, _, err := status.RowsPage(ctx, l, r, status.RowsQuery{Which: status.OpenRows, Limit: 10})
-	want(fmt.Sprint(rows), err, "[row 0 (org_1 c): waiting for a worker row 1 (not a row): waiting for a worker]")
+	want(fmt.Sprint(rows), err, "[row 0 (org_1 c): waiting for its turn row 1 (not a row): waiting for its turn]")
 	got, err = do(status.Cancel)
 	want(got, err, "cancelled; rows that were open: 2")
 }

@@ -69,7 +69,7 @@ func (row Row) Text() string {
 }
 
 // Waits returns why the row is open.
-func (row Row) Waits() string { return cmp.Or(row.Reason, "waiting for a worker") }
+func (row Row) Waits() string { return cmp.Or(row.Reason, "waiting for its turn") }
 
 // OpenFrom returns the open rows from row first on. It holds few of them at a time.
 func OpenFrom(ctx context.Context, l *ledger.Ledger, r ledger.Run, first int64) iter.Seq2[Row, error] {

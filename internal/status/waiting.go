@@ -164,7 +164,7 @@ func (w *Waiting) Write(out io.Writer) error {
 		fmt.Fprintf(&b, "  %s%s: other reasons\n", about, count(w.Estimated(w.Further), "row"))
 	}
 	if w.WithoutReason > 0 {
-		fmt.Fprintf(&b, "  %s: a worker\n", count(w.WithoutReason, "row"))
+		fmt.Fprintf(&b, "  %s: their turn (a worker, or a permit of the tenant's rate)\n", count(w.WithoutReason, "row"))
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

@@ -60,7 +60,7 @@ its open rows wait for:
   1 row: paced: one (next check TIME)
   1 row: paced: two (next check TIME)
   2 rows: other reasons
-  5 rows: a worker
+  5 rows: their turn (a worker, or a permit of the tenant's rate)
 `
 	if diff := cmp.Diff(text, times.ReplaceAllString(out.String(), "next check TIME")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -77,7 +77,7 @@ func TestWaitingOfASample(t *testing.T) {
 	if err := w.Write(&out); err != nil {
 		t.Fatal(err)
 	}
-	const want = "\nits open rows wait for (estimated from 100 of 1000):\n  about 990 rows: not_yet: There is no TXT record at ….\n  about 10 rows: other reasons\n  7 rows: a worker\n"
+	const want = "\nits open rows wait for (estimated from 100 of 1000):\n  about 990 rows: not_yet: There is no TXT record at ….\n  about 10 rows: other reasons\n  7 rows: their turn (a worker, or a permit of the tenant's rate)\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
