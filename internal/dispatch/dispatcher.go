@@ -237,7 +237,8 @@ func (d *Dispatcher) work(ctx context.Context, now time.Time) (after time.Durati
 	}
 	d.reclaim(ctx, now)
 	if d.woken || d.inProgress || len(d.taken) > 0 {
-		d.busyAt, d.woken = now, false
+		d.busyAt = now
+		d.woken = false
 	}
 	if len(d.taken) == 0 {
 		return d.untilDue(), nil
@@ -262,7 +263,8 @@ func (d *Dispatcher) untilDue() time.Duration { return max(d.nextDue, busyEvery)
 // former one, which forgets them. One that is woken and finds another one asleep, which is woken
 // too, lets it sleep on for leaseFor only: it may be dead.
 func (d *Dispatcher) elect(ctx context.Context, now time.Time) (held bool, err error) {
-	rank, most, left := d.cfg.Place().Rank, longestLease, time.Duration(0)
+	// Between its attempts it stays as it is.
+	rank := d.cfg.Place().Rank
 	if d.woken {
 		d.asleep = 0
 	}
@@ -270,15 +272,20 @@ func (d *Dispatcher) elect(ctx context.Context, now time.Time) (held bool, err e
 	if !yields && now.Sub(d.leaseAt) < d.electEvery(rank) {
 		return d.active, nil
 	}
-	if d.woken && rank <= 1 {
-		most = leaseFor
-	}
+
+	// It gives the lease up to the first worker, or gets or renews it.
 	if yields {
 		if err = d.lease.Drop(ctx); err == nil {
 			d.until.Store(nil)
-			d.leaseAt, d.asleep = now, 0
+			d.leaseAt = now
+			d.asleep = 0
 		}
 	} else {
+		most := longestLease
+		if d.woken && rank <= 1 {
+			most = leaseFor
+		}
+		var left time.Duration
 		held, left, err = d.hold(ctx, leaseFor, most)
 		d.asleep = left
 	}
@@ -286,9 +293,15 @@ func (d *Dispatcher) elect(ctx context.Context, now time.Time) (held bool, err e
 		return false, err
 	}
 	d.woken = d.woken && held
+
+	// A dispatcher that becomes active begins anew.
 	if held != d.active {
 		d.cfg.Logger.InfoContext(ctx, "dispatcher changed", "tenant", d.cfg.Tenant, "active", held)
-		d.active, d.activeAt, d.busyAt, d.upkeepAt, d.taken = held, now, now, time.Time{}, taken{}
+		d.active = held
+		d.activeAt = now
+		d.busyAt = now
+		d.upkeepAt = time.Time{}
+		d.taken = taken{}
 		if held {
 			err = d.cfg.Ledger.Recall(ctx, d.cfg.Tenant)
 		}
@@ -300,7 +313,8 @@ func (d *Dispatcher) elect(ctx context.Context, now time.Time) (held bool, err e
 func (d *Dispatcher) hold(ctx context.Context, length, most time.Duration) (held bool, left time.Duration, err error) {
 	now := time.Now()
 	if held, left, err = d.takeLease(ctx, length, most); err == nil {
-		d.leaseAt, d.asleep = now, 0
+		d.leaseAt = now
+		d.asleep = 0
 	}
 	return held, left, err
 }

@@ -23,10 +23,11 @@ const (
 	// longestWindow bounds the queue: all of it must begin within the 10 s after which a
 	// release lapses, also if the workers become slower.
 	longestWindow = 5000
-	// firstLimit and leastLimit bound the window until it is known how many tasks Redis
-	// can take: each begins with a script, and all of them must have started before their
-	// releases lapse.
-	firstLimit, leastLimit = 64, 4
+	// firstLimit bounds the window until it is known how many tasks Redis can take: each begins
+	// with a script, and all of them must have started before their releases lapse. leastLimit is
+	// the least that a slow Redis has.
+	firstLimit = 64
+	leastLimit = 4
 	// slowRound is how long a round takes with a slow Redis: the queue is read, rows are released,
 	// and tasks enqueued, one after the other.
 	slowRound = 500 * time.Millisecond

@@ -80,7 +80,8 @@ const (
 	// ledger keeps its result as long as the run.
 	archivedFor = 10 * time.Minute
 	// archivedMost is the largest number of them, and trimMost the most deletions of one call.
-	archivedMost, trimMost = 1000, 1000
+	archivedMost = 1000
+	trimMost     = 1000
 )
 
 // trimScript deletes archived tasks: those of more than ARGV[2] seconds ago by Redis' time, since a

@@ -207,7 +207,8 @@ func (d *Dispatcher) releaseFrom(ctx context.Context, s *segment, q ledger.Quota
 	if redis.IsTryAgainError(err) {
 		d.cfg.Logger.WarnContext(ctx, "rows wait: a slot of the Cluster is being moved", "tenant", d.cfg.Tenant, "run",
 			s.id.Run, "segment", s.id.Number, "error", err)
-		release, err = ledger.Release{Receipt: ledger.Receipt{Due: ledger.DueNow}}, nil // put keeps it in memory
+		release = ledger.Release{Receipt: ledger.Receipt{Due: ledger.DueNow}} // put keeps it in memory
+		err = nil
 	}
 	if errors.Is(err, ledger.ErrDamaged) {
 		d.stuck(ctx, s.id.OfRun(), fmt.Sprintf("segment %d of its rows is damaged in Redis: restore Redis from a backup, or cancel "+

@@ -13,7 +13,8 @@ import (
 const (
 	// readEvery is how often the index is read while there is work, and idleEvery at least how
 	// often while nothing is due.
-	readEvery, idleEvery = time.Second, 10 * time.Second
+	readEvery = time.Second
+	idleEvery = 10 * time.Second
 	// longestLease is that of a dispatcher that sleeps as long as it may.
 	longestLease = idleEvery + leaseFor
 	// takePage is how many due segments are read from it at once.
@@ -100,7 +101,8 @@ func (d *Dispatcher) header(ctx context.Context, seg ledger.Segment) (ledger.Run
 		err = ledger.ErrNotFound
 	}
 	if seg.Number == ledger.ScanSegment {
-		r.ID, r.Kind = nameOf(seg), engine.ScanOf(r.Kind)
+		r.ID = nameOf(seg)
+		r.Kind = engine.ScanOf(r.Kind)
 	}
 	return r, err
 }
