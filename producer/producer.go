@@ -50,7 +50,7 @@ type Row struct {
 	// Row is a JSON object with the columns that a file of this kind has as members, or
 	// the body of a template.
 	Row json.RawMessage
-	// GiveUp is how long a row of kind Verify waits for its token; 0: 72 hours.
+	// GiveUp is how long a row of kind Verify waits for its token; 0: the setting of its tenant.
 	GiveUp time.Duration
 	// Max is how many verified domains of the tenant rows of kind Update may set to pending in seven
 	// days, those of other rows and revocations included. More rows are refused. 0: 20, or 1 % of the

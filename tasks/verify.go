@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -60,8 +61,17 @@ Examples:
 	},
 }
 
-// DefaultGiveUp is how long a token may take to appear.
-const DefaultGiveUp = 72 * time.Hour
+// Awaited returns from when until when a row of a kind that awaits something ([Kind].Awaits) waits
+// for it: from its submission, or from its first begin if its time was up by then, for the give-up of
+// its run, or for that of its tenant if the run has none (0). A zero first is a row that has not begun.
+func Awaited(submitted, first time.Time, ofRun, ofTenant time.Duration) (start, end time.Time) {
+	giveUp := cmp.Or(ofRun, ofTenant)
+	start = submitted
+	if !first.Before(start.Add(giveUp)) {
+		start = first
+	}
+	return start, start.Add(giveUp)
+}
 
 // VerifyRow is the content of a row of [TypeVerify].
 type VerifyRow struct {

@@ -29,7 +29,7 @@ type verifyCommand struct {
 	oneDomain
 	Pending bool          `noenv:"true" help:"Verify all pending domains of the tenant, or of the organization given by --org, instead of a file. The workers find them."`
 	Read    bool          `noenv:"true" help:"With --dry-run: let the workers read each domain and check its token once, at the tenant's pace, and print how many are verified already, have their token in DNS or not, or are not found."`
-	GiveUp  time.Duration `placeholder:"DURATION" help:"How long to wait for the TXT record to appear (default: the worker's setting, else 72h)."`
+	GiveUp  time.Duration `placeholder:"DURATION" help:"How long to wait for the TXT record to appear (default: the tenant's setting)."`
 }
 
 func (*verifyCommand) Help() string { return submitHelp(tasks.TypeVerify) }

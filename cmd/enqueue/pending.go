@@ -34,7 +34,7 @@ func (t *tool) submitPending(ctx context.Context, o order, organization string) 
 	if err != nil {
 		return err
 	}
-	seen, err := t.connectToSubmitTo(ctx, &r, o.NoWorkerYet)
+	seen, err := t.connectToSubmitTo(ctx, o.Tenant, o.NoWorkerYet)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ type order struct {
 	kind     string
 	one      []byte // a single row as JSON, instead of a file
 	defaults tasks.Defaults
-	giveUp   time.Duration // 0: the setting of the tenant's workers
+	giveUp   time.Duration // 0: the tenant's setting
 	max      int64         // verified domains that may be set to pending; 0: the default
 	// batchWait is how long a single removal waits for others.
 	batchWait time.Duration
@@ -92,7 +92,7 @@ func (t *tool) submit(ctx context.Context, o order) error {
 
 func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile, in intake.Input,
 	run ledger.NewRun) (id string, err error) {
-	seen, err := t.connectToSubmitTo(ctx, &run, o.NoWorkerYet)
+	seen, err := t.connectToSubmitTo(ctx, o.Tenant, o.NoWorkerYet)
 	if err != nil {
 		return "", err
 	}

@@ -61,7 +61,7 @@ func (t *tool) startSweep(ctx context.Context, c *sweepCommand) error {
 	if err := t.connectToSubmit(ctx); err != nil {
 		return err
 	}
-	if _, _, err := t.served(ctx, c.Tenant, c.NoWorkerYet); err != nil {
+	if _, err := t.served(ctx, c.Tenant, c.NoWorkerYet); err != nil {
 		return err
 	}
 	id := cmp.Or(c.ID, tasks.NewRunID(time.Now()))

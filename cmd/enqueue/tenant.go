@@ -221,20 +221,18 @@ func (t *tool) connectTo(ctx context.Context, name string, noWorkerYet bool) err
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
-	_, _, err := t.served(ctx, name, noWorkerYet)
+	_, err := t.served(ctx, name, noWorkerYet)
 	return err
 }
 
-// served returns the settings of the tenant's workers, and whether there are any. It is an
-// error if there are none, unless noWorkerYet: rows would wait for ever if the name of the
-// tenant, or the URL of Redis, is a mistake.
-func (t *tool) served(ctx context.Context, name string,
-	noWorkerYet bool) (settings tenant.Announced, seen bool, err error) {
-	settings, seen, err = tenant.ReadAnnounced(ctx, t.redis, name)
+// served returns whether a worker has served the tenant. It is an error if none has, unless
+// noWorkerYet: rows would wait for ever if the name of the tenant, or the URL of Redis, is a mistake.
+func (t *tool) served(ctx context.Context, name string, noWorkerYet bool) (seen bool, err error) {
+	_, seen, err = tenant.ReadAnnounced(ctx, t.redis, name)
 	if err == nil && !seen && !noWorkerYet {
 		err = t.unknownTenant(ctx, name, "; to go on before the first worker starts, add --no-worker-yet")
 	}
-	return settings, seen, err
+	return seen, err
 }
 
 // mustBeServed returns the settings of the tenant's workers, for commands that need one.
@@ -257,15 +255,13 @@ func (t *tool) mustBeKnown(ctx context.Context, name string) error {
 	return err
 }
 
-// connectToSubmitTo connects to submit the rows of a run, which gets the setting of its tenant's
-// workers that it lacks. It returns as seen whether a worker has served the tenant.
-func (t *tool) connectToSubmitTo(ctx context.Context, run *ledger.NewRun, noWorkerYet bool) (seen bool, err error) {
+// connectToSubmitTo connects to submit rows of a tenant. It returns as seen whether a worker has
+// served the tenant.
+func (t *tool) connectToSubmitTo(ctx context.Context, name string, noWorkerYet bool) (seen bool, err error) {
 	if err := t.connectToSubmit(ctx); err != nil {
 		return false, err
 	}
-	settings, seen, err := t.served(ctx, string(run.Tenant), noWorkerYet)
-	run.GiveUp = cmp.Or(run.GiveUp, settings.GiveUp, tasks.DefaultGiveUp)
-	return seen, err
+	return t.served(ctx, name, noWorkerYet)
 }
 
 // settingsTime bounds the read of a tenant's settings if Redis is optional.

@@ -54,7 +54,7 @@ func (t *tool) undoUpdate(ctx context.Context, o order, undo string) error {
 	if o.DryRun {
 		err = t.connectToRead(ctx)
 	} else {
-		_, err = t.connectToSubmitTo(ctx, &run, false)
+		_, err = t.connectToSubmitTo(ctx, string(run.Tenant), false)
 	}
 	if err != nil {
 		return err

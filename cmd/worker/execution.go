@@ -128,7 +128,8 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 		Keep: t.Cron.String() != ""}
 	verify := handlers.VerifyConfig{
 		API: api, List: api, Named: handlers.NamedIn(w.ledger, name), DNS: dns, Line: t.limiter,
-		RequestTimeout: timeout, Places: handlers.NewPlaces(dnsConcurrency, dnsConcurrency/2),
+		RequestTimeout: timeout, GiveUp: time.Duration(t.GiveUp),
+		Places: handlers.NewPlaces(dnsConcurrency, dnsConcurrency/2),
 		Notify: handlers.NotifyStates(states, w.author("worker")), Item: w.ledger.ItemOf, Logger: logger,
 		Notice: states.NoticeRead,
 	}

@@ -189,7 +189,7 @@ func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids [
 	} {
 		input := intake.Input{Name: one.id, Kind: one.kind, Rows: bytes.NewReader(one.rows)}
 		_, err := in.Submit(ctx, input, ledger.NewRun{ID: ledger.RunID(one.id), Tenant: tasks.DefaultTenant,
-			Description: ledger.Description{Label: "the sandbox's sample", GiveUp: sandboxGiveUp}})
+			Description: ledger.Description{Label: "the sandbox's sample"}})
 		if err != nil {
 			return nil, err
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/miekg/dns"
 
@@ -101,9 +100,8 @@ func startVerify(t *testing.T) verifyRun {
 	v.box.SetTXT(v.domains["there"].Host, v.domains["there"].TXT)
 	v.box.SetTXT(v.domains["other"].Host, "of-another-service")
 	v.box.SetRCode(v.domains["failing"].Host, dns.RcodeServerFailure, -1)
-	v.worker = begin(t, pointedAt(v.box, redistest.URL(t), nil))
-	v.handIn(ledger.NewRun{ID: "job", Description: ledger.Description{GiveUp: 20 * time.Second}},
-		tasks.TypeVerify, []byte(file))
+	v.worker = begin(t, pointedAt(v.box, redistest.URL(t), map[string]string{"ORGOPS_GIVE_UP": "20s"}))
+	v.handIn(ledger.NewRun{ID: "job"}, tasks.TypeVerify, []byte(file))
 	return v
 }
 

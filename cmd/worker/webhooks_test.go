@@ -194,9 +194,9 @@ func TestWebhooks(t *testing.T) {
 	box.SetTXT(proven.Host, proven.TXT)
 	d, l := newDesk(t), listen(t, false)
 	p := begin(t, pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_WEBHOOKS": l.file, "HOOK": hookSecret,
-		"ORGOPS_PROBE_ADDR": "127.0.0.1:0"}))
+		"ORGOPS_PROBE_ADDR": "127.0.0.1:0", "ORGOPS_GIVE_UP": "1ms"}))
 	rows := "organization_id,discovery_domain_id\norg_1," + proven.ID + "\norg_2," + expires.ID + "\n"
-	d.handIn(ledger.NewRun{ID: "job", Description: ledger.Description{GiveUp: 1}}, tasks.TypeVerify, []byte(rows))
+	d.handIn(ledger.NewRun{ID: "job"}, tasks.TypeVerify, []byte(rows))
 	d.ended("job")
 	await(t, "an attempt", func() bool { return l.turnedAway() > 0 })
 	l.set(true)

@@ -652,6 +652,7 @@ func (s lookSite) execute(t *testing.T, id ledger.RunID, cfg handlers.VerifyConf
 	}
 	defer api.CloseIdle()
 	cfg.API, cfg.Line, cfg.RequestTimeout = api, noLine{}, time.Second
+	cfg.GiveUp = 72 * time.Hour
 	core := s.ledger
 	worker := engine.New(engine.Config{
 		Tenant: "acme", Ledger: core, Session: ledger.NewSessionID(), Logger: slog.New(slog.DiscardHandler),

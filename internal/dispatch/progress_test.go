@@ -183,7 +183,7 @@ func (p *progress) join(o *options, rank, fleet int) {
 	o.engine.Block = l.Block
 	o.engine.Handlers = map[ledger.Kind]engine.Handler{
 		handlers.Verify: handlers.NewVerify(handlers.VerifyConfig{API: api, DNS: presentDNS{}, Line: l,
-			RequestTimeout: 30 * time.Second}),
+			RequestTimeout: 30 * time.Second, GiveUp: 72 * time.Hour}),
 		waits: engine.One(func(context.Context, *engine.Execution, *engine.Row) *engine.Consequence {
 			return &engine.Consequence{Outcome: engine.Transient, Counts: true, Stage: ledger.StageReady,
 				After: 30 * time.Minute, Reason: "500"}

@@ -91,7 +91,7 @@ func waitOfNine(t *testing.T, silent bool) (p99 time.Duration) {
 			e := engine.New(engine.Config{Tenant: name, Ledger: ledger.New(forServer), Session: session.ID, Stopping: stopping,
 				Handlers: map[ledger.Kind]engine.Handler{
 					handlers.Verify: handlers.NewVerify(handlers.VerifyConfig{API: pendingDomains{}, DNS: silentDNS{}, Line: noLine{},
-						RequestTimeout: time.Second, Places: handlers.NewPlaces(250, 125)}),
+						RequestTimeout: time.Second, GiveUp: 72 * time.Hour, Places: handlers.NewPlaces(250, 125)}),
 					single: engine.One(func(_ context.Context, x *engine.Execution, _ *engine.Row) *engine.Consequence {
 						mu.Lock()
 						defer mu.Unlock()

@@ -22,7 +22,7 @@ type Execution struct {
 	Kind    ledger.Kind
 	// Submitted is when the run was created, in Redis' time.
 	Submitted time.Time
-	// GiveUp is how long a row of the run may wait for its token; 0: not set.
+	// GiveUp is how long a row of the run may wait for its token; 0: as long as its tenant lets it.
 	GiveUp time.Duration
 	// Max is the most verified domains of the tenant that may be set to pending in seven days; 0: not
 	// set.

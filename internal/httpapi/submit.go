@@ -97,7 +97,7 @@ func (s *Server) submission(ctx context.Context, p *place, n ledger.NewRun) view
 
 // store submits the rows and answers with the run.
 func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, p *place) error {
-	settings, seen, err := o.tenant.Announced(ctx)
+	_, seen, err := o.tenant.Announced(ctx)
 	if err != nil {
 		return err
 	}
@@ -106,11 +106,7 @@ func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, p *p
 	if err := s.checkReuse(ctx, o.run); err != nil {
 		return err
 	}
-	asked := s.submission(ctx, p, o.run)
-	if o.run.GiveUp == 0 {
-		o.run.GiveUp = settings.GiveUp
-	}
-	submitted, err := o.tenant.Submit(ctx, o.input, o.run, asked)
+	submitted, err := o.tenant.Submit(ctx, o.input, o.run, s.submission(ctx, p, o.run))
 	if err != nil {
 		return err
 	}
@@ -141,7 +137,7 @@ func (s *Server) checkReuse(ctx context.Context, n ledger.NewRun) error {
 }
 
 // sameRequest returns a [ledger.MismatchError] if the run was submitted with other properties.
-// give_up is compared if it is given: its default is the tenant's, which may have changed.
+// give_up is compared if it is given: a retry has its parent's.
 func sameRequest(n ledger.NewRun, before ledger.Run) error {
 	for _, m := range []struct {
 		member  ledger.Member

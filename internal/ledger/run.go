@@ -27,8 +27,7 @@ type Description struct {
 	Caller string `json:"caller,omitempty"`
 	// Priority is "high", "normal" or empty.
 	Priority string `json:"priority,omitempty"`
-	// GiveUp is how long a row may wait for its token from its first begin on; 0: not
-	// set.
+	// GiveUp is how long a row may wait for its token; 0: as long as its tenant's workers let it.
 	GiveUp time.Duration `json:"give_up,omitempty"`
 	// Max is the most verified domains of the tenant that may be set to pending in seven days; 0: not
 	// set.

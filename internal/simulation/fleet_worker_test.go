@@ -261,7 +261,7 @@ func (p *fleetPart) dispatchConfig(states *sweep.States) dispatch.Config {
 func (p *fleetPart) handlers(states *sweep.States) map[ledger.Kind]engine.Handler {
 	w, api, dns := p.w, p.api(), fleetDNS{p}
 	verify := handlers.VerifyConfig{
-		API: api, DNS: dns, Line: p.limiter, RequestTimeout: requestTimeout,
+		API: api, DNS: dns, Line: p.limiter, RequestTimeout: requestTimeout, GiveUp: fleetGiveUp,
 		Places: handlers.NewPlaces(fleetPlaces, fleetPlaces/2),
 		Notify: handlers.NotifyStates(states, activity.Author{}),
 	}

@@ -29,7 +29,7 @@ type Estimate struct {
 	// another attempt; 0: not known, no such rows, or the run is held.
 	Left  time.Duration
 	DNS   int64     // rows that wait for their token to appear
-	Until time.Time // when these are given up
+	Until time.Time // when these are given up; zero: not known
 	Again int64     // rows that wait for another attempt
 	Why   string    // most of these wait, in words
 	Held  []string  // why no row is executed, in words
@@ -54,7 +54,11 @@ func (e Estimate) Figures() string {
 func (e Estimate) Waits() string {
 	parts := slices.Clip(e.Held)
 	if e.DNS > 0 {
-		parts = append(parts, fmt.Sprintf("%s for DNS, until %s at most", wait(e.DNS), Stamp(e.Until)))
+		text := wait(e.DNS) + " for DNS"
+		if !e.Until.IsZero() {
+			text += ", until " + Stamp(e.Until) + " at most"
+		}
+		parts = append(parts, text)
 	}
 	if e.Again > 0 {
 		parts = append(parts, fmt.Sprintf("%s for another attempt: %s", wait(e.Again), reason(e.Why)))
@@ -116,6 +120,7 @@ type move struct {
 
 // budget is the state of a tenant; empty: it could not be read.
 type budget struct {
+	giveUp    time.Duration // its setting; 0: not known
 	obstacles []obstacle.Obstacle
 	rivals    []rival // its open runs, which share the rate
 }
@@ -174,8 +179,10 @@ func (e *Estimator) estimate(ctx context.Context, rdb redis.UniversalClient, now
 		paused = pausedBy(r, entries)
 	}
 	w := e.record(now, r, of, waits, failed)
-	one := Estimate{Rate: w.rate(now), DNS: w.dns, Until: r.CreatedAt.Add(cmp.Or(r.GiveUp, tasks.DefaultGiveUp)),
-		Again: w.again, Why: w.why, Held: held(r, of, paused)}
+	one := Estimate{Rate: w.rate(now), DNS: w.dns, Again: w.again, Why: w.why, Held: held(r, of, paused)}
+	if cmp.Or(r.GiveUp, of.giveUp) > 0 {
+		_, one.Until = tasks.Awaited(r.CreatedAt, time.Time{}, r.GiveUp, of.giveUp)
+	}
 	if left := r.Total() - r.Settled() - w.dns - w.again; len(one.Held) == 0 && one.Rate > 0 && left > 0 {
 		one.Left = time.Duration(of.ahead(r, left) / one.Rate * float64(time.Second))
 	}
@@ -260,11 +267,11 @@ func (b budget) ahead(r ledger.Run, left int64) float64 {
 
 func readBudget(ctx context.Context, rdb redis.UniversalClient, name ledger.Tenant, fleet Fleet) budget {
 	state, noState := pace.New(pace.Config{Redis: rdb, Tenant: string(name)}).State(ctx)
-	read, err := ReadState(ctx, rdb, name, fleet, state)
+	read, settings, err := ReadState(ctx, rdb, name, fleet, state)
 	if err != nil || noState != nil {
 		return budget{}
 	}
-	b := budget{obstacles: read.Obstacles()}
+	b := budget{giveUp: settings.GiveUp, obstacles: read.Obstacles()}
 	if len(b.obstacles) > 0 && b.obstacles[0].Total() && b.obstacles[0].Until.IsZero() {
 		return b // there is no time left to estimate
 	}

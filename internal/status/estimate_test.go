@@ -29,6 +29,7 @@ type followed struct {
 	now    time.Time
 	ids    []string
 	worker *ledger.Session // that lives; nil: none
+	giveUp time.Duration   // of the runs: 50 h; 0 if that is the tenant's
 	see    func(now time.Time) []status.Estimate
 }
 
@@ -37,6 +38,9 @@ func follow(t *testing.T, s tenants.Announced) *followed {
 	t.Helper()
 	rdb := redistest.New(t)
 	f := &followed{t: t, ledger: ledger.New(rdb), now: time.Now()}
+	if s.GiveUp == 0 {
+		f.giveUp = 50 * time.Hour
+	}
 	if s.Tenant != "" {
 		if _, err := tenants.Announce(t.Context(), rdb, s); err != nil {
 			t.Fatal(err)
@@ -86,7 +90,7 @@ func (f *followed) run(id, kind string, rows int, columns, row string) {
 	}
 	ledgertest.Submit(f.t, f.ledger, ledger.NewRun{
 		ID: ledger.RunID(id), Kind: ledger.Kind(kind), Description: ledger.Description{Format: "csv",
-			Columns: strings.Split(columns, ","), GiveUp: 50 * time.Hour},
+			Columns: strings.Split(columns, ","), GiveUp: f.giveUp},
 	}, stored...)
 	f.ids = append(f.ids, id)
 }
@@ -275,6 +279,9 @@ func TestHeld(t *testing.T) {
 		}, "no worker of tenant default runs; the last one was seen at 2026-11-02T03:04:05Z; start a worker that serves it; " +
 			"rows wait until then; 2 wait for DNS, until UNTIL at most"},
 		{"DNS", announced, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 12) },
+			"12 wait for DNS, until UNTIL at most"},
+		{"DNS, for the time that the tenant has", tenants.Announced{Tenant: "default", Rate: "10/s", Burst: 1,
+			GiveUp: 50 * time.Hour}, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 12) },
 			"12 wait for DNS, until UNTIL at most"},
 		{"another attempt", announced, func(f *followed, _ *pace.Limiter) {
 			f.note("transient: get_discovery_domain: GET /organizations/org_1/x: 404 Not Found: No domain found by that id", 11)

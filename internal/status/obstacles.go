@@ -56,9 +56,10 @@ func FleetOf(sessions []ledger.Session) Fleet {
 }
 
 // ReadState adds to the state of a tenant's budget whether its queue is paused, and whether a
-// worker lives. A part that could not be read is left out, with an error.
+// worker lives, and returns the settings that a worker has announced. A part that could not be read
+// is left out, with an error.
 func ReadState(ctx context.Context, rdb redis.UniversalClient, t ledger.Tenant, f Fleet,
-	budget pace.State) (s obstacle.State, err error) {
+	budget pace.State) (s obstacle.State, settings tenant.Announced, err error) {
 	s = obstacle.State{Tenant: string(t), Pace: budget}
 	var noQueue error
 	s.Queue, noQueue = ReadPausedQueue(ctx, rdb, string(t))
@@ -66,7 +67,7 @@ func ReadState(ctx context.Context, rdb redis.UniversalClient, t ledger.Tenant, 
 	if noSettings == nil && f != nil && f[t] == 0 {
 		s.Absent = &obstacle.Absence{LastSeen: settings.UpdatedAt}
 	}
-	return s, cmp.Or(noQueue, noSettings)
+	return s, settings, cmp.Or(noQueue, noSettings)
 }
 
 // ObstaclesOf reads the obstacles of a tenant, the worst first.
@@ -74,7 +75,7 @@ func ObstaclesOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledge
 	t ledger.Tenant) ([]obstacle.Obstacle, error) {
 	fleet, noFleet := ReadFleet(ctx, l)
 	budget, noBudget := pace.New(pace.Config{Redis: rdb, Tenant: string(t)}).State(ctx)
-	s, err := ReadState(ctx, rdb, t, fleet, budget)
+	s, _, err := ReadState(ctx, rdb, t, fleet, budget)
 	return s.Obstacles(), errors.Join(noFleet, noBudget, err)
 }
 

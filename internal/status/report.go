@@ -1,7 +1,6 @@
 package status
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -174,7 +173,6 @@ func CheckNow(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, 
 	if err != nil {
 		return "", err
 	}
-	by.GiveUp = cmp.Or(by.GiveUp, settings.GiveUp)
 	if check, err := countCheck(ctx, rdb, d, by, settings); err != nil || check != "" {
 		return check, err
 	}

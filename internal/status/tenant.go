@@ -97,7 +97,7 @@ func ReadDetails(ctx context.Context, rdb redis.UniversalClient, name string, fl
 		budget = *t.Pace
 	}
 	var obstaclesErr error
-	t.Known, obstaclesErr = ReadState(ctx, rdb, ledger.Tenant(name), fleet, budget)
+	t.Known, _, obstaclesErr = ReadState(ctx, rdb, ledger.Tenant(name), fleet, budget)
 	t.Obstacles = t.Known.Obstacles()
 	counted, notCounted := deliveries.Count(ctx, rdb, name)
 	t.Waiting, t.GivenUp, t.Failing = counted.Waiting, counted.GivenUp, counted.Failing

@@ -90,6 +90,7 @@ func (s *site) start() {
 	states := s.states()
 	verify := handlers.VerifyConfig{
 		API: s, List: s, Named: handlers.NamedIn(s.m.Ledger, s.name), DNS: s, Line: s.limiter, RequestTimeout: requestTimeout,
+		GiveUp: s.settings.GiveUp,
 		Notify: handlers.NotifyStates(states, s.author(worker)), Item: s.m.Ledger.ItemOf, Logger: log,
 		Notice: states.NoticeRead,
 	}

@@ -315,8 +315,7 @@ func today(t *testing.T, s *site) {
 	must(t, err)
 	s.work()
 	seed(t, "pending")
-	_, _, err = s.intake().BeginPending(ctx, "org_pending", ledger.NewRun{ID: "pending", Tenant: s.name,
-		Description: ledger.Description{GiveUp: 72 * time.Hour}})
+	_, _, err = s.intake().BeginPending(ctx, "org_pending", ledger.NewRun{ID: "pending", Tenant: s.name})
 	must(t, err)
 	s.work()
 

@@ -43,7 +43,7 @@ type Settings struct {
 	RequireDNSSEC        bool         `yaml:"require_dnssec" name:"require-dnssec" help:"Require a quorum of answers authenticated by DNSSEC. Domains without DNSSEC are then never verified."`
 	RefuseAliases        bool         `yaml:"refuse_aliases" help:"Do not verify a domain whose TXT record is reached through an alias (CNAME or DNAME) that leads out of the domain."`
 	DNSMode              string       `yaml:"dns_mode" name:"dns-mode" help:"Servers to query: authority (the domain's own name servers; a proof requires a quorum of the resolvers too), or resolvers (only these, for networks in which port 53 is closed; a quorum of them has to be queried over HTTPS or at private addresses)." default:"authority"`
-	GiveUp               cli.Duration `yaml:"give_up" help:"How long to wait for the TXT record of a domain to appear." default:"72h"`
+	GiveUp               cli.Duration `yaml:"give_up" help:"How long to wait for the TXT record of a domain to appear, unless a row's submission says it." default:"72h"`
 	Sweep                string       `yaml:"sweep" help:"Schedule for checking all verified domains again: five cron fields in UTC (0 3 * * *), @daily and the like, or off." default:"off" placeholder:"CRON"`
 	VerifyPending        bool         `yaml:"verify_pending" help:"Let sweeps check pending domains too, and verify those whose TXT record is there."`
 	Grace                cli.Duration `yaml:"grace" help:"How long the TXT record of a verified domain must be gone until sweeps report the domain as lost, and it may be revoked; at least 24h." default:"168h"`

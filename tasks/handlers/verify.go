@@ -328,16 +328,11 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 
 	// The row's time. It begins at its submission, or at its first execution if that was after its
 	// time was up, and is longer without an answer.
-	giveUp := cmp.Or(v.x.GiveUp, tasks.DefaultGiveUp)
-	start := v.x.Submitted
 	first := v.row.FirstBegun
 	if first.IsZero() {
 		first = now
 	}
-	if !first.Before(start.Add(giveUp)) {
-		start = first
-	}
-	end := start.Add(giveUp)
+	start, end := tasks.Awaited(v.x.Submitted, first, v.x.GiveUp, v.cfg.GiveUp)
 	if state != dnscheck.Absent {
 		end = end.Add(moreForUnknown)
 	}

@@ -55,6 +55,8 @@ type VerifyConfig struct {
 	// RequestTimeout is the client's: a request whose answer was lost may have its effect
 	// until twice that time later.
 	RequestTimeout time.Duration
+	// GiveUp is how long a row of kind [Verify] waits for its token if its run does not say.
+	GiveUp time.Duration
 	// Places bounds the checks that are in progress at a time; nil: no limit.
 	Places *Places
 	// Notify is called with each event and the evidence of the row's result before the row is

@@ -156,6 +156,7 @@ func newVerifySite(t *testing.T, change ...func(*sandbox.Options)) *verifySite {
 	s.timed = &timed{Ledger: s.Ledger, clock: c}
 	s.config = handlers.VerifyConfig{
 		API: s.api, List: s.api, DNS: s.checker(dnscheck.Config{}), Line: &s.line, RequestTimeout: 30 * time.Second,
+		GiveUp: 72 * time.Hour,
 		Notify: func(_ context.Context, e events.Event, _ string, evidence []byte) error {
 			s.events = append(s.events, notified{e, evidence})
 			return nil

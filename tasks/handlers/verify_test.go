@@ -301,7 +301,8 @@ func (s *verifySite) wantTwoReads() {
 	}
 }
 
-// TestVerifyExpires gives up after the time of the run, and later if no server answers.
+// TestVerifyExpires gives up after the time of the run, or of its tenant if the run has none, and
+// later if no server answers.
 func TestVerifyExpires(t *testing.T) {
 	t.Parallel()
 	giveUp := time.Duration(redistest.Amount(24, 72)) * time.Hour
@@ -319,6 +320,10 @@ func TestVerifyExpires(t *testing.T) {
 			giveUp + 24*time.Hour, "SERVFAIL"},
 		{"checked late", func(*verifySite, sandbox.Domain) {}, giveUp / 2, giveUp, "does not exist"},
 		{"first checked when its time is up", func(*verifySite, sandbox.Domain) {}, 2 * giveUp, 3 * giveUp, "does not exist"},
+		{"the run says nothing", func(s *verifySite, _ sandbox.Domain) { s.giveUp, s.config.GiveUp = 0, giveUp }, 0, giveUp,
+			"does not exist"},
+		{"the tenant's is shorter", func(s *verifySite, _ sandbox.Domain) { s.config.GiveUp = time.Hour }, 0, giveUp,
+			"does not exist"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newVerifySite(t)
