@@ -77,7 +77,7 @@ var rooms = map[string]string{
 	"producer":                "activity engine intake ledger tasks tasks/handlers",
 	"tasks":                   "apiclient dnscheck",
 	"tasks/handlers":          "apiclient dnscheck activity dispatch engine events ledger pace sweep untrusted tasks",
-	"internal/surface":        "apiclient dnscheck dnscheck/dnschecktest activity deliveries engine events intake ledger ledgertest meters pace redistest reference scan status sweep tenant webhooks producer tasks tasks/handlers",
+	"internal/surface":        "apiclient dnscheck dnscheck/dnschecktest activity cli deliveries engine events intake ledger ledgertest meters pace redistest reference scan status sweep tenant webhooks producer tasks tasks/handlers",
 }
 
 // TestRooms compares the packages with rooms, in both directions: an import that is not used any

@@ -95,16 +95,17 @@ func (c *checkCommand) settle(ctx context.Context, t *tool) {
 		if err != nil {
 			t.log.DebugContext(ctx, "settings of the tenant's workers not read", "tenant", c.Tenant, "error", err)
 		}
-		dns := settings.DNS
-		if len(dns.Resolvers) == 0 {
+		if len(settings.Resolvers) == 0 {
 			c.Resolvers = dnscheck.DefaultResolvers()
 		} else {
 			t.log.InfoContext(ctx, "querying the resolvers of the tenant's workers", "tenant", c.Tenant,
-				"resolvers", dns.Resolvers)
-			c.Resolvers, c.ResolverQuorum = dns.Resolvers, cmp.Or(c.ResolverQuorum, dns.Quorum)
+				"resolvers", settings.Resolvers)
+			c.Resolvers = settings.Resolvers
+			c.ResolverQuorum = cmp.Or(c.ResolverQuorum, settings.ResolverQuorum)
 		}
-		c.DNSMode, c.RequireDNSSEC, c.RefuseAliases = cmp.Or(c.DNSMode, dns.Mode), c.RequireDNSSEC || dns.RequireDNSSEC,
-			c.RefuseAliases || dns.RefuseAliases
+		c.DNSMode = cmp.Or(c.DNSMode, settings.DNSMode)
+		c.RequireDNSSEC = c.RequireDNSSEC || settings.RequireDNSSEC
+		c.RefuseAliases = c.RefuseAliases || settings.RefuseAliases
 	}
 	c.DNSMode = cmp.Or(c.DNSMode, dnscheck.ModeAuthority.String())
 }

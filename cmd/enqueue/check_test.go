@@ -141,7 +141,7 @@ func TestCheckQueriesTheTenantsResolvers(t *testing.T) {
 	box.SetTXT("_v.shop.example", "token")
 	client := redistest.New(t)
 	_, err = tenant.Announce(t.Context(), client, tenant.Announced{Tenant: "acme", Rate: "2/s",
-		DNS: tenant.DNS{Resolvers: box.DNSAddrs(), Quorum: 3, Mode: "resolvers"}})
+		Resolvers: box.DNSAddrs(), ResolverQuorum: 3, DNSMode: "resolvers"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 // assumed is the pace of a tenant whose workers have announced none: the worker's defaults.
-var assumed = tenant.Announced{Rate: "2/s", Burst: 2, Reserve: 0.2}
+var assumed = tenant.Announced{Rate: "2/s", Burst: 2, Reserve: 20}
 
 // dryRun prints the estimate of a submission. It changes nothing, in Redis either.
 func (t *tool) dryRun(ctx context.Context, in intake.Input, name string) error {
@@ -53,7 +53,7 @@ func (t *tool) dryRun(ctx context.Context, in intake.Input, name string) error {
 	if err != nil {
 		return interruptedOr(refusal(plan.Found, name, err))
 	}
-	limit, err := settings.Limit()
+	limit, err := settings.Pace()
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (t *tool) dryRun(ctx context.Context, in intake.Input, name string) error {
 		Plan:    status.Plan{DryRun: true, Kind: in.Kind, Tenant: name, Plan: plan},
 		BaseURL: identity,
 		pacing: pacing{
-			Rate: settings.Rate, Reserve: settings.Reserve, Announced: announced,
+			Rate: settings.Rate, Reserve: limit.Reserve, Announced: announced,
 			Seconds: int64(timeAt(left, burst, plan.Calls) / time.Second),
 		},
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"orgops/internal/cli"
 	"orgops/internal/httpapi"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
@@ -24,7 +25,7 @@ func TestProducersStoreWhatTheRowSays(t *testing.T) {
 	const row = `{"organization_id":"org_1","discovery_domain_id":"dom_1"}`
 	client := redistest.New(t)
 	l := ledger.New(client)
-	announced := tenant.Announced{Tenant: tasks.DefaultTenant, Rate: "2/s", GiveUp: 5 * time.Hour}
+	announced := tenant.Announced{Tenant: tasks.DefaultTenant, Rate: "2/s", GiveUp: cli.Duration(5 * time.Hour)}
 	if _, err := tenant.Announce(t.Context(), client, announced); err != nil {
 		t.Fatal(err)
 	}

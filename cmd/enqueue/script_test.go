@@ -24,6 +24,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
@@ -282,7 +283,7 @@ func announce(ts *testscript.TestScript, neg bool, args []string) {
 	giveUp, err := time.ParseDuration(args[1])
 	ts.Check(err)
 	_, err = tenant.Announce(context.Background(), of(ts).client,
-		tenant.Announced{Tenant: args[0], Rate: "2/s", GiveUp: giveUp})
+		tenant.Announced{Tenant: args[0], Rate: "2/s", GiveUp: cli.Duration(giveUp)})
 	ts.Check(err)
 }
 

@@ -69,14 +69,14 @@ func (t *tool) planSweep(ctx context.Context, name, org string) error {
 	if !announced {
 		settings = assumed
 	}
-	limit, err := settings.Limit()
+	limit, err := settings.Pace()
 	if err != nil {
 		return err
 	}
 	rules := settings.Rules()
 	p := sweepPlan{
 		DryRun: true, Tenant: name, Organization: org, SweepShare: limit.SweepShare,
-		pacing: pacing{Rate: settings.Rate, Reserve: settings.Reserve, Announced: announced},
+		pacing: pacing{Rate: settings.Rate, Reserve: limit.Reserve, Announced: announced},
 		Rules:  sweepRules{int64(rules.Grace / time.Second), rules.AbsentChecks, rules.Protect, status.RulesText(rules)},
 	}
 	cron, err := settings.Schedule()

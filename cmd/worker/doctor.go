@@ -119,7 +119,7 @@ func testedTenant(t tenant.Settings, client redis.UniversalClient) (health.Tenan
 	if err != nil {
 		return health.Tenant{}, nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
-	checker, err := dnscheck.New(dnscheck.Config{Resolvers: t.DNSResolvers, Quorum: t.Quorum, Mode: t.Mode})
+	checker, err := dnscheck.New(dnscheck.Config{Resolvers: t.DNSResolvers, Quorum: t.ResolverQuorum, Mode: t.Mode})
 	if err != nil {
 		return health.Tenant{}, nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}

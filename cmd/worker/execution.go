@@ -146,11 +146,11 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 		}),
 		handlers.Create: handlers.NewCreate(handlers.CreateConfig{API: api, RequestTimeout: timeout}),
 		handlers.Recheck: handlers.NewRecheck(handlers.RecheckConfig{
-			Verify: swept, Tenant: name, States: states, Rules: t.Rules, Operators: dns,
+			Verify: swept, Tenant: name, States: states, Rules: t.Rules(), Operators: dns,
 			Submit: submitRow(w.ledger, name),
 		}),
 		handlers.Revoke: handlers.NewRevoke(handlers.RevokeConfig{
-			API: api, DNS: dns, States: states, Rules: t.Rules,
+			API: api, DNS: dns, States: states, Rules: t.Rules(),
 			Places:         handlers.NewPlaces(revokeConcurrency, revokeConcurrency),
 			NoServers:      t.OnLoopback() && t.Mode == dnscheck.ModeResolvers,
 			RequestTimeout: timeout, Logger: logger, By: w.author("worker"),

@@ -57,7 +57,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
 	dns := dnscheck.Config{
-		Resolvers: t.DNSResolvers, Quorum: t.Quorum, RequireDNSSEC: t.RequireDNSSEC, Mode: t.Mode,
+		Resolvers: t.DNSResolvers, Quorum: t.ResolverQuorum, RequireDNSSEC: t.RequireDNSSEC, Mode: t.Mode,
 		RefuseAliases: t.RefuseAliases,
 		Observe: func(o dnscheck.Observation) {
 			w.metrics.DNSQuery(resolverLabel(o), o.Transport, o.RCode, o.State.String(), string(o.Reason), o.Took)
@@ -87,7 +87,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	}
 	s := &served{
 		shown: console.Tenant{
-			Served: health.Served{Settings: t.Announced(), API: api, DNS: checker},
+			Served: health.Served{Settings: t.Announced, API: api, DNS: checker},
 			Errors: problems, Webhooks: t.Endpoints,
 		},
 		Settings: t, logger: logger, api: api, tokens: tokens, limiter: limiter, dns: checker, disprover: disprover,

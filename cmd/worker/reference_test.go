@@ -37,7 +37,7 @@ func TestReference(t *testing.T) {
 func tenantMembers() map[string]string {
 	members := map[string]string{}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[tenant.Settings]()) {
-		if member := field.Tag.Get("yaml"); member != "" && member != "-" {
+		if member := field.Tag.Get("yaml"); member != "" && member != "-" && !field.Anonymous {
 			members[cmp.Or(field.Tag.Get("name"), strings.ReplaceAll(member, "_", "-"))] = member
 		}
 	}

@@ -183,7 +183,7 @@ func (w *worker) shown() (tenants []console.Tenant) {
 
 func (w *worker) announced() (tenants []tenant.Announced) {
 	for _, t := range w.tenants() {
-		tenants = append(tenants, t.Announced())
+		tenants = append(tenants, t.Announced)
 	}
 	return tenants
 }
@@ -244,7 +244,7 @@ func (w *worker) noticeDeleted(ctx context.Context) {
 
 func (w *worker) announceOnce(ctx context.Context, tenants ...*served) {
 	for _, t := range tenants {
-		settings := t.Announced()
+		settings := t.Announced
 		settings.UpdatedAt = time.Now().UTC()
 		changed, err := tenant.Announce(ctx, w.redis, settings)
 		if changed != "" {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/internal/cli"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
@@ -62,7 +63,8 @@ func TestSweepOfTheSchedule(t *testing.T) {
 		t.Errorf("run %+v", r)
 	}
 	s, ok, err := tenant.ReadAnnounced(t.Context(), d.redis, tasks.DefaultTenant)
-	if err != nil || !ok || s.Sweep != cron || s.Grace != 48*time.Hour || s.AbsentChecks != 3 || len(s.Protect) != 1 {
+	if err != nil || !ok || s.Sweep != cron || s.Grace != cli.Duration(48*time.Hour) ||
+		s.AbsentChecks != 3 || len(s.Protect) != 1 {
 		t.Errorf("announced %+v, %v, %v", s, ok, err)
 	}
 	if status := p.stop(); status != 0 {

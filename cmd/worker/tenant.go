@@ -98,7 +98,7 @@ func (t *served) attrs() []slog.Attr {
 		slog.String("tenant", t.Name), slog.String("api", hostOf(t.BaseURL)), slog.String("rate", t.Rate),
 		slog.Int("burst", t.Burst),
 		slog.Float64("reserve", t.Reserve/100), slog.String("dns_mode", t.Mode.String()), slog.Any("resolvers", t.Resolvers),
-		slog.Int("quorum", t.Quorum),
+		slog.Int("quorum", t.ResolverQuorum),
 		slog.Any("queues", []string{engine.Queue(ledger.Tenant(t.Name)), deliveries.Queue(t.Name, "*")}),
 	}
 }

@@ -35,6 +35,9 @@ type Duration time.Duration
 // String returns the duration in hours, minutes and seconds.
 func (d Duration) String() string { return time.Duration(d).String() }
 
+// MarshalText returns the duration as String does.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
 // UnmarshalText reads the duration.
 func (d *Duration) UnmarshalText(text []byte) error {
 	read, err := ParseDuration(string(text))

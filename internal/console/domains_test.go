@@ -100,8 +100,8 @@ func newLookSite(t *testing.T, resolvers ...dnscheck.Resolver) lookSite {
 		Tenants: func() []console.Tenant {
 			return []console.Tenant{{
 				Served: health.Served{
-					Settings: tenant.Announced{Tenant: "acme", Rate: "10/s", Burst: 5, Reserve: .2, Sweep: "0 3 * * *",
-						DNS: tenant.DNS{Mode: "resolvers", Quorum: 2}},
+					Settings: tenant.Announced{Tenant: "acme", Rate: "10/s", Burst: 5, Reserve: 20, Sweep: "0 3 * * *",
+						DNSMode: "resolvers", ResolverQuorum: 2},
 					API: api, DNS: checker,
 				},
 				Network: network, Errors: failed, Webhooks: receivers,

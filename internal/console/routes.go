@@ -98,7 +98,7 @@ func newSite(cfg Config) *site {
 		"asset": asset, "capital": capital, "tone": toneOf,
 		"runPath": runPath, "runLink": runLink, "domainURL": domainURL, "domainPath": domainPath, "tenantPath": tenantsPath,
 		"verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName,
-		"answerText": status.AnswerText, "took": status.Took, "toDo": toDo, "timed": timed, "percent": percent,
+		"answerText": status.AnswerText, "took": status.Took, "toDo": toDo, "timed": timed,
 		"join": strings.Join, "skipped": status.SkippedTick, "rulesText": status.RulesText,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html", "templates/plots.html"))
 	for _, name := range []string{"problem", "overview", "runs", "run", "domains", "tenants", "search", "selection",

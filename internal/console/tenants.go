@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -169,6 +168,3 @@ func (v *tenantView) showHere() {
 		}
 	}
 }
-
-// percent formats a share.
-func percent(share float64) string { return strconv.FormatFloat(100*share, 'g', -1, 64) + " %" }

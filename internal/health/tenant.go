@@ -77,7 +77,7 @@ func Identity(ctx context.Context, client redis.UniversalClient, t tenant.Settin
 
 // DNS tests the resolvers of a tenant.
 func DNS(ctx context.Context, t tenant.Settings, checker *dnscheck.Checker) []Finding {
-	return about("tenant "+t.Name, Resolvers(checker.Examine(ctx), t.Quorum))
+	return about("tenant "+t.Name, Resolvers(checker.Examine(ctx), t.ResolverQuorum))
 }
 
 func (t Tenant) api(ctx context.Context) []Finding {

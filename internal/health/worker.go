@@ -47,7 +47,7 @@ func OfWorker(rdb redis.UniversalClient, tenants []Served) *Readiness {
 				return find(all[i])
 			}
 		}
-		subject, quorum := "tenant "+t.Settings.Tenant, t.Settings.DNS.Quorum
+		subject, quorum := "tenant "+t.Settings.Tenant, t.Settings.ResolverQuorum
 		checks = append(checks,
 			Check{subject, permitted(func(p permission) Finding { return p.requests })},
 			Check{subject + " queue", permitted(func(p permission) Finding { return p.queue })},

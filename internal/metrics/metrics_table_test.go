@@ -75,7 +75,7 @@ func busy(t *testing.T) (*metrics.Metrics, *prometheus.Registry) {
 	}
 	keepSweep(t, sweep.NewStore(rdb, "acme"))
 	m.WatchRedis(rdb, l, func() []tenant.Announced {
-		return []tenant.Announced{{Tenant: "acme", Rate: "10/s", Burst: 10, Reserve: .2}}
+		return []tenant.Announced{{Tenant: "acme", Rate: "10/s", Burst: 10, Reserve: 20}}
 	}, quiet)
 	m.WatchTenant("acme", clientWith(t, "opaque"))
 	return m, registry

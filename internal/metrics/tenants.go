@@ -52,7 +52,7 @@ func budgetMetrics(t tenant.Announced, state *pace.State) ([]prometheus.Metric, 
 	if state == nil {
 		return nil, nil
 	}
-	limit, err := t.Limit()
+	limit, err := t.Pace()
 	if err != nil {
 		return nil, err
 	}

@@ -271,7 +271,7 @@ func readBudget(ctx context.Context, rdb redis.UniversalClient, name ledger.Tena
 	if err != nil || noState != nil {
 		return budget{}
 	}
-	b := budget{giveUp: settings.GiveUp, obstacles: read.Obstacles()}
+	b := budget{giveUp: time.Duration(settings.GiveUp), obstacles: read.Obstacles()}
 	if len(b.obstacles) > 0 && b.obstacles[0].Total() && b.obstacles[0].Until.IsZero() {
 		return b // there is no time left to estimate
 	}

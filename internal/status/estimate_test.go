@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/pace"
@@ -281,7 +282,7 @@ func TestHeld(t *testing.T) {
 		{"DNS", announced, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 12) },
 			"12 wait for DNS, until UNTIL at most"},
 		{"DNS, for the time that the tenant has", tenants.Announced{Tenant: "default", Rate: "10/s", Burst: 1,
-			GiveUp: 50 * time.Hour}, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 12) },
+			GiveUp: cli.Duration(50 * time.Hour)}, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 12) },
 			"12 wait for DNS, until UNTIL at most"},
 		{"another attempt", announced, func(f *followed, _ *pace.Limiter) {
 			f.note("transient: get_discovery_domain: GET /organizations/org_1/x: 404 Not Found: No domain found by that id", 11)

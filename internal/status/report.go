@@ -262,7 +262,7 @@ func countCheck(ctx context.Context, rdb redis.UniversalClient, d DomainReport, 
 	s tenant.Announced) (CheckEffect, error) {
 	most := tenantChecks
 	// Without a limit no worker has announced one.
-	if limit, err := s.Limit(); err == nil && !limit.Rate.IsUnlimited() {
+	if limit, err := s.Pace(); err == nil && !limit.Rate.IsUnlimited() {
 		most = min(most, max(1, int(limit.Rate.PerSecond()*60*checkShare/checkRequests)))
 	}
 	now := time.Now().UTC()

@@ -187,7 +187,7 @@ func OpenText(o ledger.OpenCounts) string {
 // RateUsed returns the used share of the tenant's rate, and in words. The share is below 0 if
 // it is not known.
 func (t Tenant) RateUsed(settings tenant.Announced) (share float64, text string, err error) {
-	limit, err := settings.Limit()
+	limit, err := settings.Pace()
 	switch {
 	case err != nil:
 		return -1, "", err

@@ -44,7 +44,7 @@ func newSite(t *testing.T, m *Moment, settings tenant.Announced, session ledger.
 	t.Helper()
 	s := &site{platform: newPlatform(t), t: t, m: m, name: ledger.Tenant(settings.Tenant),
 		session: session, settings: settings}
-	limit, err := settings.Limit()
+	limit, err := settings.Pace()
 	must(t, err)
 	s.limiter = pace.New(pace.Config{
 		Redis: m.Redis, Tenant: settings.Tenant, Limit: limit,
@@ -90,7 +90,7 @@ func (s *site) start() {
 	states := s.states()
 	verify := handlers.VerifyConfig{
 		API: s, List: s, Named: handlers.NamedIn(s.m.Ledger, s.name), DNS: s, Line: s.limiter, RequestTimeout: requestTimeout,
-		GiveUp: s.settings.GiveUp,
+		GiveUp: time.Duration(s.settings.GiveUp),
 		Notify: handlers.NotifyStates(states, s.author(worker)), Item: s.m.Ledger.ItemOf, Logger: log,
 		Notice: states.NoticeRead,
 	}

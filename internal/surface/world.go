@@ -10,6 +10,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/cli"
 	"orgops/internal/engine"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
@@ -42,10 +43,11 @@ func tell(t *testing.T, m *Moment) {
 	until(November(1, 8, 0))
 	must(t, m.Ledger.CheckSchema(t.Context()))
 	acme := newSite(t, m, tenant.Announced{
-		Tenant: Acme, Rate: "16/s", Burst: 50, Reserve: .2, SweepShare: .2, GiveUp: 72 * time.Hour, MaxClientsPerRequest: 50,
-		Sweep: "0 3 * * 2,5", Grace: 96 * time.Hour, AbsentChecks: 3, Protect: []string{"protected.example"},
-		DNS: tenant.DNS{Resolvers: []string{"https://one.example/dns-query", "https://two.example/dns-query",
-			"https://three.example/dns-query"}, Quorum: 2, Mode: "auto"},
+		Tenant: Acme, Rate: "16/s", Burst: 50, Reserve: 20, SweepShare: 20, MaxClientsPerRequest: 50,
+		GiveUp: cli.Duration(72 * time.Hour),
+		Sweep:  "0 3 * * 2,5", Grace: cli.Duration(96 * time.Hour), AbsentChecks: 3, Protect: []string{"protected.example"},
+		Resolvers: []string{"https://one.example/dns-query", "https://two.example/dns-query",
+			"https://three.example/dns-query"}, ResolverQuorum: 2, DNSMode: "auto",
 	}, workerOne)
 	hooks := acme.deliverTo(receivers{
 		"crm": nil,
@@ -381,8 +383,8 @@ func tenants(t *testing.T, m *Moment) {
 	ctx := t.Context()
 	until(Now.Add(-25 * time.Second)) // a block ends if nobody sends a test request
 	for _, name := range []string{"blocked", "limited", "quiet", "stopped", "tokenless", "unserved"} {
-		s := newSite(t, m, tenant.Announced{Tenant: name, Rate: "2/s", Burst: 2, Reserve: .2, GiveUp: 72 * time.Hour,
-			MaxClientsPerRequest: 100}, workerOne)
+		s := newSite(t, m, tenant.Announced{Tenant: name, Rate: "2/s", Burst: 2, Reserve: 20,
+			GiveUp: cli.Duration(72 * time.Hour), MaxClientsPerRequest: 100}, workerOne)
 		s.add("org_1", name+".example", apiclient.StatusPending, always(present))
 		if name == "quiet" {
 			continue

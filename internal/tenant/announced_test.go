@@ -1,12 +1,14 @@
 package tenant_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"orgops/internal/cli"
 	"orgops/internal/redistest"
 	tenants "orgops/internal/tenant"
 )
@@ -17,9 +19,9 @@ func TestSettingsAreAnnounced(t *testing.T) {
 		t.Errorf("before: %v, %v, %v", got, ok, err)
 	}
 	want := tenants.Announced{
-		Tenant: "acme", Rate: "16/s", Burst: 50, Reserve: 0.2, SweepShare: 0.2, GiveUp: 72 * time.Hour,
+		Tenant: "acme", Rate: "16/s", Burst: 50, Reserve: 20, SweepShare: 20, GiveUp: cli.Duration(72 * time.Hour),
 		MaxClientsPerRequest: 100,
-		Sweep:                "0 3 * * *", VerifyPending: true, Grace: 240 * time.Hour, AbsentChecks: 4,
+		Sweep:                "0 3 * * *", VerifyPending: true, Grace: cli.Duration(240 * time.Hour), AbsentChecks: 4,
 		Protect:   []string{"acme.example", "org_1"},
 		UpdatedAt: time.Date(2026, 11, 20, 8, 0, 0, 1, time.UTC),
 	}
@@ -42,16 +44,16 @@ func TestSettingsAreAnnounced(t *testing.T) {
 // TestChangedSettings checks that each change is reported once, by the names of the settings alone.
 func TestChangedSettings(t *testing.T) {
 	rdb := redistest.New(t)
-	s := tenants.Announced{Tenant: "acme", Rate: "2/s", GiveUp: time.Hour, Protect: []string{"org_secret"}}
+	s := tenants.Announced{Tenant: "acme", Rate: "2/s", GiveUp: cli.Duration(time.Hour), Protect: []string{"org_secret"}}
 	for i, c := range []struct {
 		change func()
 		want   string
 	}{
 		{func() {}, ""},
 		{func() { s.UpdatedAt = time.Now() }, ""},
-		{func() { s.GiveUp, s.Protect = 2*time.Hour, nil }, "give_up, protect"},
+		{func() { s.GiveUp, s.Protect = cli.Duration(2*time.Hour), nil }, "give_up, protect"},
 		{func() { s.UpdatedAt = time.Now() }, ""},
-		{func() { s.Protect, s.DNS.Quorum = []string{"a"}, 3 }, "protect, dns"},
+		{func() { s.ResolverQuorum, s.Protect = 3, []string{"a"} }, "resolver_quorum, protect"},
 		{func() { s.VerifyPending = true }, "verify_pending"},
 	} {
 		c.change()
@@ -75,5 +77,24 @@ func TestSettingsOfNoTenant(t *testing.T) {
 	if _, _, err := tenants.ReadAnnounced(t.Context(), rdb, "acme"); err == nil ||
 		!strings.Contains(err.Error(), "tenant acme") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestMembersHaveOneName checks that an announced setting has the name in Redis that it has in a
+// file of tenants.
+func TestMembersHaveOneName(t *testing.T) {
+	named := 0
+	for field := range reflect.TypeFor[tenants.Announced]().Fields() {
+		inFile := field.Tag.Get("yaml")
+		if inFile == "-" {
+			continue
+		}
+		named++
+		if stored := field.Tag.Get("json"); stored == "" || stored != inFile {
+			t.Errorf("%s is %q in Redis and %q in a file", field.Name, stored, inFile)
+		}
+	}
+	if named == 0 {
+		t.Error("no setting is announced")
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/deliveries"
-	"orgops/internal/pace"
 	"orgops/internal/webhooks"
 	"orgops/tasks"
 )
@@ -20,6 +19,7 @@ import (
 // checked without a connection.
 func (t *Settings) Complete(env func(string) string) error {
 	t.Files = t.DigestFiles()
+	t.Tenant = t.Name
 	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.readNetwork(), t.checkLimit(),
 		t.checkDNS(), t.checkSweep(), t.checkRules(), t.readWebhooks(env), t.checkBacklog())
 }
@@ -125,9 +125,9 @@ func (t *Settings) readNetwork() error {
 
 // checkLimit checks rate, burst and reserve, and derives the limit of the pace.
 func (t *Settings) checkLimit() error {
-	rate, err := pace.ParseRate(t.Rate)
+	limit, err := t.limit()
 	if err != nil {
-		return fmt.Errorf("rate: %w", err)
+		return err
 	}
 	switch {
 	case t.Burst < 1:
@@ -141,7 +141,7 @@ func (t *Settings) checkLimit() error {
 	case t.GiveUp <= 0:
 		return fmt.Errorf("give-up: want a time above 0, got %s", t.GiveUp)
 	}
-	t.Limit = pace.Limit{Rate: rate, Burst: t.Burst, Reserve: t.Reserve / 100, SweepShare: t.SweepShare / 100}
+	t.Limit = limit
 	if left, _ := t.Limit.Effective(); left.PerSecond() < slowestRate {
 		return fmt.Errorf(
 			"rate: %s less the reserve of %g percent is less than one request in 30 s: a task that needs several could not end",
@@ -164,6 +164,8 @@ func (t *Settings) checkDNS() (err error) {
 	if t.Mode, err = ParseDNSMode(t.DNSMode); err != nil {
 		return fmt.Errorf("dns-mode: want authority or resolvers, got %.40q", t.DNSMode)
 	}
+	t.FormerMode = t.DNSMode == formerMode
+	t.DNSMode = t.Mode.String()
 	return t.checkResolvers()
 }
 
@@ -189,7 +191,7 @@ func (t *Settings) checkResolvers() error {
 		return fmt.Errorf("resolvers: %w", err)
 	}
 	var err error
-	if t.Quorum, err = dnscheck.QuorumOf(t.ResolverQuorum, len(t.DNSResolvers)); err != nil {
+	if t.ResolverQuorum, err = dnscheck.QuorumOf(t.ResolverQuorum, len(t.DNSResolvers)); err != nil {
 		return fmt.Errorf("resolvers: %w", err)
 	}
 	return nil

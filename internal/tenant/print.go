@@ -18,7 +18,7 @@ func (t Settings) Print(out io.Writer) {
 	t.printNetwork(out)
 	fmt.Fprintf(out, "  rate: %s, burst %d, reserve %g %%, sweep-share %g %%\n", t.Rate, t.Burst, t.Reserve, t.SweepShare)
 	fmt.Fprintf(out, "  max-clients-per-request: %d\n  give-up: %s\n", t.MaxClientsPerRequest, t.GiveUp)
-	fmt.Fprintf(out, "  resolvers: %s, quorum %d\n", strings.Join(t.Resolvers, ", "), t.Quorum)
+	fmt.Fprintf(out, "  resolvers: %s, quorum %d\n", strings.Join(t.Resolvers, ", "), t.ResolverQuorum)
 	fmt.Fprintf(out, "  operators: %s\n", t.operators())
 	fmt.Fprintf(out, "  firewall: %s\n", t.outward())
 	fmt.Fprintf(out, "  dns-mode: %s\n  require-dnssec: %t\n", t.Mode, t.RequireDNSSEC)
@@ -95,7 +95,7 @@ func (t *Settings) printSweep(out io.Writer) {
 		fmt.Fprintf(out, "  sweep: %s UTC, %s\n", t.Cron, often)
 	}
 	fmt.Fprintf(out, "  verify-pending: %t\n", t.VerifyPending)
-	fmt.Fprintf(out, "  lost: grace %s, absent-checks %d\n", t.Rules.Grace, t.Rules.AbsentChecks)
+	fmt.Fprintf(out, "  lost: grace %s, absent-checks %d\n", t.Grace, t.AbsentChecks)
 	if len(t.Protect) > 0 {
 		fmt.Fprintf(out, "  protect: %s\n", strings.Join(t.Protect, ", "))
 	}

@@ -57,7 +57,6 @@ func (t *Settings) checkRules() error {
 			return err
 		}
 	}
-	t.Rules = sweep.Rules{Grace: grace, AbsentChecks: t.AbsentChecks, Protect: t.Protect}
 	return nil
 }
 
@@ -85,7 +84,7 @@ func (t *Settings) OnLoopback() bool {
 
 // Warnings returns the suspicious settings.
 func (t *Settings) Warnings() (all []string) {
-	if t.DNSMode == formerMode {
+	if t.FormerMode {
 		all = append(all, "dns-mode: auto is read as authority, since no domain is proven without its name servers any more: "+
 			"write authority, or resolvers if port 53 is closed here (docs/how-to/choose-a-proof.md says what that gives up)")
 	}
