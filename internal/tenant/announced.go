@@ -26,8 +26,8 @@ type Announced struct {
 
 	Rate                 string       `yaml:"rate" json:"rate" help:"Request rate that the tenant's plan allows: 16/s, 150/min, or unlimited." default:"2/s"`
 	Burst                int          `yaml:"burst" json:"burst" help:"Burst that the tenant's plan allows, in requests." default:"2"`
-	Reserve              float64      `yaml:"reserve" json:"reserve" help:"Percentage of rate and burst reserved for the tenant's own logins." default:"20"`
-	SweepShare           float64      `yaml:"sweep_share" json:"sweep_share" help:"Percentage of the rate after the reserve that sweeps may use." default:"20"`
+	Reserve              float64      `yaml:"reserve" json:"reserve" unit:" %" help:"Percentage of rate and burst reserved for the tenant's own logins." default:"20"`
+	SweepShare           float64      `yaml:"sweep_share" json:"sweep_share" unit:" %" help:"Percentage of the rate after the reserve that sweeps may use." default:"20"`
 	MaxClientsPerRequest int          `yaml:"max_clients_per_request" json:"max_clients_per_request" help:"Maximum number of clients that one request removes." default:"100"`
 	Resolvers            []string     `yaml:"resolvers" json:"resolvers" help:"Resolvers to query: https://ADDRESS/dns-query#NAME, or unencrypted ADDRESS or tcp://ADDRESS. The certificate must be valid for NAME (default: the address), which is never looked up. @PERSPECTIVE names the network of your own resolver (https://ADDRESS/dns-query#NAME@eu); if any resolver has one, each perspective has one vote." default:"https://1.1.1.1/dns-query#one.one.one.one,https://8.8.8.8/dns-query#dns.google,https://9.9.9.9/dns-query#dns.quad9.net"`
 	ResolverQuorum       int          `yaml:"resolver_quorum" json:"resolver_quorum" help:"Resolvers that must return the token (default and minimum: all of two, all but one of three to five, all but two of six or more)." default:"0"`

@@ -84,6 +84,7 @@ func (t *Settings) readSecrets(env func(string) string) (err error) {
 	case bearer && method != apiclient.AuthBody:
 		return fmt.Errorf("both a token and client-auth %s are set: set one of them", method)
 	case bearer:
+		t.ClientAuth = "" // no client authenticates
 		return nil
 	case byKey && !t.Secret.IsZero():
 		return errors.New("both a client secret and client-auth private-key-jwt are set: set one of them")

@@ -1,60 +1,88 @@
 package tenant
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/url"
+	"reflect"
 	"strings"
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
 )
 
-// Print writes the effective settings. Secrets are masked.
+// Print writes the effective settings, each by the name of its flag, and what follows from them.
+// Secrets are masked.
 func (t Settings) Print(out io.Writer) {
 	fmt.Fprintf(out, "tenant %s:\n", t.Name)
-	fmt.Fprintf(out, "  base-url: %s\n  token-url: %s\n  audience: %s\n", t.BaseURL, t.TokenURL, t.Audience)
-	t.printCredentials(out)
-	t.printNetwork(out)
-	fmt.Fprintf(out, "  rate: %s, burst %d, reserve %g %%, sweep-share %g %%\n", t.Rate, t.Burst, t.Reserve, t.SweepShare)
-	fmt.Fprintf(out, "  max-clients-per-request: %d\n  give-up: %s\n", t.MaxClientsPerRequest, t.GiveUp)
-	fmt.Fprintf(out, "  resolvers: %s, quorum %d\n", strings.Join(t.Resolvers, ", "), t.ResolverQuorum)
-	fmt.Fprintf(out, "  operators: %s\n", t.operators())
-	fmt.Fprintf(out, "  firewall: %s\n", t.outward())
-	fmt.Fprintf(out, "  dns-mode: %s\n  require-dnssec: %t\n", t.Mode, t.RequireDNSSEC)
-	fmt.Fprintf(out, "  refuse-aliases: %t\n", t.RefuseAliases)
-	t.printSweep(out)
-	fmt.Fprintf(out, "  allow-unproven: %t\n", t.AllowUnproven)
-	if len(t.Endpoints) > 0 {
-		fmt.Fprintf(out, "  webhook-backlog: %d\n", t.WebhookBacklog)
+	line := func(name, value string) { fmt.Fprintf(out, "  %s: %s\n", name, value) }
+
+	// The settings, apart from empty ones.
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Settings]()) {
+		value := textOf(reflect.ValueOf(t).FieldByIndex(field.Index))
+		if flag := flagOf(field); flag != "" && flag != "tenant" && value != "" {
+			line(flag, value+field.Tag.Get("unit"))
+		}
+	}
+
+	// The credentials, and the way to the API.
+	if t.Token.IsZero() && t.ClientKeyFile == "" {
+		line("client secret", t.Secret.String())
+	}
+	if !t.Token.IsZero() {
+		line("token", t.Token.String())
+	}
+	if proxy := t.proxy(); proxy != "" {
+		line("proxy", proxy)
+	}
+
+	// DNS, sweeps and webhooks.
+	line("operators", t.operators())
+	line("firewall", t.outward())
+	if t.Sweep != Off {
+		line("sweeps", t.interval())
 	}
 	for _, e := range t.Endpoints {
 		fmt.Fprintf(out, "  webhook %s, secret %s\n", e, apiclient.Secret{})
 	}
-}
-
-func (t Settings) printCredentials(out io.Writer) {
-	switch {
-	case !t.Token.IsZero():
-		fmt.Fprintf(out, "  token: %s\n", t.Token)
-	case t.ClientKeyFile != "":
-		fmt.Fprintf(out, "  client-id: %s\n  client-auth: %s\n  client-key-file: %s\n  assertion-audience: %s\n", t.ClientID,
-			t.ClientAuth, t.ClientKeyFile, t.AssertionAudience)
-	default:
-		fmt.Fprintf(out, "  client-id: %s\n  client-auth: %s\n  client secret: %s\n", t.ClientID, t.ClientAuth, t.Secret)
+	for _, warning := range t.Warnings() {
+		line("warning", warning)
 	}
 }
 
-func (t Settings) printNetwork(out io.Writer) {
-	fmt.Fprintf(out, "  body: %s\n", t.Body)
-	if t.CAFile != "" {
-		fmt.Fprintf(out, "  ca-file: %s\n", t.CAFile)
+// flagOf returns the name of the flag that a member of [Settings] is; "": it is none.
+func flagOf(member reflect.StructField) string {
+	name := member.Tag.Get("yaml")
+	if member.Anonymous || name == "-" || member.Tag.Get("kong") == "-" {
+		return ""
 	}
-	if u, err := url.Parse(t.BaseURL); err == nil && t.Network.Proxy != nil {
-		if through, err := t.Network.Proxy(u); err == nil && through != nil {
-			fmt.Fprintf(out, "  proxy: %s\n", through.Redacted())
-		}
+	return cmp.Or(member.Tag.Get("name"), strings.ReplaceAll(name, "_", "-"))
+}
+
+// textOf returns the value of a member, a URL without its password; "" for an empty text or list.
+func textOf(value reflect.Value) string {
+	if list, ok := value.Interface().([]string); ok {
+		return strings.Join(list, ", ")
 	}
+	text := fmt.Sprint(value)
+	if u, err := url.Parse(text); err == nil && u.User != nil {
+		return u.Redacted()
+	}
+	return text
+}
+
+// proxy returns the proxy of requests to the API, without its password; "": there is none.
+func (t Settings) proxy() string {
+	u, err := url.Parse(t.BaseURL)
+	if err != nil || t.Network.Proxy == nil {
+		return ""
+	}
+	through, err := t.Network.Proxy(u)
+	if err != nil || through == nil {
+		return ""
+	}
+	return through.Redacted()
 }
 
 // operators returns the operator of each resolver, with its perspective if it has one.
@@ -84,22 +112,11 @@ func (t Settings) outward() string {
 	return strings.Join(to, "; ")
 }
 
-func (t *Settings) printSweep(out io.Writer) {
-	if t.Sweep == Off {
-		fmt.Fprintf(out, "  sweep: off\n")
-	} else {
-		often := "rarely"
-		if apart, ok := t.Cron.Shortest(1); ok {
-			often = apart.String() + " apart or more"
-		}
-		fmt.Fprintf(out, "  sweep: %s UTC, %s\n", t.Cron, often)
+// interval says how often the schedule has a sweep.
+func (t *Settings) interval() string {
+	apart, ok := t.Cron.Shortest(1)
+	if !ok {
+		return "rarely"
 	}
-	fmt.Fprintf(out, "  verify-pending: %t\n", t.VerifyPending)
-	fmt.Fprintf(out, "  lost: grace %s, absent-checks %d\n", t.Grace, t.AbsentChecks)
-	if len(t.Protect) > 0 {
-		fmt.Fprintf(out, "  protect: %s\n", strings.Join(t.Protect, ", "))
-	}
-	for _, warning := range t.Warnings() {
-		fmt.Fprintf(out, "  warning: %s\n", warning)
-	}
+	return apart.String() + " apart or more, by UTC"
 }
