@@ -61,6 +61,45 @@ func TestBatchesHaveOneGroup(t *testing.T) {
 	}
 }
 
+// TestGroupsTakeNoMoreTasksThanPermits has groups that are larger than a batch. A round with permits
+// for two tasks makes two, and the rows of the next group wait.
+func TestGroupsTakeNoMoreTasksThanPermits(t *testing.T) {
+	s := newSite(t)
+	ctx := t.Context()
+	run, _, err := s.Create(ctx, ledger.NewRun{ID: "a", Tenant: tenant, Kind: removals})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stager, err := s.NewStager(ctx, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stager.Group(func(row []byte) string { return string(row) })
+	for _, group := range []string{"1", "2", "1", "1"} {
+		if err := stager.Add(ctx, []byte(group)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := stager.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	d := s.dispatcher(batches(2), func(c *dispatch.Config) {
+		c.Rate = func() float64 { return 2 }
+		kind := c.Kinds[removals]
+		kind.Cost.First = 1
+		c.Kinds[removals] = kind
+	})
+	round(t, d)
+	var made []string
+	for _, task := range s.tasks() {
+		made = append(made, fmt.Sprintf("%s: %d", task.Rows[0].Content, len(task.Rows)))
+	}
+	slices.Sort(made)
+	if want := []string{"1: 1", "1: 2"}; !slices.Equal(made, want) {
+		t.Errorf("tasks %q, want %q", made, want)
+	}
+}
+
 // TestTogether has runs of one row: those of a group share tasks of at most a batch each,
 // and the others have a task each.
 func TestTogether(t *testing.T) {

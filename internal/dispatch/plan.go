@@ -62,7 +62,8 @@ type Kind struct {
 	Operations Operations
 	// Cost is the number of requests of an execution.
 	Cost Cost
-	// Batch is the largest number of rows of one task; 0: one.
+	// Batch is the largest number of rows of one task; 0: one. No one else decides which rows share
+	// a task, and so a request.
 	Batch int
 	// Group returns the group of a row, such as its organization, from its content: the rows
 	// of one task have the same group. nil: all rows do.

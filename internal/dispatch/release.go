@@ -181,6 +181,7 @@ func (d *Dispatcher) releaseStage(ctx context.Context, r *run, s *segment, stage
 	quota := stage.quota(min(n*batch, releaseMost-releaseMost%batch)) // whole batches
 	if kind.Group != nil {
 		quota.Pieces = n
+		quota.PieceRows = batch
 	}
 	release, err := d.releaseFrom(ctx, s, quota, now)
 	if err != nil {

@@ -92,7 +92,7 @@ func (i Intake) stager(ctx context.Context, run ledger.Run) (stager *ledger.Stag
 			}
 		}
 		if kind, _ := tasks.KindOf(string(run.Kind)); err == nil && kind.Together > 0 {
-			stager.Group(kind.Together, tasks.OrganizationOf)
+			stager.Group(tasks.OrganizationOf)
 		}
 		return stager, false, err
 	}

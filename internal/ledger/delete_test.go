@@ -23,7 +23,7 @@ func TestDeleteLeavesNoKeys(t *testing.T) {
 		{"a staged run", func(w *worker) ledger.Run {
 			run := w.create("a")
 			for n := range 3 {
-				if _, err := w.StageGrouped(w.t.Context(), run, n, content(0, 5), 5, groupOf, nil, nil); err != nil {
+				if _, err := w.StageGrouped(w.t.Context(), run, n, content(0, 5), groupOf, nil, nil); err != nil {
 					w.t.Fatal(err)
 				}
 			}

@@ -41,7 +41,7 @@ func SegmentKey(seg Segment, part string) string { return segmentKey(seg, part) 
 
 // Stage stages a segment of any number, as the only stager of the run.
 func (l *Ledger) Stage(ctx context.Context, run Run, number int, rows [][]byte) (Sum, error) {
-	return l.StageGrouped(ctx, run, number, rows, 0, nil, nil, nil)
+	return l.StageGrouped(ctx, run, number, rows, nil, nil, nil)
 }
 
 // Commit commits segments that Stage has staged.
@@ -89,9 +89,10 @@ func (l *Ledger) writer(ctx context.Context, run Run) (string, error) {
 	return nonce, err
 }
 
-// StageGrouped stages a segment as a [Stager] does. results are those of settled rows.
-func (l *Ledger) StageGrouped(ctx context.Context, run Run, number int, rows [][]byte, most int,
-	key func([]byte) string, results map[Row]Result, dues map[Row]time.Time) (Sum, error) {
+// StageGrouped stages a segment as a [Stager] does. results are those of settled rows, and key is
+// that of groups; nil: there are none.
+func (l *Ledger) StageGrouped(ctx context.Context, run Run, number int, rows [][]byte, key func([]byte) string,
+	results map[Row]Result, dues map[Row]time.Time) (Sum, error) {
 	p, err := pack(rows)
 	if err != nil {
 		return Sum{}, err
@@ -101,7 +102,7 @@ func (l *Ledger) StageGrouped(ctx context.Context, run Run, number int, rows [][
 		s.results = append(s.results, RowResult{Row: row, Result: results[row]})
 	}
 	later := slices.Sorted(maps.Keys(dues))
-	s.order = laterOrder(grouping{most: most, key: key}, rows, s.results, later)
+	s.order = laterOrder(key, rows, s.results, later)
 	writer, err := l.writer(ctx, run)
 	if err != nil {
 		return Sum{}, err
@@ -121,24 +122,24 @@ func (l *Ledger) StageGrouped(ctx context.Context, run Run, number int, rows [][
 
 // laterOrder returns the order of release of rows that are grouped, behind those that are due
 // later. The segment is then as after a release of these that was given back.
-func laterOrder(g grouping, rows [][]byte, settled []RowResult, later []Row) []byte {
+func laterOrder(key func([]byte) string, rows [][]byte, settled []RowResult, later []Row) []byte {
 	apart := slices.Clone(settled)
 	for _, row := range later {
 		apart = append(apart, RowResult{Row: row})
 	}
-	order := g.order(rows, apart)
+	order := releaseOrder(key, rows, apart)
 	switch prefix := len(later) == 0 || int(later[len(later)-1]) == len(later)-1; {
 	case len(later) == len(rows) || order == nil && prefix:
 		return nil
-	case order == nil: // each row is a piece
+	case order == nil: // each row is a group
 		isApart := func(row Row) bool { return slices.ContainsFunc(apart, func(r RowResult) bool { return r.Row == row }) }
 		for i := range rows {
 			if !isApart(Row(i)) {
-				order = binary.BigEndian.AppendUint16(order, uint16(i)|pieceMark)
+				order = binary.BigEndian.AppendUint16(order, uint16(i)|groupMark)
 			}
 		}
 		for _, r := range apart {
-			order = binary.BigEndian.AppendUint16(order, uint16(r.Row)|pieceMark)
+			order = binary.BigEndian.AppendUint16(order, uint16(r.Row)|groupMark)
 		}
 	}
 	at := len(order) - 2*len(later)

@@ -2,23 +2,19 @@ package ledger
 
 import "encoding/binary"
 
-// grouping says which rows are released together.
-type grouping struct {
-	most int
-	key  func(row []byte) string
-}
-
-// pieceMark is set in the order of release for the first row of a piece. A row has the
+// groupMark is set in the order of release for the first row of a group. A row has the
 // other bits: [SegmentRows] is 1 << 13.
-const pieceMark = 1 << 15
+const groupMark = 1 << 15
 
-// order returns the order in which the rows of a segment are released, two bytes each: groups in
-// the order of their first rows, each cut into pieces with most rows or fewer, and then the rows
-// that are settled. It returns nil if the order is that of the rows' numbers.
-func (g grouping) order(rows [][]byte, settled []RowResult) []byte {
-	if g.key == nil || g.most <= 1 {
+// releaseOrder returns the order in which the rows of a segment are released, two bytes each: groups
+// of rows with the same key, in the order of their first rows, and then the rows that are settled.
+// It returns nil if there is no key: the order is that of the rows' numbers.
+func releaseOrder(key func(row []byte) string, rows [][]byte, settled []RowResult) []byte {
+	if key == nil {
 		return nil
 	}
+
+	// The groups, without the rows that are settled.
 	apart := make(map[Row]bool, len(settled))
 	for _, r := range settled {
 		apart[r.Row] = true
@@ -30,27 +26,29 @@ func (g grouping) order(rows [][]byte, settled []RowResult) []byte {
 		if apart[row] {
 			continue
 		}
-		key := g.key(content)
-		at, ok := index[key]
+		name := key(content)
+		at, ok := index[name]
 		if !ok {
 			at = len(groups)
-			index[key] = at
+			index[name] = at
 			groups = append(groups, nil)
 		}
 		groups[at] = append(groups[at], row)
 	}
+
+	// Their rows, and then the others.
 	order := make([]byte, 0, 2*len(rows))
 	for _, group := range groups {
 		for i, row := range group {
 			place := uint16(row)
-			if i%g.most == 0 {
-				place |= pieceMark
+			if i == 0 {
+				place |= groupMark
 			}
 			order = binary.BigEndian.AppendUint16(order, place)
 		}
 	}
 	for _, r := range settled {
-		order = binary.BigEndian.AppendUint16(order, uint16(r.Row)|pieceMark)
+		order = binary.BigEndian.AppendUint16(order, uint16(r.Row)|groupMark)
 	}
 	return order
 }

@@ -13,13 +13,13 @@ import (
 // groupOf returns the group of a row: the last digit of its number.
 func groupOf(row []byte) string { return string(row[len(row)-1:]) }
 
-// submitGrouped submits n rows of one group, in pieces with most rows or fewer. It settles the
-// rows for which settled returns true; nil: none.
-func (w *worker) submitGrouped(n, most int, settled func(int) bool) ledger.Segment {
+// submitGrouped submits n rows in groups. It settles the rows for which settled returns true; nil:
+// none.
+func (w *worker) submitGrouped(n int, settled func(int) bool) ledger.Segment {
 	w.t.Helper()
 	run := w.create("a")
 	w.commit(w.fillWith(run, content(0, n), func(s *ledger.Stager, i int, row []byte) error {
-		s.Group(most, groupOf)
+		s.Group(groupOf)
 		if settled != nil && settled(i) {
 			return s.AddSettled(w.t.Context(), row, invalid)
 		}
@@ -40,28 +40,40 @@ func (w *worker) hasOrder(seg ledger.Segment) bool {
 // TestGroupedRelease has 25 rows in five groups of three rows, 0 to 4, and five of two.
 func TestGroupedRelease(t *testing.T) {
 	first := func(n int) ledger.Quota { return ledger.Quota{First: n} }
+	most := func(rows int, quotas ...ledger.Quota) []ledger.Quota {
+		for i := range quotas {
+			quotas[i].PieceRows = rows
+		}
+		return quotas
+	}
 	for _, tt := range []struct {
 		name    string
-		most    int
 		settled func(int) bool
 		quotas  []ledger.Quota
 		want    string
 	}{
-		{"whole pieces", 9, nil, []ledger.Quota{first(3), first(6)}, "[0 10 20] [1 11 21 2 12 22]"},
-		{"no part of a piece", 9, nil, []ledger.Quota{first(5), first(8)}, "[0 10 20] [1 11 21 2 12 22]"},
-		{"a piece that is larger than the quota", 9, nil, []ledger.Quota{first(2), first(2), first(4)},
-			"[0 10] [20] [1 11 21]"},
-		{"groups that are cut", 2, nil, []ledger.Quota{first(2), first(2), first(4)}, "[0 10] [20] [1 11 21]"},
-		{"pieces of one row", 1, nil, []ledger.Quota{first(2), first(3)}, "[0 1] [2 3 4]"},
-		{"settled rows", 2, func(i int) bool { return i < 12 }, []ledger.Quota{first(4), first(3), first(99)},
+		{"whole pieces", nil, most(9, first(3), first(6)), "[0 10 20] [1 11 21 2 12 22]"},
+		{"no part of a piece", nil, most(9, first(5), first(8)), "[0 10 20] [1 11 21 2 12 22]"},
+		{"a piece that is larger than the quota", nil, most(9, first(2), first(2), first(4)), "[0 10] [20] [1 11 21]"},
+		{"groups that are cut", nil, most(2, first(2), first(2), first(4)), "[0 10] [20] [1 11 21]"},
+		{"groups that are cut, so many pieces", nil, most(2, ledger.Quota{First: 99, Pieces: 3},
+			ledger.Quota{First: 99, Pieces: 1}),
+			"[0 10 20 1 11] [21]"},
+		{"pieces of one row", nil, most(1, ledger.Quota{First: 9, Pieces: 2}, first(3)), "[0 10] [20 1 11]"},
+		{"pieces of another size than before", nil, []ledger.Quota{{First: 2, PieceRows: 1},
+			{First: 9, Pieces: 2, PieceRows: 9}},
+			"[0 10] [20 1 11 21]"},
+		{"settled rows", func(i int) bool { return i < 12 }, most(2, first(4), first(3), first(99)),
 			"[12 22 13 23] [14 24 15] [16 17 18 19 20 21]"},
-		{"so many pieces", 9, nil, []ledger.Quota{{First: 99, Pieces: 2}, {First: 99, Pieces: 1}},
+		{"so many pieces", nil, most(9, ledger.Quota{First: 99, Pieces: 2}, ledger.Quota{First: 99, Pieces: 1}),
 			"[0 10 20 1 11 21] [2 12 22]"},
-		{"pieces of a quota without rows", 9, nil, []ledger.Quota{{Check: 5, Pieces: 2}, first(3)}, "[] [0 10 20]"},
+		{"pieces of any size", nil, []ledger.Quota{{First: 99, Pieces: 2}, {First: 99, Pieces: 1}},
+			"[0 10 20 1 11 21] [2 12 22]"},
+		{"pieces of a quota without rows", nil, []ledger.Quota{{Check: 5, Pieces: 2}, first(3)}, "[] [0 10 20]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorker(t)
-			seg := w.submitGrouped(25, tt.most, tt.settled)
+			seg := w.submitGrouped(25, tt.settled)
 			var have []string
 			for _, q := range tt.quotas {
 				have = append(have, fmt.Sprint(numbers(w.release(seg, q))))
@@ -80,7 +92,6 @@ func TestGroupedRelease(t *testing.T) {
 // release ends within a group, although chunks of large rows bound it by bytes. Unless long tests
 // run, the segment has a quarter of the rows, of four times the size.
 func TestGroupedReleaseOfASegment(t *testing.T) {
-	const most = 100
 	part := redistest.Amount(4, 1)
 	count, groups := ledger.SegmentRows/part, 300/part
 	for name, size := range map[string]int{"small rows": 0, "large rows": 140 * part} {
@@ -88,7 +99,7 @@ func TestGroupedReleaseOfASegment(t *testing.T) {
 			w := newWorker(t)
 			run := w.create("a")
 			s := w.fill(run, nil)
-			s.Group(most, func(row []byte) string { return strings.Fields(string(row))[2] })
+			s.Group(func(row []byte) string { return strings.Fields(string(row))[2] })
 			random := rand.New(rand.NewPCG(1, 1))
 			for i := range count {
 				filler := make([]byte, size/2)

@@ -231,7 +231,7 @@ func TestReleaseAtMaxmemoryChangesNothing(t *testing.T) {
 			if err := rdb.FlushAll(t.Context()).Err(); err != nil {
 				t.Fatal(err)
 			}
-			seg := w.submitGrouped(4, 2, nil)
+			seg := w.submitGrouped(4, nil)
 			tt.prepare(w, seg)
 			before := remember(t, rdb)
 			setMemory(t, rdb, "1")

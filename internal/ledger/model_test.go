@@ -25,9 +25,8 @@ type modelSegment struct {
 	control modelControl
 	rows    []modelRow
 	grouped bool
-	// pieces are the rows in the order of their first release. Those of a piece are released
-	// together.
-	pieces [][]ledger.Row
+	// groups are the rows in the order of their first release.
+	groups [][]ledger.Row
 }
 
 type modelRow struct {
@@ -50,9 +49,9 @@ type modelRow struct {
 }
 
 // add adds a segment of size rows, of which some are settled and some due later. Rows whose
-// numbers have the same last digit are released together, no more than most of them.
-func (m *model) add(size, most int, settled map[ledger.Row]ledger.Result, dues map[ledger.Row]time.Duration) {
-	s := &modelSegment{rows: make([]modelRow, size), grouped: most > 1}
+// numbers have the same last digit are a group if they are grouped.
+func (m *model) add(size int, grouped bool, settled map[ledger.Row]ledger.Result, dues map[ledger.Row]time.Duration) {
+	s := &modelSegment{rows: make([]modelRow, size), grouped: grouped}
 	apart := map[ledger.Row]bool{}
 	for i := range s.rows {
 		s.rows[i].phase = ledger.PhaseQueued
@@ -67,9 +66,9 @@ func (m *model) add(size, most int, settled map[ledger.Row]ledger.Result, dues m
 		s.grouped = s.grouped || int(row) >= len(dues) // each row is a group, behind these
 	}
 	m.segments = append(m.segments, s)
-	if most <= 1 {
+	if !grouped {
 		for i := range size {
-			s.pieces = append(s.pieces, []ledger.Row{ledger.Row(i)})
+			s.groups = append(s.groups, []ledger.Row{ledger.Row(i)})
 		}
 		return
 	}
@@ -80,9 +79,11 @@ func (m *model) add(size, most int, settled map[ledger.Row]ledger.Result, dues m
 				group = append(group, ledger.Row(i))
 			}
 		}
-		s.pieces = slices.AppendSeq(s.pieces, slices.Chunk(group, most))
+		if len(group) > 0 {
+			s.groups = append(s.groups, group)
+		}
 	}
-	slices.SortStableFunc(s.pieces, func(a, b []ledger.Row) int {
+	slices.SortStableFunc(s.groups, func(a, b []ledger.Row) int {
 		return cmp.Compare(s.firstOf(a[0], apart), s.firstOf(b[0], apart))
 	})
 }
@@ -109,7 +110,7 @@ func (s *modelSegment) firstOf(row ledger.Row, apart map[ledger.Row]bool) ledger
 func (m *model) clone() *model {
 	c := &model{now: m.now, header: m.header}
 	for _, s := range m.segments {
-		c.segments = append(c.segments, &modelSegment{control: s.control, grouped: s.grouped, pieces: s.pieces,
+		c.segments = append(c.segments, &modelSegment{control: s.control, grouped: s.grouped, groups: s.groups,
 			rows: slices.Clone(s.rows)})
 	}
 	return c
@@ -213,22 +214,21 @@ func (m *model) releasable(s *modelSegment) (ready, check, waiting, queued []led
 }
 
 // firstRelease returns the rows that are released, of those that never were: up to n, in
-// at most so many pieces. others is the number of other rows in the release.
-func (s *modelSegment) firstRelease(queued []ledger.Row, n, pieces, others int) (all []ledger.Row) {
-	for _, piece := range s.pieces {
+// at most so many pieces of at most most rows. others is the number of other rows in the release.
+func (s *modelSegment) firstRelease(queued []ledger.Row, n, pieces, most, others int) (all []ledger.Row) {
+	for _, group := range s.groups {
 		var open []ledger.Row
-		for _, row := range piece {
+		for _, row := range group {
 			if slices.Contains(queued, row) {
 				open = append(open, row)
 			}
 		}
-		switch size := len(open); {
-		case size == 0:
-			continue
-		case pieces == 0 || len(all) == n || len(all)+others > 0 && len(all)+size > n:
-			return all
-		default:
-			all = append(all, open[:min(size, n)]...)
+		for piece := range slices.Chunk(open, most) {
+			size := len(piece)
+			if pieces == 0 || len(all) == n || (len(all)+others > 0 && len(all)+size > n) {
+				return all
+			}
+			all = append(all, piece[:min(size, n)]...)
 			pieces--
 		}
 	}

@@ -50,9 +50,9 @@ type Quota struct {
 	First int
 	// Check and Ready bound the due rows at these stages.
 	Check, Ready int
-	// Pieces bounds the pieces of rows that are first released together: see [Stager.Group]. 0:
-	// not bounded.
-	Pieces int
+	// Pieces bounds the pieces of rows that are released for the first time, and PieceRows the
+	// rows of a piece, which are of one group: see [Stager.Group]. 0: not bounded.
+	Pieces, PieceRows int
 }
 
 // Release is the answer to [Ledger.Release]: rows to be executed now.
@@ -87,7 +87,8 @@ type ReleasedRow struct {
 func (l *Ledger) Release(ctx context.Context, seg Segment, q Quota) (r Release, err error) {
 	defer wrap(&err, "segment %s: release", seg)
 	token := NewToken()
-	a, err := l.onSegment(ctx, releaseScript, seg, string(token), q.First, q.Check, q.Ready, cmp.Or(q.Pieces, releaseRows))
+	a, err := l.onSegment(ctx, releaseScript, seg, string(token), q.First, q.Check, q.Ready, cmp.Or(q.Pieces, releaseRows),
+		cmp.Or(q.PieceRows, releaseRows))
 	if isScriptFault(err) {
 		return Release{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}

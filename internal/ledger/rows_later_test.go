@@ -29,7 +29,7 @@ func (w *worker) submitDue(n int, at time.Time, later func(i int) time.Duration)
 		}
 	}
 	run := w.create("a")
-	sum, err := w.StageGrouped(w.t.Context(), run, 0, content(0, n), 0, nil, nil, dues)
+	sum, err := w.StageGrouped(w.t.Context(), run, 0, content(0, n), nil, nil, dues)
 	if err == nil {
 		run, err = w.Commit(w.t.Context(), run, []ledger.Sum{sum})
 	}

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -116,7 +117,11 @@ func (s *simulation) submitSome(id ledger.RunID) {
 	s.t.Helper()
 	s.model = &model{}
 	run := s.create(id)
-	most, segments := 1+s.rand.IntN(3), 1+s.rand.IntN(3)
+	var key func([]byte) string
+	if s.rand.IntN(3) > 0 {
+		key = modelKey
+	}
+	segments := 1 + s.rand.IntN(3)
 	var sums []ledger.Sum
 	for number := range segments {
 		size, settled := 1+s.rand.IntN(9), map[ledger.Row]ledger.Result{}
@@ -131,13 +136,12 @@ func (s *simulation) submitSome(id ledger.RunID) {
 					Detail: []string{"", "invalid"}[s.rand.IntN(2)]}
 			}
 		}
-		sum, err := s.StageGrouped(s.t.Context(), run, number, content(0, size), most,
-			modelKey, settled, times)
+		sum, err := s.StageGrouped(s.t.Context(), run, number, content(0, size), key, settled, times)
 		if err != nil {
 			s.t.Fatal(err)
 		}
 		sums = append(sums, sum)
-		s.model.add(size, most, settled, dues)
+		s.model.add(size, key != nil, settled, dues)
 	}
 	var err error
 	if s.subject, err = s.Commit(s.t.Context(), run, sums); err != nil {
@@ -232,7 +236,7 @@ func (s *simulation) attempt(name string, seg ledger.Segment, on *modelSegment,
 	}
 	receipt, err := do(l)
 	lost := lossy && s.faults.disarm()
-	before := modelSegment{control: on.control, grouped: on.grouped, pieces: on.pieces, rows: slices.Clone(on.rows)}
+	before := modelSegment{control: on.control, grouped: on.grouped, groups: on.groups, rows: slices.Clone(on.rows)}
 	statuses := apply(on)
 	s.note("%s: %v, %v, lost %v", name, receipt.Statuses, err, lost)
 	if lost {
@@ -297,7 +301,8 @@ func (s *simulation) learn(seg ledger.Segment, due time.Time) {
 }
 
 func (s *simulation) release(seg ledger.Segment, m *modelSegment) (due time.Time, ok bool) {
-	q := ledger.Quota{First: s.rand.IntN(4), Check: s.rand.IntN(4), Ready: s.rand.IntN(4), Pieces: s.rand.IntN(3)}
+	q := ledger.Quota{First: s.rand.IntN(4), Check: s.rand.IntN(4), Ready: s.rand.IntN(4),
+		Pieces: s.rand.IntN(3), PieceRows: s.rand.IntN(4)}
 	r, err := s.Release(s.t.Context(), seg, q)
 	if err != nil {
 		s.fail("release: %v", err)
@@ -314,8 +319,9 @@ func (s *simulation) release(seg ledger.Segment, m *modelSegment) (due time.Time
 	if pieces == 0 || !m.grouped {
 		pieces = len(m.rows)
 	}
+	most := cmp.Or(q.PieceRows, len(m.rows))
 	others := min(len(ready), q.Ready) + min(len(check), q.Check) + min(len(waiting), q.First)
-	first := m.firstRelease(queued, q.First-min(len(waiting), q.First), pieces, others)
+	first := m.firstRelease(queued, q.First-min(len(waiting), q.First), pieces, most, others)
 	if len(rows) < others || !slices.Equal(rows[others:], first) {
 		s.fail("released %v: want %d rows that waited, then %v", rows, others, first)
 	}

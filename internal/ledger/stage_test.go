@@ -202,7 +202,7 @@ func TestFewerRowsReplaceStagedSegments(t *testing.T) {
 	w := newWorker(t)
 	run := w.create("a")
 	for number := range 3 {
-		_, err := w.StageGrouped(t.Context(), run, number, content(0, 9), 2, func(row []byte) string {
+		_, err := w.StageGrouped(t.Context(), run, number, content(0, 9), func(row []byte) string {
 			return string(row[len(row)-1]%2 + '0')
 		}, map[ledger.Row]ledger.Result{0: invalid, 1: invalid}, map[ledger.Row]time.Time{2: w.redisNow().Add(time.Hour)})
 		if err != nil {

@@ -21,8 +21,9 @@ type Stager struct {
 	rows [][]byte // of the segment that is being filled
 	data []byte   // their content
 	// settled are the results of settled rows.
-	settled  []RowResult
-	grouping grouping
+	settled []RowResult
+	// group returns the key by which rows are ordered; nil: they are not.
+	group func(row []byte) string
 
 	// sums are those of the segments that were staged, counts the results with which rows were, and
 	// closed the number of segments of which every row has one.
@@ -96,12 +97,10 @@ func (s *Stager) AddSettled(ctx context.Context, row []byte, r Result) error {
 	return nil
 }
 
-// Group has rows of a segment released together that have the same key, in pieces of at
-// most most, so that a request for several rows finds rows that have something in common.
-// The numbers of the rows stay as they are. It is called before the first Add.
-func (s *Stager) Group(most int, key func(row []byte) string) {
-	s.grouping = grouping{most: most, key: key}
-}
+// Group has rows of a segment with the same key follow each other when they are first released,
+// so that a release finds rows that have something in common: see [Quota]. The numbers of the rows
+// stay as they are. It is called before the first Add.
+func (s *Stager) Group(key func(row []byte) string) { s.group = key }
 
 // Commit stages the last segment and makes the rows available to dispatchers. Repeating it is
 // harmless. A run without rows ends at once. The error is [ErrLost] if Redis has lost segments
@@ -172,7 +171,7 @@ func (s *Stager) Flush(ctx context.Context) error {
 	case number >= MaxSegments:
 		err = fmt.Errorf("want at most %d segments", MaxSegments)
 	case !s.compares:
-		order := s.grouping.order(s.rows, s.settled)
+		order := releaseOrder(s.group, s.rows, s.settled)
 		err = s.ledger.stage(ctx, s.run, s.writer, staged{number, p, s.settled, order})
 	case number >= len(s.stored) || s.stored[number] != p.sum.stored():
 		err = ErrMismatch

@@ -214,7 +214,7 @@ func (f *fleet) submit(r *fleetRun) {
 			return err
 		}
 		if r.kind == handlers.Remove {
-			stager.Group(tasks.MaxClients, tasks.OrganizationOf)
+			stager.Group(tasks.OrganizationOf)
 		}
 		for _, row := range r.rows {
 			if err := stager.Add(ctx, row); err != nil {

@@ -1,5 +1,5 @@
 -- ARGV: token, the most rows that were never begun, the most at stage check, the most at stage
--- ready, the most pieces of grouped rows. Answers with {rows, rows of a chunk, chunks}: a list of
+-- ready, the most pieces of grouped rows, the most rows of a piece. Answers with {rows, rows of a chunk, chunks}: a list of
 -- rows, release_rows at most, and a flat one of chunk numbers and chunks.
 if not control() then return {'missing'} end
 local token = ARGV[1]
@@ -117,24 +117,24 @@ local function releaseDue(set, n, limit)
 end
 
 -- releaseNew releases up to n rows that were never released, in the order of release. That
--- has two bytes for each row, with the top bit set for the first row of a piece. Without
--- one the order is that of the rows' numbers. It does not end within a piece, unless that
--- one is larger than what may be released at once.
+-- has two bytes for each row, with the top bit set for the first row of a group. Without
+-- one the order is that of the rows' numbers. It releases whole pieces, which are rows of one
+-- group, and a part of one only if that is larger than what may be released at once.
 local function releaseNew(n)
   local start = tonumber(h[2])
   if n <= 0 or room <= 0 or start >= rows then return end
-  local place, pieces = start, tonumber(ARGV[5])
+  local place, pieces, most = start, tonumber(ARGV[5]), tonumber(ARGV[6])
   local places, done = redis.call('GET', order), redis.call('GET', settled)
 
-  -- at returns the row at a place, and whether a piece begins there.
+  -- at returns the row at a place, and whether a group begins there.
   local function at(p)
     if not places then return p, false end
     local high, low = string.byte(places, 2 * p + 1, 2 * p + 2)
     return high % 128 * 256 + low, high >= 128
   end
 
-  -- whole reports whether the rest of the piece at this place fits into this release.
-  local function whole()
+  -- piece returns how many rows the piece at this place has, and whether they fit into this release.
+  local function piece()
     local size, more, seen, p = 0, bytes, {}, place
     repeat
       local row = at(p)
@@ -147,18 +147,23 @@ local function releaseNew(n)
         end
       end
       p = p + 1
-    until p >= rows or select(2, at(p))
-    if size == 0 then return true end
-    pieces = pieces - 1
-    return pieces >= 0 and (#list == 0 or size <= math.min(n, room) and more <= release_bytes)
+    until size == most or p >= rows or select(2, at(p))
+    return size, size <= math.min(n, room) and more <= release_bytes
   end
 
+  local left = 0 -- of the piece
   while n > 0 and room > 0 and place < rows do
-    local row, begins = at(place)
-    if places and (begins or place == start) and not whole() then break end
+    local row = at(place)
     if not bit(done, row) then
+      if places and left == 0 then
+        local size, fits = piece()
+        pieces = pieces - 1
+        if pieces < 0 or #list > 0 and not fits then break end
+        left = size
+      end
       if not release(text(row)) then break end
       n = n - 1
+      left = left - 1
     end
     place = place + 1
   end
