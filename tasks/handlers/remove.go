@@ -96,9 +96,12 @@ func (h *remove) Execute(ctx context.Context, x *engine.Execution) (engine.Answe
 	return answers[0], err
 }
 
-// ExecuteAll removes the clients of one organization after the other; usually there is one.
+// ExecuteAll removes the clients of one organization. The dispatcher decides which rows share a task:
+// those of two organizations are refused, and nothing is removed.
 func (h *remove) ExecuteAll(ctx context.Context, all []*engine.Execution) ([]engine.Answers, error) {
 	r := &removal{remove: h, all: all, answers: make([]engine.Answers, len(all))}
+
+	// The rows that can be read.
 	for i, x := range all {
 		r.answers[i] = engine.Answers{}
 		for _, row := range x.Rows {
@@ -110,37 +113,37 @@ func (h *remove) ExecuteAll(ctx context.Context, all []*engine.Execution) ([]eng
 			r.rows = append(r.rows, removalRow{content, i, row.Number})
 		}
 	}
-	ctx = apiclient.BeforeSending(ctx, r.allowed)
-	for _, row := range r.rows {
-		if !r.isOpen(row) {
-			continue // with an earlier row of its organization
-		}
-		_, err := r.removeAll(ctx, row.OrganizationID, r.open(row.OrganizationID))
-		if err == nil {
-			continue
-		}
-		if errors.Is(err, errSplit) {
-			later := engine.Later("the batch is being split; the rest continues", time.Second)
-			r.answer(later, func(removalRow) bool { return true })
-			return r.answers, nil
-		}
-		if engine.Decide(err).Outcome != engine.Refused {
-			return r.answers, err
-		}
-		// It applies to this organization only.
-		r.answer(engine.Fail(err), func(other removalRow) bool { return other.OrganizationID == row.OrganizationID })
+	if len(r.rows) == 0 {
+		return r.answers, nil
 	}
-	return r.answers, nil
+
+	// Their organization.
+	r.organization = r.rows[0].OrganizationID
+	isOther := func(row removalRow) bool { return row.OrganizationID != r.organization }
+	if slices.ContainsFunc(r.rows, isOther) {
+		return r.answers, engine.Refuse("rows of two organizations were released together, and nothing was removed: " +
+			"this is a fault of orgops; submit the row again")
+	}
+
+	// The requests. An error is the end of all rows that have no answer by then.
+	_, err := r.removeAll(apiclient.BeforeSending(ctx, r.allowed), r.open())
+	if errors.Is(err, errSplit) {
+		later := engine.Later("the batch is being split; the rest continues", time.Second)
+		r.answer(later, func(removalRow) bool { return true })
+		return r.answers, nil
+	}
+	return r.answers, err
 }
 
 // removal is the execution of one task.
 type removal struct {
 	*remove
 
-	all      []*engine.Execution
-	answers  []engine.Answers // of each execution
-	rows     []removalRow
-	requests int
+	all          []*engine.Execution
+	answers      []engine.Answers // of each execution
+	rows         []removalRow
+	organization string // of all rows
+	requests     int
 }
 
 // removalRow is a row of one of the executions.
@@ -166,10 +169,10 @@ func (r *removal) answer(a *engine.Consequence, isOf func(removalRow) bool) {
 	}
 }
 
-// open returns the clients of an organization of which a row has no answer, each once.
-func (r *removal) open(organization string) (clients []string) {
+// open returns the clients of which a row has no answer, each once.
+func (r *removal) open() (clients []string) {
 	for _, row := range r.rows {
-		if row.OrganizationID == organization && r.isOpen(row) && !slices.Contains(clients, row.ClientID) {
+		if r.isOpen(row) && !slices.Contains(clients, row.ClientID) {
 			clients = append(clients, row.ClientID)
 		}
 	}
@@ -178,7 +181,7 @@ func (r *removal) open(organization string) (clients []string) {
 
 // removeAll removes clients in pieces of the present limit, which other executions may
 // lower meanwhile. all reports whether no client was refused.
-func (r *removal) removeAll(ctx context.Context, organization string, clients []string) (all bool, err error) {
+func (r *removal) removeAll(ctx context.Context, clients []string) (all bool, err error) {
 	all = true
 	for len(clients) > 0 {
 		limit, err := r.cfg.Limit.InUse(ctx, r.cfg.MaxClients)
@@ -192,7 +195,7 @@ func (r *removal) removeAll(ctx context.Context, organization string, clients []
 			limit = 1
 		}
 		n := min(len(clients), max(limit, 1))
-		removed, err := r.removePiece(ctx, organization, clients[:n])
+		removed, err := r.removePiece(ctx, clients[:n])
 		if err != nil {
 			return false, err
 		}
@@ -203,8 +206,8 @@ func (r *removal) removeAll(ctx context.Context, organization string, clients []
 
 // removePiece removes clients by one request. If the API refuses its body it removes
 // each half, down to the clients at fault.
-func (r *removal) removePiece(ctx context.Context, organization string, clients []string) (all bool, err error) {
-	open := r.open(organization)
+func (r *removal) removePiece(ctx context.Context, clients []string) (all bool, err error) {
+	open := r.open()
 	piece := slices.DeleteFunc(slices.Clone(clients), func(client string) bool { return !slices.Contains(open, client) })
 	if len(piece) == 0 {
 		return false, nil
@@ -218,21 +221,20 @@ func (r *removal) removePiece(ctx context.Context, organization string, clients 
 	for i, x := range r.all {
 		x.End(ctx, r.answers[i]) // of rows that have an answer
 	}
-	isOf := func(row removalRow) bool {
-		return row.OrganizationID == organization && slices.Contains(piece, row.ClientID)
-	}
-	err = r.cfg.API.RemoveOrganizationClients(ctx, organization, piece)
+	isOf := func(row removalRow) bool { return slices.Contains(piece, row.ClientID) }
+	err = r.cfg.API.RemoveOrganizationClients(ctx, r.organization, piece)
 	switch {
 	case err == nil:
 		r.alone.Store(0)
 		r.answer(engine.Settle(ledger.Result{}), isOf)
 		return true, nil
 	case errors.Is(err, errFewer):
-		_, err = r.removePiece(ctx, organization, piece)
+		_, err = r.removePiece(ctx, piece)
 		return false, err
 	case !maySplit(err):
 		if answer, ok := errors.AsType[*apiclient.Error](err); ok && isNotFound(err) && namesOrganization(answer) {
-			err = engine.Refuse("organization %s does not exist (deleted, or its id is wrong): %s", organization, answer.Message)
+			err = engine.Refuse("organization %s does not exist (deleted, or its id is wrong): %s", r.organization,
+				answer.Message)
 		}
 		return false, err
 	case len(piece) == 1:
@@ -241,11 +243,11 @@ func (r *removal) removePiece(ctx context.Context, organization string, clients 
 		return false, nil
 	}
 	half := len(piece) / 2
-	first, err := r.removeAll(ctx, organization, piece[:half])
+	first, err := r.removeAll(ctx, piece[:half])
 	if err != nil {
 		return false, err
 	}
-	second, err := r.removeAll(ctx, organization, piece[half:])
+	second, err := r.removeAll(ctx, piece[half:])
 	if err != nil || !first || !second {
 		return false, err
 	}

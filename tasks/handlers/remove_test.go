@@ -261,8 +261,7 @@ func TestClientLimit(t *testing.T) {
 	}
 }
 
-// TestRefusedBatch refuses a batch for a reason other than its clients: there is one request,
-// and the rows of another organization are done.
+// TestRefusedBatch refuses a batch for a reason other than its clients: there is one request.
 func TestRefusedBatch(t *testing.T) {
 	fault := func(status int, body string) *sandbox.Fault {
 		return &sandbox.Fault{Status: status, Body: body, Match: func(r sandbox.Request) bool { return len(r.Clients) == 50 }}
@@ -281,22 +280,19 @@ func TestRefusedBatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := removing(t, 0, nil)
-			s.sandbox.AddClients(org, "a")
 			if c.fault != nil {
 				s.sandbox.AddFault(*c.fault)
 			}
-			rows := slices.Insert(removalRows("org_2", clients(50)...), 20, removalRows(org, "a")...)
-			s.Submit(handlers.Remove, rows...)
+			s.Submit(handlers.Remove, removalRows("org_2", clients(50)...)...)
 			e, _ := s.worker()
 			_ = e.ProcessTask(t.Context(), s.NextTask())
 			for n, row := range s.AllRows() {
-				if n == 20 && row.Result.Outcome != ledger.Done ||
-					n != 20 && (row.Result.Outcome != engine.Refused || !strings.Contains(row.Result.Detail, c.want)) {
+				if row.Result.Outcome != engine.Refused || !strings.Contains(row.Result.Detail, c.want) {
 					t.Errorf("row %d: %+v", n, row)
 				}
 			}
-			if n := len(s.deletes()); n != 2 {
-				t.Errorf("%d requests, want 2", n)
+			if n := len(s.deletes()); n != 1 {
+				t.Errorf("%d requests, want 1", n)
 			}
 		})
 	}
@@ -332,61 +328,24 @@ func TestRemoveRows(t *testing.T) {
 	}
 }
 
-// TestRemoveOfTwoOrganizations has a client that two organizations have, in one task. The API
-// refuses it to one of them: the other's row is done, by a request of its own.
+// TestRemoveOfTwoOrganizations has a task with rows of two organizations, which no dispatcher makes.
+// They are refused, and no request is sent.
 func TestRemoveOfTwoOrganizations(t *testing.T) {
 	s := removing(t, 0, nil)
 	s.sandbox.AddOrganization("org_2", "two")
-	s.sandbox.AddClients(org, "bad_shared")
-	s.sandbox.AddClients("org_2", "bad_shared")
-	s.sandbox.AddFault(sandbox.Fault{
-		Operation: sandbox.OpRemoveOrganizationClients, Count: 1, Status: http.StatusBadRequest,
-		Body: `{"statusCode":400,"error":"Bad Request","message":"no such client","errorCode":"invalid_body"}`,
-	})
-	s.Submit(handlers.Remove, append(removalRows(org, "bad_shared"), removalRows("org_2", "bad_shared")...)...)
+	s.sandbox.AddClients(org, "a", "b")
+	s.sandbox.AddClients("org_2", "a")
+	s.Submit(handlers.Remove, append(removalRows(org, "a", "b"), removalRows("org_2", "a")...)...)
 	e, _ := s.worker()
 	_ = e.ProcessTask(t.Context(), s.NextTask())
-	for n, want := range []ledger.Outcome{engine.Refused, ledger.Done} {
-		if r := s.Row(ledger.Row(n)).Result; r.Outcome != want {
-			t.Errorf("row %d: %+v, want %s", n, r, want)
+	for n, row := range s.AllRows() {
+		if r := row.Result; r.Outcome != engine.Refused || !strings.Contains(r.Detail, "two organizations") {
+			t.Errorf("row %d: %+v, want it refused", n, r)
 		}
 	}
-	if len(s.sandbox.Clients(org)) != 1 || len(s.sandbox.Clients("org_2")) != 0 || len(s.deletes()) != 2 {
+	if len(s.sandbox.Clients(org)) != 2 || len(s.sandbox.Clients("org_2")) != 1 || len(s.deletes()) > 0 {
 		t.Errorf("clients %v and %v, requests %v", s.sandbox.Clients(org), s.sandbox.Clients("org_2"), s.deletes())
 	}
-}
-
-// TestRemoveStopsAtTrouble has a task of two organizations, and the API answer 500 or that the
-// tenant's token is not valid. That is not about one organization: no request follows for the
-// other.
-func TestRemoveStopsAtTrouble(t *testing.T) {
-	for _, status := range []int{http.StatusInternalServerError, http.StatusUnauthorized} {
-		t.Run(http.StatusText(status), func(t *testing.T) {
-			s := removing(t, 0, nil)
-			s.sandbox.AddOrganization("org_2", "two")
-			s.sandbox.AddClients(org, "a")
-			s.sandbox.AddClients("org_2", "a")
-			s.sandbox.AddFault(sandbox.Fault{
-				Operation: sandbox.OpRemoveOrganizationClients, Match: removesOf(org), Status: status,
-			})
-			s.Submit(handlers.Remove, append(removalRows(org, "a"), removalRows("org_2", "a")...)...)
-			e, _ := s.worker()
-			_ = e.ProcessTask(t.Context(), s.NextTask())
-			for n := range 2 {
-				if row := s.Row(ledger.Row(n)); row.Phase != ledger.PhaseWaiting {
-					t.Errorf("row %d: %+v", n, row)
-				}
-			}
-			if len(s.sandbox.Clients("org_2")) != 1 {
-				t.Error("a client of the other organization was removed")
-			}
-		})
-	}
-}
-
-// removesOf returns a match of the requests that remove clients of an organization.
-func removesOf(organization string) func(sandbox.Request) bool {
-	return func(r sandbox.Request) bool { return strings.Contains(r.Path, "/"+organization+"/") }
 }
 
 // TestLostRemoval has the API not answer, or not at once. The clients are removed, and a
