@@ -20,12 +20,9 @@ var remove = Kind{
     enqueue clients remove clients.csv --follow`,
 	Columns:  []Column{{Name: "organization_id", Required: true}, {Name: "client_id", Required: true}},
 	Scopes:   []string{"delete:organization_clients"},
-	Together: MaxClients,
+	Together: apiclient.MaxClientsPerRequest,
 	check:    func(r *Row) error { return RemoveRow{r.values[0], r.values[1]}.Validate() },
 }
-
-// MaxClients is the largest number of clients that one request names (specification 4.2).
-const MaxClients = apiclient.MaxClientsPerRequest
 
 // RemoveRow is the content of a row of [TypeRemove].
 type RemoveRow struct {

@@ -141,7 +141,8 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 		handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: api, States: states, RequestTimeout: timeout,
 			AllowUnproven: t.AllowUnproven}),
 		handlers.Remove: handlers.NewRemove(handlers.RemoveConfig{
-			API: api, MaxClients: t.MaxClientsPerRequest, Limit: pace.NewClientLimit(w.redis, t.Name), Logger: logger,
+			API: api, MaxClientsPerRequest: t.MaxClientsPerRequest,
+			Limit: pace.NewClientLimit(w.redis, t.Name), Logger: logger,
 			Observe: func(clients int) { w.metrics.ClientsPerRequest(t.Name, clients) },
 		}),
 		handlers.Create: handlers.NewCreate(handlers.CreateConfig{API: api, RequestTimeout: timeout}),

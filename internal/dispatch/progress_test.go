@@ -173,7 +173,7 @@ func (p *progress) join(o *options, rank, fleet int) {
 	o.dispatch.Place = func() workers.Place { return workers.Place{Rank: rank, Workers: fleet} }
 	o.dispatch.Pace, o.dispatch.Rate = l.State, func() float64 { return share * p.rate }
 	o.dispatch.Ahead = func() time.Duration { return l.Ahead(context.Background()) }
-	o.dispatch.Kinds = handlers.Released(tasks.MaxClients)
+	o.dispatch.Kinds = handlers.Released(apiclient.MaxClientsPerRequest)
 	o.dispatch.Kinds[updates] = dispatch.Kind{Operations: dispatch.Always(apiclient.OpUpdateDiscoveryDomain),
 		Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}
 	o.dispatch.Kinds[waits] = dispatch.Kind{

@@ -98,7 +98,7 @@ func TestSmallRunsBesideABigOne(t *testing.T) {
 					o.places, o.dispatch.Places = 450, 450 // as those of cmd/worker
 					o.dispatch.Pace, o.dispatch.Rate = api.State, func() float64 { return perSecond }
 					o.dispatch.Ahead = func() time.Duration { return api.Ahead(t.Context()) }
-					o.dispatch.Kinds = handlers.Released(tasks.MaxClients)
+					o.dispatch.Kinds = handlers.Released(apiclient.MaxClientsPerRequest)
 					o.dispatch.Kinds[big] = dispatch.Kind{Cost: c.cost}
 					o.engine.Handlers = map[ledger.Kind]engine.Handler{big: engine.One(execute),
 						handlers.Remove: handlers.NewRemove(handlers.RemoveConfig{API: api,

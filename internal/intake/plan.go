@@ -34,14 +34,14 @@ type OrganizationRows struct {
 const listedOrganizations = 20
 
 // Plan reads the input and returns the estimate of its submission, for a tenant whose requests
-// name at most maxClients clients (0: all that fit). It submits nothing. The error is one of an
+// name at most maxClientsPerRequest clients (0: all that fit). It submits nothing. The error is one of an
 // input; the plan then has only its Found.
-func (in Input) Plan(maxClients int) (p Plan, err error) {
+func (in Input) Plan(maxClientsPerRequest int) (p Plan, err error) {
 	rows, err := in.open()
 	if err != nil {
 		return p, err
 	}
-	requests, byOrganization, item := newRequests(in.Kind, maxClients), map[string]int64{}, int64(0)
+	requests, byOrganization, item := newRequests(in.Kind, maxClientsPerRequest), map[string]int64{}, int64(0)
 	rows.work = func(row tasks.Row) error {
 		requests.add(item, row)
 		item++

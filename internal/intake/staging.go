@@ -41,7 +41,7 @@ type firstRow struct {
 const firstBytes = 2 << 20
 
 func (i Intake) newStaging(t ledger.Tenant, run ledger.RunID, kind ledger.Kind) *staging {
-	return &staging{intake: i, tenant: t, id: run, requests: newRequests(string(kind), tasks.MaxClients)}
+	return &staging{intake: i, tenant: t, id: run, requests: newRequests(string(kind), 0)}
 }
 
 // add adds a row that becomes work.

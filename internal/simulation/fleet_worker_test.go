@@ -241,7 +241,7 @@ func (p *fleetPart) dispatchConfig(states *sweep.States) dispatch.Config {
 				Cost: dispatch.Cost{First: 2, Ready: 2}},
 			handlers.Update: {Operations: dispatch.Always(read, change), Cost: dispatch.Cost{First: 2, Check: 2, Ready: 2}},
 			handlers.Remove: {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: one,
-				Batch: tasks.MaxClients, Group: tasks.OrganizationOf},
+				Batch: apiclient.MaxClientsPerRequest, Group: tasks.OrganizationOf},
 			handlers.Create:  {Operations: dispatch.Always(apiclient.OpCreateTemplate), Cost: one},
 			handlers.Recheck: {Operations: dispatch.Operations{Ready: []string{read, change}}, Cost: dispatch.Cost{Ready: 2}},
 

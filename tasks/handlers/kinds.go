@@ -26,9 +26,9 @@ import (
 
 // Released returns how the rows of each kind are released for a tenant whose requests name at most
 // that many clients. Operations are those that every row of a kind needs.
-func Released(maxClients int) map[ledger.Kind]dispatch.Kind {
+func Released(maxClientsPerRequest int) map[ledger.Kind]dispatch.Kind {
 	return map[ledger.Kind]dispatch.Kind{
-		Verify: releaseVerify, Read: releaseRead, Update: releaseUpdate, Remove: releaseRemove(maxClients),
+		Verify: releaseVerify, Read: releaseRead, Update: releaseUpdate, Remove: releaseRemove(maxClientsPerRequest),
 		Create: releaseCreate, Recheck: releaseRecheck, Revoke: releaseRevoke,
 		engine.ScanOf(Verify): releaseScan, engine.ScanOf(Recheck): releaseScan,
 	}

@@ -28,10 +28,10 @@ import (
 const Remove ledger.Kind = tasks.TypeRemove
 
 // releaseRemove makes a task of the rows that one request removes.
-func releaseRemove(maxClients int) dispatch.Kind {
+func releaseRemove(maxClientsPerRequest int) dispatch.Kind {
 	return dispatch.Kind{
 		Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: oneRequest,
-		Batch: min(maxClients, tasks.MaxClients), Group: tasks.OrganizationOf,
+		Batch: min(maxClientsPerRequest, apiclient.MaxClientsPerRequest), Group: tasks.OrganizationOf,
 	}
 }
 
@@ -52,10 +52,10 @@ type ClientLimit interface {
 // RemoveConfig configures the handler of [Remove].
 type RemoveConfig struct {
 	API Clients
-	// MaxClients is the largest number of clients of a request, the setting of Limit; 0:
-	// [tasks.MaxClients].
-	MaxClients int
-	Limit      ClientLimit
+	// MaxClientsPerRequest is the tenant's setting, which Limit lowers; 0:
+	// [apiclient.MaxClientsPerRequest].
+	MaxClientsPerRequest int
+	Limit                ClientLimit
 	// Observe is called with the limit before each request. nil: not called.
 	Observe func(clients int)
 	Logger  *slog.Logger // nil: none
@@ -78,8 +78,8 @@ const (
 
 // NewRemove returns the handler of [Remove].
 func NewRemove(cfg RemoveConfig) engine.Handler {
-	cfg.MaxClients, cfg.Logger = cmp.Or(cfg.MaxClients, tasks.MaxClients),
-		cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	cfg.MaxClientsPerRequest = cmp.Or(cfg.MaxClientsPerRequest, apiclient.MaxClientsPerRequest)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &remove{cfg: cfg}
 }
 
@@ -184,7 +184,7 @@ func (r *removal) open() (clients []string) {
 func (r *removal) removeAll(ctx context.Context, clients []string) (all bool, err error) {
 	all = true
 	for len(clients) > 0 {
-		limit, err := r.cfg.Limit.InUse(ctx, r.cfg.MaxClients)
+		limit, err := r.cfg.Limit.InUse(ctx, r.cfg.MaxClientsPerRequest)
 		if err != nil {
 			return false, err
 		}
@@ -299,9 +299,10 @@ func (h *remove) lower(ctx context.Context, refused int) error {
 	if to < documentedLimit && documentedLimit < refused {
 		to = documentedLimit
 	}
-	lowered, err := h.cfg.Limit.Lower(ctx, h.cfg.MaxClients, to)
+	lowered, err := h.cfg.Limit.Lower(ctx, h.cfg.MaxClientsPerRequest, to)
 	if lowered {
-		h.cfg.Logger.WarnContext(ctx, "clients per request lowered", "clients_per_request", to, "setting", h.cfg.MaxClients)
+		h.cfg.Logger.WarnContext(ctx, "clients per request lowered", "clients_per_request", to, "setting",
+			h.cfg.MaxClientsPerRequest)
 	}
 	return err
 }

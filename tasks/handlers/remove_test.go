@@ -64,7 +64,7 @@ func (s removals) worker() (*engine.Engine, ledger.SessionID) {
 	e, session := s.Worker(func(c *engine.Config) {
 		c.Ledger = stepped{c.Ledger, s.around}
 		c.Handlers[handlers.Remove] = handlers.NewRemove(handlers.RemoveConfig{API: steppedClients{s.api, s.around},
-			MaxClients: s.most, Limit: pace.NewClientLimit(s.Redis, string(tenant))})
+			MaxClientsPerRequest: s.most, Limit: pace.NewClientLimit(s.Redis, string(tenant))})
 	})
 	s.StopClock()
 	return e, session
