@@ -62,8 +62,9 @@ Examples:
 }
 
 // Awaited returns from when until when a row of a kind that awaits something ([Kind].Awaits) waits
-// for it: from its submission, or from its first begin if its time was up by then, for the give-up of
-// its run, or for that of its tenant if the run has none (0). A zero first is a row that has not begun.
+// for it: from its submission, or from its first begin if its time was up by then, for the give-up
+// of its run, or for that of its tenant if the run has none (0). first is zero for a row that has
+// not begun.
 func Awaited(submitted, first time.Time, ofRun, ofTenant time.Duration) (start, end time.Time) {
 	giveUp := cmp.Or(ofRun, ofTenant)
 	start = submitted

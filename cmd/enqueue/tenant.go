@@ -226,7 +226,8 @@ func (t *tool) connectTo(ctx context.Context, name string, noWorkerYet bool) err
 }
 
 // served returns whether a worker has served the tenant. It is an error if none has, unless
-// noWorkerYet: rows would wait for ever if the name of the tenant, or the URL of Redis, is a mistake.
+// noWorkerYet: rows would wait for ever if the name of the tenant, or the URL of Redis, is a
+// mistake.
 func (t *tool) served(ctx context.Context, name string, noWorkerYet bool) (seen bool, err error) {
 	_, seen, err = tenant.ReadAnnounced(ctx, t.redis, name)
 	if err == nil && !seen && !noWorkerYet {

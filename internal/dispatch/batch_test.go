@@ -61,8 +61,8 @@ func TestBatchesHaveOneGroup(t *testing.T) {
 	}
 }
 
-// TestGroupsTakeNoMoreTasksThanPermits has groups that are larger than a batch. A round with permits
-// for two tasks makes two, and the rows of the next group wait.
+// TestGroupsTakeNoMoreTasksThanPermits has groups that are larger than a batch. A round with
+// permits for two tasks makes two, and the rows of the next group wait.
 func TestGroupsTakeNoMoreTasksThanPermits(t *testing.T) {
 	s := newSite(t)
 	ctx := t.Context()

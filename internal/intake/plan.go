@@ -34,8 +34,8 @@ type OrganizationRows struct {
 const listedOrganizations = 20
 
 // Plan reads the input and returns the estimate of its submission, for a tenant whose requests
-// name at most maxClientsPerRequest clients (0: all that fit). It submits nothing. The error is one of an
-// input; the plan then has only its Found.
+// name at most maxClientsPerRequest clients (0: all that fit). It submits nothing. The error is one
+// of an input; the plan then has only its Found.
 func (in Input) Plan(maxClientsPerRequest int) (p Plan, err error) {
 	rows, err := in.open()
 	if err != nil {

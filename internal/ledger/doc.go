@@ -59,7 +59,8 @@
 // also those of one whose End Redis has lost.
 //
 // Rows are released first in the order of their numbers, or those of one group after the other
-// ([Stager.Group]). The dispatcher says how many of a group share a task, and so a request ([Quota]).
+// ([Stager.Group]). The dispatcher says how many of a group share a task, and so a request: see
+// [Quota].
 //
 // Which segments to inspect, and when, a dispatcher reads from its tenant's index
 // ([Ledger.TakeDue]). Each script that makes a row due stores it there, and a release stores

@@ -6,8 +6,9 @@ import "encoding/binary"
 // other bits: [SegmentRows] is 1 << 13.
 const groupMark = 1 << 15
 
-// releaseOrder returns the order in which the rows of a segment are released, two bytes each: groups
-// of rows with the same key, in the order of their first rows, and then the rows that are settled.
+// releaseOrder returns the order in which the rows of a segment are released, two bytes each:
+// groups of rows with the same key, in the order of their first rows, and then the rows that are
+// settled.
 // It returns nil if there is no key: the order is that of the rows' numbers.
 func releaseOrder(key func(row []byte) string, rows [][]byte, settled []RowResult) []byte {
 	if key == nil {

@@ -214,7 +214,7 @@ func (m *model) releasable(s *modelSegment) (ready, check, waiting, queued []led
 }
 
 // firstRelease returns the rows that are released, of those that never were: up to n, in
-// at most so many pieces of at most most rows. others is the number of other rows in the release.
+// at most so many pieces, of most rows or fewer. others is the number of other rows in the release.
 func (s *modelSegment) firstRelease(queued []ledger.Row, n, pieces, most, others int) (all []ledger.Row) {
 	for _, group := range s.groups {
 		var open []ledger.Row

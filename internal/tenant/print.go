@@ -62,7 +62,7 @@ func flagOf(member reflect.StructField) string {
 
 // textOf returns the value of a member, a URL without its password; "" for an empty text or list.
 func textOf(value reflect.Value) string {
-	if list, ok := value.Interface().([]string); ok {
+	if list, ok := reflect.TypeAssert[[]string](value); ok {
 		return strings.Join(list, ", ")
 	}
 	text := fmt.Sprint(value)

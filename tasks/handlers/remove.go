@@ -96,8 +96,8 @@ func (h *remove) Execute(ctx context.Context, x *engine.Execution) (engine.Answe
 	return answers[0], err
 }
 
-// ExecuteAll removes the clients of one organization. The dispatcher decides which rows share a task:
-// those of two organizations are refused, and nothing is removed.
+// ExecuteAll removes the clients of one organization. The dispatcher decides which rows share a
+// task: those of two organizations are refused, and nothing is removed.
 func (h *remove) ExecuteAll(ctx context.Context, all []*engine.Execution) ([]engine.Answers, error) {
 	r := &removal{remove: h, all: all, answers: make([]engine.Answers, len(all))}
 

@@ -328,8 +328,8 @@ func TestRemoveRows(t *testing.T) {
 	}
 }
 
-// TestRemoveOfTwoOrganizations has a task with rows of two organizations, which no dispatcher makes.
-// They are refused, and no request is sent.
+// TestRemoveOfTwoOrganizations has a task with rows of two organizations, which no dispatcher
+// makes. They are refused, and no request is sent.
 func TestRemoveOfTwoOrganizations(t *testing.T) {
 	s := removing(t, 0, nil)
 	s.sandbox.AddOrganization("org_2", "two")
