@@ -35,12 +35,20 @@ func Writes(operation string) bool {
 	return true
 }
 
+// Request is a request that needs a permit.
+type Request struct {
+	Operation string // one of the Op constants
+	// Again says that the permit replaces an earlier one of the same request, whose token had
+	// expired, was refused, or had to be fetched.
+	Again bool
+}
+
 // Gate paces requests. It must be safe for concurrent use.
 type Gate interface {
 	// Wait is called before every request to the API, including each page of a list and
 	// each repetition, but not for token requests. It returns when the request may be
 	// sent. Its error is returned to the caller wrapped, and nothing is sent.
-	Wait(ctx context.Context, operation string) error
+	Wait(ctx context.Context, r Request) error
 
 	// Answered is called once for each Wait that returned nil: when the answer was read or,
 	// of a 408, 429 or 5xx, as soon as its header has arrived. status is 0 and header nil if
@@ -128,7 +136,7 @@ func (c *Client) CloseIdle() { c.transport.CloseIdleConnections() }
 
 type openGate struct{}
 
-func (openGate) Wait(context.Context, string) error                 { return nil }
+func (openGate) Wait(context.Context, Request) error                { return nil }
 func (openGate) Answered(context.Context, string, int, http.Header) {}
 
 // apiPrefix is the API's version in its path (specification 1 and 9).

@@ -393,18 +393,18 @@ func TestRemovalAnsweredByAPage(t *testing.T) {
 type gate struct {
 	mu     sync.Mutex
 	calls  []string
-	wait   func(ctx context.Context, operation string) error
+	wait   func(ctx context.Context, r apiclient.Request) error
 	header http.Header
 	ended  bool // the context of an Answered had ended
 }
 
-func (g *gate) Wait(ctx context.Context, operation string) error {
+func (g *gate) Wait(ctx context.Context, r apiclient.Request) error {
 	g.mu.Lock()
-	g.calls = append(g.calls, "wait "+operation)
+	g.calls = append(g.calls, "wait "+r.Operation)
 	wait := g.wait
 	g.mu.Unlock()
 	if wait != nil {
-		return wait(ctx, operation)
+		return wait(ctx, r)
 	}
 	return nil
 }
@@ -448,7 +448,7 @@ func TestGateSeesEveryRequest(t *testing.T) {
 	})
 	t.Run("refused", func(t *testing.T) {
 		a := serve(t, answer(204, ""))
-		g, tokens := &gate{wait: func(context.Context, string) error { return noPermit{} }}, &lastingSource{}
+		g, tokens := &gate{wait: func(context.Context, apiclient.Request) error { return noPermit{} }}, &lastingSource{}
 		c := a.client(t, func(cfg *apiclient.Config) { cfg.Gate, cfg.Tokens = g, tokens })
 		err := c.RemoveOrganizationClients(t.Context(), orgID, []string{"a"})
 		if _, ok := errors.AsType[noPermit](err); !ok {
@@ -663,8 +663,8 @@ func TestTokenThatEndsDuringTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tokens := &lastingSource{}
 		_, _ = tokens.Token(t.Context())
-		g := &gate{wait: func(ctx context.Context, _ string) error {
-			if !apiclient.IsRepetition(ctx) {
+		g := &gate{wait: func(_ context.Context, r apiclient.Request) error {
+			if !r.Again {
 				time.Sleep(2 * time.Hour)
 			}
 			return nil
@@ -690,8 +690,8 @@ func TestSlowTokenSource(t *testing.T) {
 	a := serve(t, answer(204, ""))
 	synctest.Test(t, func(t *testing.T) {
 		errSecond := errors.New("no second permit")
-		g := &gate{wait: func(ctx context.Context, _ string) error {
-			if apiclient.IsRepetition(ctx) {
+		g := &gate{wait: func(_ context.Context, r apiclient.Request) error {
+			if r.Again {
 				return errSecond
 			}
 			return nil

@@ -13,7 +13,6 @@ import (
 type (
 	beforeSendingKey struct{}
 	correlationKey   struct{}
-	repetitionKey    struct{}
 )
 
 // BeforeSending returns a context whose requests call check when they have their permit
@@ -31,18 +30,6 @@ func beforeSending(ctx context.Context) error {
 		return check(ctx)
 	}
 	return nil
-}
-
-// repetition returns the context of a request that is repeated with another permit.
-func repetition(ctx context.Context) context.Context {
-	return context.WithValue(ctx, repetitionKey{}, true)
-}
-
-// IsRepetition reports whether the permit for which a [Gate] is called replaces an earlier
-// one of the same request, whose token had expired, was refused, or had to be fetched.
-func IsRepetition(ctx context.Context) bool {
-	is, _ := ctx.Value(repetitionKey{}).(bool)
-	return is
 }
 
 // maxCorrelation is the longest X-Correlation-ID of the service, in characters.

@@ -23,6 +23,7 @@ type request struct {
 	body      any        // encoded as JSON or as a form; nil: none
 	limit     int64      // of a 2xx's body, in bytes; 0: the body is ignored
 	invalid   error      // the *ValidationError; nil: none
+	again     bool       // it had a permit before: see [Request]
 }
 
 // do sends k unless it is invalid, repeats it with a fresh token if the API refused the
@@ -46,7 +47,8 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 			k.operation, k.method, k.path, err)
 	}
 	if !fresh.Equal(a.token) {
-		if a, err = c.attempts(repetition(ctx), k); err != nil {
+		k.again = true
+		if a, err = c.attempts(ctx, k); err != nil {
 			return answer{}, err
 		}
 	}
@@ -145,13 +147,14 @@ func (c *Client) permitted(ctx context.Context, k request) (Secret, error) {
 	}
 	c.unanswered(ctx, k)
 	if err == nil {
-		err = c.permit(repetition(ctx), k)
+		k.again = true
+		err = c.permit(ctx, k)
 	}
 	return token, err
 }
 
 func (c *Client) permit(ctx context.Context, k request) error {
-	if err := c.cfg.Gate.Wait(ctx, k.operation); err != nil {
+	if err := c.cfg.Gate.Wait(ctx, Request{Operation: k.operation, Again: k.again}); err != nil {
 		return fmt.Errorf("no permit to send: %w", err)
 	}
 	return nil

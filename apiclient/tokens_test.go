@@ -289,8 +289,8 @@ func TestMissingScope(t *testing.T) {
 					answer(403, tc.refusal)(w, r)
 				})
 				g, repeats := &gate{}, []bool{}
-				g.wait = func(ctx context.Context, _ string) error {
-					repeats = append(repeats, apiclient.IsRepetition(ctx))
+				g.wait = func(_ context.Context, r apiclient.Request) error {
+					repeats = append(repeats, r.Again)
 					return nil
 				}
 				c := a.client(t, func(cfg *apiclient.Config) { cfg.Tokens, cfg.Gate = source, g })

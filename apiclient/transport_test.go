@@ -572,7 +572,7 @@ func (*slowFirst) Expire(apiclient.Secret) {}
 // counting forwards and counts all requests.
 type counting struct{ waits, answers atomic.Int32 }
 
-func (g *counting) Wait(context.Context, string) error { g.waits.Add(1); return nil }
+func (g *counting) Wait(context.Context, apiclient.Request) error { g.waits.Add(1); return nil }
 
 func (g *counting) Answered(context.Context, string, int, http.Header) { g.answers.Add(1) }
 

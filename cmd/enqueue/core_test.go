@@ -18,6 +18,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/pace"
 	"orgops/internal/sandbox"
 	"orgops/tasks/handlers"
 )
@@ -143,7 +144,7 @@ func look(ts *testscript.TestScript, neg bool, args []string) {
 // noLine is a tenant without requests that wait for a permit.
 type noLine struct{}
 
-func (noLine) Ahead(context.Context) time.Duration { return 0 }
+func (noLine) Ahead(pace.Class) time.Duration { return 0 }
 
 // verify executes a row of kind [handlers.Verify] once.
 func verify(ts *testscript.TestScript, args []string, change func(*handlers.VerifyConfig)) {

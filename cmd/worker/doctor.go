@@ -109,8 +109,8 @@ func testedTenant(t tenant.Settings, client redis.UniversalClient) (health.Tenan
 		return health.Tenant{}, nil, err
 	}
 	headers := &health.Headers{
-		Gate: pace.New(pace.Config{Redis: client, Tenant: t.Name, Limit: t.Limit, MaxWait: longestWait(t.Limit),
-			Writes: apiclient.Writes, Repeats: apiclient.IsRepetition}),
+		Gate: permits{pace.New(pace.Config{Redis: client, Tenant: t.Name, Limit: t.Limit, MaxWait: longestWait(t.Limit),
+			Writes: apiclient.Writes})},
 	}
 	api, err := apiclient.New(apiclient.Config{
 		BaseURL: t.BaseURL, Tokens: tokens, Network: t.Network, Body: apiclient.BodyFormat(t.Body), Gate: headers,

@@ -57,7 +57,7 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (queues.Queue
 		Tenant: name, Ledger: own, Redis: w.permits, Queue: queue, Session: w.session, Protocol: engine.Protocol,
 		Places: places, Place: func() workers.Place { return w.order.Place(name) },
 		Kinds: released, Pace: t.limiter.State, Rate: perSecond(t.Limit), Logger: w.logger,
-		Ahead: func() time.Duration { return t.limiter.Ahead(context.Background()) },
+		Ahead: func() time.Duration { return t.limiter.Ahead(pace.Finish) },
 		Ended: func(ctx context.Context, run ledger.Run) error {
 			return afterEnd(ctx, states, notifier, w.author("worker"), run)
 		},

@@ -28,9 +28,8 @@ import (
 func (w *worker) serve(t tenant.Settings) (*served, error) {
 	logger := w.logger.With("tenant", t.Name)
 	stopping := make(chan struct{})
-	limiter := pace.New(pace.Config{Redis: w.permits, Tenant: t.Name, Limit: t.Limit, Class: handlers.ClassOf,
-		MaxWait: longestWait(t.Limit), Stopping: stopping, Writes: apiclient.Writes,
-		Repeats: apiclient.IsRepetition, Logger: w.logger,
+	limiter := pace.New(pace.Config{Redis: w.permits, Tenant: t.Name, Limit: t.Limit,
+		MaxWait: longestWait(t.Limit), Stopping: stopping, Writes: apiclient.Writes, Logger: w.logger,
 		Changed: func(ctx context.Context, how, what string) {
 			w.author("worker").Record(ctx, activity.Entry{Tenant: t.Name, Action: activity.Action(how), Result: what})
 		}})
@@ -44,7 +43,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	problems := new(console.APIErrors)
 	api, err := apiclient.New(apiclient.Config{
 		BaseURL: t.BaseURL, Tokens: tokens, Network: t.Network, Body: apiclient.BodyFormat(t.Body),
-		Gate: measuredGate{limiter, w.metrics, w.traces, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
+		Gate: measuredGate{permits{limiter}, w.metrics, w.traces, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
 		MaxConns: rowPlaces(t.Limit.Rate) + scan.Parallel, // one for each request that can be waiting for an answer
 		Observe: func(operation string, status int, took time.Duration) {
 			w.metrics.APIRequest(t.Name, operation, status, took)
@@ -107,18 +106,25 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	return s, nil
 }
 
+// permits is a limiter as the gate of a client.
+type permits struct{ *pace.Limiter }
+
+func (p permits) Wait(ctx context.Context, r apiclient.Request) error {
+	return p.Limiter.Wait(ctx, pace.Request{Operation: r.Operation, Class: handlers.ClassOf(ctx), Again: r.Again})
+}
+
 // measuredGate measures and traces the wait of requests for their permits.
 type measuredGate struct {
-	*pace.Limiter
+	permits
 	metrics *metrics.Metrics
 	traces  *tracing.Tracing
 	tenant  string
 }
 
-func (g measuredGate) Wait(ctx context.Context, operation string) error {
+func (g measuredGate) Wait(ctx context.Context, r apiclient.Request) error {
 	ctx, traced := g.traces.Begin(ctx, "permit")
 	start := time.Now()
-	err := g.Limiter.Wait(ctx, operation)
+	err := g.permits.Wait(ctx, r)
 	traced(err != nil)
 	g.metrics.PermitWait(g.tenant, time.Since(start))
 	return err

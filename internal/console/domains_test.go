@@ -55,6 +55,13 @@ type lookSite struct {
 	domain sandbox.Domain
 }
 
+// permits is a limiter as the gate of a client.
+type permits struct{ *pace.Limiter }
+
+func (p permits) Wait(ctx context.Context, r apiclient.Request) error {
+	return p.Limiter.Wait(ctx, pace.Request{Operation: r.Operation})
+}
+
 // newLookSite returns the site. Its resolvers are those of the sandbox unless there are others.
 func newLookSite(t *testing.T, resolvers ...dnscheck.Resolver) lookSite {
 	t.Helper()
@@ -70,7 +77,7 @@ func newLookSite(t *testing.T, resolvers ...dnscheck.Resolver) lookSite {
 	s.domain = box.AddDomain(s.org, sandbox.Domain{Domain: "northwind.example"})
 
 	failed := new(console.APIErrors)
-	api, err := apiclient.New(apiclient.Config{BaseURL: box.BaseURL(), Gate: s.pace, Failed: failed.Note,
+	api, err := apiclient.New(apiclient.Config{BaseURL: box.BaseURL(), Gate: permits{s.pace}, Failed: failed.Note,
 		Tokens: apiclient.ClientCredentials(apiclient.ClientCredentialsConfig{
 			TokenURL: apiclient.DefaultTokenURL(box.AuthURL()), Audience: box.BaseURL() + "/", ClientID: box.ClientID(),
 			ClientSecret: apiclient.NewSecret(box.ClientSecret()),
@@ -640,7 +647,7 @@ func (tooFewDNS) Prove(_ context.Context, host, _ string) (dnscheck.Verdict, err
 // noLine is a tenant without requests that wait for a permit.
 type noLine struct{}
 
-func (noLine) Ahead(context.Context) time.Duration { return 0 }
+func (noLine) Ahead(pace.Class) time.Duration { return 0 }
 
 // execute has a worker execute the rows of a run that are due.
 func (s lookSite) execute(t *testing.T, id ledger.RunID, cfg handlers.VerifyConfig) {

@@ -134,7 +134,7 @@ func TestStoppedTenant(t *testing.T) {
 				row *engine.Row) *engine.Consequence {
 				found.Add(1)
 				row.Stage = ledger.StageReady
-				return enginetest.End(limiter.Wait(ctx, apiclient.OpUpdateDiscoveryDomain))
+				return enginetest.End(limiter.Wait(ctx, pace.Request{Operation: apiclient.OpUpdateDiscoveryDomain}))
 			})
 			o.engine.Handlers[handlers.Recheck] = done
 		})

@@ -45,7 +45,7 @@ func oneRowTries(t *testing.T, s *site, headers http.Header) {
 		o.engine.Handlers[handlers.Update] = engine.One(func(ctx context.Context, _ *engine.Execution,
 			_ *engine.Row) *engine.Consequence {
 			executions.Add(1)
-			if err := limiter.Wait(ctx, apiclient.OpUpdateDiscoveryDomain); err != nil {
+			if err := limiter.Wait(ctx, pace.Request{Operation: apiclient.OpUpdateDiscoveryDomain}); err != nil {
 				return enginetest.End(err)
 			}
 			requests.Add(1)

@@ -50,18 +50,15 @@ const (
 	waits ledger.Kind = "waits"
 )
 
-// ofClass is the key of the class of requests that no row makes.
-type ofClass struct{}
-
 // request sends a request, which takes 50 ms, with a permit of a limiter.
-func (p *progress) request(ctx context.Context, l *pace.Limiter, operation string, status int) error {
-	if err := l.Wait(ctx, operation); err != nil {
+func (p *progress) request(ctx context.Context, l *pace.Limiter, r pace.Request, status int) error {
+	if err := l.Wait(ctx, r); err != nil {
 		return err
 	}
 	time.Sleep(50 * time.Millisecond)
-	l.Answered(ctx, operation, status, nil)
+	l.Answered(ctx, r.Operation, status, nil)
 	if status >= 400 {
-		return &apiclient.Error{Operation: operation, Method: http.MethodPatch, Path: "/x", Status: status,
+		return &apiclient.Error{Operation: r.Operation, Method: http.MethodPatch, Path: "/x", Status: status,
 			Title: http.StatusText(status)}
 	}
 	return nil
@@ -69,12 +66,12 @@ func (p *progress) request(ctx context.Context, l *pace.Limiter, operation strin
 
 // repeat makes requests of a class, so many at a time, one after the other, until the test ends.
 func (p *progress) repeat(c pace.Class, atOnce int) {
-	ctx := context.WithValue(p.ctx, ofClass{}, c)
+	r := pace.Request{Operation: apiclient.OpListDiscoveryDomains, Class: c}
 	for range atOnce {
 		p.beside.Go(func() {
-			for ctx.Err() == nil {
-				if p.request(ctx, p.limiters[0], apiclient.OpListDiscoveryDomains, http.StatusOK) != nil {
-					_ = engine.Sleep(ctx, time.Second)
+			for p.ctx.Err() == nil {
+				if p.request(p.ctx, p.limiters[0], r, http.StatusOK) != nil {
+					_ = engine.Sleep(p.ctx, time.Second)
 				}
 			}
 		})
@@ -100,7 +97,8 @@ func (a progressAPI) record(id string) apiclient.DiscoveryDomain {
 
 // DiscoveryDomain implements [handlers.Domains].
 func (a progressAPI) DiscoveryDomain(ctx context.Context, _, id string) (apiclient.DiscoveryDomain, error) {
-	err := a.request(ctx, a.limiter, apiclient.OpGetDiscoveryDomain, http.StatusOK)
+	r := pace.Request{Operation: apiclient.OpGetDiscoveryDomain, Class: handlers.ClassOf(ctx)}
+	err := a.request(ctx, a.limiter, r, http.StatusOK)
 	return a.record(id), err
 }
 
@@ -111,7 +109,7 @@ func (a progressAPI) UpdateDiscoveryDomain(ctx context.Context, _, id string,
 	if a.fails(id) {
 		status = http.StatusInternalServerError
 	}
-	err := a.request(ctx, a.limiter, apiclient.OpUpdateDiscoveryDomain, status)
+	err := a.request(ctx, a.limiter, pace.Request{Operation: apiclient.OpUpdateDiscoveryDomain}, status)
 	if err == nil {
 		a.mu.Lock()
 		a.verified[id] = true
@@ -159,12 +157,6 @@ func onProgress(outer *testing.T, rate float64, fleet int, test func(t *testing.
 func (p *progress) join(o *options, rank, fleet int) {
 	l := pace.New(pace.Config{Redis: redistest.New(p.t), Tenant: string(tenant), Stopping: o.engine.Stopping,
 		Limit: pace.Limit{Rate: pace.Rate{Count: p.rate, Per: time.Second}, Burst: 10, Reserve: 1 - share},
-		Class: func(ctx context.Context) pace.Class {
-			if c, ok := ctx.Value(ofClass{}).(pace.Class); ok {
-				return c
-			}
-			return handlers.ClassOf(ctx)
-		},
 		// As that of cmd/worker.
 		MaxWait: 20*time.Second + time.Duration(2/(share*p.rate)*float64(time.Second)),
 	})
@@ -172,7 +164,7 @@ func (p *progress) join(o *options, rank, fleet int) {
 	o.places, o.dispatch.Places = 450, 450 // as those of cmd/worker
 	o.dispatch.Place = func() workers.Place { return workers.Place{Rank: rank, Workers: fleet} }
 	o.dispatch.Pace, o.dispatch.Rate = l.State, func() float64 { return share * p.rate }
-	o.dispatch.Ahead = func() time.Duration { return l.Ahead(context.Background()) }
+	o.dispatch.Ahead = func() time.Duration { return l.Ahead(pace.Finish) }
 	o.dispatch.Kinds = handlers.Released(apiclient.MaxClientsPerRequest)
 	o.dispatch.Kinds[updates] = dispatch.Kind{Operations: dispatch.Always(apiclient.OpUpdateDiscoveryDomain),
 		Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}
@@ -192,7 +184,7 @@ func (p *progress) join(o *options, rank, fleet int) {
 			p.mu.Lock()
 			p.begun[x.Run]++
 			p.mu.Unlock()
-			err := p.request(ctx, l, apiclient.OpUpdateDiscoveryDomain, http.StatusOK)
+			err := p.request(ctx, l, pace.Request{Operation: apiclient.OpUpdateDiscoveryDomain}, http.StatusOK)
 			p.mu.Lock()
 			p.permits[x.Run]++
 			p.mu.Unlock()
@@ -234,7 +226,7 @@ var obstacles = []struct {
 	}},
 	{"a pause that ends", []ledger.Kind{handlers.Verify, updates}, func(p *progress) {
 		l := p.limiters[len(p.limiters)-1]
-		if err := l.Wait(p.ctx, apiclient.OpGetDiscoveryDomain); err != nil {
+		if err := l.Wait(p.ctx, pace.Request{Operation: apiclient.OpGetDiscoveryDomain}); err != nil {
 			p.t.Fatal(err)
 		}
 		l.Answered(p.ctx, apiclient.OpGetDiscoveryDomain, http.StatusTooManyRequests,

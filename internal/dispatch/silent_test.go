@@ -15,6 +15,7 @@ import (
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/pace"
 	"orgops/internal/queues"
 	"orgops/internal/redistest"
 	"orgops/tasks"
@@ -54,7 +55,7 @@ func (pendingDomains) UpdateDiscoveryDomain(context.Context, string, string,
 // noLine is the line of a tenant whose requests do not wait for permits.
 type noLine struct{}
 
-func (noLine) Ahead(context.Context) time.Duration { return 0 }
+func (noLine) Ahead(pace.Class) time.Duration { return 0 }
 
 // TestSilentZonesOfOneTenant has a worker serve ten tenants. If one of them has 600 rows of zones
 // that do not answer, single rows of the others wait at most twice as long for their execution.

@@ -28,7 +28,7 @@ type pacedAPI struct {
 }
 
 func (a *pacedAPI) request(ctx context.Context, operation string, clients []string) error {
-	if err := a.Wait(ctx, operation); err != nil {
+	if err := a.Wait(ctx, pace.Request{Operation: operation}); err != nil {
 		return err
 	}
 	a.mu.Lock()
@@ -97,7 +97,7 @@ func TestSmallRunsBesideABigOne(t *testing.T) {
 						Limit: pace.Limit{Rate: pace.Rate{Count: perSecond, Per: time.Second}, Burst: perSecond}})
 					o.places, o.dispatch.Places = 450, 450 // as those of cmd/worker
 					o.dispatch.Pace, o.dispatch.Rate = api.State, func() float64 { return perSecond }
-					o.dispatch.Ahead = func() time.Duration { return api.Ahead(t.Context()) }
+					o.dispatch.Ahead = func() time.Duration { return api.Ahead(pace.Finish) }
 					o.dispatch.Kinds = handlers.Released(apiclient.MaxClientsPerRequest)
 					o.dispatch.Kinds[big] = dispatch.Kind{Cost: c.cost}
 					o.engine.Handlers = map[ledger.Kind]engine.Handler{big: engine.One(execute),

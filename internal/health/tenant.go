@@ -157,8 +157,8 @@ type Headers struct {
 }
 
 // Wait keeps the gate's error.
-func (h *Headers) Wait(ctx context.Context, operation string) error {
-	err := h.Gate.Wait(ctx, operation)
+func (h *Headers) Wait(ctx context.Context, r apiclient.Request) error {
+	err := h.Gate.Wait(ctx, r)
 	h.mu.Lock()
 	h.held = err
 	h.mu.Unlock()

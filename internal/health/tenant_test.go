@@ -14,7 +14,7 @@ import (
 
 type shut struct{ err error }
 
-func (s shut) Wait(context.Context, string) error                 { return s.err }
+func (s shut) Wait(context.Context, apiclient.Request) error      { return s.err }
 func (s shut) Answered(context.Context, string, int, http.Header) {}
 
 // TestHeldBack: if the gate let no request through, the finding does not blame the network.

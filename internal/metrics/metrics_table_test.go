@@ -65,7 +65,7 @@ func busy(t *testing.T) (*metrics.Metrics, *prometheus.Registry) {
 	limiter := pace.New(pace.Config{Redis: rdb, Tenant: "acme",
 		Limit: pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10, Reserve: .2}})
 	for range 6 {
-		if err := limiter.Wait(t.Context(), "get_discovery_domain"); err != nil {
+		if err := limiter.Wait(t.Context(), pace.Request{Operation: "get_discovery_domain"}); err != nil {
 			t.Fatal(err)
 		}
 	}

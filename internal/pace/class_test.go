@@ -15,19 +15,11 @@ import (
 	"orgops/internal/pace"
 )
 
-type classKey struct{}
+// as returns a request of a class.
+func as(c pace.Class) pace.Request { return pace.Request{Operation: op, Class: c} }
 
-func as(t *testing.T, c pace.Class) context.Context {
-	return context.WithValue(t.Context(), classKey{}, c)
-}
-
-func byContext(c *pace.Config) {
-	c.Class = func(ctx context.Context) pace.Class {
-		class, _ := ctx.Value(classKey{}).(pace.Class)
-		return class
-	}
-	c.MaxWait = time.Hour
-}
+// patient has requests wait as long as they must.
+func patient(c *pace.Config) { c.MaxWait = time.Hour }
 
 // served requests one permit for each of the classes, in that order and concurrently. It
 // returns the order in which they were granted.
@@ -37,7 +29,7 @@ func served(t *testing.T, l *pace.Limiter, asking ...pace.Class) (order []pace.C
 	var wg sync.WaitGroup
 	for _, c := range asking {
 		wg.Go(func() {
-			if err := permit(as(t, c), l, op); err != nil {
+			if err := grant(t.Context(), l, as(c)); err != nil {
 				t.Error(err)
 			}
 			mu.Lock()
@@ -68,7 +60,7 @@ func TestPermitsGoByClass(t *testing.T) {
 	}
 	for _, tt := range tests {
 		bubble(t, tt.name, func(t *testing.T) {
-			l := newFleet(t, perSecond(tt.rate, 1)).process(byContext)
+			l := newFleet(t, perSecond(tt.rate, 1)).process(patient)
 			wait(t, l, op)
 			if diff := cmp.Diff(tt.want, served(t, l, tt.asking...)); diff != "" {
 				t.Errorf("served (-want +got):\n%s", diff)
@@ -83,7 +75,7 @@ func TestNoClassStarves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const permits = 240
 		f := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 1, SweepShare: 1})
-		l := f.process(byContext)
+		l := f.process(patient)
 		wait(t, l, op)
 		var asking []pace.Class
 		for _, c := range []pace.Class{pace.Sweep, pace.Scan, pace.Look, pace.Finish} {
@@ -94,7 +86,7 @@ func TestNoClassStarves(t *testing.T) {
 		order := make(chan pace.Class, len(asking))
 		for _, c := range asking {
 			go func() {
-				if permit(context.WithValue(ctx, classKey{}, c), l, op) == nil {
+				if grant(ctx, l, as(c)) == nil {
 					order <- c
 				}
 			}()
@@ -147,7 +139,7 @@ func TestSweepsAreHeldToTheirShare(t *testing.T) {
 			ask := func(l *pace.Limiter, c pace.Class) {
 				wg.Go(func() {
 					for {
-						err := permit(context.WithValue(ctx, classKey{}, c), l, op)
+						err := grant(ctx, l, as(c))
 						if errors.Is(err, context.DeadlineExceeded) {
 							return
 						}
@@ -162,7 +154,7 @@ func TestSweepsAreHeldToTheirShare(t *testing.T) {
 				})
 			}
 			for range 2 {
-				l := f.process(byContext)
+				l := f.process(patient)
 				for range 3 {
 					ask(l, pace.Sweep)
 					if tt.others {
@@ -186,21 +178,21 @@ func TestSweepsAreHeldToTheirShare(t *testing.T) {
 func TestASweepWaitingForItsShareHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 4,
-			SweepShare: 0.01}).process(byContext)
-		if err := permit(as(t, pace.Sweep), l, op); err != nil {
+			SweepShare: 0.01}).process(patient)
+		if err := grant(t.Context(), l, as(pace.Sweep)); err != nil {
 			t.Fatal(err)
 		}
 		start := time.Now()
 		sweep := make(chan time.Duration, 1)
 		go func() {
-			if err := permit(as(t, pace.Sweep), l, op); err != nil {
+			if err := grant(t.Context(), l, as(pace.Sweep)); err != nil {
 				t.Error(err)
 			}
 			sweep <- time.Since(start)
 		}()
 		synctest.Wait()
 		for range 20 {
-			if err := permit(as(t, pace.Look), l, op); err != nil {
+			if err := grant(t.Context(), l, as(pace.Look)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -218,11 +210,11 @@ func TestASweepWaitingForItsShareHoldsNobodyUp(t *testing.T) {
 func TestAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, perSecond(1, 1))
-		l, other := f.process(byContext), f.process(byContext)
+		l, other := f.process(patient), f.process(patient)
 		wait(t, l, op)
 		ahead := func(c pace.Class, want time.Duration) {
 			t.Helper()
-			if got := l.Ahead(as(t, c)); got != want {
+			if got := l.Ahead(c); got != want {
 				t.Errorf("ahead of class %d: %v, want %v", c, got, want)
 			}
 		}
@@ -230,7 +222,7 @@ func TestAhead(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		for _, c := range []pace.Class{pace.Finish, pace.Finish, pace.Look} {
-			wg.Go(func() { _ = permit(context.WithValue(ctx, classKey{}, c), l, op) })
+			wg.Go(func() { _ = grant(ctx, l, as(c)) })
 			synctest.Wait()
 		}
 		ahead(pace.Finish, time.Second)
@@ -241,7 +233,7 @@ func TestAhead(t *testing.T) {
 
 		ctx, cancel = context.WithCancel(t.Context())
 		for range 3 {
-			wg.Go(func() { _ = permit(context.WithValue(ctx, classKey{}, pace.Sweep), l, op) })
+			wg.Go(func() { _ = grant(ctx, l, as(pace.Sweep)) })
 		}
 		synctest.Wait()
 		ahead(pace.Sweep, 2*time.Second)
@@ -254,7 +246,7 @@ func TestAhead(t *testing.T) {
 		wait(t, l, op)
 		ctx, cancel = context.WithCancel(t.Context())
 		for range 2 {
-			wg.Go(func() { _ = permit(context.WithValue(ctx, classKey{}, pace.Finish), l, op) })
+			wg.Go(func() { _ = grant(ctx, l, as(pace.Finish)) })
 		}
 		synctest.Wait()
 		ahead(pace.Finish, 2*time.Second)

@@ -43,14 +43,14 @@ func (c *clocked) pass(d time.Duration) {
 }
 
 func (c *clocked) process(change ...func(*pace.Config)) *pace.Limiter {
-	return c.fleet.process(append(change, byContext, func(c *pace.Config) { c.MaxWait = 1 })...)
+	return c.fleet.process(append(change, patient, func(c *pace.Config) { c.MaxWait = 1 })...)
 }
 
 // ask requests a permit once. It returns 0 if one was granted, or else the time until the next
 // one.
 func (c *clocked) ask(l *pace.Limiter, class pace.Class, operation string) time.Duration {
 	c.t.Helper()
-	err := permit(as(c.t, class), l, operation)
+	err := grant(c.t.Context(), l, pace.Request{Operation: operation, Class: class})
 	if err == nil {
 		return 0
 	}

@@ -21,7 +21,7 @@ func TestAPersonEndsAPause(t *testing.T) {
 			f := newFleet(t, perSecond(10, 10))
 			one, two, person := f.process(), f.process(), f.process()
 			for _, l := range []*pace.Limiter{one, two} {
-				if err := l.Wait(t.Context(), read); err != nil {
+				if err := l.Wait(t.Context(), pace.Request{Operation: read}); err != nil {
 					t.Fatal(err)
 				}
 				l.Answered(t.Context(), read, http.StatusOK, http.Header{"X-Ratelimit-Limit": {"10"},
@@ -29,7 +29,7 @@ func TestAPersonEndsAPause(t *testing.T) {
 			}
 			limit := func() {
 				t.Helper()
-				if err := one.Wait(t.Context(), op); err != nil {
+				if err := one.Wait(t.Context(), pace.Request{Operation: op}); err != nil {
 					t.Fatal(err)
 				}
 				one.Answered(t.Context(), op, http.StatusTooManyRequests, headers)
@@ -50,7 +50,7 @@ func TestAPersonEndsAPause(t *testing.T) {
 			}
 			paused(false)
 			for _, l := range []*pace.Limiter{one, two} {
-				if ahead := l.Ahead(t.Context()); ahead > time.Second {
+				if ahead := l.Ahead(pace.Finish); ahead > time.Second {
 					t.Errorf("a request would wait for %v after the pause was ended", ahead)
 				}
 			}
@@ -82,7 +82,7 @@ func TestRefusedSince(t *testing.T) {
 			l.Answered(t.Context(), op, http.StatusOK, http.Header{"X-Ratelimit-Limit": {"10"}, "X-Ratelimit-Remaining": {"9"}})
 			refuse := func() time.Time {
 				t.Helper()
-				if err := l.Wait(t.Context(), op); err != nil {
+				if err := l.Wait(t.Context(), pace.Request{Operation: op}); err != nil {
 					t.Fatal(err)
 				}
 				l.Answered(t.Context(), op, http.StatusTooManyRequests, headers)

@@ -39,8 +39,6 @@ type Config struct {
 	// Tenant names the budget.
 	Tenant string
 	Limit  Limit
-	// Class returns the class of the requests of a context. nil: all are [Finish].
-	Class func(context.Context) Class
 	// MaxWait bounds the time of Wait. 0: 20 s.
 	MaxWait time.Duration
 	// Stopping, once closed, ends all waiting. nil: never.
@@ -48,9 +46,6 @@ type Config struct {
 	// Writes reports whether a request of the operation changes something: none is sent
 	// while the tenant is stopped. nil: requests of all operations do.
 	Writes func(operation string) bool
-	// Repeats reports whether the request of a context had a permit before and repeats
-	// itself with a fresh token: no block holds it up, since it may be the probe. nil: none does.
-	Repeats func(context.Context) bool
 	// Changed is called once in the fleet with "blocked", operation and reason, and when an answer
 	// has ended that block with "unblocked" and the operation. nil: not called.
 	Changed func(ctx context.Context, how, what string)
@@ -96,12 +91,6 @@ type Limiter struct {
 
 // New returns a limiter. It sends no command.
 func New(c Config) *Limiter {
-	if c.Class == nil {
-		c.Class = func(context.Context) Class { return Finish }
-	}
-	if c.Repeats == nil {
-		c.Repeats = func(context.Context) bool { return false }
-	}
 	if c.Writes == nil {
 		c.Writes = func(string) bool { return true }
 	}
@@ -124,7 +113,16 @@ func New(c Config) *Limiter {
 	}
 }
 
-// Wait returns nil when one request of the operation may be sent now. Otherwise
+// Request is a request that needs a permit.
+type Request struct {
+	Operation string
+	Class     Class
+	// Again says that it had a permit before and repeats itself with a fresh token: no block
+	// holds it up, since it may be the probe.
+	Again bool
+}
+
+// Wait returns nil when the request may be sent now. Otherwise
 // nothing may be sent, and the error is a [NoPermitError], a [BlockedError], a
 // [StoppedError], or ctx's own. The result of each request that got one must be reported by
 // [Limiter.Answered]: while the API leaves as many unanswered as it allows at once, or in a second,
@@ -132,32 +130,32 @@ func New(c Config) *Limiter {
 //
 // With an unlimited rate only pauses and blocks are read, not for each request, and permits are
 // not counted.
-func (l *Limiter) Wait(ctx context.Context, operation string) error {
+func (l *Limiter) Wait(ctx context.Context, r Request) error {
 	if l.rate.IsUnlimited() {
 		l.mu.Lock()
-		unhindered := time.Now().Before(l.unhindered[operation])
+		unhindered := time.Now().Before(l.unhindered[r.Operation])
 		l.mu.Unlock()
 		if unhindered {
-			return l.interrupted(ctx, operation)
+			return l.interrupted(ctx, r.Operation)
 		}
 	}
-	w := wait{Limiter: l, operation: operation, until: time.Now().Add(l.cfg.MaxWait)}
-	w.place = l.line.enter(l.cfg.Class(ctx))
+	w := wait{Limiter: l, request: r, until: time.Now().Add(l.cfg.MaxWait)}
+	w.place = l.line.enter(r.Class)
 	err := w.permit(ctx)
 	w.place.leave(err == nil)
 	return err
 }
 
-// Ahead estimates how long a request of the context would wait in the line: for the requests
+// Ahead estimates how long a request of the class would wait in the line: for the requests
 // before it in this process, for as many in each other worker, and for the end of a pause. The
 // first of them gets the next permit and is no line yet: at a low rate there is nearly always
 // one, and it would stand for a second in each worker. Ahead sends no command, so it does not
 // know the level of the bucket.
-func (l *Limiter) Ahead(ctx context.Context) time.Duration {
+func (l *Limiter) Ahead(c Class) time.Duration {
 	l.mu.Lock()
 	workers, paused := max(l.workers, 1), l.paused
 	l.mu.Unlock()
-	behind := max(l.line.entering(l.cfg.Class(ctx))-1, 0)
+	behind := max(l.line.entering(c)-1, 0)
 	permits := int64(behind) * workers
 	return max(time.Duration(permits*l.gcra.Interval)*time.Microsecond, time.Until(paused), 0)
 }
@@ -165,9 +163,9 @@ func (l *Limiter) Ahead(ctx context.Context) time.Duration {
 // wait is the wait of one request.
 type wait struct {
 	*Limiter
-	operation string
-	until     time.Time
-	place     *place
+	request Request
+	until   time.Time
+	place   *place
 }
 
 // permit waits for the turn, and with it for the budget. After each wait the turn goes to the place
@@ -177,17 +175,17 @@ func (w *wait) permit(ctx context.Context) error {
 		select {
 		case <-w.place.turn:
 		case <-time.After(time.Until(w.until)):
-			return &NoPermitError{After: max(w.Ahead(ctx), shortestRetry), Why: "other requests of this process were before it"}
+			return &NoPermitError{After: max(w.Ahead(w.request.Class), shortestRetry), Why: "other requests of this process were before it"}
 		case <-w.cfg.Stopping:
 		case <-ctx.Done():
 		}
-		if err := w.interrupted(ctx, w.operation); err != nil {
+		if err := w.interrupted(ctx, w.request.Operation); err != nil {
 			return err
 		}
 		a, answered := attempt{wait: shortestRetry, why: "the API has not answered the last requests yet"}, w.busy()
 		if answered == nil {
 			var err error
-			if a, err = w.take(ctx, w.operation, w.place.class); err != nil || a.ok {
+			if a, err = w.take(ctx, w.request); err != nil || a.ok {
 				return err
 			}
 		}
@@ -249,9 +247,9 @@ func (l *Limiter) busy() <-chan struct{} {
 	return l.answered
 }
 
-// request is the argument of take.lua and, with the last three members, of pause.lua. Times are
-// microseconds from now; 0: there is none.
-type request struct {
+// argument is that of take.lua and, with the last three members, of pause.lua: what they need to
+// know of a request. Times are microseconds from now; 0: there is none.
+type argument struct {
 	Operation string `json:"operation"`
 	Buckets   []gcra `json:"buckets"` // the tenant's after the reserve, the API's, and for a sweep that of its share
 	Missing   int64  `json:"missing"` // how long the API's bucket needs to be full, as last seen
@@ -259,7 +257,7 @@ type request struct {
 	Worker    string `json:"worker"`  // the worker to count
 	Paused    int64  `json:"paused"`  // a pause that could not be stored before
 	Writes    bool   `json:"writes"`  // it changes something
-	Repeats   bool   `json:"repeats"` // no block holds it up
+	Again     bool   `json:"again"`   // no block holds it up
 	Pause     int64  `json:"pause"`   // that a 429 asks for
 	Alone     bool   `json:"alone"`   // the operation may be paused instead of the tenant
 	Holds     int    `json:"holds"`   // permits of the API's bucket
@@ -268,23 +266,25 @@ type request struct {
 // until returns the time until then, as the scripts take it.
 func until(then time.Time) int64 { return max(time.Until(then), 0).Microseconds() }
 
-// asks returns a request with the facts that Redis may not have, and the end of the pause among
+// asks returns an argument with the facts that Redis may not have, and the end of the pause among
 // them.
-func (l *Limiter) asks(operation string) (r request, owed time.Time) {
+func (l *Limiter) asks(operation string) (a argument, owed time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return request{Operation: operation, Buckets: []gcra{l.gcra, l.api}, Missing: until(l.seen.full), Empty: l.failed,
+	return argument{Operation: operation, Buckets: []gcra{l.gcra, l.api}, Missing: until(l.seen.full), Empty: l.failed,
 		Worker: l.id, Paused: until(l.owed)}, l.owed
 }
 
 // take requests a permit of Redis once. The script also completes if ctx ends, and the request then
 // has its permit.
-func (l *Limiter) take(ctx context.Context, operation string, c Class) (attempt, error) {
+func (l *Limiter) take(ctx context.Context, r Request) (attempt, error) {
 	own, cancel := l.detached(ctx)
 	defer cancel()
+	operation := r.Operation
 	asks, owed := l.asks(operation)
-	asks.Writes, asks.Repeats = l.cfg.Writes(operation), l.cfg.Repeats(ctx)
-	if c == Sweep {
+	asks.Writes = l.cfg.Writes(operation)
+	asks.Again = r.Again
+	if r.Class == Sweep {
 		asks.Buckets = append(asks.Buckets, l.sweep)
 	}
 	ask, _ := json.Marshal(asks) // numbers and strings always encode

@@ -73,9 +73,14 @@ func seconds(usual, all int) time.Duration {
 // permit waits for a permit of a request that is answered at once, by an answer that says nothing
 // of limits and blocks.
 func permit(ctx context.Context, l *pace.Limiter, operation string) error {
-	err := l.Wait(ctx, operation)
+	return grant(ctx, l, pace.Request{Operation: operation})
+}
+
+// grant is permit for a request with its class.
+func grant(ctx context.Context, l *pace.Limiter, r pace.Request) error {
+	err := l.Wait(ctx, r)
 	if err == nil {
-		l.Answered(ctx, operation, http.StatusInternalServerError, nil)
+		l.Answered(ctx, r.Operation, http.StatusInternalServerError, nil)
 	}
 	return err
 }
@@ -667,7 +672,7 @@ func TestBlockEndsByProof(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(30 * time.Second)
-				if err := l.Wait(t.Context(), op); err != nil {
+				if err := l.Wait(t.Context(), pace.Request{Operation: op}); err != nil {
 					t.Fatal(err)
 				}
 				l.Answered(t.Context(), op, status, nil)
@@ -785,7 +790,7 @@ func TestUnansweredRequests(t *testing.T) {
 				for range 60 {
 					wg.Go(func() {
 						for ctx.Err() == nil {
-							if l.Wait(ctx, op) == nil {
+							if l.Wait(ctx, pace.Request{Operation: op}) == nil {
 								permits <- l
 							}
 						}
@@ -828,7 +833,7 @@ func TestSlowAnswers(t *testing.T) {
 				for range 30 {
 					wg.Go(func() {
 						for ctx.Err() == nil {
-							if l.Wait(ctx, op) == nil {
+							if l.Wait(ctx, pace.Request{Operation: op}) == nil {
 								permits.Add(1)
 								time.Sleep(time.Second)
 								l.Answered(ctx, op, http.StatusOK, nil)
@@ -845,22 +850,16 @@ func TestSlowAnswers(t *testing.T) {
 	}
 }
 
-type repeating struct{}
-
 // TestAProbeMayRepeatItself checks that a probe may repeat its request with a new token, and that
 // other requests wait for the next probe.
 func TestAProbeMayRepeatItself(t *testing.T) {
 	for _, blocked := range []string{op, pace.All} {
 		bubble(t, blocked, func(t *testing.T) {
 			f := newFleet(t, perSecond(100, 100))
-			repeats := func(c *pace.Config) {
-				c.Repeats = func(ctx context.Context) bool { return ctx.Value(repeating{}) != nil }
-			}
-			a, b := f.process(repeats), f.process(repeats)
-			again := context.WithValue(t.Context(), repeating{}, true)
-			refused := func(l *pace.Limiter, ctx context.Context, who string) {
+			a, b := f.process(), f.process()
+			refused := func(l *pace.Limiter, who string) {
 				t.Helper()
-				if _, ok := errors.AsType[*pace.BlockedError](permit(ctx, l, op)); !ok {
+				if _, ok := errors.AsType[*pace.BlockedError](permit(t.Context(), l, op)); !ok {
 					t.Errorf("%s got a permit", who)
 				}
 			}
@@ -871,9 +870,9 @@ func TestAProbeMayRepeatItself(t *testing.T) {
 				time.Sleep(30 * time.Second)
 				wait(t, a, op)
 				a.Answered(t.Context(), op, 401, nil)
-				refused(a, t.Context(), "another request")
-				refused(b, t.Context(), "another process")
-				if err := permit(again, a, op); err != nil {
+				refused(a, "another request")
+				refused(b, "another process")
+				if err := grant(t.Context(), a, pace.Request{Operation: op, Again: true}); err != nil {
 					t.Errorf("the probe's repetition: %v", err)
 				}
 			}

@@ -90,7 +90,7 @@ func (f *fleet) use(a *api, processes int, length time.Duration, ours *usage, wg
 		for range 10 {
 			wg.Go(func() {
 				for time.Since(start) < length {
-					err := l.Wait(f.t.Context(), op)
+					err := l.Wait(f.t.Context(), pace.Request{Operation: op})
 					if later, ok := errors.AsType[*pace.NoPermitError](err); ok {
 						time.Sleep(later.After)
 						continue

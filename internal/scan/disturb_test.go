@@ -192,7 +192,7 @@ type line struct {
 
 func (*line) Answered(context.Context, string, int, http.Header) {}
 
-func (l *line) Wait(context.Context, string) error {
+func (l *line) Wait(context.Context, apiclient.Request) error {
 	<-l.places
 	if l.n++; l.n == l.at {
 		l.act()

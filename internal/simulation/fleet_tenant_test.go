@@ -18,6 +18,7 @@ import (
 	"orgops/dnscheck/dnschecktest"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
+	"orgops/tasks/handlers"
 )
 
 // fleetTenant is a tenant of the platform with its DNS.
@@ -150,8 +151,8 @@ type fleetGate struct{ *pace.Limiter }
 
 type permitKey struct{}
 
-func (g fleetGate) Wait(ctx context.Context, operation string) error {
-	err := g.Limiter.Wait(ctx, operation)
+func (g fleetGate) Wait(ctx context.Context, r apiclient.Request) error {
+	err := g.Limiter.Wait(ctx, pace.Request{Operation: r.Operation, Class: handlers.ClassOf(ctx), Again: r.Again})
 	if at, ok := ctx.Value(permitKey{}).(*time.Time); ok && err == nil {
 		*at = now()
 	}

@@ -205,8 +205,6 @@ func (w *fleetWorker) newPart(tn *fleetTenant) *fleetPart {
 	left, _ := tn.limit.Effective()
 	p.limiter = pace.New(pace.Config{
 		Redis: w.rdb, Tenant: string(tn.name), Limit: tn.limit, Stopping: w.stopping, Writes: apiclient.Writes,
-		Repeats: apiclient.IsRepetition,
-		Class:   handlers.ClassOf,
 		MaxWait: 20*time.Second + time.Duration(2/left.PerSecond()*float64(time.Second)),
 	})
 	states := &sweep.States{Tenant: string(tn.name), Store: sweep.NewStore(w.rdb, string(tn.name)),
@@ -231,7 +229,7 @@ func (p *fleetPart) dispatchConfig(states *sweep.States) dispatch.Config {
 	return dispatch.Config{
 		Tenant: name, Ledger: w.ledger, Redis: w.rdb, Queue: engine.Queue(name), Session: w.session.ID,
 		Protocol: engine.Protocol, Places: fleetPlaces,
-		Pace: p.limiter.State, Ahead: func() time.Duration { return p.limiter.Ahead(w.ctx) },
+		Pace: p.limiter.State, Ahead: func() time.Duration { return p.limiter.Ahead(pace.Finish) },
 		Rate: func() float64 {
 			left, _ := rate.Effective()
 			return left.PerSecond()

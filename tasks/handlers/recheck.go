@@ -449,7 +449,7 @@ func (r *recheck) verify(ctx context.Context) *engine.Consequence {
 		}
 	}
 	r.row.Stage = ledger.StageReady
-	if end := v.inLine(ctx); end != nil {
+	if end := v.inLine(); end != nil {
 		return end
 	}
 	if v.record, err = v.readYoung(v.x.Beginning(ctx, v.stamp)); err != nil {

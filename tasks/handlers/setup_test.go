@@ -71,7 +71,7 @@ func (s *site) gated(meanwhile func()) *apiclient.Client {
 
 type slowGate struct{ meanwhile func() }
 
-func (g slowGate) Wait(context.Context, string) error {
+func (g slowGate) Wait(context.Context, apiclient.Request) error {
 	g.meanwhile()
 	return nil
 }

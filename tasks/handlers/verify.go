@@ -136,7 +136,7 @@ func (v *verification) check(ctx context.Context) *engine.Consequence {
 		return v.wait(ctx, verdict, false)
 	}
 	v.row.Stage = ledger.StageReady
-	if end := v.inLine(ctx); end != nil {
+	if end := v.inLine(); end != nil {
 		v.state.Evidence = nil
 		return v.keep(end)
 	}

@@ -26,6 +26,7 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
+	"orgops/internal/pace"
 	"orgops/internal/sweep"
 	"orgops/tasks"
 )
@@ -39,8 +40,8 @@ type DNS interface {
 
 // Line is the part of the tenant's pace that verification needs.
 type Line interface {
-	// Ahead returns about how long a request of the context waits for its permit.
-	Ahead(ctx context.Context) time.Duration
+	// Ahead returns about how long a request of the class waits for its permit.
+	Ahead(c pace.Class) time.Duration
 }
 
 // VerifyConfig configures the handler of [Verify].
@@ -153,8 +154,8 @@ func (n named) differs(d apiclient.DiscoveryDomain) error {
 
 // inLine leaves a row open whose token is there if it would wait long for its permit; nil: it would
 // not.
-func (v *verifier) inLine(ctx context.Context) *engine.Consequence {
-	if v.cfg.Line.Ahead(ctx) < longestLine {
+func (v *verifier) inLine() *engine.Consequence {
+	if v.cfg.Line.Ahead(pace.Finish) < longestLine {
 		return nil
 	}
 	return engine.Ready("the token is there; waiting for a permit to verify the domain")

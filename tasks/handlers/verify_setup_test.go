@@ -17,6 +17,7 @@ import (
 	"orgops/internal/enginetest"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
+	"orgops/internal/pace"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
@@ -112,7 +113,7 @@ func (l *timed) left(r ledger.Receipt, after time.Duration) {
 // line is the wait for a permit.
 type line time.Duration
 
-func (l *line) Ahead(context.Context) time.Duration { return time.Duration(*l) }
+func (l *line) Ahead(pace.Class) time.Duration { return time.Duration(*l) }
 
 // proving is a DNS whose proofs a test makes.
 type proving struct {

@@ -1,4 +1,4 @@
--- ARGV[1] is a request: see limiter.go. Pauses the operation if it may be paused alone and the
+-- ARGV[1] is of a request: see argument in limiter.go. Pauses the operation if it may be paused alone and the
 -- API's bucket, as far as it is known, has a permit left; otherwise the tenant. Answers 1 if the
 -- operation was paused, and 1 if what was paused was not before.
 local ask, at = cjson.decode(ARGV[1]), now()

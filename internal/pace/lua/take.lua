@@ -1,4 +1,4 @@
--- KEYS[2] is the sorted set of the tenant's workers. ARGV[1] is a request: see request in
+-- KEYS[2] is the sorted set of the tenant's workers. ARGV[1] is of a request: see argument in
 -- limiter.go.
 -- Answers what came of it, how long to wait, the blocks concerned or the paused operation, the
 -- reason or the bucket that is waited for, or the time of the trial after a pause that the permit is for,
@@ -21,7 +21,7 @@ for i, operation in ipairs({ask.operation, '*'}) do
     probes[#probes + 1] = {operation, at + every, reason}
   end
 end
-if blocked_for > 0 and not ask.repeats then return {'blocked', blocked_for, blocked_by, why, 0} end
+if blocked_for > 0 and not ask.again then return {'blocked', blocked_for, blocked_by, why, 0} end
 
 local own, api = ask.buckets[1], ask.buckets[2]
 local paused_until, operation_until = read_pause(at, 'paused_until', r[2]), read_pause(at, pause_field, r[3])
