@@ -43,6 +43,12 @@ type Request struct {
 	Again bool
 }
 
+// Intent is called when a request that changes something has its permit and token and is about to
+// be sent, each time that it is. If it fails nothing is sent, and its error is returned wrapped. It
+// stores what a later execution must know of a request whose answer is lost: one that gets no permit
+// leaves no intent. nil: none.
+type Intent func(context.Context) error
+
 // Gate paces requests. It must be safe for concurrent use.
 type Gate interface {
 	// Wait is called before every request to the API, including each page of a list and

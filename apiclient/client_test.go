@@ -214,7 +214,7 @@ func TestRequestsOnTheWire(t *testing.T) {
 			"patch both", 200, domainRecord,
 			func(ctx context.Context, c *apiclient.Client) error {
 				_, err := c.UpdateDiscoveryDomain(ctx, orgID, domainID,
-					apiclient.DiscoveryDomainUpdate{Status: &verified, UseForOrganizationDiscovery: new(false)})
+					apiclient.DiscoveryDomainUpdate{Status: &verified, UseForOrganizationDiscovery: new(false)}, nil)
 				return err
 			},
 			seen{Method: "PATCH", Path: "/organizations/" + orgID + "/discovery-domains/" + domainID,
@@ -223,7 +223,7 @@ func TestRequestsOnTheWire(t *testing.T) {
 		{
 			"patch the status alone", 200, domainRecord,
 			func(ctx context.Context, c *apiclient.Client) error {
-				_, err := c.UpdateDiscoveryDomain(ctx, orgID, domainID, apiclient.DiscoveryDomainUpdate{Status: &verified})
+				_, err := c.UpdateDiscoveryDomain(ctx, orgID, domainID, apiclient.DiscoveryDomainUpdate{Status: &verified}, nil)
 				return err
 			},
 			seen{Method: "PATCH", Path: "/organizations/" + orgID + "/discovery-domains/" + domainID,
@@ -233,7 +233,7 @@ func TestRequestsOnTheWire(t *testing.T) {
 			"patch the flag alone", 200, domainRecord,
 			func(ctx context.Context, c *apiclient.Client) error {
 				_, err := c.UpdateDiscoveryDomain(ctx, orgID, domainID,
-					apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)})
+					apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)}, nil)
 				return err
 			},
 			seen{Method: "PATCH", Path: "/organizations/" + orgID + "/discovery-domains/" + domainID,
@@ -257,7 +257,7 @@ func TestRequestsOnTheWire(t *testing.T) {
 		{
 			"create", 201, `{"id":"vct_1"}`,
 			func(ctx context.Context, c *apiclient.Client) error {
-				_, err := c.CreateTemplate(ctx, goodTemplate())
+				_, err := c.CreateTemplate(ctx, goodTemplate(), nil)
 				return err
 			},
 			seen{Method: "POST", Path: "/verifiable-credentials/verification/templates",
@@ -269,7 +269,7 @@ func TestRequestsOnTheWire(t *testing.T) {
 				r := goodTemplate()
 				r.Presentation.Claims = map[string]bool{"portrait": true, "birth_date": false}
 				r.CustomCertificateAuthority = new("PEM")
-				_, err := c.CreateTemplate(ctx, r)
+				_, err := c.CreateTemplate(ctx, r, nil)
 				return err
 			},
 			seen{Method: "POST", Path: "/verifiable-credentials/verification/templates",
@@ -563,6 +563,67 @@ func TestBeforeSending(t *testing.T) {
 			}
 			err := drain(c.Templates(ctx))
 			if refused := errors.Is(err, errUnwanted); refused != (tt.asks && tt.unwant > 0) {
+				t.Errorf("got %v", err)
+			}
+			if diff := cmp.Diff(tt.want, g.calls); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if n := len(a.asked()); n != tt.sent {
+				t.Errorf("%d requests sent, want %d", n, tt.sent)
+			}
+		})
+	}
+}
+
+// renewedSource has another token when one was refused.
+type renewedSource int
+
+func (s *renewedSource) Token(context.Context) (apiclient.Secret, error) {
+	return apiclient.NewSecret(fmt.Sprintf("token-%d", *s)), nil
+}
+
+func (s *renewedSource) Expire(apiclient.Secret) { *s++ }
+
+// TestIntent checks that the intent of a change is stored with the permit granted, before each time
+// that the request is sent, and that a request whose intent is not stored is not sent.
+func TestIntent(t *testing.T) {
+	const op = "update_discovery_domain"
+	waited, sent, unsent := "wait "+op, "answered "+op+" OK", "answered "+op+" "
+	for _, tt := range []struct {
+		name  string
+		fails bool
+		first http.HandlerFunc // nil: the request is accepted at once
+		want  []string
+		sent  int
+	}{
+		{"stored", false, nil, []string{waited, "intent", sent}, 1},
+		{"not stored", true, nil, []string{waited, "intent", unsent}, 0},
+		{"a token is refused", false, answer(401, `{"statusCode":401,"error":"Unauthorized","message":"Expired token"}`),
+			[]string{waited, "intent", "answered " + op + " Unauthorized", waited, "intent", sent}, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			first := tt.first
+			a := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				respond := first
+				first = nil
+				if respond == nil {
+					respond = answer(200, domainRecord)
+				}
+				respond(w, r)
+			})
+			g := &gate{}
+			c := a.client(t, func(cfg *apiclient.Config) { cfg.Gate, cfg.Tokens = g, new(renewedSource) })
+			u := apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusVerified)}
+			_, err := c.UpdateDiscoveryDomain(t.Context(), orgID, domainID, u, func(context.Context) error {
+				g.mu.Lock()
+				defer g.mu.Unlock()
+				g.calls = append(g.calls, "intent")
+				if tt.fails {
+					return errUnwanted
+				}
+				return nil
+			})
+			if errors.Is(err, errUnwanted) != tt.fails || (err != nil) != tt.fails {
 				t.Errorf("got %v", err)
 			}
 			if diff := cmp.Diff(tt.want, g.calls); diff != "" {

@@ -16,7 +16,7 @@
 // Errors have one of these types, all found by [errors.As]:
 //
 //   - [*ValidationError]: nothing was sent; the request breaks a rule.
-//   - the error of the [Gate] or of [BeforeSending], unchanged: nothing was sent.
+//   - the error of the [Gate], of the [Intent] or of [BeforeSending], unchanged: nothing was sent.
 //   - [*TokenError]: there is no token; nothing was sent to the API.
 //   - [*TransportError]: there was no answer, or not all of it in time. Sent reports
 //     whether the API may have acted.

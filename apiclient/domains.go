@@ -108,8 +108,9 @@ func (d DiscoveryDomain) check() error {
 // the updated record. It is idempotent. Neither the client nor the service proves a domain
 // that is set to verified: the caller must.
 func (c *Client) UpdateDiscoveryDomain(ctx context.Context, org, id string,
-	u DiscoveryDomainUpdate) (DiscoveryDomain, error) {
+	u DiscoveryDomainUpdate, intent Intent) (DiscoveryDomain, error) {
 	k := domainRequest(OpUpdateDiscoveryDomain, http.MethodPatch, org, id)
+	k.intent = intent
 	k.body, k.invalid = u, invalid(u.check(checkDomainIDs(org, id)))
 	return c.discoveryDomain(ctx, k, id)
 }

@@ -51,7 +51,7 @@ func TestDiscoveryDomainUpdateRules(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a := serve(t, answer(200, domainRecord))
-			_, err := a.client(t).UpdateDiscoveryDomain(t.Context(), orgID, domainID, tc.update)
+			_, err := a.client(t).UpdateDiscoveryDomain(t.Context(), orgID, domainID, tc.update, nil)
 			if got := strings.Join(broken(t, err), "; "); got != tc.want {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}
@@ -103,7 +103,7 @@ func TestDiscoveryDomainRecord(t *testing.T) {
 			c := a.client(t)
 			_, read := c.DiscoveryDomain(t.Context(), orgID, domainID)
 			_, wrote := c.UpdateDiscoveryDomain(t.Context(), orgID, domainID,
-				apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)})
+				apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)}, nil)
 			for _, err := range []error{read, wrote} {
 				if tc.want != "" {
 					wantAnswer(t, err, tc.want)

@@ -81,7 +81,7 @@ func ExampleClient_UpdateDiscoveryDomain() {
 
 	domain, err := client.UpdateDiscoveryDomain(context.Background(), "org_1", "ord_1", apiclient.DiscoveryDomainUpdate{
 		Status: new(apiclient.StatusVerified), UseForOrganizationDiscovery: new(true),
-	})
+	}, nil)
 	fmt.Println(domain.Domain, domain.Status, err)
 	// Output:
 	// northwind.example verified <nil>

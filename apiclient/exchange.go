@@ -23,6 +23,7 @@ type request struct {
 	body      any        // encoded as JSON or as a form; nil: none
 	limit     int64      // of a 2xx's body, in bytes; 0: the body is ignored
 	invalid   error      // the *ValidationError; nil: none
+	intent    Intent     // nil: none
 	again     bool       // it had a permit before: see [Request]
 }
 
@@ -106,20 +107,15 @@ func (c *Client) attempts(ctx context.Context, k request) (answer, error) {
 	return a, err
 }
 
-// attempt waits for a permit, gets the token, which may have been renewed meanwhile, calls
-// the function of [BeforeSending], and sends k once.
+// attempt waits for a permit, gets the token, which may have been renewed meanwhile, has the
+// intent stored, calls the function of [BeforeSending], and sends k once.
 func (c *Client) attempt(ctx context.Context, k request) (answer, error) {
 	if err := ctx.Err(); err != nil {
 		return answer{}, k.transportError(false, ownReason(ctx, context.Cause(ctx)))
 	}
 	token, err := c.permitted(ctx, k)
 	if err == nil {
-		if usableToken(token) {
-			err = beforeSending(ctx)
-		} else {
-			err = &TokenError{Err: errors.New("the token source gave a token that a header cannot carry")}
-		}
-		if err != nil {
+		if err = k.ready(ctx, token); err != nil {
 			c.unanswered(ctx, k)
 		}
 	}
@@ -127,6 +123,19 @@ func (c *Client) attempt(ctx context.Context, k request) (answer, error) {
 		return answer{}, fmt.Errorf("%s: %s %s: %w", k.operation, k.method, k.path, err)
 	}
 	return c.send(ctx, k, token)
+}
+
+// ready returns why k is not sent although it has its permit; nil: it is sent next.
+func (k request) ready(ctx context.Context, token Secret) error {
+	if !usableToken(token) {
+		return &TokenError{Err: errors.New("the token source gave a token that a header cannot carry")}
+	}
+	if k.intent != nil {
+		if err := k.intent(ctx); err != nil {
+			return err
+		}
+	}
+	return beforeSending(ctx)
 }
 
 // freshPermit is how long after its permit a request may be sent. Otherwise requests that

@@ -25,7 +25,7 @@ func TestFormOnTheWire(t *testing.T) {
 	}{
 		{"update", func(c *apiclient.Client) error {
 			_, err := c.UpdateDiscoveryDomain(t.Context(), orgID, domainID,
-				apiclient.DiscoveryDomainUpdate{Status: &verified, UseForOrganizationDiscovery: &yes})
+				apiclient.DiscoveryDomainUpdate{Status: &verified, UseForOrganizationDiscovery: &yes}, nil)
 			return err
 		}, "status=verified&use_for_organization_discovery=true"},
 		{"remove", func(c *apiclient.Client) error {
@@ -34,7 +34,7 @@ func TestFormOnTheWire(t *testing.T) {
 		{"create", func(c *apiclient.Client) error {
 			r := goodTemplate()
 			r.Name, r.Presentation.Claims = "ü &=", claims
-			_, err := c.CreateTemplate(t.Context(), r)
+			_, err := c.CreateTemplate(t.Context(), r, nil)
 			return err
 		}, "dialect=simplified%2F1.0&name=%C3%BC+%26%3D" +
 			"&presentation%5Borg.iso.18013.5.1.mDL%5D%5Borg.iso.18013.5.1%5D%5Bfamily_name%5D=true" +
@@ -43,7 +43,7 @@ func TestFormOnTheWire(t *testing.T) {
 		{"create without claims", func(c *apiclient.Client) error {
 			r := goodTemplate()
 			r.Presentation.Claims = nil
-			_, err := c.CreateTemplate(t.Context(), r)
+			_, err := c.CreateTemplate(t.Context(), r, nil)
 			return err
 		}, "dialect=simplified%2F1.0&name=" + goodTemplate().Name +
 			"&presentation%5Borg.iso.18013.5.1.mDL%5D%5Borg.iso.18013.5.1%5D=" +
@@ -143,7 +143,7 @@ func TestFormSaysWhatJSONSays(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 3))
 			request := randomTemplate(r)
 			request.Name = fmt.Sprintf("%03d", n) + string([]rune(request.Name)[:min(len([]rune(request.Name)), 252)])
-			created, err := c.CreateTemplate(t.Context(), request)
+			created, err := c.CreateTemplate(t.Context(), request, nil)
 			if err == nil {
 				if differ := request.Differences(created); len(differ) > 0 {
 					t.Errorf("%s: differs in %v", []string{"form", "json"}[i], differ)

@@ -161,7 +161,7 @@ func (t Template) checkIs(name string) error {
 // CreateTemplate creates a template (POST, specification 4.3). It is not idempotent: after
 // a *TransportError with Sent, an *AnswerError or a 5xx the template may exist, and the
 // caller must search [Client.Templates] before it tries again.
-func (c *Client) CreateTemplate(ctx context.Context, r TemplateRequest) (Template, error) {
+func (c *Client) CreateTemplate(ctx context.Context, r TemplateRequest, intent Intent) (Template, error) {
 	k := request{
 		operation: OpCreateTemplate,
 		method:    http.MethodPost,
@@ -169,6 +169,7 @@ func (c *Client) CreateTemplate(ctx context.Context, r TemplateRequest) (Templat
 		body:      r,
 		limit:     maxRecordBytes,
 		invalid:   r.Validate(),
+		intent:    intent,
 	}
 	t, _, err := call(ctx, c, k, func(t Template, _ answer) error { return t.checkIs(r.Name) })
 	return t, err

@@ -108,7 +108,7 @@ func TestTemplateRules(t *testing.T) {
 				t.Errorf("Validate (-want +got):\n%s", diff)
 			}
 			a := serve(t, answer(201, `{"id":"vct_1"}`))
-			_, err := a.client(t).CreateTemplate(t.Context(), r)
+			_, err := a.client(t).CreateTemplate(t.Context(), r, nil)
 			if diff := cmp.Diff(tc.want, rules(t, err)); diff != "" {
 				t.Errorf("CreateTemplate (-want +got):\n%s", diff)
 			}
@@ -198,7 +198,7 @@ func TestTemplateAnswer(t *testing.T) {
 	}
 	for _, status := range []int{200, 201} {
 		a := serve(t, answer(status, body))
-		got, err := a.client(t).CreateTemplate(t.Context(), goodTemplate())
+		got, err := a.client(t).CreateTemplate(t.Context(), goodTemplate(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,13 +221,13 @@ func TestTemplateAnswer(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a := serve(t, answer(201, tc.body))
-			_, err := a.client(t).CreateTemplate(t.Context(), goodTemplate())
+			_, err := a.client(t).CreateTemplate(t.Context(), goodTemplate(), nil)
 			wantAnswer(t, err, tc.want)
 		})
 	}
 	for _, date := range []string{`"yesterday"`, `17`, `null`, `""`} {
 		a := serve(t, answer(201, `{"id":"vct_1","created_at":`+date+`}`))
-		got, err := a.client(t).CreateTemplate(t.Context(), goodTemplate())
+		got, err := a.client(t).CreateTemplate(t.Context(), goodTemplate(), nil)
 		if err != nil || got.ID != "vct_1" || !got.CreatedAt.IsZero() {
 			t.Errorf("created_at %s: %+v, %v; want the id and no time", date, got, err)
 		}
@@ -294,7 +294,7 @@ func TestDifferences(t *testing.T) {
 func TestNameTaken(t *testing.T) {
 	a := serve(t,
 		answer(409, `{"statusCode":409,"error":"Conflict","message":"A template with the same name already exists"}`))
-	_, err := a.client(t).CreateTemplate(t.Context(), goodTemplate())
+	_, err := a.client(t).CreateTemplate(t.Context(), goodTemplate(), nil)
 	e, ok := errors.AsType[*apiclient.Error](err)
 	if !ok || e.Status != http.StatusConflict || e.Message != "A template with the same name already exists" {
 		t.Errorf("got %v", err)
@@ -309,7 +309,7 @@ func TestAnotherTemplateInTheAnswer(t *testing.T) {
 		`{"id":"vct_1"}`:                  "",
 	} {
 		a := serve(t, answer(201, body))
-		got, err := a.client(t).CreateTemplate(t.Context(), goodTemplate())
+		got, err := a.client(t).CreateTemplate(t.Context(), goodTemplate(), nil)
 		if says != "" {
 			wantAnswer(t, err, says)
 		} else if err != nil || got.ID != "vct_1" {

@@ -112,7 +112,7 @@ func get(ctx context.Context, c *apiclient.Client) error {
 }
 
 func create(ctx context.Context, c *apiclient.Client) error {
-	_, err := c.CreateTemplate(ctx, goodTemplate())
+	_, err := c.CreateTemplate(ctx, goodTemplate(), nil)
 	return err
 }
 

@@ -80,11 +80,11 @@ func TestEveryMethodChecksItsIDs(t *testing.T) {
 	}{
 		{"update", func(c *apiclient.Client) error {
 			_, err := c.UpdateDiscoveryDomain(ctx, "a/b", "a/b",
-				apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)})
+				apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)}, nil)
 			return err
 		}, []string{organization, domain}},
 		{"update nothing", func(c *apiclient.Client) error {
-			_, err := c.UpdateDiscoveryDomain(ctx, "a/b", "a", apiclient.DiscoveryDomainUpdate{})
+			_, err := c.UpdateDiscoveryDomain(ctx, "a/b", "a", apiclient.DiscoveryDomainUpdate{}, nil)
 			return err
 		}, []string{organization, "update: want at least one of status, use_for_organization_discovery, got {}"}},
 		{"get", func(c *apiclient.Client) error {

@@ -114,7 +114,7 @@ func (c calls) verify(ctx context.Context, r row) error {
 	verified := apiclient.StatusVerified
 	d, err = c.api.UpdateDiscoveryDomain(ctx, r.organization, r.domain, apiclient.DiscoveryDomainUpdate{
 		Status: &verified, UseForOrganizationDiscovery: d.UseForOrganizationDiscovery,
-	})
+	}, nil)
 	if err == nil && d.Status != verified {
 		err = fmt.Errorf("domain %s is %s after its PATCH", d.ID, d.Status)
 	}

@@ -180,7 +180,7 @@ func (c calls) updateAsToday(ctx context.Context, r row) bool {
 	pending, no := apiclient.StatusPending, false
 	for range attempts {
 		_, err := c.api.UpdateDiscoveryDomain(ctx, r.organization, r.domain,
-			apiclient.DiscoveryDomainUpdate{Status: &pending, UseForOrganizationDiscovery: &no})
+			apiclient.DiscoveryDomainUpdate{Status: &pending, UseForOrganizationDiscovery: &no}, nil)
 		if err == nil {
 			return true
 		}

@@ -104,7 +104,7 @@ func (a progressAPI) DiscoveryDomain(ctx context.Context, _, id string) (apiclie
 
 // UpdateDiscoveryDomain implements [handlers.Domains].
 func (a progressAPI) UpdateDiscoveryDomain(ctx context.Context, _, id string,
-	_ apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error) {
+	_ apiclient.DiscoveryDomainUpdate, _ apiclient.Intent) (apiclient.DiscoveryDomain, error) {
 	status := http.StatusOK
 	if a.fails(id) {
 		status = http.StatusInternalServerError

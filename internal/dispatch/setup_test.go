@@ -101,9 +101,9 @@ func (a briefAPI) DiscoveryDomain(ctx context.Context, organization, domain stri
 
 // UpdateDiscoveryDomain implements [handlers.Domains].
 func (a briefAPI) UpdateDiscoveryDomain(ctx context.Context, organization, domain string,
-	u apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error) {
+	u apiclient.DiscoveryDomainUpdate, intent apiclient.Intent) (apiclient.DiscoveryDomain, error) {
 	defer a.CloseIdle()
-	return a.Client.UpdateDiscoveryDomain(ctx, organization, domain, u)
+	return a.Client.UpdateDiscoveryDomain(ctx, organization, domain, u, intent)
 }
 
 func siteOf(t *testing.T, rdb redis.UniversalClient, sb *sandbox.Sandbox, api handlers.Domains) *site {

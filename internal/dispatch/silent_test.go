@@ -48,7 +48,7 @@ func (pendingDomains) DiscoveryDomain(_ context.Context, _, domain string) (apic
 }
 
 func (pendingDomains) UpdateDiscoveryDomain(context.Context, string, string,
-	apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error) {
+	apiclient.DiscoveryDomainUpdate, apiclient.Intent) (apiclient.DiscoveryDomain, error) {
 	return apiclient.DiscoveryDomain{}, fmt.Errorf("nothing was proven")
 }
 

@@ -62,14 +62,14 @@ func operations() []operation {
 		}, nil},
 		{sandbox.OpUpdateDiscoveryDomain, func(ctx context.Context, c *apiclient.Client) error {
 			_, err := c.UpdateDiscoveryDomain(ctx, org, dom,
-				apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusVerified)})
+				apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusVerified)}, nil)
 			return err
 		}, verified},
 		{sandbox.OpRemoveOrganizationClients, func(ctx context.Context, c *apiclient.Client) error {
 			return c.RemoveOrganizationClients(ctx, org, []string{"client_0"})
 		}, func(s *sandbox.Sandbox) bool { return len(s.Clients(org)) == 0 }},
 		{sandbox.OpCreateTemplate, func(ctx context.Context, c *apiclient.Client) error {
-			_, err := c.CreateTemplate(ctx, templateRequest)
+			_, err := c.CreateTemplate(ctx, templateRequest, nil)
 			return err
 		}, func(s *sandbox.Sandbox) bool { return len(s.Templates()) == 1 }},
 	}
@@ -341,7 +341,7 @@ func (f matrixFault) atTokenEndpoint(t *testing.T) {
 		fault.Body = `{"access_token":5,"token_type":"mac"}`
 	}
 	s.AddFault(fault)
-	_, err := c.CreateTemplate(t.Context(), templateRequest)
+	_, err := c.CreateTemplate(t.Context(), templateRequest, nil)
 	want := f.outcome
 	switch {
 	case f.token != "":

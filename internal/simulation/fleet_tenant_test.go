@@ -306,9 +306,9 @@ func (a fleetAPI) DiscoveryDomain(ctx context.Context, org, id string) (apiclien
 }
 
 func (a fleetAPI) UpdateDiscoveryDomain(ctx context.Context, org, id string,
-	u apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error) {
+	u apiclient.DiscoveryDomainUpdate, intent apiclient.Intent) (apiclient.DiscoveryDomain, error) {
 	return call(ctx, a, apiclient.OpUpdateDiscoveryDomain, http.MethodPatch, func(ctx context.Context) error {
-		_, err := a.client.UpdateDiscoveryDomain(ctx, org, id, u)
+		_, err := a.client.UpdateDiscoveryDomain(ctx, org, id, u, intent)
 		return err
 	}, func(s sent) (r apiclient.DiscoveryDomain, err error) {
 		d := a.tn.domains[id]
@@ -344,9 +344,10 @@ func (a fleetAPI) RemoveOrganizationClients(ctx context.Context, org string, cli
 	return err
 }
 
-func (a fleetAPI) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest) (apiclient.Template, error) {
+func (a fleetAPI) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest,
+	intent apiclient.Intent) (apiclient.Template, error) {
 	return call(ctx, a, apiclient.OpCreateTemplate, http.MethodPost, func(ctx context.Context) error {
-		_, err := a.client.CreateTemplate(ctx, r)
+		_, err := a.client.CreateTemplate(ctx, r, intent)
 		return err
 	}, func(s sent) (apiclient.Template, error) {
 		// The name of a template is refused whose intent Redis may have forgotten, as the API

@@ -140,9 +140,9 @@ func (p *platform) DiscoveryDomain(ctx context.Context, organization, id string)
 
 // UpdateDiscoveryDomain changes a domain's record.
 func (p *platform) UpdateDiscoveryDomain(ctx context.Context, organization, id string,
-	u apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error) {
+	u apiclient.DiscoveryDomainUpdate, intent apiclient.Intent) (apiclient.DiscoveryDomain, error) {
 	if err := p.send(ctx, func(ctx context.Context) error {
-		_, err := p.client.UpdateDiscoveryDomain(ctx, organization, id, u)
+		_, err := p.client.UpdateDiscoveryDomain(ctx, organization, id, u, intent)
 		return err
 	}); err != nil {
 		return apiclient.DiscoveryDomain{}, err
@@ -204,9 +204,10 @@ func (p *platform) RemoveOrganizationClients(ctx context.Context, organization s
 }
 
 // CreateTemplate creates a template. A name that is taken is refused.
-func (p *platform) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest) (apiclient.Template, error) {
+func (p *platform) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest,
+	intent apiclient.Intent) (apiclient.Template, error) {
 	if err := p.send(ctx, func(ctx context.Context) error {
-		_, err := p.client.CreateTemplate(ctx, r)
+		_, err := p.client.CreateTemplate(ctx, r, intent)
 		return err
 	}); err != nil {
 		return apiclient.Template{}, err

@@ -20,7 +20,7 @@ import (
 type Domains interface {
 	DiscoveryDomain(ctx context.Context, organization, domain string) (apiclient.DiscoveryDomain, error)
 	UpdateDiscoveryDomain(ctx context.Context, organization, domain string,
-		u apiclient.DiscoveryDomainUpdate) (apiclient.DiscoveryDomain, error)
+		u apiclient.DiscoveryDomainUpdate, intent apiclient.Intent) (apiclient.DiscoveryDomain, error)
 }
 
 // DomainList is the part of the API's client that finds domains by their names.
@@ -158,16 +158,16 @@ func recordRead(organization, id string, d apiclient.DiscoveryDomain, at time.Ti
 
 // send sends a PATCH. Right before it, with the permit, store stores its intent. If the
 // request surely had no effect, undo replaces the intent, and returns the reason.
-func (c *change) send(ctx context.Context, u apiclient.DiscoveryDomainUpdate, store func(context.Context) error,
+func (c *change) send(ctx context.Context, u apiclient.DiscoveryDomainUpdate, store apiclient.Intent,
 	undo func(ctx context.Context, reason error) error,
 ) (apiclient.DiscoveryDomain, error) {
 	stored := false
-	sending := c.x.Beginning(ctx, func(ctx context.Context) error {
-		err := store(ctx)
-		stored = stored || err == nil
-		return err
-	})
-	answer, err := c.api.UpdateDiscoveryDomain(sending, c.organization, c.domain, u)
+	answer, err := c.api.UpdateDiscoveryDomain(c.x.Beginning(ctx), c.organization, c.domain, u,
+		func(ctx context.Context) error {
+			err := store(ctx)
+			stored = stored || err == nil
+			return err
+		})
 	if errors.Is(err, errStale) {
 		return answer, errStale
 	}

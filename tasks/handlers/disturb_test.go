@@ -101,8 +101,8 @@ func (d steppedDomains) DiscoveryDomain(ctx context.Context,
 }
 
 func (d steppedDomains) UpdateDiscoveryDomain(ctx context.Context, organization, domain string,
-	u apiclient.DiscoveryDomainUpdate) (changed apiclient.DiscoveryDomain, err error) {
-	d.step("PATCH", func() { changed, err = d.Domains.UpdateDiscoveryDomain(ctx, organization, domain, u) })
+	u apiclient.DiscoveryDomainUpdate, intent apiclient.Intent) (changed apiclient.DiscoveryDomain, err error) {
+	d.step("PATCH", func() { changed, err = d.Domains.UpdateDiscoveryDomain(ctx, organization, domain, u, intent) })
 	return changed, err
 }
 

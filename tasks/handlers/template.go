@@ -31,7 +31,8 @@ var releaseCreate = dispatch.Kind{Operations: dispatch.Always(apiclient.OpCreate
 
 // Templates is the part of the API's client that creations need.
 type Templates interface {
-	CreateTemplate(ctx context.Context, r apiclient.TemplateRequest) (apiclient.Template, error)
+	CreateTemplate(ctx context.Context, r apiclient.TemplateRequest,
+		intent apiclient.Intent) (apiclient.Template, error)
 	Templates(ctx context.Context) iter.Seq2[apiclient.Template, error]
 }
 
@@ -89,8 +90,9 @@ func (c *creation) execute(ctx context.Context) *engine.Consequence {
 	}
 
 	// None is there, or none was requested.
-	created, err := c.cfg.API.CreateTemplate(c.x.Beginning(ctx,
-		func(ctx context.Context) error { return putIntent(ctx, c.x.Intend, c.row, struct{}{}) }), c.request)
+	created, err := c.cfg.API.CreateTemplate(c.x.Beginning(ctx), c.request, func(ctx context.Context) error {
+		return putIntent(ctx, c.x.Intend, c.row, struct{}{})
+	})
 	answer, answered := errors.AsType[*apiclient.Error](err)
 	switch {
 	case err == nil:

@@ -63,8 +63,8 @@ type steppedTemplates struct {
 }
 
 func (c steppedTemplates) CreateTemplate(ctx context.Context,
-	r apiclient.TemplateRequest) (made apiclient.Template, err error) {
-	c.step("POST", func() { made, err = c.templates.CreateTemplate(ctx, r) })
+	r apiclient.TemplateRequest, intent apiclient.Intent) (made apiclient.Template, err error) {
+	c.step("POST", func() { made, err = c.templates.CreateTemplate(ctx, r, intent) })
 	return made, err
 }
 
@@ -393,10 +393,11 @@ type fatal struct {
 	request *sync.WaitGroup
 }
 
-func (f fatal) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest) (apiclient.Template, error) {
+func (f fatal) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest,
+	_ apiclient.Intent) (apiclient.Template, error) {
 	sent := make(chan struct{})
 	sending := apiclient.BeforeSending(context.WithoutCancel(ctx), func(context.Context) error { close(sent); return nil })
-	f.request.Go(func() { _, _ = f.templates.CreateTemplate(sending, r) })
+	f.request.Go(func() { _, _ = f.templates.CreateTemplate(sending, r, nil) })
 	<-sent
 	runtime.Goexit()
 	return apiclient.Template{}, nil

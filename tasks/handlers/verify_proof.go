@@ -374,14 +374,14 @@ func (v *verifier) revert(ctx context.Context, in *verifyIntent, d apiclient.Dis
 		flag = in.Flag
 	}
 	var lost error
-	sending := apiclient.BeforeSending(ctx, func(ctx context.Context) error {
-		if lost = putIntent(ctx, v.x.Amend, v.row, in); own {
-			return nil
-		}
-		return lost
-	})
-	_, err := v.api.UpdateDiscoveryDomain(sending, v.organization, v.domain,
-		apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusPending), UseForOrganizationDiscovery: flag})
+	_, err := v.api.UpdateDiscoveryDomain(ctx, v.organization, v.domain,
+		apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusPending), UseForOrganizationDiscovery: flag},
+		func(ctx context.Context) error {
+			if lost = putIntent(ctx, v.x.Amend, v.row, in); own {
+				return nil
+			}
+			return lost
+		})
 	if lost != nil && !own {
 		return lost
 	}
