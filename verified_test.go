@@ -28,7 +28,7 @@ var updates = map[string]string{
 
 // senders are the functions that send such a change.
 var senders = []string{
-	"internal/surface platform.UpdateDiscoveryDomain", // of the world of tests
+	"internal/surface bound.UpdateDiscoveryDomain", // of the world of tests
 	"tasks/handlers change.send",
 	"tasks/handlers verifier.revert",
 }

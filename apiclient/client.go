@@ -38,6 +38,7 @@ func Writes(operation string) bool {
 // Request is a request that needs a permit.
 type Request struct {
 	Operation string // one of the Op constants
+	Class     int    // that of the client: see [Binding]
 	// Again says that the permit replaces an earlier one of the same request, whose token had
 	// expired, was refused, or had to be fetched.
 	Again bool
@@ -104,11 +105,34 @@ const (
 
 // Client calls the Management API of one tenant. It is safe for concurrent use.
 type Client struct {
+	*shared
+
+	binding Binding
+}
+
+// shared is the part that a client has in common with those that are bound to work.
+type shared struct {
 	cfg       Config // complete
 	transport *http.Transport
 	refused   refusals
 	unknown   sync.Once // logs a status
 }
+
+// Binding is the piece of work for which a client makes its requests, such as the execution of a
+// row: every request of that client has these, also those of calls that are added later.
+type Binding struct {
+	// Class is the class of the requests, by which the [Gate] orders them.
+	Class int
+	// Before is called when a request has its permit and token and is about to be sent, each page
+	// of a list and each repetition. If it fails nothing is sent, and its error is returned
+	// wrapped. A permit can take long, and only the caller knows whether the request is still
+	// wanted after the wait. nil: not called.
+	Before func(context.Context) error
+}
+
+// For returns the client of a piece of work. It shares connections, token and gate with c, whose
+// own binding it does not have.
+func (c *Client) For(b Binding) *Client { return &Client{shared: c.shared, binding: b} }
 
 // New checks the settings and returns a client. It connects to nothing.
 func New(cfg Config) (*Client, error) {
@@ -130,7 +154,8 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Failed == nil {
 		cfg.Failed = func(string, error) {}
 	}
-	return &Client{cfg: cfg, transport: newTransport(cfg.Network, cmp.Or(cfg.MaxConns, defaultMaxConns))}, nil
+	transport := newTransport(cfg.Network, cmp.Or(cfg.MaxConns, defaultMaxConns))
+	return &Client{shared: &shared{cfg: cfg, transport: transport}}, nil
 }
 
 // Timeout returns the longest duration of one request. The API may act on a request whose

@@ -521,9 +521,10 @@ func TestGateSeesEveryRequest(t *testing.T) {
 
 var errUnwanted = errors.New("the run was cancelled")
 
-// TestBeforeSending checks that the function is called with the permit granted, before each
-// request is sent, and that a request for which it returns an error is not sent.
-func TestBeforeSending(t *testing.T) {
+// TestBoundClient checks that the function of a binding is called with the permit granted, before
+// each request is sent, and that a request for which it returns an error is not sent. Another client
+// of the tenant does not call it.
+func TestBoundClient(t *testing.T) {
 	const op = "list_templates"
 	waited, sent := "wait "+op, "answered "+op+" OK"
 	for _, tt := range []struct {
@@ -549,7 +550,7 @@ func TestBeforeSending(t *testing.T) {
 			g := &gate{}
 			c := a.client(t, func(cfg *apiclient.Config) { cfg.Gate = g })
 			asked := 0
-			ctx := apiclient.BeforeSending(t.Context(), func(context.Context) error {
+			bound := c.For(apiclient.Binding{Before: func(context.Context) error {
 				g.mu.Lock()
 				defer g.mu.Unlock()
 				g.calls = append(g.calls, "asked")
@@ -557,11 +558,11 @@ func TestBeforeSending(t *testing.T) {
 					return errUnwanted
 				}
 				return nil
-			})
+			}})
 			if !tt.asks {
-				ctx = apiclient.BeforeSending(ctx, nil)
+				bound = bound.For(apiclient.Binding{})
 			}
-			err := drain(c.Templates(ctx))
+			err := drain(bound.Templates(t.Context()))
 			if refused := errors.Is(err, errUnwanted); refused != (tt.asks && tt.unwant > 0) {
 				t.Errorf("got %v", err)
 			}
@@ -633,6 +634,27 @@ func TestIntent(t *testing.T) {
 				t.Errorf("%d requests sent, want %d", n, tt.sent)
 			}
 		})
+	}
+}
+
+// TestClassOfABoundClient checks that the gate gets the class with each request, also with one that
+// is repeated, and that a client without a class has the first one.
+func TestClassOfABoundClient(t *testing.T) {
+	a := serve(t, answer(401, `{"statusCode":401,"error":"Unauthorized","message":"Expired token"}`))
+	var got []apiclient.Request
+	g := &gate{wait: func(_ context.Context, r apiclient.Request) error {
+		got = append(got, r)
+		return nil
+	}}
+	c := a.client(t, func(cfg *apiclient.Config) { cfg.Gate, cfg.Tokens = g, new(renewedSource) })
+	for _, one := range []*apiclient.Client{c.For(apiclient.Binding{Class: 2}), c} {
+		_ = one.RemoveOrganizationClients(t.Context(), orgID, []string{"a"})
+	}
+	const op = apiclient.OpRemoveOrganizationClients
+	want := []apiclient.Request{{Operation: op, Class: 2}, {Operation: op, Class: 2, Again: true},
+		{Operation: op}, {Operation: op, Again: true}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -7,30 +7,7 @@ import (
 	"regexp"
 )
 
-// The values of a request's context belong to the work, not to one call, as a
-// [net/http/httptrace.ClientTrace] does: every call of the work uses them, including calls
-// that are added later.
-type (
-	beforeSendingKey struct{}
-	correlationKey   struct{}
-)
-
-// BeforeSending returns a context whose requests call check when they have their permit
-// and token and are about to be sent. If check fails, nothing is sent, and its error is
-// returned wrapped. A list calls it for each page. nil removes the check of ctx.
-//
-// A permit can take long, and only the caller knows whether the request is still wanted
-// after the wait.
-func BeforeSending(ctx context.Context, check func(context.Context) error) context.Context {
-	return context.WithValue(ctx, beforeSendingKey{}, check)
-}
-
-func beforeSending(ctx context.Context) error {
-	if check, _ := ctx.Value(beforeSendingKey{}).(func(context.Context) error); check != nil {
-		return check(ctx)
-	}
-	return nil
-}
+type correlationKey struct{}
 
 // maxCorrelation is the longest X-Correlation-ID of the service, in characters.
 const maxCorrelation = 64

@@ -16,7 +16,7 @@
 // Errors have one of these types, all found by [errors.As]:
 //
 //   - [*ValidationError]: nothing was sent; the request breaks a rule.
-//   - the error of the [Gate], of the [Intent] or of [BeforeSending], unchanged: nothing was sent.
+//   - the error of the [Gate], of the [Intent] or of the [Binding], unchanged: nothing was sent.
 //   - [*TokenError]: there is no token; nothing was sent to the API.
 //   - [*TransportError]: there was no answer, or not all of it in time. Sent reports
 //     whether the API may have acted.
@@ -43,8 +43,8 @@
 //	organizations.go      the operations of organizations
 //	paging.go             lists, page by page, and their records
 //	exchange.go           one request: permit, token, send, read
-//	client.go             the settings of a client, and its gate
-//	context.go            the values of a request's context
+//	client.go             the settings of a client, its gate, and the work that it is bound to
+//	context.go            the correlation id, which a request's context carries as it carries traces
 //	clientcredentials.go  fetches tokens from a token endpoint, in time
 //	clientauth.go         a token request's settings
 //	assertion.go          the assertion of a private_key_jwt

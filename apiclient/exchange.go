@@ -38,6 +38,8 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 			c.cfg.Failed(k.operation, err)
 		}
 	}()
+
+	// The request, and once more with a fresh token if the API refused the first one.
 	a, err := c.attempts(ctx, k)
 	if err != nil {
 		return answer{}, err
@@ -53,6 +55,8 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 			return answer{}, err
 		}
 	}
+
+	// The answer.
 	c.refused.answered(a.meaning())
 	if a.refusal != nil {
 		return answer{}, a.refusal
@@ -108,14 +112,14 @@ func (c *Client) attempts(ctx context.Context, k request) (answer, error) {
 }
 
 // attempt waits for a permit, gets the token, which may have been renewed meanwhile, has the
-// intent stored, calls the function of [BeforeSending], and sends k once.
+// intent stored, asks whether k is still wanted, and sends it once.
 func (c *Client) attempt(ctx context.Context, k request) (answer, error) {
 	if err := ctx.Err(); err != nil {
 		return answer{}, k.transportError(false, ownReason(ctx, context.Cause(ctx)))
 	}
 	token, err := c.permitted(ctx, k)
 	if err == nil {
-		if err = k.ready(ctx, token); err != nil {
+		if err = c.ready(ctx, k, token); err != nil {
 			c.unanswered(ctx, k)
 		}
 	}
@@ -126,7 +130,7 @@ func (c *Client) attempt(ctx context.Context, k request) (answer, error) {
 }
 
 // ready returns why k is not sent although it has its permit; nil: it is sent next.
-func (k request) ready(ctx context.Context, token Secret) error {
+func (c *Client) ready(ctx context.Context, k request, token Secret) error {
 	if !usableToken(token) {
 		return &TokenError{Err: errors.New("the token source gave a token that a header cannot carry")}
 	}
@@ -135,7 +139,10 @@ func (k request) ready(ctx context.Context, token Secret) error {
 			return err
 		}
 	}
-	return beforeSending(ctx)
+	if c.binding.Before != nil {
+		return c.binding.Before(ctx)
+	}
+	return nil
 }
 
 // freshPermit is how long after its permit a request may be sent. Otherwise requests that
@@ -163,7 +170,7 @@ func (c *Client) permitted(ctx context.Context, k request) (Secret, error) {
 }
 
 func (c *Client) permit(ctx context.Context, k request) error {
-	if err := c.cfg.Gate.Wait(ctx, Request{Operation: k.operation, Again: k.again}); err != nil {
+	if err := c.cfg.Gate.Wait(ctx, Request{Operation: k.operation, Class: c.binding.Class, Again: k.again}); err != nil {
 		return fmt.Errorf("no permit to send: %w", err)
 	}
 	return nil

@@ -169,8 +169,10 @@ func verify(ts *testscript.TestScript, args []string, change func(*handlers.Veri
 	checker, err := dnscheck.New(dnscheck.Config{Resolvers: resolvers, Timeout: patience})
 	ts.Check(err)
 	defer checker.Close()
-	config := handlers.VerifyConfig{API: api, List: api, DNS: checker, Line: noLine{}, RequestTimeout: time.Second,
-		GiveUp: 72 * time.Hour}
+	config := handlers.VerifyConfig{
+		API:  func(b apiclient.Binding) handlers.Domains { return api.For(b) },
+		List: func(b apiclient.Binding) handlers.DomainList { return api.For(b) },
+		DNS:  checker, Line: noLine{}, RequestTimeout: time.Second, GiveUp: 72 * time.Hour}
 	change(&config)
 	inSegment(ts, args[0], func(core *ledger.Ledger, seg ledger.Segment) error {
 		return executeRow(context.Background(), core, seg, ledger.Row(item), handlers.NewVerify(config))

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/activity"
 	"orgops/internal/dispatch"
@@ -123,11 +124,14 @@ func rowPlaces(rate pace.Rate) int { return dnsConcurrency + sweepConcurrency + 
 
 func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]engine.Handler {
 	name, logger := ledger.Tenant(t.Name), w.logger.With("tenant", t.Name)
-	api, timeout, dns := t.api, t.api.Timeout(), observedDNS{t.dns, t.disprover, w, t.Name}
+	timeout := t.api.Timeout()
+	dns := observedDNS{t.dns, t.disprover, w, t.Name}
+	domains := func(b apiclient.Binding) handlers.Domains { return t.api.For(b) }
 	states := &sweep.States{Tenant: t.Name, Store: sweep.NewStore(w.redis, t.Name), Notifier: notifier,
 		Keep: t.Cron.String() != ""}
 	verify := handlers.VerifyConfig{
-		API: api, List: api, Named: handlers.NamedIn(w.ledger, name), DNS: dns, Line: t.limiter,
+		API: domains, List: func(b apiclient.Binding) handlers.DomainList { return t.api.For(b) },
+		Named: handlers.NamedIn(w.ledger, name), DNS: dns, Line: t.limiter,
 		RequestTimeout: timeout, GiveUp: time.Duration(t.GiveUp),
 		Places: handlers.NewPlaces(dnsConcurrency, dnsConcurrency/2),
 		Notify: handlers.NotifyStates(states, w.author("worker")), Item: w.ledger.ItemOf, Logger: logger,
@@ -138,26 +142,28 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 	all := map[ledger.Kind]engine.Handler{
 		handlers.Verify: handlers.NewVerify(verify),
 		handlers.Read:   handlers.NewRead(verify),
-		handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: api, States: states, RequestTimeout: timeout,
+		handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: domains, States: states, RequestTimeout: timeout,
 			AllowUnproven: t.AllowUnproven}),
 		handlers.Remove: handlers.NewRemove(handlers.RemoveConfig{
-			API: api, MaxClientsPerRequest: t.MaxClientsPerRequest,
-			Limit: pace.NewClientLimit(w.redis, t.Name), Logger: logger,
+			API:                  func(b apiclient.Binding) handlers.Clients { return t.api.For(b) },
+			MaxClientsPerRequest: t.MaxClientsPerRequest,
+			Limit:                pace.NewClientLimit(w.redis, t.Name), Logger: logger,
 			Observe: func(clients int) { w.metrics.ClientsPerRequest(t.Name, clients) },
 		}),
-		handlers.Create: handlers.NewCreate(handlers.CreateConfig{API: api, RequestTimeout: timeout}),
+		handlers.Create: handlers.NewCreate(handlers.CreateConfig{
+			API: func(b apiclient.Binding) handlers.Templates { return t.api.For(b) }, RequestTimeout: timeout}),
 		handlers.Recheck: handlers.NewRecheck(handlers.RecheckConfig{
 			Verify: swept, Tenant: name, States: states, Rules: t.Rules(), Operators: dns,
 			Submit: submitRow(w.ledger, name),
 		}),
 		handlers.Revoke: handlers.NewRevoke(handlers.RevokeConfig{
-			API: api, DNS: dns, States: states, Rules: t.Rules(),
+			API: domains, DNS: dns, States: states, Rules: t.Rules(),
 			Places:         handlers.NewPlaces(revokeConcurrency, revokeConcurrency),
 			NoServers:      t.OnLoopback() && t.Mode == dnscheck.ModeResolvers,
 			RequestTimeout: timeout, Logger: logger, By: w.author("worker"),
 		}),
 	}
-	maps.Copy(all, scan.Handlers(api, states.Store, logger))
+	maps.Copy(all, scan.Handlers(func(b apiclient.Binding) scan.API { return t.api.For(b) }, states.Store, logger))
 	return all
 }
 

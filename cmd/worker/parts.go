@@ -21,7 +21,6 @@ import (
 	"orgops/internal/tenant"
 	"orgops/internal/tracing"
 	"orgops/internal/webhooks"
-	"orgops/tasks/handlers"
 )
 
 // serve returns the parts of a tenant, not started. It changes nothing.
@@ -110,7 +109,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 type permits struct{ *pace.Limiter }
 
 func (p permits) Wait(ctx context.Context, r apiclient.Request) error {
-	return p.Limiter.Wait(ctx, pace.Request{Operation: r.Operation, Class: handlers.ClassOf(ctx), Again: r.Again})
+	return p.Limiter.Wait(ctx, pace.Request{Operation: r.Operation, Class: pace.Class(r.Class), Again: r.Again})
 }
 
 // measuredGate measures and traces the wait of requests for their permits.

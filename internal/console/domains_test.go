@@ -658,7 +658,8 @@ func (s lookSite) execute(t *testing.T, id ledger.RunID, cfg handlers.VerifyConf
 		t.Fatal(err)
 	}
 	defer api.CloseIdle()
-	cfg.API, cfg.Line, cfg.RequestTimeout = api, noLine{}, time.Second
+	cfg.API = func(b apiclient.Binding) handlers.Domains { return api.For(b) }
+	cfg.Line, cfg.RequestTimeout = noLine{}, time.Second
 	cfg.GiveUp = 72 * time.Hour
 	core := s.ledger
 	worker := engine.New(engine.Config{

@@ -50,10 +50,21 @@ const (
 	waits ledger.Kind = "waits"
 )
 
-// request sends a request, which takes 50 ms, with a permit of a limiter.
-func (p *progress) request(ctx context.Context, l *pace.Limiter, r pace.Request, status int) error {
+// request sends a request, which takes 50 ms, with a permit of a limiter. It is not sent if one of
+// the functions fails then; nil: none.
+func (p *progress) request(ctx context.Context, l *pace.Limiter, r pace.Request, status int,
+	before ...func(context.Context) error) error {
 	if err := l.Wait(ctx, r); err != nil {
 		return err
+	}
+	for _, f := range before {
+		if f == nil {
+			continue
+		}
+		if err := f(ctx); err != nil {
+			l.Answered(ctx, r.Operation, 0, nil)
+			return err
+		}
 	}
 	time.Sleep(50 * time.Millisecond)
 	l.Answered(ctx, r.Operation, status, nil)
@@ -78,10 +89,18 @@ func (p *progress) repeat(c pace.Class, atOnce int) {
 	}
 }
 
-// progressAPI is the API as a worker reaches it.
+// progressAPI is the API as the client of an execution reaches it.
 type progressAPI struct {
 	*progress
 	limiter *pace.Limiter
+	binding apiclient.Binding
+}
+
+// send sends a request with the class of the binding, as the client does: with the permit the intent
+// is stored, and the ledger asked.
+func (a progressAPI) send(ctx context.Context, operation string, status int, intent apiclient.Intent) error {
+	r := pace.Request{Operation: operation, Class: pace.Class(a.binding.Class)}
+	return a.request(ctx, a.limiter, r, status, intent, a.binding.Before)
 }
 
 func (a progressAPI) record(id string) apiclient.DiscoveryDomain {
@@ -97,19 +116,18 @@ func (a progressAPI) record(id string) apiclient.DiscoveryDomain {
 
 // DiscoveryDomain implements [handlers.Domains].
 func (a progressAPI) DiscoveryDomain(ctx context.Context, _, id string) (apiclient.DiscoveryDomain, error) {
-	r := pace.Request{Operation: apiclient.OpGetDiscoveryDomain, Class: handlers.ClassOf(ctx)}
-	err := a.request(ctx, a.limiter, r, http.StatusOK)
+	err := a.send(ctx, apiclient.OpGetDiscoveryDomain, http.StatusOK, nil)
 	return a.record(id), err
 }
 
 // UpdateDiscoveryDomain implements [handlers.Domains].
 func (a progressAPI) UpdateDiscoveryDomain(ctx context.Context, _, id string,
-	_ apiclient.DiscoveryDomainUpdate, _ apiclient.Intent) (apiclient.DiscoveryDomain, error) {
+	_ apiclient.DiscoveryDomainUpdate, intent apiclient.Intent) (apiclient.DiscoveryDomain, error) {
 	status := http.StatusOK
 	if a.fails(id) {
 		status = http.StatusInternalServerError
 	}
-	err := a.request(ctx, a.limiter, pace.Request{Operation: apiclient.OpUpdateDiscoveryDomain}, status)
+	err := a.send(ctx, apiclient.OpUpdateDiscoveryDomain, status, intent)
 	if err == nil {
 		a.mu.Lock()
 		a.verified[id] = true
@@ -171,7 +189,7 @@ func (p *progress) join(o *options, rank, fleet int) {
 	o.dispatch.Kinds[waits] = dispatch.Kind{
 		Operations: dispatch.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}}, Cost: dispatch.Cost{Ready: 2},
 	}
-	api := progressAPI{p, l}
+	api := func(b apiclient.Binding) handlers.Domains { return progressAPI{p, l, b} }
 	o.engine.Block = l.Block
 	o.engine.Handlers = map[ledger.Kind]engine.Handler{
 		handlers.Verify: handlers.NewVerify(handlers.VerifyConfig{API: api, DNS: presentDNS{}, Line: l,
@@ -184,7 +202,8 @@ func (p *progress) join(o *options, rank, fleet int) {
 			p.mu.Lock()
 			p.begun[x.Run]++
 			p.mu.Unlock()
-			err := p.request(ctx, l, pace.Request{Operation: apiclient.OpUpdateDiscoveryDomain}, http.StatusOK)
+			r := pace.Request{Operation: apiclient.OpUpdateDiscoveryDomain}
+			err := p.request(ctx, l, r, http.StatusOK, x.Fenced().Before)
 			p.mu.Lock()
 			p.permits[x.Run]++
 			p.mu.Unlock()

@@ -46,7 +46,7 @@ type site struct {
 	t       *testing.T
 	rdb     redis.UniversalClient
 	sandbox *sandbox.Sandbox
-	api     handlers.Domains
+	api     func(apiclient.Binding) handlers.Domains
 	log     *logtest.Buffer
 }
 
@@ -58,7 +58,7 @@ func newSite(t *testing.T) *site {
 func newSiteOn(t *testing.T, rdb redis.UniversalClient) *site {
 	t.Helper()
 	sb, client := newAPI(t)
-	return siteOf(t, rdb, sb, client)
+	return siteOf(t, rdb, sb, func(b apiclient.Binding) handlers.Domains { return client.For(b) })
 }
 
 // onSite runs a test of a site in a bubble, if the Redis is an embedded one.
@@ -68,7 +68,7 @@ func onSite(outer *testing.T, test func(t *testing.T, s *site)) {
 		var sb *sandbox.Sandbox
 		var client *apiclient.Client
 		out.Do(func() { sb, client = newAPI(outer) })
-		test(t, siteOf(t, redistest.New(t), sb, briefAPI{client}))
+		test(t, siteOf(t, redistest.New(t), sb, brief(client)))
 	})
 }
 
@@ -106,7 +106,13 @@ func (a briefAPI) UpdateDiscoveryDomain(ctx context.Context, organization, domai
 	return a.Client.UpdateDiscoveryDomain(ctx, organization, domain, u, intent)
 }
 
-func siteOf(t *testing.T, rdb redis.UniversalClient, sb *sandbox.Sandbox, api handlers.Domains) *site {
+// brief returns the API as clients that are bound to executions reach it.
+func brief(c *apiclient.Client) func(apiclient.Binding) handlers.Domains {
+	return func(b apiclient.Binding) handlers.Domains { return briefAPI{c.For(b)} }
+}
+
+func siteOf(t *testing.T, rdb redis.UniversalClient, sb *sandbox.Sandbox,
+	api func(apiclient.Binding) handlers.Domains) *site {
 	t.Helper()
 	sb.AddOrganization(org, "one")
 	s := &site{Ledger: ledger.New(rdb), t: t, rdb: rdb, sandbox: sb, api: api, log: &logtest.Buffer{}}

@@ -91,7 +91,8 @@ func waitOfNine(t *testing.T, silent bool) (p99 time.Duration) {
 			name := ledger.Tenant(fmt.Sprint("tenant-", i))
 			e := engine.New(engine.Config{Tenant: name, Ledger: ledger.New(forServer), Session: session.ID, Stopping: stopping,
 				Handlers: map[ledger.Kind]engine.Handler{
-					handlers.Verify: handlers.NewVerify(handlers.VerifyConfig{API: pendingDomains{}, DNS: silentDNS{}, Line: noLine{},
+					handlers.Verify: handlers.NewVerify(handlers.VerifyConfig{
+						API: func(apiclient.Binding) handlers.Domains { return pendingDomains{} }, DNS: silentDNS{}, Line: noLine{},
 						RequestTimeout: time.Second, GiveUp: 72 * time.Hour, Places: handlers.NewPlaces(250, 125)}),
 					single: engine.One(func(_ context.Context, x *engine.Execution, _ *engine.Row) *engine.Consequence {
 						mu.Lock()

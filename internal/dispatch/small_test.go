@@ -27,9 +27,16 @@ type pacedAPI struct {
 	sent [][]string
 }
 
-func (a *pacedAPI) request(ctx context.Context, operation string, clients []string) error {
-	if err := a.Wait(ctx, pace.Request{Operation: operation}); err != nil {
+// request sends a request with a permit, unless it is not wanted any more then.
+func (a *pacedAPI) request(ctx context.Context, b apiclient.Binding, operation string, clients []string) error {
+	if err := a.Wait(ctx, pace.Request{Operation: operation, Class: pace.Class(b.Class)}); err != nil {
 		return err
+	}
+	if b.Before != nil {
+		if err := b.Before(ctx); err != nil {
+			a.Answered(ctx, operation, 0, nil)
+			return err
+		}
 	}
 	a.mu.Lock()
 	a.sent = append(a.sent, clients)
@@ -39,9 +46,15 @@ func (a *pacedAPI) request(ctx context.Context, operation string, clients []stri
 	return err
 }
 
+// pacedClients is the API as the client of an execution reaches it.
+type pacedClients struct {
+	*pacedAPI
+	binding apiclient.Binding
+}
+
 // RemoveOrganizationClients implements [handlers.Clients].
-func (a *pacedAPI) RemoveOrganizationClients(ctx context.Context, _ string, clients []string) error {
-	return a.request(ctx, apiclient.OpRemoveOrganizationClients, clients)
+func (c pacedClients) RemoveOrganizationClients(ctx context.Context, _ string, clients []string) error {
+	return c.request(ctx, c.binding, apiclient.OpRemoveOrganizationClients, clients)
 }
 
 // requests returns how many requests were sent, how many of them before the last removal, and how
@@ -85,7 +98,7 @@ func TestSmallRunsBesideABigOne(t *testing.T) {
 						return engine.Ready("waits for a permit")
 					}
 					for range c.requests {
-						if err := api.request(ctx, apiclient.OpUpdateDiscoveryDomain, nil); err != nil {
+						if err := api.request(ctx, x.Fenced(), apiclient.OpUpdateDiscoveryDomain, nil); err != nil {
 							return enginetest.End(err)
 						}
 					}
@@ -101,7 +114,8 @@ func TestSmallRunsBesideABigOne(t *testing.T) {
 					o.dispatch.Kinds = handlers.Released(apiclient.MaxClientsPerRequest)
 					o.dispatch.Kinds[big] = dispatch.Kind{Cost: c.cost}
 					o.engine.Handlers = map[ledger.Kind]engine.Handler{big: engine.One(execute),
-						handlers.Remove: handlers.NewRemove(handlers.RemoveConfig{API: api,
+						handlers.Remove: handlers.NewRemove(handlers.RemoveConfig{
+							API:   func(b apiclient.Binding) handlers.Clients { return pacedClients{api, b} },
 							Limit: pace.NewClientLimit(s.rdb, string(tenant))})}
 				})
 				var submitted int

@@ -49,6 +49,8 @@ type Execution struct {
 	answers  Answers
 	failure  *Consequence // of the rows without an answer; nil: they are done
 	failed   error        // for asynq's archive: why rows have failed
+
+	requested time.Time // see Requested
 }
 
 // Row is a row in progress.
@@ -165,24 +167,28 @@ func refusal(status ledger.Status) error {
 	return nil
 }
 
-// Beginning returns a context for requests that begin something or lead to it. Right before
-// each, [Execution.Allowed] checks whether it may still be made. Reads that find the result
-// of an earlier request do without.
-//
-// The functions are called before that, with the permit in hand. If one returns an error
-// the request is not made, and the caller gets the error. One that stores the intent
-// stores none for a request that gets no permit, and the time of an intent is that of its
-// request.
-func (x *Execution) Beginning(ctx context.Context, first ...func(context.Context) error) context.Context {
-	return apiclient.BeforeSending(ctx, func(ctx context.Context) error {
-		for _, f := range first {
-			if err := f(ctx); err != nil {
-				return err
-			}
-		}
+// Fenced binds a client to the execution. Right before each of its requests, with the permit in
+// hand, [Execution.Allowed] checks whether it may still be made; if not, nothing is sent, and the
+// caller gets the error.
+func (x *Execution) Fenced() apiclient.Binding {
+	return apiclient.Binding{Before: func(ctx context.Context) error {
+		x.requested = x.Now()
 		return x.Allowed(ctx)
-	})
+	}}
 }
+
+// Unfenced binds a client that does not ask the ledger. It is for reads that find the result of an
+// earlier request, which a stopped run needs too, and for the request that reverts one.
+func (x *Execution) Unfenced() apiclient.Binding {
+	return apiclient.Binding{Before: func(context.Context) error {
+		x.requested = x.Now()
+		return nil
+	}}
+}
+
+// Requested returns when the last request of the clients that are bound to the execution was about
+// to be sent, in Redis' time. Zero: none was.
+func (x *Execution) Requested() time.Time { return x.requested }
 
 // Stopping reports whether the worker stops: then no request begins that changes something.
 func (x *Execution) Stopping() bool { return x.engine.stopping() }

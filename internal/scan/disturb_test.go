@@ -213,7 +213,7 @@ func (w *world) inLine(at int, act func()) {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(client.CloseIdle)
-	w.api = client
+	w.api = bound(client)
 }
 
 // TestPauseStopsRequests: of many requests that wait for their permits none is sent a second after

@@ -9,13 +9,14 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"orgops/apiclient"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/tasks/handlers"
 )
 
 // Handlers returns the handlers of the scans' rows, by kind.
-func Handlers(api API, states States, logger *slog.Logger) map[ledger.Kind]engine.Handler {
+func Handlers(api func(apiclient.Binding) API, states States, logger *slog.Logger) map[ledger.Kind]engine.Handler {
 	requests := semaphore.NewWeighted(Parallel)
 	return map[ledger.Kind]engine.Handler{
 		engine.ScanOf(handlers.Verify):  engine.One(scanner{api, pending{}, false, requests, logger}.scan),
@@ -34,7 +35,6 @@ func (s scanner) scan(ctx context.Context, x *engine.Execution, row *engine.Row)
 	if err != nil {
 		return engine.Fail(err)
 	}
-	ctx = handlers.OfScan(ctx, s.ofSweep)
 	for begun := x.Now(); !at.Ended; {
 		switch {
 		case x.Stopping():

@@ -17,6 +17,7 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
+	"orgops/tasks/handlers"
 )
 
 // API is the part of [apiclient.Client] that a scan needs.
@@ -32,7 +33,7 @@ const Parallel = 50
 
 // scanner is the handler of a scan's row.
 type scanner struct {
-	api      API
+	api      func(apiclient.Binding) API
 	request  request
 	ofSweep  bool                // no caller waits for the scan
 	requests *semaphore.Weighted // of all scans of the tenant
@@ -48,6 +49,11 @@ type reader struct {
 	scanner
 	mu sync.Mutex // of x, while requests are sent side by side
 	x  *engine.Execution
+}
+
+// client returns a client of the scan's class. Before each of its requests it asks the ledger.
+func (r *reader) client(before func(context.Context) error) API {
+	return r.api(apiclient.Binding{Class: int(handlers.ClassOfScan(r.ofSweep)), Before: before})
 }
 
 // wanted returns an error unless a request may be sent now. Of requests that are sent side by
@@ -83,7 +89,7 @@ func (r *reader) readOrganizations(ctx context.Context, o *outcome) error {
 		return err
 	}
 	defer r.requests.Release(1)
-	records, next, err := r.api.OrganizationsPage(apiclient.BeforeSending(ctx, r.wanted), o.From)
+	records, next, err := r.client(r.wanted).OrganizationsPage(ctx, o.From)
 	if err != nil {
 		return err
 	}
@@ -110,11 +116,11 @@ func (r *reader) readPage(ctx context.Context, p sweep.Progress, o organization)
 	}
 	defer r.requests.Release(1)
 	var at time.Time
-	ctx = apiclient.BeforeSending(ctx, func(ctx context.Context) error {
+	client := r.client(func(ctx context.Context) error {
 		at = r.x.Now()
 		return r.wanted(ctx)
 	})
-	domains, next, err := r.api.DiscoveryDomainsPage(ctx, o.ID, o.From)
+	domains, next, err := client.DiscoveryDomainsPage(ctx, o.ID, o.From)
 	if err != nil {
 		return page{err: err}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/sandbox"
+	"orgops/internal/scan"
 	"orgops/internal/sweep"
 	"orgops/tasks"
 )
@@ -301,13 +302,15 @@ func TestScanInACircle(t *testing.T) {
 		t.Run(fmt.Sprintf("%d then %d", c.before, c.length), func(t *testing.T) {
 			w := newWorld(t)
 			pages := 0
-			w.api = fake{w.api, func(string) (id, next string, err error) {
+			w.api = fake{nil, func(string) (id, next string, err error) {
 				at := pages
 				if pages++; at >= c.before {
 					at = c.before + (at-c.before)%c.length
 				}
 				return fmt.Sprint("org_", at), fmt.Sprint("checkpoint ", at), nil
-			}, func(context.Context, string, string) (domainPage, string, error) { return nil, "", nil }}
+			}, func(context.Context, scan.API, string, string) (domainPage, string, error) {
+				return nil, "", nil
+			}}.answered(w.api)
 			w.pending("")
 			w.scanned()
 			if p := w.progress(); !p.Ended || !strings.Contains(p.Early, "never ends") {
@@ -323,10 +326,10 @@ func TestScanInACircle(t *testing.T) {
 func TestScanOfAnOrganizationWithoutEnd(t *testing.T) {
 	w := newWorld(t)
 	asked := 0
-	w.api = fake{domains: func(context.Context, string, string) (domainPage, string, error) {
+	w.api = fake{domains: func(context.Context, scan.API, string, string) (domainPage, string, error) {
 		asked++
 		return nil, fmt.Sprint(asked), nil
-	}}
+	}}.answered(w.api)
 	w.pending("org_1")
 	w.scanned()
 	if p := w.progress(); p.Missed != 1 || !strings.Contains(p.Why, "does not end: 100 pages") || asked != 100 {
@@ -344,8 +347,7 @@ func TestScanKeepsAnswers(t *testing.T) {
 	}
 	var answers atomic.Int64 // that are given; the other requests fail, or are never answered
 	var never atomic.Bool
-	api := w.api
-	w.api = fake{API: api, domains: func(ctx context.Context, org, from string) (domainPage, string, error) {
+	w.api = fake{domains: func(ctx context.Context, api scan.API, org, from string) (domainPage, string, error) {
 		switch {
 		case answers.Add(-1) >= 0:
 			return api.DiscoveryDomainsPage(ctx, org, from)
@@ -354,7 +356,7 @@ func TestScanKeepsAnswers(t *testing.T) {
 		}
 		<-ctx.Done()
 		return nil, "", ctx.Err()
-	}}
+	}}.answered(w.api)
 	w.timeout = 3 * time.Second
 	w.pending("")
 	of := w.worker(nil)

@@ -107,7 +107,9 @@ func TestDamagedPosition(t *testing.T) {
 // TestPanic: a panic is an attempt that failed.
 func TestPanic(t *testing.T) {
 	w := finding().world(t)
-	w.api = fake{API: w.api, domains: func(context.Context, string, string) (domainPage, string, error) { panic("a bug") }}
+	w.api = fake{domains: func(context.Context, scan.API, string, string) (domainPage, string, error) {
+		panic("a bug")
+	}}.answered(w.api)
 	w.scanned()
 	if p := w.progress(); p.Missed != 4 || !strings.Contains(p.Why, "given up after 17 attempts: panic: a bug") ||
 		!strings.Contains(w.log.String(), "stack") {
@@ -124,7 +126,9 @@ func TestReasonsAreShort(t *testing.T) {
 			return "org_1", "next", nil
 		}
 		return "", "", refusal
-	}, domains: func(context.Context, string, string) (domainPage, string, error) { return nil, "", refusal }}
+	}, domains: func(context.Context, scan.API, string, string) (domainPage, string, error) {
+		return nil, "", refusal
+	}}.answered(w.api)
 	w.pending("")
 	w.until(w.worker(nil), func(r stored) bool {
 		if len(r.Scan.Note) > 4<<10 || len(r.Scan.Progress) > 8<<10 {
@@ -144,14 +148,13 @@ func TestScansAtOnce(t *testing.T) {
 		w.sandbox.AddOrganization("org_"+string(rune('a'+i%26))+string(rune('a'+i/26)), "")
 	}
 	var now, most atomic.Int64 // requests in progress
-	api := w.api
-	w.api = fake{API: api, domains: func(ctx context.Context, org, from string) (domainPage, string, error) {
+	w.api = fake{domains: func(ctx context.Context, api scan.API, org, from string) (domainPage, string, error) {
 		defer now.Add(-1)
 		n := now.Add(1)
 		for before := most.Load(); n > before && !most.CompareAndSwap(before, n); before = most.Load() {
 		}
 		return api.DiscoveryDomainsPage(ctx, org, from)
-	}}
+	}}.answered(w.api)
 	of := w.worker(nil)
 	var all sync.WaitGroup
 	for _, id := range []ledger.RunID{"a", "b", "c"} {

@@ -52,7 +52,7 @@ type world struct {
 	redis   *miniredis.Miniredis
 	elapsed atomic.Int64 // since start
 	sandbox *sandbox.Sandbox
-	api     scan.API
+	api     func(apiclient.Binding) scan.API
 	states  scan.States
 	blocks  []string // operations
 	log     bytes.Buffer
@@ -72,10 +72,10 @@ func (s states) Domain(_ context.Context, domain string) ([]byte, error) {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	sb := newSandbox(t)
-	return newWorldOf(t, sb, newClient(t, sb))
+	return newWorldOf(t, sb, bound(newClient(t, sb)))
 }
 
-func newWorldOf(t *testing.T, sb *sandbox.Sandbox, api scan.API) *world {
+func newWorldOf(t *testing.T, sb *sandbox.Sandbox, api func(apiclient.Binding) scan.API) *world {
 	t.Helper()
 	w := &world{Ledger: ledger.New(redistest.New(t)), t: t, redis: redistest.Mini(t), states: states{}, sandbox: sb,
 		api: api}
@@ -90,6 +90,11 @@ func (w *world) advance(d time.Duration) {
 }
 
 func (w *world) sinceStart() time.Duration { return time.Duration(w.elapsed.Load()) }
+
+// bound returns the API as clients that are bound to executions reach it.
+func bound(c *apiclient.Client) func(apiclient.Binding) scan.API {
+	return func(b apiclient.Binding) scan.API { return c.For(b) }
+}
 
 func newSandbox(t *testing.T) *sandbox.Sandbox {
 	t.Helper()
@@ -129,7 +134,8 @@ func (w *world) worker(sab *saboteur) worker {
 	own := worker{session: ledger.NewSessionID(), stop: make(chan struct{})}
 	own.Engine = engine.New(engine.Config{
 		Tenant: tenant, Ledger: sabotagedLedger{w.Ledger, sab}, Session: own.session, Stopping: own.stop,
-		Handlers: scan.Handlers(sabotagedAPI{sab, w.api}, w.states, log), Timeout: w.timeout, Logger: log,
+		Handlers: scan.Handlers(func(b apiclient.Binding) scan.API { return sabotagedAPI{sab, w.api(b), b.Class} },
+			w.states, log), Timeout: w.timeout, Logger: log,
 		Block: func(_ context.Context, operation, _ string) error {
 			w.blocks = append(w.blocks, operation)
 			return nil
@@ -483,9 +489,9 @@ func (l sabotagedLedger) End(ctx context.Context, seg ledger.Segment, n ledger.N
 	return r, err
 }
 
-// class returns the class by which a request is paced.
-func class(ctx context.Context) string {
-	switch c := handlers.ClassOf(ctx); c {
+// class names the class by which a request is paced.
+func class(n int) string {
+	switch c := pace.Class(n); c {
 	case pace.Finish:
 		return ""
 	case pace.Scan:
@@ -499,12 +505,13 @@ func class(ctx context.Context) string {
 
 type sabotagedAPI struct {
 	*saboteur
-	api scan.API
+	api   scan.API
+	class int
 }
 
 func (a sabotagedAPI) OrganizationsPage(ctx context.Context,
 	from string) (page []apiclient.Listed[apiclient.Organization], next string, err error) {
-	err = a.call(class(ctx)+"organizations", func() error {
+	err = a.call(class(a.class)+"organizations", func() error {
 		page, next, err = a.api.OrganizationsPage(ctx, from)
 		return err
 	})
@@ -513,7 +520,7 @@ func (a sabotagedAPI) OrganizationsPage(ctx context.Context,
 
 func (a sabotagedAPI) DiscoveryDomainsPage(ctx context.Context,
 	org, from string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
-	err = a.call(class(ctx)+"domains", func() error {
+	err = a.call(class(a.class)+"domains", func() error {
 		page, next, err = a.api.DiscoveryDomainsPage(ctx, org, from)
 		return err
 	})
@@ -525,9 +532,18 @@ type domainPage = []apiclient.Listed[apiclient.DiscoveryDomain]
 
 // fake is an API of which a test answers some requests. A page of organizations has one of them.
 type fake struct {
-	scan.API
-	organizations func(from string) (id, next string, err error)                                        // nil: the API's
-	domains       func(ctx context.Context, org, from string) (page domainPage, next string, err error) // nil: the API's
+	scan.API                                                     // nil: the test answers all requests
+	organizations func(from string) (id, next string, err error) // nil: the API's
+	// domains gets the client that is bound to the execution; nil: the API's.
+	domains func(ctx context.Context, api scan.API, org, from string) (page domainPage, next string, err error)
+}
+
+// answered returns api with the answers of f.
+func (f fake) answered(api func(apiclient.Binding) scan.API) func(apiclient.Binding) scan.API {
+	return func(b apiclient.Binding) scan.API {
+		f.API = api(b)
+		return f
+	}
 }
 
 func (f fake) OrganizationsPage(ctx context.Context,
@@ -543,12 +559,12 @@ func (f fake) DiscoveryDomainsPage(ctx context.Context, org, from string) (page 
 	if f.domains == nil {
 		return f.API.DiscoveryDomainsPage(ctx, org, from)
 	}
-	return f.domains(ctx, org, from)
+	return f.domains(ctx, f.API, org, from)
 }
 
 // onePage is an API whose organizations have one record.
 func onePage(record apiclient.DiscoveryDomain) fake {
-	return fake{domains: func(context.Context, string, string) (domainPage, string, error) {
+	return fake{domains: func(context.Context, scan.API, string, string) (domainPage, string, error) {
 		return domainPage{{Record: record}}, "", nil
 	}}
 }

@@ -164,7 +164,7 @@ func TestSweepOfWhatCannotBeChecked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			tt.record.Status = apiclient.StatusVerified
-			w.api = onePage(tt.record)
+			w.api = onePage(tt.record).answered(w.api)
 			w.sweep(sweep.Progress{Organization: "org_1", Tick: 1})
 			w.scanned()
 			rows := w.read(run0).rows
@@ -190,7 +190,7 @@ func TestLongestRows(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			w := newWorld(t)
 			record.Status = apiclient.DomainStatus(kind)
-			w.api = onePage(record)
+			w.api = onePage(record).answered(w.api)
 			if kind == "pending" {
 				w.pending("org_1")
 			} else {

@@ -63,8 +63,8 @@ func conclude(ctx context.Context, states *sweep.States, run ledger.Run) error {
 type sentKey struct{}
 
 // newAsking returns a client whose requests execute all steps before sending, and fail to
-// send. It waits for the gate, if there is one, and calls the functions of
-// [apiclient.BeforeSending].
+// send. It waits for the gate, if there is one, and calls the functions of the
+// [apiclient.Binding].
 func newAsking(t *testing.T, gate apiclient.Gate) *apiclient.Client {
 	t.Helper()
 	client, err := apiclient.New(apiclient.Config{

@@ -18,7 +18,6 @@ import (
 	"orgops/dnscheck/dnschecktest"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
-	"orgops/tasks/handlers"
 )
 
 // fleetTenant is a tenant of the platform with its DNS.
@@ -152,7 +151,7 @@ type fleetGate struct{ *pace.Limiter }
 type permitKey struct{}
 
 func (g fleetGate) Wait(ctx context.Context, r apiclient.Request) error {
-	err := g.Limiter.Wait(ctx, pace.Request{Operation: r.Operation, Class: handlers.ClassOf(ctx), Again: r.Again})
+	err := g.Limiter.Wait(ctx, pace.Request{Operation: r.Operation, Class: pace.Class(r.Class), Again: r.Again})
 	if at, ok := ctx.Value(permitKey{}).(*time.Time); ok && err == nil {
 		*at = now()
 	}

@@ -217,8 +217,10 @@ func (w *fleetWorker) newPart(tn *fleetTenant) *fleetPart {
 	return p
 }
 
-func (p *fleetPart) api() fleetAPI {
-	return fleetAPI{p, newAsking(p.w.f.t, fleetGate{p.limiter})}
+// api returns the API as clients that are bound to executions reach it.
+func (p *fleetPart) api() func(apiclient.Binding) fleetAPI {
+	client := newAsking(p.w.f.t, fleetGate{p.limiter})
+	return func(b apiclient.Binding) fleetAPI { return fleetAPI{p, client.For(b)} }
 }
 
 // dispatchConfig releases rows as cmd/worker does.
@@ -258,8 +260,9 @@ func (p *fleetPart) dispatchConfig(states *sweep.States) dispatch.Config {
 
 func (p *fleetPart) handlers(states *sweep.States) map[ledger.Kind]engine.Handler {
 	w, api, dns := p.w, p.api(), fleetDNS{p}
+	domains := func(b apiclient.Binding) handlers.Domains { return api(b) }
 	verify := handlers.VerifyConfig{
-		API: api, DNS: dns, Line: p.limiter, RequestTimeout: requestTimeout, GiveUp: fleetGiveUp,
+		API: domains, DNS: dns, Line: p.limiter, RequestTimeout: requestTimeout, GiveUp: fleetGiveUp,
 		Places: handlers.NewPlaces(fleetPlaces, fleetPlaces/2),
 		Notify: handlers.NotifyStates(states, activity.Author{}),
 	}
@@ -271,14 +274,18 @@ func (p *fleetPart) handlers(states *sweep.States) map[ledger.Kind]engine.Handle
 	}
 	all := map[ledger.Kind]engine.Handler{
 		handlers.Verify: handlers.NewVerify(verify),
-		handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: api, States: states, RequestTimeout: requestTimeout}),
-		handlers.Remove: handlers.NewRemove(handlers.RemoveConfig{API: api,
+		handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: domains, States: states,
+			RequestTimeout: requestTimeout}),
+		handlers.Remove: handlers.NewRemove(handlers.RemoveConfig{
+			API:   func(b apiclient.Binding) handlers.Clients { return api(b) },
 			Limit: pace.NewClientLimit(w.rdb, string(p.tn.name))}),
-		handlers.Create: handlers.NewCreate(handlers.CreateConfig{API: api, RequestTimeout: requestTimeout}),
+		handlers.Create: handlers.NewCreate(handlers.CreateConfig{
+			API: func(b apiclient.Binding) handlers.Templates { return api(b) }, RequestTimeout: requestTimeout}),
 		handlers.Recheck: handlers.NewRecheck(handlers.RecheckConfig{Verify: verify, Tenant: p.tn.name, States: states,
 			Operators: dns, Submit: submit}),
 	}
-	maps.Copy(all, scan.Handlers(api, states.Store, slog.New(slog.DiscardHandler)))
+	maps.Copy(all, scan.Handlers(func(b apiclient.Binding) scan.API { return api(b) }, states.Store,
+		slog.New(slog.DiscardHandler)))
 	return all
 }
 

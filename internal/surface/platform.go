@@ -51,9 +51,18 @@ var errNoNetwork = errors.New("the world has no network")
 
 type sentKey struct{}
 
+// bound is a platform as the client of an execution reaches it.
+type bound struct {
+	*platform
+
+	client *apiclient.Client
+}
+
+func (p *platform) bound(b apiclient.Binding) bound { return bound{p, p.client.For(b)} }
+
 // send carries out a request of the client up to its sending, and returns why it is not sent, or
 // the answer to all requests.
-func (p *platform) send(ctx context.Context, request func(context.Context) error) error {
+func (p bound) send(ctx context.Context, request func(context.Context) error) error {
 	sent := false
 	if err := request(context.WithValue(ctx, sentKey{}, &sent)); !sent {
 		return err
@@ -124,7 +133,7 @@ func (p *platform) find(organization, id, operation, method string) (*domain, er
 }
 
 // DiscoveryDomain returns a domain's record.
-func (p *platform) DiscoveryDomain(ctx context.Context, organization, id string) (apiclient.DiscoveryDomain, error) {
+func (p bound) DiscoveryDomain(ctx context.Context, organization, id string) (apiclient.DiscoveryDomain, error) {
 	if err := p.send(ctx, func(ctx context.Context) error {
 		_, err := p.client.DiscoveryDomain(ctx, organization, id)
 		return err
@@ -139,7 +148,7 @@ func (p *platform) DiscoveryDomain(ctx context.Context, organization, id string)
 }
 
 // UpdateDiscoveryDomain changes a domain's record.
-func (p *platform) UpdateDiscoveryDomain(ctx context.Context, organization, id string,
+func (p bound) UpdateDiscoveryDomain(ctx context.Context, organization, id string,
 	u apiclient.DiscoveryDomainUpdate, intent apiclient.Intent) (apiclient.DiscoveryDomain, error) {
 	if err := p.send(ctx, func(ctx context.Context) error {
 		_, err := p.client.UpdateDiscoveryDomain(ctx, organization, id, u, intent)
@@ -161,7 +170,7 @@ func (p *platform) UpdateDiscoveryDomain(ctx context.Context, organization, id s
 }
 
 // OrganizationsPage returns all organizations.
-func (p *platform) OrganizationsPage(context.Context, string) (page []apiclient.Listed[apiclient.Organization],
+func (p bound) OrganizationsPage(context.Context, string) (page []apiclient.Listed[apiclient.Organization],
 	next string, err error) {
 	for _, id := range p.organizations {
 		page = append(page, apiclient.Listed[apiclient.Organization]{Record: apiclient.Organization{ID: id, Name: id}})
@@ -170,7 +179,7 @@ func (p *platform) OrganizationsPage(context.Context, string) (page []apiclient.
 }
 
 // DiscoveryDomainsPage returns all domains of an organization.
-func (p *platform) DiscoveryDomainsPage(_ context.Context, organization, _ string) (
+func (p bound) DiscoveryDomainsPage(_ context.Context, organization, _ string) (
 	page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
 	for _, d := range p.domains {
 		if d.organization == organization {
@@ -182,7 +191,7 @@ func (p *platform) DiscoveryDomainsPage(_ context.Context, organization, _ strin
 
 // RemoveOrganizationClients removes clients from an organization. Those that it does not have are
 // refused.
-func (p *platform) RemoveOrganizationClients(ctx context.Context, organization string, clients []string) error {
+func (p bound) RemoveOrganizationClients(ctx context.Context, organization string, clients []string) error {
 	if err := p.send(ctx, func(ctx context.Context) error {
 		return p.client.RemoveOrganizationClients(ctx, organization, clients)
 	}); err != nil {
@@ -204,7 +213,7 @@ func (p *platform) RemoveOrganizationClients(ctx context.Context, organization s
 }
 
 // CreateTemplate creates a template. A name that is taken is refused.
-func (p *platform) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest,
+func (p bound) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest,
 	intent apiclient.Intent) (apiclient.Template, error) {
 	if err := p.send(ctx, func(ctx context.Context) error {
 		_, err := p.client.CreateTemplate(ctx, r, intent)
@@ -228,7 +237,7 @@ func (p *platform) CreateTemplate(ctx context.Context, r apiclient.TemplateReque
 }
 
 // Templates returns all templates.
-func (p *platform) Templates(context.Context) iter.Seq2[apiclient.Template, error] {
+func (p bound) Templates(context.Context) iter.Seq2[apiclient.Template, error] {
 	return func(yield func(apiclient.Template, error) bool) {
 		for _, one := range p.templates {
 			if !yield(one, nil) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"orgops/apiclient"
 	"orgops/internal/activity"
 	"orgops/internal/engine"
 	"orgops/internal/events"
@@ -87,30 +88,41 @@ const requestTimeout = 30 * time.Second
 
 // start makes the engine, once the tenant has its webhooks.
 func (s *site) start() {
+	// The parts that several handlers have.
 	states := s.states()
+	domains := func(b apiclient.Binding) handlers.Domains { return s.bound(b) }
 	verify := handlers.VerifyConfig{
-		API: s, List: s, Named: handlers.NamedIn(s.m.Ledger, s.name), DNS: s, Line: s.limiter, RequestTimeout: requestTimeout,
+		API: domains, List: func(b apiclient.Binding) handlers.DomainList { return s.bound(b) },
+		Named: handlers.NamedIn(s.m.Ledger, s.name), DNS: s, Line: s.limiter, RequestTimeout: requestTimeout,
 		GiveUp: time.Duration(s.settings.GiveUp),
 		Notify: handlers.NotifyStates(states, s.author(worker)), Item: s.m.Ledger.ItemOf, Logger: log,
 		Notice: states.NoticeRead,
 	}
+
+	// The handlers, each with a client that is bound to its execution.
 	all := map[ledger.Kind]engine.Handler{
 		handlers.Verify: handlers.NewVerify(verify),
 		handlers.Read:   handlers.NewRead(verify),
-		handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: s, States: states, RequestTimeout: requestTimeout}),
+		handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: domains, States: states,
+			RequestTimeout: requestTimeout}),
 		handlers.Remove: handlers.NewRemove(handlers.RemoveConfig{
-			API: s, Limit: pace.NewClientLimit(s.m.Redis, string(s.name)), Logger: log,
+			API:   func(b apiclient.Binding) handlers.Clients { return s.bound(b) },
+			Limit: pace.NewClientLimit(s.m.Redis, string(s.name)), Logger: log,
 		}),
-		handlers.Create: handlers.NewCreate(handlers.CreateConfig{API: s, RequestTimeout: requestTimeout}),
+		handlers.Create: handlers.NewCreate(handlers.CreateConfig{
+			API: func(b apiclient.Binding) handlers.Templates { return s.bound(b) }, RequestTimeout: requestTimeout}),
 		handlers.Recheck: handlers.NewRecheck(handlers.RecheckConfig{
 			Verify: verify, Tenant: s.name, States: states, Rules: s.settings.Rules(), Operators: s,
 		}),
 		handlers.Revoke: handlers.NewRevoke(handlers.RevokeConfig{
-			API: s, DNS: s, States: states, Rules: s.settings.Rules(), RequestTimeout: requestTimeout, Logger: log,
+			API: domains, DNS: s, States: states, Rules: s.settings.Rules(), RequestTimeout: requestTimeout, Logger: log,
 			By: s.author(worker),
 		}),
 	}
-	maps.Copy(all, scan.Handlers(s, states.Store.(*sweep.Store), log))
+	maps.Copy(all, scan.Handlers(func(b apiclient.Binding) scan.API { return s.bound(b) },
+		states.Store.(*sweep.Store), log))
+
+	// The engine executes them.
 	s.engine = engine.New(engine.Config{
 		Tenant: s.name, Ledger: s.m.Ledger, Session: s.session, Handlers: all, Block: s.limiter.Block, Logger: log,
 	})

@@ -13,6 +13,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/engine"
+	"orgops/internal/pace"
 	"orgops/internal/sweep"
 )
 
@@ -51,13 +52,19 @@ const unread = "a PATCH had no answer; the record is read until it shows its res
 type change struct {
 	x       *engine.Execution
 	row     *engine.Row
-	api     Domains
+	api     func(apiclient.Binding) Domains
 	timeout time.Duration // of a request
 	settled time.Duration // see defaultSettled
 
 	organization, domain string // ids
 
 	readAt time.Time // when the record was requested, in Redis' time
+}
+
+// withClass returns a binding whose requests have a class. Those of others finish rows.
+func withClass(b apiclient.Binding, c pace.Class) apiclient.Binding {
+	b.Class = int(c)
+	return b
 }
 
 // inFlight returns for how long a PATCH that was sent at that time may still land; 0: it cannot
@@ -77,21 +84,16 @@ func (c *change) readAgain(at time.Time) time.Duration {
 	return max(min(c.settled-age, max(age, time.Second), time.Minute), 0)
 }
 
-// stamp stores the time of a read that is about to be requested.
-func (c *change) stamp(context.Context) error {
-	c.readAt = c.x.Now()
-	return nil
-}
-
 // isFresh reports whether a record that was requested at that time may be proven against.
 func (c *change) isFresh(at time.Time) bool {
 	age := c.x.Now().Sub(at)
 	return age >= 0 && age <= freshFor
 }
 
-// read reads the record.
-func (c *change) read(ctx context.Context) (apiclient.DiscoveryDomain, error) {
-	d, err := c.api.DiscoveryDomain(ctx, c.organization, c.domain)
+// read reads the record, by a client that is bound to the execution.
+func (c *change) read(ctx context.Context, b apiclient.Binding) (apiclient.DiscoveryDomain, error) {
+	d, err := c.api(b).DiscoveryDomain(ctx, c.organization, c.domain)
+	c.readAt = c.x.Requested()
 	if err == nil {
 		learn(c.x, c.row, knownOf(c.x, c.organization, d))
 	}
@@ -99,8 +101,8 @@ func (c *change) read(ctx context.Context) (apiclient.DiscoveryDomain, error) {
 }
 
 // readYoung is read for a row that has sent no PATCH.
-func (c *change) readYoung(ctx context.Context) (apiclient.DiscoveryDomain, error) {
-	d, err := c.read(ctx)
+func (c *change) readYoung(ctx context.Context, b apiclient.Binding) (apiclient.DiscoveryDomain, error) {
+	d, err := c.read(ctx, b)
 	if isNotFound(err) {
 		err = c.readTwice(err)
 	}
@@ -162,7 +164,7 @@ func (c *change) send(ctx context.Context, u apiclient.DiscoveryDomainUpdate, st
 	undo func(ctx context.Context, reason error) error,
 ) (apiclient.DiscoveryDomain, error) {
 	stored := false
-	answer, err := c.api.UpdateDiscoveryDomain(c.x.Beginning(ctx), c.organization, c.domain, u,
+	answer, err := c.api(c.x.Fenced()).UpdateDiscoveryDomain(ctx, c.organization, c.domain, u,
 		func(ctx context.Context) error {
 			err := store(ctx)
 			stored = stored || err == nil

@@ -90,7 +90,6 @@ func (l stepped) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
 // steppedDomains are the domains of an API of which each call is a step.
 type steppedDomains struct {
 	handlers.Domains
-	list handlers.DomainList
 	step func(name string, call func())
 }
 
@@ -106,9 +105,15 @@ func (d steppedDomains) UpdateDiscoveryDomain(ctx context.Context, organization,
 	return changed, err
 }
 
-func (d steppedDomains) DiscoveryDomainsPage(ctx context.Context, organization,
+// steppedList is the list of an API's domains of which each call is a step.
+type steppedList struct {
+	handlers.DomainList
+	step func(name string, call func())
+}
+
+func (d steppedList) DiscoveryDomainsPage(ctx context.Context, organization,
 	from string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
-	d.step("list", func() { page, next, err = d.list.DiscoveryDomainsPage(ctx, organization, from) })
+	d.step("list", func() { page, next, err = d.DomainList.DiscoveryDomainsPage(ctx, organization, from) })
 	return page, next, err
 }
 

@@ -35,7 +35,7 @@ func NewRead(cfg VerifyConfig) engine.Handler {
 
 		// The record, unless the row has it.
 		if v.state.Record == nil {
-			err := v.readFresh(withClass(ctx, pace.Look))
+			err := v.readFresh(ctx, pace.Look)
 			if isNotFound(err) {
 				err = engine.Refuse(notFound+"%v", err)
 			}

@@ -36,12 +36,12 @@ var releaseRecheck = dispatch.Kind{
 	Cost:       dispatch.Cost{Ready: 2},
 }
 
-// OfScan returns the context of the requests of a scan.
-func OfScan(ctx context.Context, ofSweep bool) context.Context {
+// ClassOfScan returns the class of the requests of a scan.
+func ClassOfScan(ofSweep bool) pace.Class {
 	if ofSweep {
-		return withClass(ctx, pace.Sweep)
+		return pace.Sweep
 	}
-	return withClass(ctx, pace.Scan)
+	return pace.Scan
 }
 
 // Operators is the part of [dnscheck.Checker] that finds the operators of name servers.
@@ -195,7 +195,8 @@ func (r *recheck) contradicts(revoked sweep.Revocation) bool {
 // server that is behind.
 func (r *recheck) read(ctx context.Context) *engine.Consequence {
 	id := r.record.DiscoveryDomainID
-	d, err := r.cfg.Verify.API.DiscoveryDomain(r.x.Beginning(withClass(ctx, pace.Sweep)), r.record.OrganizationID, id)
+	client := r.cfg.Verify.API(withClass(r.x.Fenced(), pace.Sweep))
+	d, err := client.DiscoveryDomain(ctx, r.record.OrganizationID, id)
 	// There is none.
 	if isNotFound(err) {
 		r.withdrawn = ""
@@ -452,7 +453,7 @@ func (r *recheck) verify(ctx context.Context) *engine.Consequence {
 	if end := v.inLine(); end != nil {
 		return end
 	}
-	if v.record, err = v.readYoung(v.x.Beginning(ctx, v.stamp)); err != nil {
+	if v.record, err = v.readYoung(ctx, v.x.Fenced()); err != nil {
 		return engine.Fail(err)
 	}
 	if end := unprovable(v.record); end != nil {

@@ -51,7 +51,7 @@ type ClientLimit interface {
 
 // RemoveConfig configures the handler of [Remove].
 type RemoveConfig struct {
-	API Clients
+	API func(apiclient.Binding) Clients
 	// MaxClientsPerRequest is the tenant's setting, which Limit lowers; 0:
 	// [apiclient.MaxClientsPerRequest].
 	MaxClientsPerRequest int
@@ -126,7 +126,8 @@ func (h *remove) ExecuteAll(ctx context.Context, all []*engine.Execution) ([]eng
 	}
 
 	// The requests. An error is the end of all rows that have no answer by then.
-	_, err := r.removeAll(apiclient.BeforeSending(ctx, r.allowed), r.open())
+	r.api = h.cfg.API(apiclient.Binding{Before: r.allowed})
+	_, err := r.removeAll(ctx, r.open())
 	if errors.Is(err, errSplit) {
 		later := engine.Later("the batch is being split; the rest continues", time.Second)
 		r.answer(later, func(removalRow) bool { return true })
@@ -140,6 +141,7 @@ type removal struct {
 	*remove
 
 	all          []*engine.Execution
+	api          Clients          // is bound to all of them
 	answers      []engine.Answers // of each execution
 	rows         []removalRow
 	organization string // of all rows
@@ -222,7 +224,7 @@ func (r *removal) removePiece(ctx context.Context, clients []string) (all bool, 
 		x.End(ctx, r.answers[i]) // of rows that have an answer
 	}
 	isOf := func(row removalRow) bool { return slices.Contains(piece, row.ClientID) }
-	err = r.cfg.API.RemoveOrganizationClients(ctx, r.organization, piece)
+	err = r.api.RemoveOrganizationClients(ctx, r.organization, piece)
 	switch {
 	case err == nil:
 		r.alone.Store(0)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"orgops/apiclient"
 	"orgops/internal/engine"
 	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
@@ -63,7 +64,8 @@ type removals struct {
 func (s removals) worker() (*engine.Engine, ledger.SessionID) {
 	e, session := s.Worker(func(c *engine.Config) {
 		c.Ledger = stepped{c.Ledger, s.around}
-		c.Handlers[handlers.Remove] = handlers.NewRemove(handlers.RemoveConfig{API: steppedClients{s.api, s.around},
+		c.Handlers[handlers.Remove] = handlers.NewRemove(handlers.RemoveConfig{
+			API:                  func(b apiclient.Binding) handlers.Clients { return steppedClients{s.api.For(b), s.around} },
 			MaxClientsPerRequest: s.most, Limit: pace.NewClientLimit(s.Redis, string(tenant))})
 	})
 	s.StopClock()

@@ -61,7 +61,7 @@ type RevokeDNS interface {
 
 // RevokeConfig configures the handler of [Revoke].
 type RevokeConfig struct {
-	API    Domains
+	API    func(apiclient.Binding) Domains
 	DNS    RevokeDNS
 	States *sweep.States
 	Rules  sweep.Rules
@@ -145,7 +145,7 @@ func (r *revocation) execute(ctx context.Context) *engine.Consequence {
 		return noPlace()
 	}
 	defer free()
-	d, err := r.read(r.x.Beginning(ctx, r.stamp))
+	d, err := r.read(ctx, r.x.Fenced())
 	switch {
 	case isNotFound(err):
 		return r.gone(ctx)
@@ -397,7 +397,7 @@ func (r *revocation) resume(ctx context.Context) *engine.Consequence {
 	}
 
 	// Otherwise the record shows it.
-	d, err := r.read(apiclient.BeforeSending(ctx, r.stamp))
+	d, err := r.read(ctx, r.x.Unfenced())
 	switch {
 	case isNotFound(err):
 		return r.gone(ctx)

@@ -470,12 +470,15 @@ func TestRevokeFrozen(t *testing.T) {
 	}
 }
 
-// unstamped is an API whose reads have no time.
-type unstamped struct{ handlers.Domains }
+// unstamped is an API whose reads are not bound to the execution, and so have no time.
+type unstamped struct {
+	handlers.Domains
+	reads handlers.Domains
+}
 
 func (u unstamped) DiscoveryDomain(ctx context.Context,
 	organization, domain string) (apiclient.DiscoveryDomain, error) {
-	return u.Domains.DiscoveryDomain(apiclient.BeforeSending(ctx, nil), organization, domain)
+	return u.reads.DiscoveryDomain(ctx, organization, domain)
 }
 
 // TestRevokeLongLine checks that a record which was not read within a minute before the permit is
@@ -484,7 +487,7 @@ func TestRevokeLongLine(t *testing.T) {
 	s := newSweepSite(t, sweep.Unroute)
 	s.decided(new(true))
 	api := s.config.API
-	s.config.API = unstamped{api}
+	s.config.API = func(b apiclient.Binding) handlers.Domains { return unstamped{api(b), api(apiclient.Binding{})} }
 	s.step()
 	row := s.Row(0)
 	if row.Checkpoint.Stage != ledger.StageReady || row.Intent != nil || row.Checkpoint.Attempts != 0 ||

@@ -11,6 +11,7 @@ import (
 	"orgops/internal/enginetest"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/tasks/handlers"
 )
 
 func TestMain(m *testing.M) {
@@ -63,10 +64,16 @@ func (s *site) client(gate apiclient.Gate) *apiclient.Client {
 	return client
 }
 
-// gated returns a client whose requests get their permits after something has happened.
-func (s *site) gated(meanwhile func()) *apiclient.Client {
+// gated returns the domains of a client whose requests get their permits after something has
+// happened.
+func (s *site) gated(meanwhile func()) func(apiclient.Binding) handlers.Domains {
 	s.t.Helper()
-	return s.client(slowGate{meanwhile})
+	return domainsOf(s.client(slowGate{meanwhile}))
+}
+
+// domainsOf returns the domains as clients that are bound to executions reach them.
+func domainsOf(c *apiclient.Client) func(apiclient.Binding) handlers.Domains {
+	return func(b apiclient.Binding) handlers.Domains { return c.For(b) }
 }
 
 type slowGate struct{ meanwhile func() }

@@ -38,7 +38,7 @@ type Templates interface {
 
 // CreateConfig configures the handler of [Create].
 type CreateConfig struct {
-	API Templates
+	API func(apiclient.Binding) Templates
 	// RequestTimeout is as in [VerifyConfig].
 	RequestTimeout time.Duration
 }
@@ -90,7 +90,7 @@ func (c *creation) execute(ctx context.Context) *engine.Consequence {
 	}
 
 	// None is there, or none was requested.
-	created, err := c.cfg.API.CreateTemplate(c.x.Beginning(ctx), c.request, func(ctx context.Context) error {
+	created, err := c.cfg.API(c.x.Fenced()).CreateTemplate(ctx, c.request, func(ctx context.Context) error {
 		return putIntent(ctx, c.x.Intend, c.row, struct{}{})
 	})
 	answer, answered := errors.AsType[*apiclient.Error](err)
@@ -135,7 +135,7 @@ func (c *creation) taken(ctx context.Context, conflict error) *engine.Consequenc
 // nothing about the row.
 func (c *creation) find(ctx context.Context) (same, other *apiclient.Template, err error) {
 	var named []apiclient.Template
-	for t, err := range c.cfg.API.Templates(ctx) {
+	for t, err := range c.cfg.API(c.x.Unfenced()).Templates(ctx) {
 		if _, bad := errors.AsType[*apiclient.RecordError](err); bad && t.Name != "" && t.Name != c.request.Name {
 			continue
 		}

@@ -38,17 +38,18 @@ func other() sandbox.Template { return same(func(m *sandbox.Template) { m.Type =
 // creation is a site with a row that creates a template.
 type creation struct {
 	*verifySite
-	tenant handlers.Templates
+	tenant func(apiclient.Binding) handlers.Templates
 }
 
 // creating returns a site with one row.
 func creating(t *testing.T, change ...func(*sandbox.Options)) *creation {
 	t.Helper()
 	s := &creation{verifySite: newVerifySite(t, change...)}
-	s.tenant = s.api
+	s.tenant = func(b apiclient.Binding) handlers.Templates { return s.api.For(b) }
 	s.handlers = func(c handlers.VerifyConfig) map[ledger.Kind]engine.Handler {
 		return map[ledger.Kind]engine.Handler{handlers.Create: handlers.NewCreate(handlers.CreateConfig{
-			API: steppedTemplates{s.tenant, s.around}, RequestTimeout: c.RequestTimeout})}
+			API:            func(b apiclient.Binding) handlers.Templates { return steppedTemplates{s.tenant(b), s.around} },
+			RequestTimeout: c.RequestTimeout})}
 	}
 	s.Submit(handlers.Create, template)
 	return s
@@ -107,10 +108,11 @@ func (s *creation) wantTemplate(outcome ledger.Outcome, words ...string) {
 func TestIntentOfTemplate(t *testing.T) {
 	s := creating(t)
 	permitted, intended := false, false
-	s.tenant = s.gated(func() {
+	client := s.client(slowGate{func() {
 		permitted = s.Row(0).Intent == nil
 		s.Pass(staleAnswer)
-	})
+	}})
+	s.tenant = func(b apiclient.Binding) handlers.Templates { return client.For(b) }
 	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpCreateTemplate, Match: func(sandbox.Request) bool {
 		intended = s.Row(0).Intent != nil
 		return false
@@ -391,14 +393,13 @@ func (forgetful) Intend(context.Context, ledger.Segment, ledger.Nonce, []byte, .
 type fatal struct {
 	templates
 	request *sync.WaitGroup
+	sent    chan struct{} // is closed by the client
 }
 
 func (f fatal) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest,
 	_ apiclient.Intent) (apiclient.Template, error) {
-	sent := make(chan struct{})
-	sending := apiclient.BeforeSending(context.WithoutCancel(ctx), func(context.Context) error { close(sent); return nil })
-	f.request.Go(func() { _, _ = f.templates.CreateTemplate(sending, r, nil) })
-	<-sent
+	f.request.Go(func() { _, _ = f.templates.CreateTemplate(context.WithoutCancel(ctx), r, nil) })
+	<-f.sent
 	runtime.Goexit()
 	return apiclient.Template{}, nil
 }
@@ -415,7 +416,12 @@ func TestForgottenIntent(t *testing.T) {
 		Match: func(sandbox.Request) bool { <-landing; return false }})
 	worker, session := s.Worker(func(c *engine.Config) {
 		c.Ledger = forgetful{c.Ledger}
-		c.Handlers[handlers.Create] = handlers.NewCreate(handlers.CreateConfig{API: fatal{s.tenant, &request},
+		c.Handlers[handlers.Create] = handlers.NewCreate(handlers.CreateConfig{
+			API: func(apiclient.Binding) handlers.Templates {
+				sent := make(chan struct{})
+				return fatal{s.tenant(apiclient.Binding{Before: func(context.Context) error { close(sent); return nil }}),
+					&request, sent}
+			},
 			RequestTimeout: s.config.RequestTimeout})
 	})
 	if executed(t.Context(), worker, s.NextTask()) {

@@ -33,7 +33,7 @@ var releaseUpdate = dispatch.Kind{
 
 // UpdateConfig configures the handler of [Update].
 type UpdateConfig struct {
-	API Domains
+	API func(apiclient.Binding) Domains
 	// States counts the verified domains that are set to pending, with the tenant's revocations.
 	States *sweep.States
 	// RequestTimeout is as in [VerifyConfig].
@@ -95,7 +95,7 @@ func (u *update) execute(ctx context.Context) *engine.Consequence {
 	// The record shows whether the former PATCH has landed.
 	left := u.inFlight(former.At)
 	again := u.readAgain(former.At)
-	d, err := u.read(ctx)
+	d, err := u.read(ctx, u.x.Unfenced())
 	switch {
 	case err == nil && carriedOut(u.want.Update(), d) == nil:
 		return u.done(ctx, former.Before, former.At)
@@ -131,7 +131,7 @@ func (u *update) execute(ctx context.Context) *engine.Consequence {
 // has replaced if it has landed; nil: there was none.
 func (u *update) patch(ctx context.Context, before *Before) *engine.Consequence {
 	// The record before the PATCH, and whether it may be changed.
-	d, err := u.readYoung(u.x.Beginning(ctx, u.stamp))
+	d, err := u.readYoung(ctx, u.x.Fenced())
 	if before == nil {
 		err = u.notice(ctx, d, err, u.cfg.States.NoticeRead)
 	}

@@ -40,20 +40,6 @@ var releaseVerify = dispatch.Kind{
 	Cost: dispatch.Cost{First: 2, Ready: 2},
 }
 
-type classKey struct{}
-
-// withClass returns the context of requests of a class.
-func withClass(ctx context.Context, c pace.Class) context.Context {
-	return context.WithValue(ctx, classKey{}, c)
-}
-
-// ClassOf returns the class of the requests of a context. Those that do not say otherwise finish
-// rows.
-func ClassOf(ctx context.Context) pace.Class {
-	c, _ := ctx.Value(classKey{}).(pace.Class)
-	return c
-}
-
 // NewVerify returns the handler of [Verify].
 func NewVerify(cfg VerifyConfig) engine.Handler {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
@@ -120,11 +106,11 @@ func (v *verification) execute(ctx context.Context) *engine.Consequence {
 // since the token is there and a permit is near.
 func (v *verification) check(ctx context.Context) *engine.Consequence {
 	if v.row.Stage == ledger.StageReady {
-		return v.fresh(ctx)
+		return v.fresh(ctx, pace.Finish)
 	}
 	read := v.state.Record == nil || v.isListed()
 	if read {
-		if end := v.fresh(withClass(ctx, pace.Look)); end != nil {
+		if end := v.fresh(ctx, pace.Look); end != nil {
 			return end
 		}
 	}
@@ -143,22 +129,23 @@ func (v *verification) check(ctx context.Context) *engine.Consequence {
 	if read {
 		return nil
 	}
-	return v.fresh(ctx)
+	return v.fresh(ctx, pace.Finish)
 }
 
 // isListed reports whether the row's listing is fresh.
 func (v *verification) isListed() bool { return v.want.Listed != nil && v.isFresh(v.want.Listed.At) }
 
-// fresh sets the record to prove, and returns nil if it is the row's, and can be proven.
-func (v *verification) fresh(ctx context.Context) *engine.Consequence {
-	if err := v.readFresh(ctx); err != nil {
+// fresh sets the record to prove, and returns nil if it is the row's, and can be proven. The class is
+// that of its requests.
+func (v *verification) fresh(ctx context.Context, c pace.Class) *engine.Consequence {
+	if err := v.readFresh(ctx, c); err != nil {
 		return engine.Fail(err)
 	}
 	return v.unfit()
 }
 
 // readFresh sets the record to prove: listed a moment ago, or read now.
-func (v *verification) readFresh(ctx context.Context) error {
+func (v *verification) readFresh(ctx context.Context, c pace.Class) error {
 	if v.isListed() {
 		v.record = v.want.Listed.DiscoveryDomain
 		v.readAt = v.want.Listed.At
@@ -170,7 +157,7 @@ func (v *verification) readFresh(ctx context.Context) error {
 	if v.domain == "" {
 		read = v.find
 	}
-	v.record, err = read(v.x.Beginning(ctx, v.stamp))
+	v.record, err = read(ctx, withClass(v.x.Fenced(), c))
 	if v.cfg.Notice != nil {
 		err = v.notice(ctx, v.record, err, v.cfg.Notice)
 	}
@@ -207,14 +194,14 @@ const mostPages = 100
 
 // find finds the domain of a row that has its name instead of its id: by the index of names, whose
 // entry may be old, or else in the list of the organization's domains.
-func (v *verification) find(ctx context.Context) (d apiclient.DiscoveryDomain, err error) {
+func (v *verification) find(ctx context.Context, b apiclient.Binding) (d apiclient.DiscoveryDomain, err error) {
 	// By the index. Its entry may be old, so that the record must have the name.
 	name := NameKey(v.want.Domain)
 	if v.cfg.Named != nil {
 		v.domain = v.cfg.Named(ctx, v.organization, name)
 	}
 	if v.domain != "" {
-		d, err = v.read(ctx)
+		d, err = v.read(ctx, b)
 		if err == nil && NameKey(d.Domain) == name {
 			return d, nil
 		}
@@ -225,10 +212,12 @@ func (v *verification) find(ctx context.Context) (d apiclient.DiscoveryDomain, e
 	}
 
 	// By the list of the organization's domains.
+	client := v.cfg.List(b)
 	from := ""
 	for range mostPages {
 		var all []apiclient.Listed[apiclient.DiscoveryDomain]
-		all, from, err = v.cfg.List.DiscoveryDomainsPage(ctx, v.organization, from)
+		all, from, err = client.DiscoveryDomainsPage(ctx, v.organization, from)
+		v.readAt = v.x.Requested()
 		if isNotFound(err) {
 			err = v.readTwice(err)
 		}

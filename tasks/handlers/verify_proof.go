@@ -46,8 +46,8 @@ type Line interface {
 
 // VerifyConfig configures the handler of [Verify].
 type VerifyConfig struct {
-	API  Domains
-	List DomainList
+	API  func(apiclient.Binding) Domains
+	List func(apiclient.Binding) DomainList
 	// Named returns the id that the index of names has of an organization's domain, whose record may
 	// be another by now; "": none. nil: likewise.
 	Named func(ctx context.Context, organization, name string) string
@@ -311,7 +311,7 @@ const changed = "the tenant's record changed while it was being verified: " +
 func (v *verifier) resume(ctx context.Context) *engine.Consequence {
 	// The record shows whether the former PATCH has landed. A domain that does not exist, while it may
 	// still land, is one that the read has missed.
-	d, err := v.read(apiclient.BeforeSending(ctx, v.stamp))
+	d, err := v.read(ctx, v.x.Unfenced())
 	left := v.inFlight(v.former.at)
 	again := v.readAgain(v.former.at)
 	if err != nil && (left == 0 || !isNotFound(err)) {
@@ -374,7 +374,7 @@ func (v *verifier) revert(ctx context.Context, in *verifyIntent, d apiclient.Dis
 		flag = in.Flag
 	}
 	var lost error
-	_, err := v.api.UpdateDiscoveryDomain(ctx, v.organization, v.domain,
+	_, err := v.api(v.x.Unfenced()).UpdateDiscoveryDomain(ctx, v.organization, v.domain,
 		apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusPending), UseForOrganizationDiscovery: flag},
 		func(ctx context.Context) error {
 			if lost = putIntent(ctx, v.x.Amend, v.row, in); own {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/enginetest"
@@ -156,7 +157,8 @@ func newVerifySite(t *testing.T, change ...func(*sandbox.Options)) *verifySite {
 	s := &verifySite{site: newSite(t, change...), clock: c}
 	s.timed = &timed{Ledger: s.Ledger, clock: c}
 	s.config = handlers.VerifyConfig{
-		API: s.api, List: s.api, DNS: s.checker(dnscheck.Config{}), Line: &s.line, RequestTimeout: 30 * time.Second,
+		API: domainsOf(s.api), List: func(b apiclient.Binding) handlers.DomainList { return s.api.For(b) },
+		DNS: s.checker(dnscheck.Config{}), Line: &s.line, RequestTimeout: 30 * time.Second,
 		GiveUp: 72 * time.Hour,
 		Notify: func(_ context.Context, e events.Event, _ string, evidence []byte) error {
 			s.events = append(s.events, notified{e, evidence})
@@ -240,9 +242,9 @@ func claim(host, txt string) func(*tasks.VerifyRow) {
 
 // worker returns a worker around whose calls s.on is called.
 func (s *verifySite) worker() (*engine.Engine, ledger.SessionID) {
-	domains := steppedDomains{s.config.API, s.config.List, s.around}
 	cfg := s.config
-	cfg.API, cfg.List = domains, domains
+	cfg.API = func(b apiclient.Binding) handlers.Domains { return steppedDomains{s.config.API(b), s.around} }
+	cfg.List = func(b apiclient.Binding) handlers.DomainList { return steppedList{s.config.List(b), s.around} }
 	return s.Worker(func(c *engine.Config) {
 		c.Ledger, c.Stopping = stepped{s.timed, s.around}, s.stopping
 		c.Handlers = map[ledger.Kind]engine.Handler{handlers.Verify: handlers.NewVerify(cfg)}
