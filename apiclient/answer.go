@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"orgops/internal/untrusted"
 )
@@ -28,13 +29,14 @@ const maxServer = 40
 
 // answer is an answer, as far as it was read.
 type answer struct {
-	token   Secret // of the request
-	status  int
-	header  http.Header
-	body    []byte
-	bodyErr error  // why body is incomplete; nil: it is complete
-	refusal *Error // of a status other than 2xx
-	mask    mask   // the secrets that errors must not repeat from it
+	token      Secret // of the request
+	status     int
+	header     http.Header
+	retryAfter time.Duration // how long it asks to wait; 0: unknown
+	body       []byte
+	bodyErr    error  // why body is incomplete; nil: it is complete
+	refusal    *Error // of a status other than 2xx
+	mask       mask   // the secrets that errors must not repeat from it
 }
 
 func isSuccess(status int) bool { return status >= 200 && status <= 299 }

@@ -60,10 +60,11 @@ type Gate interface {
 	// Answered is called once for each Wait that returned nil: when the answer was read or,
 	// of a 408, 429 or 5xx, as soon as its header has arrived. status is 0 and header nil if
 	// nothing was sent or the API did not answer, but a proxy, a firewall or nobody; it is
-	// 401 for each answer that refuses the token. ctx is not cancelled with the caller's, so
-	// that a 429 is reported even if the caller has given up; the implementation bounds its
-	// own work.
-	Answered(ctx context.Context, operation string, status int, header http.Header)
+	// 401 for each answer that refuses the token. after is how long the answer asks to wait, at
+	// most a day; 0: it does not say, or less than a second. ctx is not cancelled with the
+	// caller's, so that a 429 is reported even if the caller has given up; the implementation
+	// bounds its own work.
+	Answered(ctx context.Context, operation string, status int, header http.Header, after time.Duration)
 }
 
 // Config configures a [Client]. BaseURL and Tokens are required.
@@ -167,8 +168,8 @@ func (c *Client) CloseIdle() { c.transport.CloseIdleConnections() }
 
 type openGate struct{}
 
-func (openGate) Wait(context.Context, Request) error                { return nil }
-func (openGate) Answered(context.Context, string, int, http.Header) {}
+func (openGate) Wait(context.Context, Request) error                               { return nil }
+func (openGate) Answered(context.Context, string, int, http.Header, time.Duration) {}
 
 // apiPrefix is the API's version in its path (specification 1 and 9).
 const apiPrefix = "/api/v2"

@@ -395,6 +395,7 @@ type gate struct {
 	calls  []string
 	wait   func(ctx context.Context, r apiclient.Request) error
 	header http.Header
+	after  time.Duration
 	ended  bool // the context of an Answered had ended
 }
 
@@ -409,11 +410,12 @@ func (g *gate) Wait(ctx context.Context, r apiclient.Request) error {
 	return nil
 }
 
-func (g *gate) Answered(ctx context.Context, operation string, status int, header http.Header) {
+func (g *gate) Answered(ctx context.Context, operation string, status int, header http.Header, after time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.calls = append(g.calls, "answered "+operation+" "+http.StatusText(status))
 	g.header = header
+	g.after = after
 	g.ended = g.ended || ctx.Err() != nil
 }
 

@@ -140,6 +140,7 @@ func TestRequestID(t *testing.T) {
 	}
 }
 
+// TestRetryAfter checks how long an answer asks to wait. The gate gets the same as the caller.
 func TestRetryAfter(t *testing.T) {
 	const date = "Fri, 20 Nov 2026 10:00:00 GMT" // Unix 1795168800
 	for _, tc := range []struct {
@@ -159,7 +160,15 @@ func TestRetryAfter(t *testing.T) {
 		{"negative", 429, map[string]string{"Retry-After": "-5"}, 0},
 		{"nonsense", 429, map[string]string{"Retry-After": "soon"}, 0},
 		{"huge", 429, map[string]string{"Retry-After": "9223372036854775807"}, 24 * time.Hour},
-		{"beyond numbers", 429, map[string]string{"Retry-After": "92233720368547758070"}, 0},
+		{"beyond numbers", 429, map[string]string{"Retry-After": strings.Repeat("9", 40)}, 24 * time.Hour},
+		{"a part of a second before reset", 429, map[string]string{"Retry-After": "0", "X-RateLimit-Reset": "1795168811",
+			"Date": date}, 0},
+		{"a date in the past before reset", 429, map[string]string{"Retry-After": "Fri, 20 Nov 2026 09:00:00 GMT",
+			"X-RateLimit-Reset": "1795168811", "Date": date}, 0},
+		{"nonsense, and reset", 429, map[string]string{"Retry-After": "soon", "X-RateLimit-Reset": "1795168811",
+			"Date": date}, 11 * time.Second},
+		{"negative, and reset", 429, map[string]string{"Retry-After": "-5", "X-RateLimit-Reset": "1795168811",
+			"Date": date}, 11 * time.Second},
 		{"reset against the server's date", 429, map[string]string{"X-RateLimit-Reset": "1795168811", "Date": date},
 			11 * time.Second},
 		{"reset in the past", 429, map[string]string{"X-RateLimit-Reset": "1795168700", "Date": date}, 0},
@@ -180,10 +189,11 @@ func TestRetryAfter(t *testing.T) {
 				}
 				answer(tc.status, "{}")(w, r)
 			})
-			err := get(t.Context(), a.client(t))
+			g := &gate{}
+			err := get(t.Context(), a.client(t, func(cfg *apiclient.Config) { cfg.Gate = g }))
 			e, ok := errors.AsType[*apiclient.Error](err)
-			if !ok || e.RetryAfter != tc.want {
-				t.Errorf("got %v with %v, want %v", err, e.RetryAfter, tc.want)
+			if !ok || e.RetryAfter != tc.want || g.after != tc.want {
+				t.Errorf("got %v with %v, and the gate %v; want %v", err, e.RetryAfter, g.after, tc.want)
 			}
 		})
 	}

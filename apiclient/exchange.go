@@ -178,7 +178,7 @@ func (c *Client) permit(ctx context.Context, k request) error {
 
 // unanswered reports to the gate that the API has not answered for a permit.
 func (c *Client) unanswered(ctx context.Context, k request) {
-	c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil)
+	c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, 0, nil, 0)
 }
 
 // send makes one exchange and reports it to the gate, the traces and the metrics.
@@ -214,10 +214,11 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 		}
 		return answer{}, k.transportError(mayHaveArrived, ownReason(ctx, m.err(withoutQuote(err))))
 	}
-	a = answer{token: token, status: resp.StatusCode, header: resp.Header, mask: m}
+	a = answer{token: token, status: resp.StatusCode, header: resp.Header, mask: m,
+		retryAfter: retryAfter(resp.StatusCode, resp.Header)}
 	early := isPassing(a.status)
 	if early {
-		c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, a.status, a.header)
+		c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, a.status, a.header, a.retryAfter)
 	}
 	a.body, a.bodyErr = readBody(resp, k.limit)
 	c.cfg.Network.log(req, resp, a.bodyErr, started, m)
@@ -234,7 +235,7 @@ func (c *Client) send(ctx context.Context, k request, token Secret) (a answer, e
 		a.refusal = k.refused(a)
 	}
 	if !early {
-		c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, a.meaning(), a.header)
+		c.cfg.Gate.Answered(context.WithoutCancel(ctx), k.operation, a.meaning(), a.header, a.retryAfter)
 	}
 	return a, nil
 }
@@ -346,6 +347,6 @@ func (k request) refused(a answer) *Error {
 		Operation: k.operation, Method: k.method, Path: k.path,
 		Status: a.status, Title: parsed.title, Message: parsed.message, Code: parsed.code, Page: a.isPage(),
 		RequestID:  a.requestID(),
-		RetryAfter: retryAfter(a.status, a.header),
+		RetryAfter: a.retryAfter,
 	}
 }

@@ -1,6 +1,7 @@
 package apiclient
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,14 +15,19 @@ const maxRetryAfter = 24 * time.Hour
 // latestTime, in seconds, is of the year 5138; in milliseconds it is of 1973.
 const latestTime = 100_000_000_000
 
-// retryAfter returns how long an answer asks to wait; 0: unknown. A time in it is compared
-// with the answer's own Date: an SDK that compared it with the local clock waited too short.
+// retryAfter returns how long an answer asks to wait, at most a day; 0: unknown, or less than a
+// second. The gate, and the row or the token that the answer is for, all wait by it. A time in it
+// is compared with the answer's own Date: an SDK that compared it with the local clock waited too
+// short.
 func retryAfter(status int, header http.Header) time.Duration {
-	if d := RetryAfter(header); d > 0 {
+	// Retry-After, if it can be read. It has whole seconds, so that 0 is a part of one.
+	if d, ok := requested(header); ok {
 		return d
 	}
-	// Every answer of a limited endpoint has the reset; it is only a time to wait for with
-	// a 429.
+
+	// The reset of the limit. Every answer of a limited endpoint has it; it is only a time to wait for
+	// with a 429. It does not say whether the bucket is full by then or has one permit: the wait is
+	// long enough for either.
 	if status != http.StatusTooManyRequests {
 		return 0
 	}
@@ -41,19 +47,22 @@ func retryAfter(status int, header http.Header) time.Duration {
 // compared with the answer's Date or, if that is missing, with the local clock: an error
 // of the difference of the clocks is better than a retry at once.
 func RetryAfter(header http.Header) time.Duration {
+	d, _ := requested(header)
+	return d
+}
+
+// requested is RetryAfter, and reports whether the answer has one that can be read.
+func requested(header http.Header) (time.Duration, bool) {
 	value := strings.TrimSpace(header.Get("Retry-After"))
-	if value == "" {
-		return 0
-	}
-	if seconds, err := strconv.ParseInt(value, 10, 64); err == nil {
-		seconds = min(max(seconds, 0), int64(maxRetryAfter/time.Second))
-		return time.Duration(seconds) * time.Second
+	seconds, err := strconv.ParseUint(value, 10, 64)
+	if err == nil || errors.Is(err, strconv.ErrRange) { // then it is the largest number
+		return time.Duration(min(seconds, uint64(maxRetryAfter/time.Second))) * time.Second, true
 	}
 	at, err := http.ParseTime(value)
 	if err != nil {
-		return 0
+		return 0, false
 	}
-	return until(dateOrNow(header), at)
+	return until(dateOrNow(header), at), true
 }
 
 // dateOrNow returns the answer's Date, or the local time if it is missing.

@@ -574,7 +574,9 @@ type counting struct{ waits, answers atomic.Int32 }
 
 func (g *counting) Wait(context.Context, apiclient.Request) error { g.waits.Add(1); return nil }
 
-func (g *counting) Answered(context.Context, string, int, http.Header) { g.answers.Add(1) }
+func (g *counting) Answered(context.Context, string, int, http.Header, time.Duration) {
+	g.answers.Add(1)
+}
 
 // TestPermitsDoNotWaitForTheToken checks that requests do not hold permits while they wait for
 // a token: they would all be sent at once when it arrives. A permit that has waited expires.

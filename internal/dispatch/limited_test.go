@@ -20,9 +20,9 @@ import (
 // requests, and the rows are done at the rate.
 func TestOneRowTriesAfterAPause(t *testing.T) {
 	for name, headers := range map[string]http.Header{
-		"of the tenant": {"Retry-After": {"25"}},
+		"of the tenant": {},
 		// The other operations have the tenant's bucket.
-		"of an operation": {"Retry-After": {"25"}, "X-Ratelimit-Limit": {"5"}, "X-Ratelimit-Remaining": {"0"}},
+		"of an operation": {"X-Ratelimit-Limit": {"5"}, "X-Ratelimit-Remaining": {"0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -50,10 +50,10 @@ func oneRowTries(t *testing.T, s *site, headers http.Header) {
 			}
 			requests.Add(1)
 			if time.Now().Before(accepts) {
-				limiter.Answered(ctx, apiclient.OpUpdateDiscoveryDomain, http.StatusTooManyRequests, headers)
+				limiter.Answered(ctx, apiclient.OpUpdateDiscoveryDomain, http.StatusTooManyRequests, headers, 25*time.Second)
 				return engine.Fail(&apiclient.Error{Status: http.StatusTooManyRequests, RetryAfter: 25 * time.Second})
 			}
-			limiter.Answered(ctx, apiclient.OpUpdateDiscoveryDomain, http.StatusOK, nil)
+			limiter.Answered(ctx, apiclient.OpUpdateDiscoveryDomain, http.StatusOK, nil, 0)
 			return engine.Settle(ledger.Result{})
 		})
 	})

@@ -62,12 +62,12 @@ func (p *progress) request(ctx context.Context, l *pace.Limiter, r pace.Request,
 			continue
 		}
 		if err := f(ctx); err != nil {
-			l.Answered(ctx, r.Operation, 0, nil)
+			l.Answered(ctx, r.Operation, 0, nil, 0)
 			return err
 		}
 	}
 	time.Sleep(50 * time.Millisecond)
-	l.Answered(ctx, r.Operation, status, nil)
+	l.Answered(ctx, r.Operation, status, nil, 0)
 	if status >= 400 {
 		return &apiclient.Error{Operation: r.Operation, Method: http.MethodPatch, Path: "/x", Status: status,
 			Title: http.StatusText(status)}
@@ -249,7 +249,7 @@ var obstacles = []struct {
 			p.t.Fatal(err)
 		}
 		l.Answered(p.ctx, apiclient.OpGetDiscoveryDomain, http.StatusTooManyRequests,
-			http.Header{"Retry-After": {"60"}})
+			nil, 60*time.Second)
 		time.Sleep(time.Minute)
 	}},
 }

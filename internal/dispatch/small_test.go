@@ -34,7 +34,7 @@ func (a *pacedAPI) request(ctx context.Context, b apiclient.Binding, operation s
 	}
 	if b.Before != nil {
 		if err := b.Before(ctx); err != nil {
-			a.Answered(ctx, operation, 0, nil)
+			a.Answered(ctx, operation, 0, nil, 0)
 			return err
 		}
 	}
@@ -42,7 +42,7 @@ func (a *pacedAPI) request(ctx context.Context, b apiclient.Binding, operation s
 	a.sent = append(a.sent, clients)
 	a.mu.Unlock()
 	err := engine.Sleep(ctx, 50*time.Millisecond)
-	a.Answered(ctx, operation, 200, nil)
+	a.Answered(ctx, operation, 200, nil, 0)
 	return err
 }
 

@@ -173,13 +173,13 @@ func (h *Headers) heldBack() error {
 }
 
 // Answered keeps the header.
-func (h *Headers) Answered(ctx context.Context, operation string, status int, header http.Header) {
+func (h *Headers) Answered(ctx context.Context, operation string, status int, header http.Header, after time.Duration) {
 	h.mu.Lock()
 	if header != nil {
 		h.header, h.at = header, time.Now()
 	}
 	h.mu.Unlock()
-	h.Gate.Answered(ctx, operation, status, header)
+	h.Gate.Answered(ctx, operation, status, header, after)
 }
 
 func (h *Headers) test(t tenant.Settings) []Finding {

@@ -14,8 +14,8 @@ import (
 
 type shut struct{ err error }
 
-func (s shut) Wait(context.Context, apiclient.Request) error      { return s.err }
-func (s shut) Answered(context.Context, string, int, http.Header) {}
+func (s shut) Wait(context.Context, apiclient.Request) error                     { return s.err }
+func (s shut) Answered(context.Context, string, int, http.Header, time.Duration) {}
 
 // TestHeldBack: if the gate let no request through, the finding does not blame the network.
 func TestHeldBack(t *testing.T) {

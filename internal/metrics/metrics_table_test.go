@@ -69,7 +69,7 @@ func busy(t *testing.T) (*metrics.Metrics, *prometheus.Registry) {
 			t.Fatal(err)
 		}
 	}
-	limiter.Answered(t.Context(), "get_discovery_domain", http.StatusTooManyRequests, http.Header{"Retry-After": {"600"}})
+	limiter.Answered(t.Context(), "get_discovery_domain", http.StatusTooManyRequests, nil, 600*time.Second)
 	if err := limiter.Block(t.Context(), "create_template", "403"); err != nil {
 		t.Fatal(err)
 	}

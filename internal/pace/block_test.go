@@ -21,7 +21,7 @@ func TestBlockOutlastsPauseAndStop(t *testing.T) {
 		end   func(t *testing.T, c *clocked, l *pace.Limiter)
 	}{
 		{"tenant paused", func(t *testing.T, _ *clocked, l *pace.Limiter) {
-			l.Answered(t.Context(), "list", http.StatusTooManyRequests, http.Header{"Retry-After": {"600"}})
+			l.Answered(t.Context(), "list", http.StatusTooManyRequests, nil, 600*time.Second)
 		}, func(*testing.T, *clocked, *pace.Limiter) {}},
 		{"tenant stopped", func(_ *testing.T, c *clocked, _ *pace.Limiter) {
 			c.redis.HSet(paceKey, "stopped", `1:{"by":"ada"}`)

@@ -253,7 +253,7 @@ func TestAhead(t *testing.T) {
 		cancel()
 		wg.Wait()
 
-		l.Answered(t.Context(), op, http.StatusTooManyRequests, http.Header{"Retry-After": {"30"}})
+		l.Answered(t.Context(), op, http.StatusTooManyRequests, nil, 30*time.Second)
 		ahead(pace.Finish, 30*time.Second)
 	})
 }

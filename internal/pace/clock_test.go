@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -125,7 +124,7 @@ func TestAStepBackOfTheClock(t *testing.T) {
 		},
 		{
 			"a pause was made", func(c *clocked, l *pace.Limiter) {
-				l.Answered(c.t.Context(), op, 429, http.Header{"Retry-After": {"7"}})
+				l.Answered(c.t.Context(), op, 429, nil, 7*time.Second)
 			}, func(c *clocked, l *pace.Limiter) {
 				left := c.ask(l, pace.Finish, op)
 				if most := min(c.step+7*time.Second, time.Hour); left != most {
@@ -145,7 +144,7 @@ func TestAStepBackOfTheClock(t *testing.T) {
 			"the bucket is empty, and a pause is made", func(c *clocked, l *pace.Limiter) {
 				c.take(l, pace.Finish)
 			}, func(c *clocked, l *pace.Limiter) {
-				l.Answered(c.t.Context(), op, 429, http.Header{"Retry-After": {"20"}})
+				l.Answered(c.t.Context(), op, 429, nil, 20*time.Second)
 				c.pass(20 * time.Second)
 				n, next := c.take(l, pace.Finish)
 				if n > 1 || next > interval {
@@ -160,7 +159,7 @@ func TestAStepBackOfTheClock(t *testing.T) {
 		},
 		{
 			"a pause is over", func(c *clocked, l *pace.Limiter) {
-				l.Answered(c.t.Context(), op, 429, http.Header{"Retry-After": {"3600"}})
+				l.Answered(c.t.Context(), op, 429, nil, 3600*time.Second)
 				c.pass(time.Hour)
 				c.take(l, pace.Finish)
 			}, func(c *clocked, l *pace.Limiter) {

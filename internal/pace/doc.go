@@ -64,7 +64,6 @@
 //
 //	state.go    reads the state of a budget
 //	limiter.go  gives permits, and records answers, pauses and blocks
-//	answer.go   how long a 429 pauses
 //	seen.go     the API's bucket as responses show it, and whose limit a 429 is
 //	line.go     the order of requests within a process
 //	stop.go     an operator's stop of a tenant

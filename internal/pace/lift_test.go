@@ -14,8 +14,8 @@ import (
 func TestAPersonEndsAPause(t *testing.T) {
 	const read = "get_discovery_domain"
 	for name, headers := range map[string]http.Header{
-		"of the tenant":   {"Retry-After": {"3600"}},
-		"of an operation": {"Retry-After": {"3600"}, "X-Ratelimit-Limit": {"5"}, "X-Ratelimit-Remaining": {"0"}},
+		"of the tenant":   {},
+		"of an operation": {"X-Ratelimit-Limit": {"5"}, "X-Ratelimit-Remaining": {"0"}},
 	} {
 		bubble(t, name, func(t *testing.T) {
 			f := newFleet(t, perSecond(10, 10))
@@ -25,14 +25,14 @@ func TestAPersonEndsAPause(t *testing.T) {
 					t.Fatal(err)
 				}
 				l.Answered(t.Context(), read, http.StatusOK, http.Header{"X-Ratelimit-Limit": {"10"},
-					"X-Ratelimit-Remaining": {"9"}})
+					"X-Ratelimit-Remaining": {"9"}}, 0)
 			}
 			limit := func() {
 				t.Helper()
 				if err := one.Wait(t.Context(), pace.Request{Operation: op}); err != nil {
 					t.Fatal(err)
 				}
-				one.Answered(t.Context(), op, http.StatusTooManyRequests, headers)
+				one.Answered(t.Context(), op, http.StatusTooManyRequests, headers, time.Hour)
 			}
 			paused := func(want bool) {
 				t.Helper()
@@ -73,19 +73,19 @@ func TestAPersonEndsAPause(t *testing.T) {
 // first 429, until a request is accepted.
 func TestRefusedSince(t *testing.T) {
 	for name, headers := range map[string]http.Header{
-		"the tenant":   {"Retry-After": {"20"}},
-		"an operation": {"Retry-After": {"20"}, "X-Ratelimit-Limit": {"5"}, "X-Ratelimit-Remaining": {"0"}},
+		"the tenant":   {},
+		"an operation": {"X-Ratelimit-Limit": {"5"}, "X-Ratelimit-Remaining": {"0"}},
 	} {
 		bubble(t, name, func(t *testing.T) {
 			l := newFleet(t, perSecond(10, 10)).process()
 			wait(t, l, op)
-			l.Answered(t.Context(), op, http.StatusOK, http.Header{"X-Ratelimit-Limit": {"10"}, "X-Ratelimit-Remaining": {"9"}})
+			l.Answered(t.Context(), op, http.StatusOK, http.Header{"X-Ratelimit-Limit": {"10"}, "X-Ratelimit-Remaining": {"9"}}, 0)
 			refuse := func() time.Time {
 				t.Helper()
 				if err := l.Wait(t.Context(), pace.Request{Operation: op}); err != nil {
 					t.Fatal(err)
 				}
-				l.Answered(t.Context(), op, http.StatusTooManyRequests, headers)
+				l.Answered(t.Context(), op, http.StatusTooManyRequests, headers, 20*time.Second)
 				s, err := l.State(t.Context())
 				if err != nil || !s.Paused() {
 					t.Fatalf("%+v, %v; want a pause", s, err)
@@ -107,7 +107,7 @@ func TestRefusedSince(t *testing.T) {
 			}
 			time.Sleep(20 * time.Second)
 			wait(t, l, op)
-			l.Answered(t.Context(), op, http.StatusOK, http.Header{})
+			l.Answered(t.Context(), op, http.StatusOK, http.Header{}, 0)
 			time.Sleep(time.Minute)
 			if since := refuse(); !since.After(began.Add(time.Minute)) {
 				t.Errorf("refused since %s after a request was accepted, want a later time than %s", since, began)

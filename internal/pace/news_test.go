@@ -94,7 +94,7 @@ func TestNoPermitsWithoutRedis(t *testing.T) {
 func TestAPauseThatRedisWasNotToldOf(t *testing.T) {
 	const pause = 15 * time.Second
 	paused := func(t *testing.T, l *pace.Limiter) {
-		l.Answered(t.Context(), op, http.StatusTooManyRequests, http.Header{"Retry-After": {"15"}})
+		l.Answered(t.Context(), op, http.StatusTooManyRequests, nil, 15*time.Second)
 	}
 	for name, miss := range map[string]func(*testing.T, *fleet, *pace.Limiter){
 		"it is away, and back during the pause": func(t *testing.T, f *fleet, l *pace.Limiter) {
@@ -119,7 +119,7 @@ func TestAPauseThatRedisWasNotToldOf(t *testing.T) {
 			f.redis.SetError("LOADING")
 			paused(t, l)
 			f.redis.SetError("")
-			l.Answered(t.Context(), op, http.StatusTooManyRequests, http.Header{"Retry-After": {"1"}})
+			l.Answered(t.Context(), op, http.StatusTooManyRequests, nil, time.Second)
 		},
 	} {
 		bubble(t, name, func(t *testing.T) {

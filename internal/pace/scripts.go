@@ -24,6 +24,9 @@ var (
 )
 
 const (
+	// shortestPause is also the pause if the API names none: its headers have whole seconds, so 0
+	// means a part of one.
+	shortestPause = time.Second
 	// longestPause bounds the effect of one answer on the fleet.
 	longestPause = time.Hour
 	// Permits given are counted in slots of slotLength µs.

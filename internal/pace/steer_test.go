@@ -101,7 +101,7 @@ func (f *fleet) use(a *api, processes int, length time.Duration, ours *usage, wg
 					}
 					status, header := a.request()
 					ours.note(status, time.Since(start))
-					l.Answered(f.t.Context(), op, status, header)
+					l.Answered(f.t.Context(), op, status, header, 0)
 				}
 			})
 		}
@@ -185,7 +185,7 @@ func TestAnotherBucketIsNotLookedAt(t *testing.T) {
 		for _, limit := range []string{"5", "200", "", "-1", "no number"} {
 			for _, remaining := range []string{"0", "", "-3", "99999999999999999999"} {
 				l.Answered(t.Context(), op, http.StatusOK, http.Header{"X-Ratelimit-Limit": {limit},
-					"X-Ratelimit-Remaining": {remaining}})
+					"X-Ratelimit-Remaining": {remaining}}, 0)
 			}
 		}
 		for range 15 {
@@ -194,7 +194,7 @@ func TestAnotherBucketIsNotLookedAt(t *testing.T) {
 		if took := time.Since(start); took != 0 {
 			t.Errorf("15 of a burst of 20 took %v", took)
 		}
-		l.Answered(t.Context(), op, http.StatusOK, http.Header{"X-Ratelimit-Limit": {"20"}, "X-Ratelimit-Remaining": {"0"}})
+		l.Answered(t.Context(), op, http.StatusOK, http.Header{"X-Ratelimit-Limit": {"20"}, "X-Ratelimit-Remaining": {"0"}}, 0)
 		wait(t, f.process(), op) // another process has learned nothing yet
 		if took := time.Since(start); took != 0 {
 			t.Errorf("the 16th took %v", took)

@@ -177,7 +177,7 @@ func TestStopWhileRedisRefusesWrites(t *testing.T) {
 			if err := operator.Block(t.Context(), pace.All, "401"); err != nil {
 				t.Errorf("no block: %v", err)
 			}
-			operator.Answered(t.Context(), op, http.StatusTooManyRequests, http.Header{"Retry-After": {"600"}})
+			operator.Answered(t.Context(), op, http.StatusTooManyRequests, nil, 600*time.Second)
 			if s, err := operator.State(t.Context()); err != nil || s.Stopped == nil || s.PausedUntil.IsZero() ||
 				len(s.Blocks) != 1 {
 				t.Errorf("%+v, %v; want it stopped, paused and blocked", s, err)
@@ -185,7 +185,7 @@ func TestStopWhileRedisRefusesWrites(t *testing.T) {
 			if _, ok := errors.AsType[*pace.BlockedError](permit(t.Context(), worker, read)); !ok {
 				t.Error("a read is not blocked")
 			}
-			operator.Answered(t.Context(), op, http.StatusOK, nil)
+			operator.Answered(t.Context(), op, http.StatusOK, nil, 0)
 			if err := permit(t.Context(), worker, read); err == nil ||
 				!strings.Contains(err.Error(), "has asked this tenant to pause") {
 				t.Errorf("a read: %v, want a pause", err)

@@ -190,7 +190,7 @@ type line struct {
 	n      int
 }
 
-func (*line) Answered(context.Context, string, int, http.Header) {}
+func (*line) Answered(context.Context, string, int, http.Header, time.Duration) {}
 
 func (l *line) Wait(context.Context, apiclient.Request) error {
 	<-l.places

@@ -79,7 +79,7 @@ var estimates = []struct {
 	{name: "paused by a 429", kind: handlers.Update, rows: 1600, during: func(e estimated) {
 		e.hold(20, 60, func() error {
 			e.budget.Answered(e.t.Context(), apiclient.OpUpdateDiscoveryDomain, http.StatusTooManyRequests,
-				http.Header{"Retry-After": {"60"}})
+				nil, 60*time.Second)
 			return nil
 		}, func() error { return nil })
 	}},

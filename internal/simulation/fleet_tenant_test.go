@@ -160,9 +160,9 @@ func (g fleetGate) Wait(ctx context.Context, r apiclient.Request) error {
 
 // Answered passes on that a request was not sent. The answer of one that was sent follows
 // from [call].
-func (g fleetGate) Answered(ctx context.Context, operation string, status int, header http.Header) {
+func (g fleetGate) Answered(ctx context.Context, operation string, status int, header http.Header, after time.Duration) {
 	if wasSent, _ := ctx.Value(sentKey{}).(*bool); wasSent == nil || !*wasSent {
-		g.Limiter.Answered(ctx, operation, status, header)
+		g.Limiter.Answered(ctx, operation, status, header, after)
 	}
 }
 
@@ -273,11 +273,7 @@ func call[T any](ctx context.Context, a fleetAPI, operation, method string, requ
 		err = lost
 	}
 	time.Sleep(tn.f.upTo(80 * time.Millisecond))
-	status := statusOf(err)
-	if status == http.StatusTooManyRequests {
-		header.Set("Retry-After", "2")
-	}
-	a.limiter.Answered(context.WithoutCancel(ctx), operation, status, header)
+	a.limiter.Answered(context.WithoutCancel(ctx), operation, statusOf(err), header, 2*time.Second)
 	return answer, err
 }
 

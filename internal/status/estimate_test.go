@@ -339,7 +339,7 @@ func TestObstacleOfAPause(t *testing.T) {
 	f.verify("a", 80)
 	budget := pace.New(pace.Config{Redis: redistest.New(t), Tenant: "default",
 		Limit: pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 1}})
-	budget.Answered(t.Context(), "get_discovery_domain", http.StatusTooManyRequests, http.Header{"Retry-After": {"600"}})
+	budget.Answered(t.Context(), "get_discovery_domain", http.StatusTooManyRequests, nil, 600*time.Second)
 	if got := f.see(time.Now())[0].Waits(); !strings.HasPrefix(got,
 		"the API has asked this tenant to pause (429) until ") {
 		t.Errorf("%q", got)

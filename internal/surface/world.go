@@ -400,8 +400,7 @@ func tenants(t *testing.T, m *Moment) {
 			s.fails = &apiclient.TokenError{Status: http.StatusUnauthorized, Code: "access_denied", Description: "Unauthorized"}
 			s.work()
 		case "limited":
-			s.limiter.Answered(ctx, apiclient.OpGetDiscoveryDomain, http.StatusTooManyRequests,
-				http.Header{"Retry-After": {"1800"}})
+			s.limiter.Answered(ctx, apiclient.OpGetDiscoveryDomain, http.StatusTooManyRequests, nil, 30*time.Minute)
 		case "stopped":
 			_, err := status.StopTenant(ctx, s.author(ada), name, "wrong file, ticket 4711")
 			must(t, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -83,7 +84,7 @@ func (g slowGate) Wait(context.Context, apiclient.Request) error {
 	return nil
 }
 
-func (slowGate) Answered(context.Context, string, int, http.Header) {}
+func (slowGate) Answered(context.Context, string, int, http.Header, time.Duration) {}
 
 // requests returns the methods of the API's requests, in their order.
 func (s *site) requests() (methods []string) {
