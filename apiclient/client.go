@@ -46,7 +46,7 @@ type Request struct {
 
 // Intent is called when a request that changes something has its permit and token and is about to
 // be sent, each time that it is. If it fails nothing is sent, and its error is returned wrapped. It
-// stores what a later execution must know of a request whose answer is lost: one that gets no permit
+// stores what a later execution must know of a request whose answer is lost. One without a permit
 // leaves no intent. nil: none.
 type Intent func(context.Context) error
 

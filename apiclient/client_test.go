@@ -524,8 +524,8 @@ func TestGateSeesEveryRequest(t *testing.T) {
 var errUnwanted = errors.New("the run was cancelled")
 
 // TestBoundClient checks that the function of a binding is called with the permit granted, before
-// each request is sent, and that a request for which it returns an error is not sent. Another client
-// of the tenant does not call it.
+// each request is sent, and that a request for which it returns an error is not sent. Another
+// client of the tenant does not call it.
 func TestBoundClient(t *testing.T) {
 	const op = "list_templates"
 	waited, sent := "wait "+op, "answered "+op+" OK"

@@ -50,7 +50,8 @@ func TestBoundClients(t *testing.T) {
 	}
 }
 
-// TestRequested has time pass between the requests of an execution: it has the time of the last one.
+// TestRequested has time pass between the requests of an execution, which has the time of the
+// last one.
 func TestRequested(t *testing.T) {
 	_, client := matrixTenant(t, "", "", 0)
 	s := enginetest.New(t)

@@ -10,7 +10,7 @@
 //     own clock; after the pause the bucket is empty, so that there is no burst, and one request
 //     tries whether the API accepts any: others follow its answer. If the
 //     headers and the pace show that the tenant's budget is not used up, as for a limit of
-//     one endpoint, it pauses that operation alone (seen.go).
+//     one endpoint, it pauses that operation alone (refusal.ofTenant).
 //   - Responses that show that an operation cannot work (for example a missing
 //     scope) block it for the fleet. One request is let through as a probe after 30 s,
 //     then at longer and longer intervals, at most five minutes, and once more if it

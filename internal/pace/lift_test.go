@@ -79,7 +79,8 @@ func TestRefusedSince(t *testing.T) {
 		bubble(t, name, func(t *testing.T) {
 			l := newFleet(t, perSecond(10, 10)).process()
 			wait(t, l, op)
-			l.Answered(t.Context(), op, http.StatusOK, http.Header{"X-Ratelimit-Limit": {"10"}, "X-Ratelimit-Remaining": {"9"}}, 0)
+			l.Answered(t.Context(), op, http.StatusOK,
+				http.Header{"X-Ratelimit-Limit": {"10"}, "X-Ratelimit-Remaining": {"9"}}, 0)
 			refuse := func() time.Time {
 				t.Helper()
 				if err := l.Wait(t.Context(), pace.Request{Operation: op}); err != nil {

@@ -247,8 +247,8 @@ func (l *Limiter) busy() <-chan struct{} {
 	return l.answered
 }
 
-// argument is that of take.lua and, with the last three members, of pause.lua: what they need to
-// know of a request. Times are microseconds from now; 0: there is none.
+// argument is that of take.lua and, with the last three members, of pause.lua and spent.lua: what
+// they need to know of a request. Times are microseconds from now; 0: there is none.
 type argument struct {
 	Operation string `json:"operation"`
 	Buckets   []gcra `json:"buckets"` // the tenant's after the reserve, the API's, and for a sweep that of its share
@@ -259,7 +259,7 @@ type argument struct {
 	Writes    bool   `json:"writes"`  // it changes something
 	Again     bool   `json:"again"`   // no block holds it up
 	Pause     int64  `json:"pause"`   // that a 429 asks for
-	Alone     bool   `json:"alone"`   // the operation may be paused instead of the tenant
+	Alone     bool   `json:"alone"`   // the operation is paused instead of the tenant
 	Holds     int    `json:"holds"`   // permits of the API's bucket
 }
 
@@ -343,10 +343,11 @@ func (l *Limiter) take(ctx context.Context, r Request) (attempt, error) {
 }
 
 // Answered records the result of a request that got a permit; status is 0 if the API gave no
-// answer, and after is how long the answer asks to wait; 0: it does not say. A 429 pauses the tenant for the fleet, or the operation alone if the tenant's budget
-// is surely not used up. An answer that only a client with the right scope gets clears the
-// block of its operation, and the headers have the level of the API's bucket, which other
-// callers use too. ctx may have ended.
+// answer, and after is how long the answer asks to wait; 0: it does not say. A 429 pauses the tenant
+// for the fleet, or the operation alone if the tenant's budget is surely not used up
+// (refusal.ofTenant). An answer that only a client with the right scope gets clears the block of its
+// operation, and the headers have the level of the API's bucket, which other callers use too. ctx
+// may have ended.
 func (l *Limiter) Answered(ctx context.Context, operation string, status int, header http.Header, after time.Duration) {
 	l.mu.Lock()
 	l.unanswered = max(l.unanswered-1, 0)
@@ -355,13 +356,13 @@ func (l *Limiter) Answered(ctx context.Context, operation string, status int, he
 	case l.answered <- struct{}{}:
 	default: // it was sent before
 	}
-	ofTenant := l.observe(ctx, operation, status, header)
+	l.observe(ctx, operation, status, header)
 	if status != 0 && status != http.StatusTooManyRequests {
 		l.accepted(ctx, operation)
 	}
 	switch {
 	case status == http.StatusTooManyRequests:
-		l.pause(ctx, operation, min(max(after, shortestPause), longestPause), ofTenant)
+		l.pause(ctx, operation, min(max(after, shortestPause), longestPause), l.refusal(ctx, operation, header).ofTenant())
 	case status >= 200 && status < 300, slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound,
 		http.StatusConflict, http.StatusUnprocessableEntity}, status): // the API refuses the request, and not the client
 		l.clear(ctx, operation)
@@ -389,13 +390,13 @@ func (l *Limiter) pause(ctx context.Context, operation string, pause time.Durati
 	own, cancel := l.detached(ctx)
 	defer cancel()
 	asks, _ := l.asks(operation)
-	asks.Pause, asks.Alone, asks.Holds = pause.Microseconds(), !ofTenant, l.cfg.Limit.Burst
+	asks.Pause = pause.Microseconds()
+	asks.Alone = !ofTenant
 	about, _ := json.Marshal(asks)
-	answer, err := pauseScript.Run(own, l.cfg.Redis, []string{l.key}, about).Int64Slice()
-	alone := err == nil && answer[0] == 1
+	fresh, err := pauseScript.Run(own, l.cfg.Redis, []string{l.key}, about).Bool()
 	l.mu.Lock()
 	clear(l.unhindered) // the next request of each operation reads Redis again
-	if !alone {
+	if ofTenant || err != nil {
 		l.paused = later(l.paused, end)
 	}
 	if err != nil {
@@ -407,9 +408,8 @@ func (l *Limiter) pause(ctx context.Context, operation string, pause time.Durati
 			operation, "error", err)
 		return
 	}
-	fresh := answer[1] == 1
 	switch logger := l.cfg.Logger.With("operation", operation, "pause_seconds", pause.Seconds()); {
-	case fresh && alone:
+	case fresh && !ofTenant:
 		logger.WarnContext(ctx, "operation paused")
 	case fresh:
 		logger.WarnContext(ctx, "tenant paused")

@@ -333,6 +333,8 @@ func TestA429OfOneOperation(t *testing.T) {
 		alone  bool
 	}{
 		{"the tenant's bucket has permits left", perSecond(10, 50), nil, bucket(50, 30), true},
+		{"only the tenant's bucket is ever named", perSecond(10, 50), answers{op: bucket(50, 40), other: bucket(50, 39)},
+			bucket(50, 30), true},
 		{"the tenant's bucket is empty", perSecond(10, 50), nil, bucket(50, 0), false},
 		{"a bucket of its own", perSecond(10, 50), answers{op: bucket(5, 1), other: bucket(50, 40)}, bucket(5, 0), true},
 		{"a bucket of its own, before any success", perSecond(10, 50), nil, bucket(5, 0), true},
@@ -385,6 +387,30 @@ func TestA429OfOneOperation(t *testing.T) {
 	}
 }
 
+// TestA429OfABucketThatTheFleetHasSpent answers 429 to an operation with a bucket of its own. If
+// another process has taken the tenant's last permit just now the tenant is paused; a second later
+// the operation is.
+func TestA429OfABucketThatTheFleetHasSpent(t *testing.T) {
+	for after, ofTenant := range map[time.Duration]bool{50 * time.Millisecond: true, time.Second: false} {
+		bubble(t, after.String(), func(t *testing.T) {
+			f := newFleet(t, perSecond(10, 1))
+			a, b := f.process(), f.process()
+			wait(t, a, op)
+			a.Answered(t.Context(), "other", http.StatusOK,
+				http.Header{"X-Ratelimit-Limit": {"1"}, "X-Ratelimit-Remaining": {"1"}}, 0)
+			time.Sleep(time.Second)
+			wait(t, b, "other")
+			time.Sleep(after)
+			a.Answered(t.Context(), op, http.StatusTooManyRequests,
+				http.Header{"X-Ratelimit-Limit": {"5"}, "X-Ratelimit-Remaining": {"0"}}, 20*time.Second)
+			s, err := a.State(t.Context())
+			if tenant := !s.PausedUntil.IsZero(); err != nil || tenant != ofTenant || !s.Paused() {
+				t.Errorf("the tenant is paused until %v, operations %v, %v", s.PausedUntil, s.Pauses, err)
+			}
+		})
+	}
+}
+
 // TestAPausedOperation has others go on at their rate while one is paused. Its requests are
 // refused at once, without a place in the line, and no burst follows the pause.
 func TestAPausedOperation(t *testing.T) {
@@ -423,8 +449,8 @@ func TestAPausedOperation(t *testing.T) {
 	})
 }
 
-// TestHowLongA429Pauses pauses a tenant for as long as the answer asks, within a second and an hour.
-// Answers with another status pause none.
+// TestHowLongA429Pauses pauses a tenant for as long as the answer asks, within a second and an
+// hour. Answers with another status pause none.
 func TestHowLongA429Pauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, perSecond(10, 5))

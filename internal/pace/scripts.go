@@ -15,6 +15,7 @@ var lua embed.FS
 var (
 	takeScript     = script("gcra", "prelude", "stored", "take")
 	pauseScript    = script("gcra", "prelude", "stored", "pause")
+	spentScript    = script("gcra", "prelude", "stored", "spent")
 	acceptedScript = script("prelude", "accepted")
 	blockScript    = script("prelude", "block")
 	stateScript    = script("prelude", "state")

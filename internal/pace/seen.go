@@ -2,6 +2,8 @@ package pace
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -27,16 +29,11 @@ type seen struct {
 //
 // If the API's bucket is not the configured one, that is logged once. An endpoint may have a
 // bucket of its own, of an unknown rate: its level is ignored, its 429s are not.
-//
-// observe reports whether a 429 may be of the tenant's bucket. It is not if the headers name
-// another one, or none although those of successes do: something before the API has refused.
-func (l *Limiter) observe(ctx context.Context, operation string, status int, header http.Header) (ofTenant bool) {
-	holds, ok := count(header, "X-Ratelimit-Limit")
-	left, found := count(header, "X-Ratelimit-Remaining")
-	if !ok || !found {
-		holds, left = 0, 0
-	}
-	burst, limited, now := int64(l.cfg.Limit.Burst), !l.rate.IsUnlimited(), time.Now()
+func (l *Limiter) observe(ctx context.Context, operation string, status int, header http.Header) {
+	holds, left := bucketOf(header)
+	burst := int64(l.cfg.Limit.Burst)
+	limited := !l.rate.IsUnlimited()
+	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -55,23 +52,93 @@ func (l *Limiter) observe(ctx context.Context, operation string, status int, hea
 	if status >= 200 && status < 300 {
 		l.seen.limits[operation] = holds
 	}
-	var tenants, same, another bool // named by a success: the tenant's bucket; of another operation the same; another one
-	for of, limit := range l.seen.limits {
-		tenants = tenants || limit == burst
-		same = same || of != operation && limit == holds
-		another = another || limit != holds
+}
+
+// refusal is what is known of the limit by which the API has refused a request with a 429.
+type refusal struct {
+	operation string
+	limited   bool             // the tenant has a rate, with a bucket of that size
+	burst     int64            // the size of the tenant's bucket
+	size      int64            // of the bucket that the answer names; 0: it names none
+	left      int64            // permits in that bucket
+	emptied   bool             // a response of the last second has found the tenant's bucket empty
+	spent     bool             // the tenant's bucket has no permit left, as far as the fleet knows
+	sizes     map[string]int64 // of the buckets that the last success of each operation has named; 0: none
+}
+
+// ofTenant reports whether the limit is the tenant's, whose requests are all paused then. Otherwise
+// it is one of the operation, which is paused alone: others go on, and the first of them that the
+// tenant's limit refuses pauses all. A 429 does not say whose limit it is, and the headers of
+// endpoints differ. The first line that is true:
+//
+//	tenant     a response of the last second has found the tenant's bucket empty
+//	tenant     the fleet has taken all permits of the tenant's bucket
+//	operation  the answer names no bucket, and a success has named the tenant's: something before
+//	           the API has refused
+//	tenant     the answer names no bucket
+//	operation  the answer names the tenant's bucket, which has permits left
+//	operation  a success has named another bucket than the answer, or none
+//	tenant     a success of another operation has named the same one: burst is set wrong
+//	operation  otherwise
+//
+// Without a rate nothing is known of the tenant's bucket:
+//
+//	operation  the bucket that the answer names has permits left
+//	operation  a success has named another bucket than the answer
+//	tenant     otherwise
+func (r refusal) ofTenant() bool {
+	// What successes have named.
+	var tenants, same, another bool
+	for operation, size := range r.sizes {
+		tenants = tenants || size == r.burst
+		same = same || (operation != r.operation && size == r.size)
+		another = another || size != r.size
 	}
+
 	switch {
-	case !limited:
-		return left == 0 && !another
-	case now.Sub(l.seen.empty) < time.Second: // longer than answers are late
+	case !r.limited:
+		return r.left == 0 && !another
+	case r.emptied, r.spent:
 		return true
-	case holds == 0:
+	case r.size == 0:
 		return !tenants
-	case holds == burst:
+	case r.size == r.burst:
 		return false
 	}
-	return same && !another // then burst is set wrong
+	return same && !another
+}
+
+// refusal returns what is known of the limit that has refused a request of the operation. If Redis
+// does not answer, the tenant's permits are taken for spent.
+func (l *Limiter) refusal(ctx context.Context, operation string, header http.Header) refusal {
+	r := refusal{operation: operation, limited: !l.rate.IsUnlimited(), burst: int64(l.cfg.Limit.Burst)}
+	r.size, r.left = bucketOf(header)
+	l.mu.Lock()
+	r.emptied = time.Since(l.seen.empty) < time.Second // longer than answers are late
+	r.sizes = maps.Clone(l.seen.limits)
+	l.mu.Unlock()
+	if !r.limited {
+		return r
+	}
+	own, cancel := l.detached(ctx)
+	defer cancel()
+	asks, _ := l.asks(operation)
+	asks.Holds = l.cfg.Limit.Burst
+	about, _ := json.Marshal(asks)
+	spent, err := spentScript.Run(own, l.cfg.Redis, []string{l.key}, about).Bool()
+	r.spent = spent || err != nil
+	return r
+}
+
+// bucketOf returns the size of the bucket that an answer names, and its level after the request; 0:
+// it names none.
+func bucketOf(header http.Header) (size, left int64) {
+	size, ok := count(header, "X-Ratelimit-Limit")
+	left, found := count(header, "X-Ratelimit-Remaining")
+	if !ok || !found {
+		return 0, 0
+	}
+	return size, left
 }
 
 // count reads a header with a number of requests.

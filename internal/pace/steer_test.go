@@ -194,7 +194,8 @@ func TestAnotherBucketIsNotLookedAt(t *testing.T) {
 		if took := time.Since(start); took != 0 {
 			t.Errorf("15 of a burst of 20 took %v", took)
 		}
-		l.Answered(t.Context(), op, http.StatusOK, http.Header{"X-Ratelimit-Limit": {"20"}, "X-Ratelimit-Remaining": {"0"}}, 0)
+		l.Answered(t.Context(), op, http.StatusOK,
+			http.Header{"X-Ratelimit-Limit": {"20"}, "X-Ratelimit-Remaining": {"0"}}, 0)
 		wait(t, f.process(), op) // another process has learned nothing yet
 		if took := time.Since(start); took != 0 {
 			t.Errorf("the 16th took %v", took)

@@ -160,7 +160,8 @@ func (g fleetGate) Wait(ctx context.Context, r apiclient.Request) error {
 
 // Answered passes on that a request was not sent. The answer of one that was sent follows
 // from [call].
-func (g fleetGate) Answered(ctx context.Context, operation string, status int, header http.Header, after time.Duration) {
+func (g fleetGate) Answered(ctx context.Context, operation string, status int, header http.Header,
+	after time.Duration) {
 	if wasSent, _ := ctx.Value(sentKey{}).(*bool); wasSent == nil || !*wasSent {
 		g.Limiter.Answered(ctx, operation, status, header, after)
 	}

@@ -135,8 +135,8 @@ func (v *verification) check(ctx context.Context) *engine.Consequence {
 // isListed reports whether the row's listing is fresh.
 func (v *verification) isListed() bool { return v.want.Listed != nil && v.isFresh(v.want.Listed.At) }
 
-// fresh sets the record to prove, and returns nil if it is the row's, and can be proven. The class is
-// that of its requests.
+// fresh sets the record to prove, and returns nil if it is the row's, and can be proven. The class
+// is that of its requests.
 func (v *verification) fresh(ctx context.Context, c pace.Class) *engine.Consequence {
 	if err := v.readFresh(ctx, c); err != nil {
 		return engine.Fail(err)

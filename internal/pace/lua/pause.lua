@@ -1,6 +1,5 @@
--- ARGV[1] is of a request: see argument in limiter.go. Pauses the operation if it may be paused alone and the
--- API's bucket, as far as it is known, has a permit left; otherwise the tenant. Answers 1 if the
--- operation was paused, and 1 if what was paused was not before.
+-- ARGV[1] is of a request: see argument in limiter.go. Pauses the tenant, or the operation if it is
+-- to be paused alone. Answers 1 if what was paused was not before.
 local ask, at = cjson.decode(ARGV[1]), now()
 allow_writes()
 local own, api = ask.buckets[1], ask.buckets[2]
@@ -10,15 +9,14 @@ local before = read_pause(at, 'paused_until', r[1])
 read_bucket(own, math.max(at, before), r[3], r[4])
 read_bucket(api, at, r[5], r[6])
 lower(api, ask.missing, at)
-local alone = ask.alone and api.tat <= at + (ask.holds - 1) * api.interval
-if alone then before = read_pause(at, field, r[2]) end
+if ask.alone then before = read_pause(at, field, r[2]) end
 redis.call('HDEL', pace, 'tried', 'tried:' .. ask.operation) -- a trial, if it was one, is over
-if not alone then field = 'paused_until' end
+if not ask.alone then field = 'paused_until' end
 if redis.call('HEXISTS', pace, field) == 0 then -- the first 429 since a request was accepted
   redis.call('HSET', pace, refused_since(field), text(at))
 end
 if due > before then
   redis.call('HSET', pace, field, text(due))
-  if not alone then drain(own, due) end
+  if not ask.alone then drain(own, due) end
 end
-return {alone and 1 or 0, before <= at and 1 or 0}
+return before <= at and 1 or 0
