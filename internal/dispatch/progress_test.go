@@ -96,8 +96,8 @@ type progressAPI struct {
 	binding apiclient.Binding
 }
 
-// send sends a request with the class of the binding, as the client does: with the permit the intent
-// is stored, and the ledger asked.
+// send sends a request with the class of the binding, as the client does: with the permit the
+// intent is stored, and the ledger asked.
 func (a progressAPI) send(ctx context.Context, operation string, status int, intent apiclient.Intent) error {
 	r := pace.Request{Operation: operation, Class: pace.Class(a.binding.Class)}
 	return a.request(ctx, a.limiter, r, status, intent, a.binding.Before)
