@@ -521,7 +521,7 @@ func TestOpenRowsArePaged(t *testing.T) {
 	}
 	for _, want := range []string{
 		"org_1 dom_7 not_yet: no TXT record at h.example; next check 2", "waiting for its turn",
-		"1 not_yet: no TXT record at … 2", "129 a worker",
+		"1 not_yet: no TXT record at … 2", "129 their turn",
 	} {
 		if !strings.Contains(plain(first), want) {
 			t.Errorf("the page does not say %q: %s", want, plain(first))

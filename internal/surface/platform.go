@@ -232,7 +232,7 @@ func (p bound) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest,
 	}
 	created := apiclient.Template{ID: fmt.Sprintf("vct_%02d", len(p.templates)+1), TemplateRequest: r,
 		CreatedAt: time.Now()}
-	p.platform.templates = append(p.templates, created)
+	p.templates = append(p.templates, created)
 	return created, nil
 }
 
