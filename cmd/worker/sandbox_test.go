@@ -63,7 +63,7 @@ func TestSandboxSettings(t *testing.T) {
 		},
 		{
 			name: "with a rate limit and a Redis", args: []string{"--rate=20", "--burst=7", "--redis-addr=127.0.0.1:0"},
-			want: []string{"rate: 20/s, burst 7, reserve 20 %, sweep-share 20 %", "redis-url: redis://127.0.0.1:"},
+			want: []string{"rate: 20/s", "burst: 7", "redis-url: redis://127.0.0.1:"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestSandboxSettings(t *testing.T) {
 			if status != 0 || stderr != "" {
 				t.Errorf("status %d, stderr %s", status, stderr)
 			}
-			for _, line := range append(tc.want, "base-url: "+env["ORGOPS_BASE_URL"], "quorum 2") {
+			for _, line := range append(tc.want, "base-url: "+env["ORGOPS_BASE_URL"], "resolver-quorum: 2") {
 				if !strings.Contains(stdout, line) {
 					t.Errorf("no %q in\n%s", line, stdout)
 				}

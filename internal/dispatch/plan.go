@@ -43,7 +43,7 @@ type Stage int
 
 // The stages, in the order in which rows of a run are released.
 const (
-	StageReady Stage = iota // proven once, needs a permit
+	StageReady Stage = iota // its token was found, or it waits for a permit
 	StageCheck              // to be checked again
 	StageFirst              // never released
 	stages
@@ -62,8 +62,8 @@ type Kind struct {
 	Operations Operations
 	// Cost is the number of requests of an execution.
 	Cost Cost
-	// Batch is the largest number of rows of one task; 0: one. No one else decides which rows share
-	// a task, and so a request.
+	// Batch is the largest number of rows of one task; 0: one. The rows of a request are of one
+	// task: its handler makes them fewer, and never joins them.
 	Batch int
 	// Group returns the group of a row, such as its organization, from its content: the rows
 	// of one task have the same group. nil: all rows do.

@@ -68,7 +68,7 @@ func (u *Undoing) add(run ledger.RunID, set tasks.UpdateRow, before handlers.Bef
 		return nil
 	}
 
-	// No row but one of a verification sets a domain to verified.
+	// An undo sets a domain to verified by a verification alone, with its proof.
 	if undo.Status == nil || !before.Verified() {
 		content, err := json.Marshal(back)
 		u.Update = append(u.Update, content)

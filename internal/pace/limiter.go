@@ -344,7 +344,7 @@ func (l *Limiter) take(ctx context.Context, r Request) (attempt, error) {
 
 // Answered records the result of a request that got a permit; status is 0 if the API gave no
 // answer, and after is how long the answer asks to wait; 0: it does not say. A 429 pauses the
-// tenant for the fleet, or the operation alone if the tenant's budget is surely not used up
+// tenant for the fleet, or the operation alone if the limit is not the tenant's
 // (refusal.ofTenant). An answer that only a client with the right scope gets clears the block of
 // its operation, and the headers have the level of the API's bucket, which other callers use too.
 // ctx may have ended.

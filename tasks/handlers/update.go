@@ -125,10 +125,10 @@ func (u *update) execute(ctx context.Context) *engine.Consequence {
 }
 
 // patch sends the PATCH. A status is sent with a flag, since the specification gives that a
-// default of true (4.1): without it a false could turn into a true. If the row does not name
-// the flag, it is sent as it is read. A record that is as the row asks gets it all the same,
-// since the read may be older than the last change. before is what an earlier PATCH of the row
-// has replaced if it has landed; nil: there was none.
+// default of true (4.1): without it a false could turn into a true. If the row does not name the
+// flag, it is sent as it is read, and not at all if the record has none. A record that is as the
+// row asks gets it all the same, since the read may be older than the last change. before is what
+// an earlier PATCH of the row has replaced if it has landed; nil: there was none.
 func (u *update) patch(ctx context.Context, before *Before) *engine.Consequence {
 	// The record before the PATCH, and whether it may be changed.
 	d, err := u.readYoung(ctx, u.x.Fenced())

@@ -228,7 +228,8 @@ func (v *verifier) sendVerified(ctx context.Context, proof dnscheck.Proof) *engi
 		return end
 	}
 
-	// Its flag is known, and is sent with the status.
+	// Its flag is sent with the status: the row's, or else the record's. A record of a sweep or an
+	// undo must have one; with another that has none no flag is sent.
 	flag, err := v.knownFlag()
 	if err != nil {
 		return engine.Fail(v.unlessPending(err))
