@@ -230,10 +230,15 @@ func (p bound) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest,
 			}
 		}
 	}
+	return p.create(r), nil
+}
+
+// create stores a template.
+func (p *platform) create(r apiclient.TemplateRequest) apiclient.Template {
 	created := apiclient.Template{ID: fmt.Sprintf("vct_%02d", len(p.templates)+1), TemplateRequest: r,
 		CreatedAt: time.Now()}
 	p.templates = append(p.templates, created)
-	return created, nil
+	return created
 }
 
 // Templates returns all templates.
