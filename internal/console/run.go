@@ -36,9 +36,9 @@ type runPage struct {
 	Named string // the tenant, if the address has it, since several have a run of that id
 
 	Offers  offers
-	Failed  int64           // how many rows have failed
-	Reasons *status.Waiting // why; nil: none has
-	Hour    lastHour        // of the tenant
+	Failed  int64                 // how many rows have failed
+	Reasons *status.FailedReasons // why; nil: none has
+	Hour    lastHour              // of the tenant
 	Table   rowsTable
 }
 
@@ -162,7 +162,7 @@ func runPageOf(ctx context.Context, v view.View, run view.Run, q rowsQuery) (p r
 		}
 	}
 	if p.Failed = status.Failed(run.Run); p.Failed > 0 {
-		if p.Reasons, err = run.FailedByReason(ctx, waitingLooked); err != nil {
+		if p.Reasons, err = run.FailedByReason(ctx); err != nil {
 			return p, err
 		}
 	}

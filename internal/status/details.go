@@ -28,6 +28,7 @@ type RunDetails struct {
 	Waiting    *Waiting            `json:"waiting_for,omitempty"` // why its open rows wait; nil: not known
 	OpenRows   []Row               `json:"open_rows,omitempty"`   // the first of them
 	FailedRows []Row               `json:"failed_rows,omitempty"` // the first of them
+	FailedBy   *FailedReasons      `json:"failed_by_reason,omitempty"`
 }
 
 // DetailsOf reads the details of a run, apart from its rows and obstacles. sample is the number of
@@ -68,7 +69,10 @@ func (d *RunDetails) ReadRows(ctx context.Context, rdb redis.UniversalClient, l 
 			return err
 		}
 	}
-	d.FailedRows, err = FirstFailed(ctx, l, d.Ledger, most)
+	if d.FailedRows, err = FirstFailed(ctx, l, d.Ledger, most); err != nil {
+		return err
+	}
+	d.FailedBy, err = FailedByReason(ctx, l, d.Ledger)
 	return err
 }
 
@@ -103,6 +107,9 @@ func (d RunDetails) Write(out io.Writer) error {
 		return err
 	}
 	if err := d.Waiting.Write(out); err != nil {
+		return err
+	}
+	if err := d.FailedBy.Write(out); err != nil {
 		return err
 	}
 	open := int64(len(d.OpenRows))

@@ -37,7 +37,7 @@ func TestMembersOfEachRole(t *testing.T) {
 		t.Errorf("submitters (-want +got):\n%s", diff)
 	}
 	operators := slices.Concat(submitters, []string{"stuck", "obstacles", "children", "activity", "waiting_for",
-		"open_rows", "failed_rows"})
+		"open_rows", "failed_rows", "failed_by_reason"})
 	if diff := cmp.Diff(operators, membersOf(reflect.TypeFor[status.RunDetails]())); diff != "" {
 		t.Errorf("operators (-want +got):\n%s", diff)
 	}

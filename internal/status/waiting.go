@@ -72,32 +72,6 @@ func WaitingOf(ctx context.Context, l *ledger.Ledger, r ledger.Run, sample int) 
 	return &w, nil
 }
 
-// FailedByReason counts the failed rows of the run by outcome and reason, from about sample of
-// them. The result is nil if there is none.
-func FailedByReason(ctx context.Context, l *ledger.Ledger, r ledger.Run, sample int) (*Waiting, error) {
-	w := Waiting{WithReason: Failed(r)}
-	count := map[string]WaitingFor{}
-	read := 0
-	for stored, err := range l.Each(ctx, r, ledger.WithResult, 0) {
-		if err != nil {
-			return nil, err
-		}
-		if read++; w.Read == w.WithReason || read > sample {
-			break
-		}
-		if row := settledRow(stored); !row.Well() {
-			reason := common(row.Text())
-			count[reason] = WaitingFor{Reason: reason, Rows: count[reason].Rows + 1}
-			w.Read++
-		}
-	}
-	if w.Read == 0 {
-		return nil, nil
-	}
-	w.rank(count)
-	return &w, nil
-}
-
 // rank sets the reasons, the most frequent ones first.
 func (w *Waiting) rank(count map[string]WaitingFor) {
 	w.Reasons = slices.SortedFunc(maps.Values(count), func(a, b WaitingFor) int {

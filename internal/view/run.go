@@ -164,8 +164,8 @@ func (r Run) Details(ctx context.Context, sample int) (status.RunDetails, error)
 }
 
 // FailedByReason counts its failed rows by reason; nil: none has failed.
-func (r Run) FailedByReason(ctx context.Context, sample int) (*status.Waiting, error) {
-	return status.FailedByReason(ctx, r.view.ledger, r.Run, sample)
+func (r Run) FailedByReason(ctx context.Context) (*status.FailedReasons, error) {
+	return status.FailedByReason(ctx, r.view.ledger, r.Run)
 }
 
 // RowsPage returns a page of its rows: see [status.RowsPage].

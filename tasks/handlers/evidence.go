@@ -53,6 +53,14 @@ func (e Evidence) Advice() string {
 	return e.Sentence
 }
 
+// Mistake returns the customer's mistake with the record; empty: none was found.
+func (e Evidence) Mistake() dnscheck.Mistake {
+	if e.hasAdvice() {
+		return e.Finding.Mistake
+	}
+	return ""
+}
+
 func (e Evidence) hasAdvice() bool {
 	return e.Finding != nil && e.Record != nil && e.State == dnscheck.Absent.String()
 }

@@ -1,0 +1,139 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"orgops/dnscheck"
+	"orgops/internal/ledger"
+	"orgops/tasks/handlers"
+)
+
+// FailedReasons counts the failed rows of a run by outcome, the customer's mistake and reason.
+type FailedReasons struct {
+	Reasons []FailedReason `json:"reasons"` // the most frequent ones first
+	// Read is the number of failed rows that were read. If it is less than Failed, the counts are
+	// those of the first failed rows.
+	Read   int64 `json:"rows_read"`
+	Failed int64 `json:"rows_failed"`
+}
+
+// FailedReason is an outcome and a reason that failed rows have in common.
+type FailedReason struct {
+	Rows    int64          `json:"rows"`
+	Outcome ledger.Outcome `json:"outcome"`
+	// Mistake is the customer's mistake with the record, by the last check; empty: none was found.
+	Mistake dnscheck.Mistake `json:"mistake,omitempty"`
+	// Reason is that of one row as it is, or of several with … for the values that differ: of a
+	// mistake, of the first of them.
+	Reason string `json:"reason,omitempty"`
+}
+
+// Text returns the outcome, the mistake and the reason.
+func (f FailedReason) Text() string {
+	text := string(f.Outcome)
+	if f.Mistake != "" {
+		text += " (" + string(f.Mistake) + ")"
+	}
+	if f.Reason != "" {
+		text += ": " + f.Reason
+	}
+	return text
+}
+
+const (
+	// failedRead is the largest number of failed rows whose reasons are read, in less than a second.
+	failedRead = 10_000
+	// resultsRead is the largest number of rows with a result that are read to find failed ones.
+	resultsRead = 100_000
+)
+
+// FailedByReason counts the failed rows of the run by reason: all of them, or the first 10,000. The
+// result is nil if there is none.
+func FailedByReason(ctx context.Context, l *ledger.Ledger, r ledger.Run) (*FailedReasons, error) {
+	all := FailedReasons{Failed: Failed(r)}
+	if all.Failed == 0 {
+		return nil, nil
+	}
+	type key struct {
+		outcome ledger.Outcome
+		mistake dnscheck.Mistake
+		reason  string // of rows without a mistake
+	}
+	counts := map[key]*FailedReason{}
+	read := 0
+	for stored, err := range l.Each(ctx, r, ledger.WithResult, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if all.Read == min(all.Failed, failedRead) || read == resultsRead {
+			break
+		}
+		read++
+		row := settledRow(stored)
+		if row.Well() {
+			continue
+		}
+		all.Read++
+		of := key{outcome: row.Outcome, mistake: mistakeOf(stored.Result)}
+		if of.mistake == "" {
+			of.reason = common(row.Reason)
+		}
+		if counts[of] == nil {
+			counts[of] = &FailedReason{Rows: 1, Outcome: row.Outcome, Mistake: of.mistake, Reason: reason(row.Reason)}
+			continue
+		}
+		counts[of].Rows++
+		counts[of].Reason = common(counts[of].Reason)
+	}
+	for one := range maps.Values(counts) {
+		all.Reasons = append(all.Reasons, *one)
+	}
+	slices.SortFunc(all.Reasons, func(a, b FailedReason) int {
+		return cmp.Or(cmp.Compare(b.Rows, a.Rows), strings.Compare(a.Text(), b.Text()))
+	})
+	return &all, nil
+}
+
+// mistakeOf returns the customer's mistake that the evidence of a result names; empty: none.
+func mistakeOf(r ledger.Result) dnscheck.Mistake {
+	if len(r.Evidence) == 0 {
+		return ""
+	}
+	e, err := handlers.ReadEvidence(r.Evidence)
+	if err != nil { // it is of a newer version
+		return ""
+	}
+	return e.Mistake()
+}
+
+// Partial reports whether the counts are those of the first failed rows alone.
+func (f *FailedReasons) Partial() bool { return f.Read < f.Failed }
+
+// shared reports whether rows have a reason in common.
+func (f *FailedReasons) shared() bool {
+	return slices.ContainsFunc(f.Reasons, func(one FailedReason) bool { return one.Rows > 1 })
+}
+
+// Write writes a line for each reason under a heading, or nothing if no rows have one in common.
+func (f *FailedReasons) Write(out io.Writer) error {
+	if f == nil || !f.shared() {
+		return nil
+	}
+	of := ""
+	if f.Partial() {
+		of = fmt.Sprintf(" (the first %d of %d)", f.Read, f.Failed)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nits failed rows by reason%s:\n", of)
+	for _, one := range f.Reasons {
+		fmt.Fprintf(&b, "  %s: %s\n", count(one.Rows, "row"), one.Text())
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}

@@ -1,0 +1,105 @@
+package status_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"orgops/dnscheck"
+	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
+	"orgops/internal/redistest"
+	"orgops/internal/status"
+	"orgops/tasks/handlers"
+)
+
+// TestFailedByReason has 300 failed rows among 3,000 verified ones: their mistakes are counted
+// exactly, whatever values the sentences have, and the others by their reasons.
+func TestFailedByReason(t *testing.T) {
+	l := ledger.New(redistest.New(t))
+	mistakes := []dnscheck.Mistake{dnscheck.MistakeQuoted, dnscheck.MistakePadded, dnscheck.MistakeCut,
+		dnscheck.MistakeApex, dnscheck.MistakeDoubled, dnscheck.MistakeWWW, dnscheck.MistakeAlias}
+	const rows, every = 3300, 11 // one of 11 has failed
+	ledgertest.Submit(t, l, ledger.NewRun{ID: "a", Kind: "domain:verify"}, slices.Repeat([]string{"{}"}, rows)...)
+	seg, nonce, all := ledgertest.Begin(t, l, "a", 250)
+	for ended := 0; ; seg, nonce, all = ledgertest.Begin(t, l, "a", min(250, rows-ended)) {
+		var ends []ledger.RowEnd
+		for _, row := range all {
+			ends = append(ends, ledger.RowEnd{Row: row, Ending: resultOf(t, int(row), every, mistakes)})
+		}
+		if _, err := l.End(t.Context(), seg, nonce, ends...); err != nil {
+			t.Fatal(err)
+		}
+		if ended += len(all); ended == rows {
+			break
+		}
+	}
+	got, err := status.FailedByReason(t.Context(), l, ledgertest.Find(t, l, ledger.RunID("a")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Partial() || got.Read != rows/every {
+		t.Errorf("%d of %d failed rows were read, want %d", got.Read, got.Failed, rows/every)
+	}
+	var out strings.Builder
+	if err := got.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+its failed rows by reason:
+  100 rows: expired (quoted): The value at … has quotation marks in it ("…").
+  25 rows: expired (at_domain): The value at … has quotation marks in it ("…").
+  25 rows: expired (at_www): The value at … has quotation marks in it ("…").
+  25 rows: expired (cname): The value at … has quotation marks in it ("…").
+  25 rows: expired (cut): The value at … has quotation marks in it ("…").
+  25 rows: expired (domain_appended): The value at … has quotation marks in it ("…").
+  25 rows: expired (padded): The value at … has quotation marks in it ("…").
+  25 rows: expired: the zone gave no answer
+  25 rows: refused: PATCH …: 404 Not Found
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// resultOf returns the result of a row: of those that have failed, 100 have the first mistake, 25
+// each other one, 25 none, and 25 were refused.
+func resultOf(t *testing.T, row, every int, mistakes []dnscheck.Mistake) ledger.Result {
+	t.Helper()
+	if row%every != 0 {
+		return ledger.Result{Outcome: ledger.Done, Evidence: []byte("proof")}
+	}
+	number := row / every
+	kind := max(0, number/25-3)
+	switch {
+	case kind == len(mistakes):
+		return ledger.Result{Outcome: "expired", Detail: "the zone gave no answer"}
+	case kind > len(mistakes):
+		return ledger.Result{Outcome: "refused", Detail: fmt.Sprintf("PATCH /organizations/o%d/discovery-domains/d: 404 Not Found", row)}
+	}
+	evidence, err := handlers.Evidence{
+		Evidence: dnscheck.Evidence{State: "absent"},
+		Record:   &handlers.VerifyRecord{Domain: "a.example", Host: "_t.a.example", TXT: "v"},
+		Finding:  &dnscheck.Finding{Mistake: mistakes[kind], Host: "_t.a.example"},
+	}.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	detail := fmt.Sprintf("The value at _t.d%d.example has quotation marks in it (\"v%d\").", row, row)
+	return ledger.Result{Outcome: "expired", Detail: detail, Evidence: evidence}
+}
+
+// TestFirstFailedByReason: of more failed rows than are read the counts are those of the first.
+func TestFirstFailedByReason(t *testing.T) {
+	f := &status.FailedReasons{Read: 10, Failed: 12, Reasons: []status.FailedReason{{Rows: 10, Outcome: "refused"}}}
+	var out strings.Builder
+	if err := f.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\nits failed rows by reason (the first 10 of 12):\n  10 rows: refused\n"; out.String() != want {
+		t.Errorf("%q, want %q", &out, want)
+	}
+}
