@@ -125,25 +125,40 @@ func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]OpenCounts, error
 	return open, err
 }
 
-// Place is a run's place in the list of all runs, which is ordered by time of creation and
-// then by id. The zero Place is before the newest.
+// Place is a run's place in the list of all runs, which is ordered by time of creation, and then by
+// id, incarnation and tenant: tenants that are swept at the same time have runs of one id and one
+// millisecond. The zero Place is before the newest.
 type Place struct {
-	CreatedAt time.Time // to the millisecond
-	ID        RunID
+	CreatedAt   time.Time // to the millisecond
+	Tenant      Tenant
+	ID          RunID
+	Incarnation Incarnation
 }
 
 // String returns the place as a parameter of an address; see [ParsePlace].
-func (p Place) String() string { return fmt.Sprintf("%d-%s", p.CreatedAt.UnixMilli(), p.ID) }
+func (p Place) String() string {
+	return fmt.Sprintf("%d/%s/%s/%s", p.CreatedAt.UnixMilli(), p.Tenant, p.ID, p.Incarnation)
+}
 
-// ParsePlace reads a place of [Place.String]; "" is the zero Place. The id may be of no run.
+// ParsePlace reads a place of [Place.String]; "" is the zero Place. It may be of no run.
 func ParsePlace(text string) (p Place, ok bool) {
 	if text == "" {
 		return Place{}, true
 	}
-	at, id, _ := strings.Cut(text, "-")
-	ms, err := strconv.ParseInt(at, 10, 64)
-	p = Place{CreatedAt: fromMillis(ms), ID: RunID(id)}
-	return p, err == nil && ms > 0 && p.ID.Validate() == nil
+	parts := strings.Split(text, "/")
+	if len(parts) != 4 {
+		return Place{}, false
+	}
+	ms, err := strconv.ParseInt(parts[0], 10, 64)
+	p = Place{CreatedAt: fromMillis(ms), Tenant: Tenant(parts[1]), ID: RunID(parts[2]), Incarnation: Incarnation(parts[3])}
+	run := Run{Tenant: p.Tenant, ID: p.ID, Incarnation: p.Incarnation}
+	return p, err == nil && ms > 0 && run.segment(0).Validate() == nil
+}
+
+// entry returns the entry at the place.
+func (p Place) entry() *entry {
+	run := Run{Tenant: p.Tenant, ID: p.ID, Incarnation: p.Incarnation}
+	return &entry{at: p.CreatedAt, name: run.entry(), run: run}
 }
 
 // Query selects a page of runs.
@@ -184,8 +199,8 @@ func (l *Ledger) Page(ctx context.Context, q Query) (page []Run, next Place, err
 	if q.Caller != "" {
 		list = callerPart(callerSum(q.Caller))
 	}
-	if q.After != (Place{}) { // behind each run of that id
-		from = &entry{at: q.After.CreatedAt, name: string(q.After.ID) + "/"}
+	if q.After != (Place{}) {
+		from = q.After.entry()
 	} else if !q.Until.IsZero() { // behind all of that time
 		from = &entry{at: q.Until}
 	}
@@ -205,7 +220,7 @@ func (l *Ledger) Page(ctx context.Context, q Query) (page []Run, next Place, err
 		if match && len(page) == q.Limit || q.MaxRead > 0 && read > q.MaxRead {
 			return page, after, nil
 		}
-		after = Place{e.at, e.run.ID}
+		after = Place{e.at, e.run.Tenant, e.run.ID, e.run.Incarnation}
 		if match {
 			page = append(page, e.run)
 		}

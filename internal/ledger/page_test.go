@@ -104,6 +104,21 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestPagesOfOneID: runs of several tenants that have one id and one time, as those of sweeps at one
+// tick, are each on one page.
+func TestPagesOfOneID(t *testing.T) {
+	w := newWorker(t)
+	const tenants = 7
+	for i := range tenants {
+		w.createAt(ledger.Tenant(fmt.Sprint("t", i)), "sweep", 1000)
+	}
+	for limit := 1; limit <= tenants; limit++ {
+		if have := w.pages(ledger.Query{Limit: limit}); len(have) != tenants {
+			t.Errorf("pages of %d have %d runs, want %d", limit, len(have), tenants)
+		}
+	}
+}
+
 // TestPageOfACaller checks that pages of a caller have each of its runs, in order, that the header
 // of no other run is read, also where many tenants have a few of them and one has most, and that
 // nothing is left of the list when the last run is deleted.
@@ -180,7 +195,9 @@ func TestPageOfACaller(t *testing.T) {
 	if left := redistest.Keys(t, "*:runs_of:*"); len(left) > 0 {
 		t.Errorf("keys %q are left when all runs are deleted", left)
 	}
-	for _, text := range []string{"x", "1-", "-a", "0-a", "1-a/b", "1-" + strings.Repeat("a", 65)} {
+	for _, text := range []string{"x", "1-", "-a", "1/a/b", "1/a/b/", "0/acme/b/aaaaaaaaaaaaaaaa",
+		"1/a/b/aaaaaaaaaaaaaaaa/c",
+		"1/acme/" + strings.Repeat("a", 65) + "/aaaaaaaaaaaaaaaa"} {
 		if p, ok := ledger.ParsePlace(text); ok {
 			t.Errorf("%q is the place %+v", text, p)
 		}

@@ -18,9 +18,10 @@
 //	sweep.go     rules, schedule and results of a tenant's sweeps
 //	check.go     a check of a TXT record now
 //	waiting.go   the reasons of a run's open rows
+//	failed.go    the reasons of its failed rows
 //	rows.go      a row; the open and the failed rows of a run, and their names
 //	run.go       a run, its state and counts
 //	scan.go      the scan that finds a run's rows
-//	obstacles.go the reasons why rows of a tenant are not executed
+//	obstacles.go reads why rows of a tenant are not executed, and says which runs that concerns
 //	text.go      tables, times, and text that is safe to print
 package status

@@ -60,6 +60,8 @@ func FailedByReason(ctx context.Context, l *ledger.Ledger, r ledger.Run) (*Faile
 	if all.Failed == 0 {
 		return nil, nil
 	}
+
+	// Rows with a mistake are counted by it, and the others by what their reasons have in common.
 	type key struct {
 		outcome ledger.Outcome
 		mistake dnscheck.Mistake
@@ -91,6 +93,8 @@ func FailedByReason(ctx context.Context, l *ledger.Ledger, r ledger.Run) (*Faile
 		counts[of].Rows++
 		counts[of].Reason = common(counts[of].Reason)
 	}
+
+	// The most frequent ones first.
 	for one := range maps.Values(counts) {
 		all.Reasons = append(all.Reasons, *one)
 	}
