@@ -104,8 +104,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestPagesOfOneID: runs of several tenants that have one id and one time, as those of sweeps at one
-// tick, are each on one page.
+// TestPagesOfOneID: runs of several tenants that have one id and one time, as those of sweeps at
+// one tick, are each on one page.
 func TestPagesOfOneID(t *testing.T) {
 	w := newWorker(t)
 	const tenants = 7
