@@ -27,6 +27,9 @@ const (
 	// waitingLooked is how many rows' reasons are read to estimate why a run waits: the
 	// shares of so many are exact to three percent.
 	waitingLooked = 2000
+	// failedLive is how many failed rows are counted by reason in the repeated requests of the
+	// script: the counts of more stay as they are.
+	failedLive = 1000
 )
 
 // runPage is the page of one run.
@@ -35,11 +38,12 @@ type runPage struct {
 
 	Named string // the tenant, if the address has it, since several have a run of that id
 
-	Offers  offers
-	Failed  int64                 // how many rows have failed
-	Reasons *status.FailedReasons // why; nil: none has
-	Hour    lastHour              // of the tenant
-	Table   rowsTable
+	Offers      offers
+	Failed      int64                 // how many rows have failed
+	Reasons     *status.FailedReasons // why; nil: none has
+	ReasonsLeft bool                  // in an answer to the script: they stay as they are
+	Hour        lastHour              // of the tenant
+	Table       rowsTable
 }
 
 // rowsTable is a page of the run's rows.
@@ -161,7 +165,9 @@ func runPageOf(ctx context.Context, v view.View, run view.Run, q rowsQuery) (p r
 			p.Offers.Complete = string(child.ID)
 		}
 	}
-	if p.Failed = status.Failed(run.Run); p.Failed > 0 {
+	p.Failed = status.Failed(run.Run)
+	p.ReasonsLeft = q.live && p.Failed > failedLive
+	if p.Failed > 0 && !p.ReasonsLeft {
 		if p.Reasons, err = run.FailedByReason(ctx); err != nil {
 			return p, err
 		}

@@ -891,6 +891,28 @@ func TestLiveRequestsReadLittle(t *testing.T) {
 	if page := d.get("/runs/a", live); !strings.Contains(page, found) {
 		t.Errorf("without a text the rows are kept up to date: %s", page)
 	}
+
+	// The failed rows are counted each time as long as they are few.
+	const many = 1001
+	d.handIn("many", tasks.TypeVerify, domains(many))
+	for first := range many {
+		if first%100 == 0 {
+			var items []int64
+			for item := first; item < min(first+100, many); item++ {
+				items = append(items, int64(item))
+			}
+			d.settle("many", "refused", "no such domain", items...)
+		}
+	}
+	const reasons = `id="failed-reasons"`
+	for path, counted := range map[string]bool{"/runs/a": true, "/runs/many": false} {
+		if !strings.Contains(d.get(path), "Failed rows by reason") {
+			t.Errorf("%s has no failed rows by reason", path)
+		}
+		if page := d.get(path, live); strings.Contains(page, reasons) != counted {
+			t.Errorf("%s, asked again: counts failed rows %t, want %t", path, !counted, counted)
+		}
+	}
 }
 
 // TestSearchForAnOutcomeIsBounded checks that no rows are searched for an outcome that no row
