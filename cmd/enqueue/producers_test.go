@@ -20,7 +20,7 @@ import (
 )
 
 // TestProducersStoreWhatTheRowSays submits rows by each producer. Each stores the give-up that its
-// caller gave: the worker applies the tenant's to rows without one, whoever has submitted them.
+// caller gave: the worker applies the tenant's to rows without one, of every producer.
 func TestProducersStoreWhatTheRowSays(t *testing.T) {
 	const row = `{"organization_id":"org_1","discovery_domain_id":"dom_1"}`
 	client := redistest.New(t)

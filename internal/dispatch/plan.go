@@ -105,8 +105,7 @@ type Round struct {
 	Now time.Time
 	// Tasks is how many tasks may be enqueued: see [Window.Free].
 	Tasks int
-	// Tenant is what is known of the tenant's obstacles, and Probed when a row was last released for a
-	// probe.
+	// Tenant has the tenant's obstacles. Probed has the time of each probe's last release.
 	Tenant obstacle.State
 	Probed map[Probe]time.Time
 	// Permits are those that are left, and Line is how long a request waits for its permit.
@@ -131,7 +130,7 @@ type Candidate struct {
 	ProbedAt time.Time
 }
 
-// Plan is what a round releases.
+// Plan is the result of [Round.Plan].
 type Plan struct {
 	// Grants are in the order of their first portions, in which they are to be served: an execution
 	// may cost more than planned, and must not take the permits of a run that comes before it.
@@ -233,9 +232,9 @@ func (r Round) Plan() Plan {
 	// The line is of the requests of rows that wait for their permits: scans and sweeps are behind
 	// them, and do not count. It is long if executions make more requests than they cost on average,
 	// or the rate is lower than it is set to be: requests of small runs would wait behind all of
-	// them, so rows of bulk runs wait, but for their turn. A line that stands still is one of a
-	// pause, or of an API that does not answer, and ends with it: each request leaves the line when
-	// it has waited too long.
+	// them, so rows of bulk runs wait, except in their ninth portion. A line stands still during a
+	// pause, or while the API does not answer, and moves again after it: each request leaves the
+	// line when it has waited too long.
 	for _, s := range shares {
 		s.inLine = s.run.Class == Bulk && s.cost > 0 && r.Line >= longestLine
 	}
@@ -294,7 +293,7 @@ func (r Round) Plan() Plan {
 	return plan
 }
 
-// share is what the rows of one stage of a run get.
+// share is the part of a plan for the rows of one stage of a run.
 type share struct {
 	run     *Candidate
 	granted *int // tasks of the run, at any stage

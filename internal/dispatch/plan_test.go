@@ -294,13 +294,13 @@ func FuzzPlan(f *testing.F) {
 			run   ledger.RunID
 			stage dispatch.Stage
 		}
-		told := map[part]int{}
+		found := map[part]int{} // grants and waits
 		probes := map[dispatch.Probe]int{}
 		tasks := 0
 		left := round.Permits
 		dearest := 0.0
 		for _, g := range plan.Grants {
-			told[part{g.Run, g.Stage}]++
+			found[part{g.Run, g.Stage}]++
 			tasks += g.Tasks
 			if g.Tasks < 1 || (len(g.Probes) > 0 && g.Tasks != 1) {
 				t.Errorf("grant %+v", g)
@@ -325,7 +325,7 @@ func FuzzPlan(f *testing.F) {
 			}
 		}
 		for _, w := range plan.Waits {
-			told[part{w.Run, w.Stage}]++
+			found[part{w.Run, w.Stage}]++
 			noPermit := left.Tasks(1, cost(w.Run, w.Stage)) == 0
 			if w.Reason == "" || (w.Reason == dispatch.NoPlace && tasks < round.Tasks) ||
 				(w.Reason == dispatch.NoPermit && !noPermit) || (w.Reason == dispatch.LongLine && round.Line < time.Second) {
@@ -339,8 +339,8 @@ func FuzzPlan(f *testing.F) {
 				if is {
 					due++
 				}
-				if n := told[part{r.Run, stage}]; (n == 1) != is || n > 1 {
-					t.Errorf("%s, stage %d: told %d times, due %v", r.Run, stage, n, is)
+				if n := found[part{r.Run, stage}]; (n == 1) != is || n > 1 {
+					t.Errorf("%s, stage %d: %d grants and waits, due %v", r.Run, stage, n, is)
 				}
 			}
 		}

@@ -56,8 +56,8 @@ func Later(reason string, after time.Duration) *Consequence {
 	return &Consequence{Outcome: Paced, Reason: reason, After: after}
 }
 
-// Ready leaves a row open whose check has found what it waits for and that needs a permit, at
-// [ledger.StageReady].
+// Ready leaves a row open at [ledger.StageReady]: a check has found its token, and it needs a
+// permit.
 func Ready(reason string) *Consequence {
 	return &Consequence{Outcome: Paced, Reason: reason, Stage: ledger.StageReady}
 }

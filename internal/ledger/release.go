@@ -17,8 +17,8 @@ type Stage string
 const (
 	// StageCheck is the stage of a row that is to be checked, first or again.
 	StageCheck Stage = "check"
-	// StageReady is the stage of a row whose check has found what it waits for, and that needs a
-	// permit: its proof and its request are next.
+	// StageReady is the stage of a row whose token a check has found. It needs a permit: its proof and
+	// its request are next.
 	StageReady Stage = "ready"
 )
 

@@ -43,7 +43,7 @@ type Obstacle struct {
 // String returns the obstacle and its remedy.
 func (o Obstacle) String() string { return o.What + "; " + o.Fix }
 
-// Work is what an execution needs.
+// Work describes the needs of an execution.
 type Work struct {
 	// Operations are the operations of the API that each such execution needs. None: it needs none,
 	// or they are not known, as those of a scan.
@@ -79,7 +79,7 @@ func (o Obstacle) Holds(w Work) bool {
 // Total reports whether the obstacle is of no single operation.
 func (o Obstacle) Total() bool { return o.Operation == "" || o.Operation == pace.All }
 
-// State is what is known of a tenant. A part that is not known is zero.
+// State is the state of a tenant as far as obstacles depend on it. An unknown part is zero.
 type State struct {
 	Tenant string
 	// Absent says that no worker of the tenant lives.

@@ -54,7 +54,7 @@ func (l *Limiter) observe(ctx context.Context, operation string, status int, hea
 	}
 }
 
-// refusal is what is known of the limit by which the API has refused a request with a 429.
+// refusal has the facts about the limit by which the API has refused a request with a 429.
 type refusal struct {
 	operation string
 	limited   bool             // the tenant has a rate, with a bucket of that size
@@ -108,7 +108,7 @@ func (r refusal) ofTenant() bool {
 	return same && !another
 }
 
-// refusal returns what is known of the limit that has refused a request of the operation. If Redis
+// refusal returns the facts about the limit that has refused a request of the operation. If Redis
 // does not answer, the tenant's permits are taken for spent.
 func (l *Limiter) refusal(ctx context.Context, operation string, header http.Header) refusal {
 	r := refusal{operation: operation, limited: !l.rate.IsUnlimited(), burst: int64(l.cfg.Limit.Burst)}

@@ -38,7 +38,7 @@ type Tenant struct {
 	// Failing are the endpoints of webhooks to which deliveries fail at present: why.
 	Failing map[string]string `json:"webhooks_failing,omitempty"`
 	Pace    *pace.State       `json:"-"`
-	// Known is what its obstacles follow from.
+	// Known is the state from which its obstacles are derived.
 	Known obstacle.State `json:"-"`
 	Ticks *sweep.Ticks   `json:"-"`
 }
