@@ -29,7 +29,6 @@ func (*retryCommand) Help() string {
 be invalid again: write them to a file with "enqueue runs failed" and correct it; so are refused records of sweeps, which the next sweep
 reads again. If no row is left, no run is made and the exit status is 0.
 Rows that an earlier retry has submitted are left out, whatever their result: retry that run to submit its failed rows.
-While other rows of the run are open, a retry submits at most 1,000 failed rows.
 
 Example:
 
@@ -99,11 +98,11 @@ func (t *tool) printLeftOut(from ledger.Run, child ledger.RunID) {
 			"correct them at the tenant: the next sweep reads them again\n", n)
 	}
 	for _, earlier := range from.Children {
-		if earlier == child {
+		if earlier.ID == child {
 			break
 		}
 		fmt.Fprintf(t.Stderr,
-			"rows that run %[1]s has retried are left out; their results: enqueue runs show %[1]s\n", earlier)
+			"rows that run %[1]s has retried are left out; their results: enqueue runs show %[1]s\n", earlier.ID)
 	}
 }
 

@@ -40,13 +40,8 @@ type offers struct {
 func offersOf(r ledger.Run) offers {
 	underWay := !r.Ended() && r.CancelledAt.IsZero()
 	o := offers{Pause: underWay && !r.Paused, Resume: underWay && r.Paused, Cancel: underWay, Retry: maps.Clone(r.Counts)}
-	maps.DeleteFunc(o.Retry, func(outcome ledger.Outcome, _ int64) bool { return !canRetry(r, outcome) })
+	maps.DeleteFunc(o.Retry, func(outcome ledger.Outcome, _ int64) bool { return !intake.CanRetry(r, outcome) })
 	return o
-}
-
-// canRetry reports whether rows of the run with that outcome can be submitted again as they are.
-func canRetry(r ledger.Run, outcome ledger.Outcome) bool {
-	return r.Sealed() && intake.CanRetry(r.Kind, outcome)
 }
 
 // result is the result of an action.

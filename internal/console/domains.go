@@ -232,7 +232,9 @@ func toDo(row status.DomainRow, of status.Domain) string {
 		return capital(status.ReviewWithdrawn)
 	case row.Outcome == engine.Refused && row.Ledger.Kind == tasks.TypeRecheck:
 		return "Correct the record at the tenant: the next sweep reads it again."
-	case !canRetry(row.Ledger, row.Outcome):
+	case row.RetriedBy != "":
+		return "This row was submitted again: what became of it is on the page of run " + string(row.RetriedBy) + "."
+	case !row.MayRetry:
 		return "This row cannot be retried as it is: correct the cause, and submit it again."
 	case row.Outcome == engine.Expired:
 		return "Once the customer has corrected the record, retry on the run's page or with: enqueue runs retry " +

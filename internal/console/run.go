@@ -71,7 +71,7 @@ type rowsGroup struct {
 type runRow struct {
 	status.Row
 
-	Retry, Check bool
+	Check bool
 }
 
 // groupsOf returns the selections of rows.
@@ -160,10 +160,16 @@ func runPageOf(ctx context.Context, v view.View, run view.Run, q rowsQuery) (p r
 	p.Named = q.tenant
 	p.runView = viewOf(d, v.Estimate(ctx, run)[0])
 	p.Offers = offersOf(run.Run)
+	left := p.Offers.Retry.Settled() // rows that no child repeats
 	for _, child := range d.Children {
 		if child.Rows == nil {
 			p.Offers.Complete = string(child.ID)
+			continue
 		}
+		left -= *child.Rows
+	}
+	if left <= 0 && p.Offers.Complete == "" {
+		p.Offers.Retry = nil
 	}
 	p.Failed = status.Failed(run.Run)
 	p.ReasonsLeft = q.live && p.Failed > failedLive
@@ -202,8 +208,8 @@ func rowsTableOf(ctx context.Context, run view.Run, q rowsQuery) (t rowsTable, e
 	}
 	for _, row := range rows {
 		waits := row.Outcome == "" && !row.NextCheck.IsZero()
-		t.Rows = append(t.Rows, runRow{row, canRetry(run.Run, row.Outcome), waits})
-		t.Retry = t.Retry || canRetry(run.Run, row.Outcome)
+		t.Rows = append(t.Rows, runRow{row, waits})
+		t.Retry = t.Retry || row.MayRetry
 		t.Check = t.Check || waits
 	}
 

@@ -708,20 +708,20 @@ func TestActions(t *testing.T) {
 		}
 		page, at := d.post("/runs/a/retry", url.Values{"outcome": {"expired"}})
 		children := d.run("a").Children
-		if len(children) != 1 || at != "/runs/"+string(children[0]) ||
+		if len(children) != 1 || at != "/runs/"+string(children[0].ID) ||
 			!strings.Contains(page, "2 rows of run a were submitted again as this run.") {
-			t.Fatalf("children %q, at %s: %s", children, at, page)
+			t.Fatalf("children %v, at %s: %s", children, at, page)
 		}
-		if r := d.run(string(children[0])); r.Total() != 2 || r.Parent != "a" || !strings.Contains(page, "Retry of a ") {
+		if r := d.run(string(children[0].ID)); r.Total() != 2 || r.Parent != "a" || !strings.Contains(page, "Retry of a ") {
 			t.Errorf("child %+v: %s", r, page)
 		}
 		page, at = d.post("/runs/a/retry", url.Values{"outcome": {"expired"}})
-		if len(d.run("a").Children) != 1 || at != "/runs/"+string(children[0]) ||
-			!strings.Contains(page, string("follow it to its end: enqueue runs follow "+children[0])) {
+		if len(d.run("a").Children) != 1 || at != "/runs/"+string(children[0].ID) ||
+			!strings.Contains(page, string("follow it to its end: enqueue runs follow "+children[0].ID)) {
 			t.Errorf("a second retry: %s", page)
 		}
 		if page := plain(d.get("/runs/a")); !strings.Contains(page,
-			string("Retried by "+children[0]+" (open; none settled)")) {
+			string("Retried by "+children[0].ID+" (open; none settled)")) {
 			t.Errorf("the parent does not name its child: %s", page)
 		}
 	})

@@ -175,7 +175,7 @@ func TestSelection(t *testing.T) {
 	w = post("olga", "/selection", form)
 	page = plain(get("olga", w.Header().Get("Location")).Body.String())
 	if run := d.run("failed"); !strings.Contains(page, "retry: done for 1 run.") || len(run.Children) != 1 {
-		t.Errorf("children %q: %s", run.Children, page)
+		t.Errorf("children %v: %s", run.Children, page)
 	}
 	w = post("olga", "/selection", form)
 	page = plain(get("olga", w.Header().Get("Location")).Body.String())

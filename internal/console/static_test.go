@@ -160,9 +160,9 @@ func TestChosenRows(t *testing.T) {
 		t.Errorf("check of a row -1: %s", page)
 	}
 	page, at := d.post("/runs/a/retry", url.Values{"row": {"1"}})
-	if children := d.run("a").Children; len(children) != 1 || at != "/runs/"+string(children[0]) ||
-		d.run(string(children[0])).Total() != 1 {
-		t.Errorf("children %q, at %s: %s", children, at, page)
+	if children := d.run("a").Children; len(children) != 1 || at != "/runs/"+string(children[0].ID) ||
+		d.run(string(children[0].ID)).Total() != 1 {
+		t.Errorf("children %v, at %s: %s", children, at, page)
 	}
 	if page, _ := d.post("/runs/a/retry", url.Values{"row": {"1"}}); !strings.Contains(page, "was retried before") {
 		t.Errorf("the same row once more: %s", page)

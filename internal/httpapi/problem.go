@@ -130,13 +130,18 @@ func problemOf(err error) *problem {
 			mismatch.Member, mismatch.Run)
 	case errors.Is(err, ledger.ErrNotFound):
 		return newProblem(http.StatusNotFound, "not-found", "The run no longer exists.")
+	case errors.Is(err, ledger.ErrReplaced):
+		return newProblem(http.StatusConflict, "state",
+			"Another request with this Idempotency-Key has begun since, and stores the rows: its answer counts. "+
+				"If it has none, repeat the request.").because(err)
 	case retried, own, errors.Is(err, intake.ErrNothingToRetry), errors.Is(err, ledger.ErrOpen),
-		errors.Is(err, intake.ErrTooManyItems), errors.Is(err, ledger.ErrEnded), errors.Is(err, intake.ErrCancelled):
+		errors.Is(err, ledger.ErrEnded), errors.Is(err, intake.ErrCancelled):
 		return newProblem(http.StatusConflict, "state", "%s", err)
 	case room, errors.Is(err, ledger.ErrNoMemory):
 		return newProblem(http.StatusInsufficientStorage, "full",
 			"Redis has no room for the rows while they wait. Submit fewer rows, or repeat the request when other runs have ended.").because(err).after(time.Minute)
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), redisconn.Failed(err):
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), redisconn.Failed(err),
+		errors.Is(err, ledger.ErrLost):
 		return storeProblem(err)
 	}
 	return internal().because(err)

@@ -214,14 +214,14 @@ func TestRetry(t *testing.T) {
 	if again.run(t).Run != child.Run {
 		t.Errorf("the same key is run %s, want %s", again.run(t).Run, child.Run)
 	}
-	retry("r2", "").want(t, 409, "state") // the child has not ended
+	retry("r2", "?outcomes=expired").want(t, 409, "state") // the child has not ended
 	w.settle(child.Run, "done", "", 0, 1)
 	retry("r1", "?outcomes=expired&label=again").want(t, 200, "")
 	for _, differs := range []string{"?outcomes=refused&label=again", "?outcomes=expired", "?outcomes=expired&label=other",
 		"?outcomes=expired&label=again&not_before=2026-01-02T03:04:05Z"} {
 		retry("r1", differs).want(t, 422, "key-reused")
 	}
-	got = retry("r2", "")
+	got = retry("r3", "")
 	got.want(t, 202, "")
 	w.sealed(got.run(t).Run)
 }

@@ -304,7 +304,7 @@ func TestRedisLosesTheRun(t *testing.T) {
 				if id == "" {
 					return nil
 				}
-				return w.rdb.Del(t.Context(), "orgops:v3:{tenant:default}:run:"+id+":header").Err()
+				return w.loseRun(id)
 			})
 			w.do(c).want(t, 503, "store")
 			hook.heal()
@@ -313,6 +313,19 @@ func TestRedisLosesTheRun(t *testing.T) {
 			w.holdsOnce(again.run(t).Run, 3)
 		})
 	}
+}
+
+// loseRun takes back what Redis has stored of a run, and in its parent.
+func (w *world) loseRun(id string) error {
+	const prefix = "orgops:v3:{tenant:default}:"
+	keys := []string{prefix + "run:" + id + ":header"}
+	if parent, err := w.ledger.Get(w.t.Context(), "default", "parent"); err == nil {
+		keys = append(keys, prefix+string(parent.Incarnation)+".0:claims")
+		if err := w.rdb.HDel(w.t.Context(), prefix+"run:parent:header", "children").Err(); err != nil {
+			return err
+		}
+	}
+	return w.rdb.Del(w.t.Context(), keys...).Err()
 }
 
 // TestTraceparent: rows are submitted with the traceparent of the request.

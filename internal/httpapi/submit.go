@@ -167,12 +167,6 @@ func (s *Server) submitProblem(err error, committed bool) error {
 	case errors.Is(err, intake.ErrTooManyRows):
 		return newProblem(http.StatusRequestEntityTooLarge, "too-large",
 			"The body has too many rows: one run takes at most %d. Submit them as several runs.", s.limits.MaxRows).because(err)
-	case errors.Is(err, ledger.ErrReplaced):
-		return newProblem(http.StatusConflict, "state",
-			"Another request with this Idempotency-Key has begun since, and stores the rows: its answer counts. "+
-				"If it has none, repeat the request.").because(err)
-	case errors.Is(err, ledger.ErrLost):
-		return storeProblem(err)
 	case errors.Is(err, ledger.ErrNotFound): // another request created the run, failed, and deleted it
 		return newProblem(http.StatusServiceUnavailable, "busy",
 			"Another request with this Idempotency-Key failed at the same time. Repeat the request in a moment.").

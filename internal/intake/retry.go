@@ -25,7 +25,7 @@ type RetryOptions struct {
 	// Outcomes are those of the rows to submit; empty: all outcomes of failed rows but
 	// invalid, since these rows would be invalid again.
 	Outcomes []string
-	// Items are the numbers of the rows to submit, at most [MostItems]; empty: all of these outcomes.
+	// Items are the numbers of the rows to submit; empty: all of these outcomes.
 	Items []int64
 	Label string
 	// NotBefore is when the rows may start; zero: at once.
@@ -33,14 +33,6 @@ type RetryOptions struct {
 	// Created is called with the new run before its first row is submitted; nil: nothing is.
 	Created func(ledger.Run)
 }
-
-// MostItems is how many rows of a run are retried by their numbers, and of a run that has not
-// ended: the numbers are in the header of the child, which lists of runs read.
-const MostItems = 1000
-
-// ErrTooManyItems says that a retry has more than [MostItems] such rows. No run was created.
-var ErrTooManyItems = fmt.Errorf("at most %d rows can be chosen one by one, or retried while other rows of the run "+
-	"are open", MostItems)
 
 // ErrNothingToRetry says that a run has no rows of the given outcomes. No run was created.
 var ErrNothingToRetry = errors.New("there is nothing to retry")
@@ -59,13 +51,27 @@ func (o RetryOptions) Check() error {
 			return fmt.Errorf("outcome %s: want of %s", quoted(outcome), strings.Join(retryable, ", "))
 		}
 	}
-	if len(o.Items) > MostItems {
-		return ErrTooManyItems
-	}
 	if o.ID == "" {
 		return nil
 	}
 	return tasks.CheckRunID(string(o.ID))
+}
+
+// choose reports whether the options select a row, whether it may be retried or not.
+func (o RetryOptions) choose(row ledger.RowState) bool {
+	if len(o.Items) > 0 {
+		if _, chosen := slices.BinarySearch(o.Items, row.Item); !chosen {
+			return false
+		}
+	}
+	return len(o.Outcomes) == 0 || slices.Contains(o.Outcomes, string(row.Result.Outcome))
+}
+
+// digest names the rows that the options select of a run.
+func (o RetryOptions) digest(from ledger.Run) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "rows of run %s/%s\noutcomes %q\nitems %d\n", from.ID, from.Incarnation, o.Outcomes, o.Items)
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // RetriedError says that rows of a run were submitted again before, by a child that has not
@@ -91,122 +97,6 @@ func (e *RetriedError) Error() string {
 	return fmt.Sprintf("run %s was retried before by run %s, which %s", e.Run, e.Child, state)
 }
 
-// Retry submits failed rows of a run again, as a run of their own: a child, of the same kind,
-// tenant, caller and form. Other rows of the run may be open; such a child, and one of chosen rows,
-// has the numbers of its rows in its header. If the process is killed meanwhile, the same call
-// with the child's ID completes the child; each row is submitted once.
-//
-// Rows that an earlier child has taken are left out, whatever became of them: a row that
-// failed there is retried by a retry of that child. So two retries never submit the same row,
-// which would repeat what the first has done, such as the removal of a client that was
-// associated again since.
-//
-// The error is [ledger.ErrNotFound], [ledger.ErrOpen] if the run has not ended and none of its
-// rows can be retried, [ErrTooManyItems], an *[OwnRunError], a *[RetriedError],
-// [ErrNothingToRetry], a *[ledger.MismatchError] if there is another run of that ID, or a retry of
-// other rows, [ErrCancelled] if the child was cancelled, or one of [RetryOptions.Check]. The result
-// has the child as it was found or created, if it was.
-func (i Intake) Retry(ctx context.Context, parent ledger.Run, o RetryOptions) (Submitted, error) {
-	if err := o.Check(); err != nil {
-		return Submitted{}, err
-	}
-	if o.ID == "" {
-		o.ID = ledger.RunID(tasks.NewRunID(time.Now()))
-	}
-	from, rows, run, err := i.createChild(ctx, parent, o)
-	for errors.Is(err, ledger.ErrRaced) {
-		from, rows, run, err = i.createChild(ctx, parent, o)
-	}
-	if err != nil {
-		return Submitted{}, err
-	}
-	if o.Created != nil {
-		o.Created(run)
-	}
-	switch {
-	case !run.CancelledAt.IsZero():
-		return Submitted{Run: run}, fmt.Errorf("run %s: %w", run.ID, ErrCancelled)
-	case run.Ended():
-		return Submitted{Found: Found{Rows: run.Total()}, Run: run, Settled: run.Settled()}, nil
-	}
-	s := i.newStaging(run.Tenant, run.ID, run.Kind)
-	s.begin = func(ctx context.Context) (*ledger.Stager, bool, error) { return i.stager(ctx, run) }
-	err = i.stageChosen(ctx, from, rows, s)
-	if err == nil {
-		err = s.commit(ctx)
-	}
-	if err == nil && !s.complete {
-		i.By.Record(ctx, activity.OfRun(parent.Tenant, parent.ID, activity.Retried, "as run "+string(run.ID)))
-	}
-	if err != nil {
-		return Submitted{Run: run}, i.whyNot(ctx, run.Tenant, run.ID, err)
-	}
-	return s.submitted(run), s.verify(ctx)
-}
-
-// createChild creates the child of a run, or finds the one that was created before, and
-// chooses its rows. The error is [ledger.ErrRaced] if another process has changed the parent
-// meanwhile.
-func (i Intake) createChild(ctx context.Context, parent ledger.Run,
-	o RetryOptions) (from ledger.Run, rows chosenRows, child ledger.Run, err error) {
-	from, err = i.Ledger.Get(ctx, parent.Tenant, parent.ID)
-	if err == nil && !from.Sealed() {
-		err = fmt.Errorf("run %s: retry: %w", parent.ID, ledger.ErrOpen)
-	}
-	if err == nil {
-		err = i.notOwn(ctx, from)
-	}
-	if err == nil && o.ID != "" { // a child that is completed has the rows that it had
-		var had ledger.Run
-		if had, err = i.Ledger.Get(ctx, from.Tenant, o.ID); err == nil && had.Parent == from.ID && len(had.Items) > 0 {
-			o.Items = had.Items
-		}
-		if errors.Is(err, ledger.ErrNotFound) {
-			err = nil
-		}
-	}
-	var taken *RetriedError
-	var without map[int64]bool
-	if err == nil {
-		o.Outcomes, without, taken, err = i.notTaken(ctx, from, o)
-	}
-	if err == nil {
-		rows, err = i.choose(ctx, from, o, without)
-	}
-	if errors.Is(err, ErrNothingToRetry) {
-		switch {
-		case taken != nil:
-			err = taken
-		case !from.Ended() && len(o.Items) == 0:
-			err = fmt.Errorf("run %s: retry: %w", parent.ID, ledger.ErrOpen)
-		}
-	}
-	if err != nil {
-		return from, rows, child, err
-	}
-	n := ledger.NewRun{
-		ID: o.ID, Kind: from.Kind, Tenant: from.Tenant,
-		Description: ledger.Description{
-			Label: o.Label, Digest: rows.digest(from.ID), Format: from.Format, Columns: from.Columns,
-			Parent: from.ID, Outcomes: o.Outcomes, Items: rows.items,
-			Caller: from.Caller, Priority: from.Priority, GiveUp: from.GiveUp, Max: from.Max,
-			KeepFor: from.KeepFor,
-		},
-		Control: ledger.Control{NotBefore: o.NotBefore},
-	}
-	// Another run of this ID is refused before it is recorded as a child.
-	if _, err = i.Ledger.Get(ctx, n.Tenant, n.ID); err == nil {
-		_, _, err = i.create(ctx, n)
-	}
-	if err == nil || errors.Is(err, ledger.ErrNotFound) {
-		err = i.Ledger.Adopt(ctx, from, n.ID)
-	}
-	if err == nil {
-		child, _, err = i.create(ctx, n)
-	}
-	return from, rows, child, err
-}
-
 // OwnRunError says that rows of a run cannot be submitted again, since each must be chosen by
 // what sweeps have found since.
 type OwnRunError struct{ Run ledger.RunID }
@@ -217,12 +107,106 @@ func (e *OwnRunError) Error() string {
 		"enqueue domains revoke --dry-run, or repeat the command with --undo", e.Run)
 }
 
-// CanRetry reports whether rows of that kind can be submitted again unchanged after that outcome.
-// The records that a sweep refuses cannot be checked: the next sweep reads them again.
-func CanRetry(kind ledger.Kind, outcome ledger.Outcome) bool {
-	k, _ := tasks.KindOf(string(kind))
-	return k.Submitter != tasks.Operators && slices.Contains(retryable, string(outcome)) &&
-		(kind != tasks.TypeRecheck || outcome != engine.Refused)
+// CanRetry reports whether rows of a run that have that outcome can be submitted again as they
+// are, unless they were before: see [MayRetry].
+func CanRetry(run ledger.Run, outcome ledger.Outcome) bool {
+	kind, _ := tasks.KindOf(string(run.Kind))
+	switch {
+	case !run.Sealed(): // rows of it may still be found
+		return false
+	case kind.Submitter == tasks.Operators:
+		return false
+	case run.Kind == tasks.TypeRecheck && outcome == engine.Refused:
+		return false // a sweep cannot check these records: the next one reads them again
+	}
+	return slices.Contains(retryable, string(outcome))
+}
+
+// MayRetry reports whether a settled row of a run can be submitted again: its outcome allows it,
+// and no child has claimed it, whatever became of it there. A row that failed there is retried by a
+// retry of that child: so two retries never submit the same row, which would repeat what the first
+// has done, such as the removal of a client that was associated again since. by is the child that
+// has the row; it has no ID if it was adopted after the run was read.
+func MayRetry(run ledger.Run, row ledger.RowState) (may bool, by ledger.Child) {
+	by, claimed := run.Claimed(row)
+	return CanRetry(run, row.Result.Outcome) && !claimed, by
+}
+
+// Retry submits failed rows of a run again, as a run of their own: a child, of the same kind,
+// tenant, caller and form. Other rows of the run may be open. Which rows may be submitted is the rule
+// of [MayRetry]. If the process is killed meanwhile, the same call with the child's ID completes the
+// child; each row is submitted once.
+//
+// The error is [ledger.ErrNotFound], [ledger.ErrOpen] if the run has not ended and none of its
+// rows can be retried, an *[OwnRunError], a *[RetriedError], [ErrNothingToRetry], a
+// *[ledger.MismatchError] if there is another run of that ID, or a retry of other rows,
+// [ErrCancelled] if the child was cancelled, or one of [RetryOptions.Check]. The result has the
+// child as it was found or created, if it was.
+func (i Intake) Retry(ctx context.Context, parent ledger.Run, o RetryOptions) (Submitted, error) {
+	// The run, and the options in one form, by which a repeated call is known.
+	if err := o.Check(); err != nil {
+		return Submitted{}, err
+	}
+	if o.ID == "" {
+		o.ID = ledger.RunID(tasks.NewRunID(time.Now()))
+	}
+	slices.Sort(o.Outcomes)
+	o.Items = slices.Compact(slices.Sorted(slices.Values(o.Items)))
+	from, err := i.Ledger.Get(ctx, parent.Tenant, parent.ID)
+	if err == nil {
+		err = i.notOwn(ctx, from)
+	}
+	if err != nil {
+		return Submitted{}, err
+	}
+
+	// Nothing is changed unless a row may be retried.
+	err = i.anyRow(ctx, from, o)
+	if errors.Is(err, ledger.ErrRaced) {
+		return i.Retry(ctx, parent, o)
+	}
+	if err != nil {
+		return Submitted{}, err
+	}
+
+	// The child.
+	from, child, err := i.createChild(ctx, from, o)
+	if err != nil {
+		return Submitted{}, err
+	}
+	if o.Created != nil {
+		o.Created(child)
+	}
+	switch {
+	case !child.CancelledAt.IsZero():
+		return Submitted{Run: child}, fmt.Errorf("run %s: %w", child.ID, ErrCancelled)
+	case child.Ended():
+		return Submitted{Found: Found{Rows: child.Total()}, Run: child, Settled: child.Settled()}, nil
+	}
+
+	// Its rows.
+	s := i.newStaging(child.Tenant, child.ID, child.Kind)
+	s.begin = func(ctx context.Context) (*ledger.Stager, bool, error) { return i.stager(ctx, child) }
+	err = i.stageClaimed(ctx, from, child, o, s)
+	if errors.Is(err, ledger.ErrEnded) { // another call has committed the child since
+		return i.Retry(ctx, parent, o)
+	}
+	if err != nil {
+		return Submitted{Run: child}, i.whyNot(ctx, child.Tenant, child.ID, err)
+	}
+	if s.rows == 0 { // other children have claimed the rows since
+		if _, err := i.Ledger.DeleteStaged(ctx, child); err != nil {
+			return Submitted{}, err
+		}
+		return i.Retry(ctx, parent, o)
+	}
+	if err := s.commit(ctx); err != nil {
+		return Submitted{Run: child}, i.whyNot(ctx, child.Tenant, child.ID, err)
+	}
+	if !s.complete {
+		i.By.Record(ctx, activity.OfRun(parent.Tenant, parent.ID, activity.Retried, "as run "+string(child.ID)))
+	}
+	return s.submitted(child), s.verify(ctx)
 }
 
 // notOwn refuses a run that revokes domains, one that restores their status, which needs a full
@@ -246,119 +230,162 @@ func (i Intake) notOwn(ctx context.Context, from ledger.Run) error {
 	return nil
 }
 
-// notTaken returns the outcomes to retry, without those whose rows an earlier child has taken, and
-// the numbers of rows that others have taken. taken names a child whose rows are left out, which
-// has not ended or has failed rows; nil: there is none. The error is a [RetriedError] if an earlier
-// child is incomplete, or has not ended and has all rows of its outcomes.
-func (i Intake) notTaken(ctx context.Context, from ledger.Run,
-	o RetryOptions) (outcomes []string, without map[int64]bool, taken *RetriedError, err error) {
-	outcomes, without = slices.Clone(o.Outcomes), map[int64]bool{}
-	if len(outcomes) == 0 {
-		outcomes = slices.Clone(retryable)
-	}
-	outcomes = slices.DeleteFunc(outcomes, func(outcome string) bool {
-		return !CanRetry(from.Kind, ledger.Outcome(outcome))
-	})
-	for _, id := range from.Children {
-		if id == o.ID { // it is completed, with the rows that it had
-			break
-		}
-		child, err := i.Ledger.Get(ctx, from.Tenant, id)
-		switch {
-		case errors.Is(err, ledger.ErrNotFound):
-			return nil, nil, nil, &RetriedError{Run: from.ID, Child: id, Incomplete: true}
-		case err != nil:
-			return nil, nil, nil, err
-		case child.Parent != from.ID || child.Ended() && child.Total() == 0: // cancelled before it had its rows
-			continue
-		case !child.Sealed() || !child.Ended() && len(child.Items) == 0:
-			return nil, nil, nil, &RetriedError{Run: from.ID, Child: id, Incomplete: !child.Sealed()}
-		}
-		has := len(outcomes)
-		if len(child.Items) == 0 {
-			outcomes = slices.DeleteFunc(outcomes, func(outcome string) bool {
-				return len(child.Outcomes) == 0 || slices.Contains(child.Outcomes, outcome) // an older producer stored none
-			})
-		}
-		for _, item := range child.Items {
-			without[item] = true
-		}
-		failed := slices.ContainsFunc(retryable, func(outcome string) bool {
-			return child.Counts[ledger.Outcome(outcome)] > 0 && CanRetry(child.Kind, ledger.Outcome(outcome))
-		})
-		if (len(outcomes) < has || len(child.Items) > 0) && (failed || !child.Ended()) {
-			taken = &RetriedError{Run: from.ID, Child: id, Ended: child.Ended()}
-		}
-	}
-	return outcomes, without, taken, nil
-}
-
-// chosenRows are rows of a run: a bit for each, since there may be a hundred
-// million of them.
-type chosenRows struct {
-	bits  []byte
-	rows  int64
-	items []int64 // the same rows, in a child that stores them
-}
-
-// choose chooses the rows with these outcomes, without some. A run that has ended keeps its
-// results, so that it chooses the same rows again; the child of another stores their numbers.
-func (i Intake) choose(ctx context.Context, from ledger.Run, o RetryOptions,
-	without map[int64]bool) (chosenRows, error) {
-	chosen := chosenRows{bits: make([]byte, (from.Total()+7)/8)}
-	numbered := len(o.Items) > 0 || !from.Ended()
-	only := slices.Sorted(slices.Values(o.Items))
+// anyRow returns an error unless a row that the options select may be retried, or the child
+// of that ID has one. The error is [ledger.ErrRaced] if the run has another child since it was read.
+func (i Intake) anyRow(ctx context.Context, from ledger.Run, o RetryOptions) error {
+	var takers []ledger.RunID // the children that have such rows
 	for row, err := range i.Ledger.Each(ctx, from, ledger.WithResult, 0) {
 		if err != nil {
-			return chosenRows{}, err
+			return err
 		}
-		_, is := slices.BinarySearch(only, row.Item)
-		if without[row.Item] || row.Item >= from.Total() || len(only) > 0 && !is ||
-			!slices.Contains(o.Outcomes, string(row.Result.Outcome)) {
+		if !o.choose(row) || !CanRetry(from, row.Result.Outcome) {
 			continue
 		}
-		chosen.bits[row.Item/8] |= 1 << (row.Item % 8)
-		chosen.rows++
-		if numbered {
-			chosen.items = append(chosen.items, row.Item)
+		may, by := MayRetry(from, row)
+		switch {
+		case may, by.ID == o.ID:
+			return nil
+		case by.ID == "":
+			return ledger.ErrRaced
 		}
-		if len(chosen.items) > MostItems {
-			return chosenRows{}, fmt.Errorf("run %s: %w", from.ID, ErrTooManyItems)
+		if !slices.Contains(takers, by.ID) {
+			takers = append(takers, by.ID)
 		}
 	}
-	if chosen.rows == 0 {
-		return chosenRows{}, fmt.Errorf("run %s: %w", from.ID, ErrNothingToRetry)
+
+	// A child that has rows of it, and is to be followed, completed or retried instead.
+	for _, id := range takers {
+		child, err := i.Ledger.Get(ctx, from.Tenant, id)
+		if errors.Is(err, ledger.ErrNotFound) { // deleted since the run was read
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		failed := false
+		for outcome, rows := range child.Counts {
+			failed = failed || (rows > 0 && CanRetry(child, outcome))
+		}
+		if failed || !child.Ended() {
+			return &RetriedError{Run: from.ID, Child: id, Ended: child.Ended(), Incomplete: !child.Sealed()}
+		}
 	}
-	return chosen, nil
+
+	// None has, or all is well there.
+	if !from.Ended() && len(o.Items) == 0 {
+		return fmt.Errorf("run %s: retry: %w", from.ID, ledger.ErrOpen)
+	}
+	return fmt.Errorf("run %s: %w", from.ID, ErrNothingToRetry)
 }
 
-// digest names the parent and the rows of it that were chosen.
-func (c chosenRows) digest(parent ledger.RunID) string {
-	h := sha256.New()
-	fmt.Fprintf(h, "rows of run %s\n", parent)
-	h.Write(c.bits)
-	return hex.EncodeToString(h.Sum(nil))
+// createChild creates the child of a run, or finds the one that an earlier call has created, and
+// returns the run with it.
+func (i Intake) createChild(ctx context.Context, from ledger.Run, o RetryOptions) (_, child ledger.Run, err error) {
+	n := ledger.NewRun{
+		ID: o.ID, Kind: from.Kind, Tenant: from.Tenant,
+		Description: ledger.Description{
+			Label: o.Label, Digest: o.digest(from), Format: from.Format, Columns: from.Columns,
+			Parent: from.ID, Caller: from.Caller, Priority: from.Priority, GiveUp: from.GiveUp, Max: from.Max,
+			KeepFor: from.KeepFor,
+		},
+		Control: ledger.Control{NotBefore: o.NotBefore},
+	}
+
+	// Another run of this ID, or one that takes no rows, is no child.
+	_, err = i.Ledger.Get(ctx, n.Tenant, n.ID)
+	if err == nil {
+		child, _, err = i.create(ctx, n)
+		if err == nil && child.Cancelled && child.Total() == 0 {
+			return from, child, nil
+		}
+	}
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return from, ledger.Run{}, err
+	}
+
+	// The parent has the child before there is one.
+	adopted, err := i.Ledger.Adopt(ctx, from, n.ID)
+	for errors.Is(err, ledger.ErrRaced) {
+		if from, err = i.Ledger.Get(ctx, from.Tenant, from.ID); err == nil {
+			adopted, err = i.Ledger.Adopt(ctx, from, n.ID)
+		}
+	}
+	if err != nil {
+		return from, ledger.Run{}, err
+	}
+	child, _, err = i.create(ctx, n)
+	return adopted, child, err
 }
 
-// stageChosen stages the child's rows, in the order of the parent's.
-func (i Intake) stageChosen(ctx context.Context, from ledger.Run, rows chosenRows, to *staging) error {
+// claimedAtOnce is how many rows a child claims before they are staged.
+const claimedAtOnce = 1000
+
+// stageClaimed stages the rows of the child, in the order of the parent's: those that it has claimed,
+// and unless it is committed those that it may claim.
+func (i Intake) stageClaimed(ctx context.Context, from, child ledger.Run, o RetryOptions, to *staging) error {
 	stored, err := newStoredRows(i.Ledger, from)
 	if err != nil {
 		return err
 	}
-	for item := range from.Total() {
-		if rows.bits[item/8]&(1<<(item%8)) == 0 {
-			continue
-		}
-		source, err := stored.source(ctx, item)
+	var page []ledger.RowState // of one segment
+	for row, err := range i.Ledger.Each(ctx, from, ledger.WithResult, 0) {
 		if err != nil {
 			return err
 		}
-		row, bad := stored.row(source)
+		may, by := MayRetry(from, row)
+		if child.Sealed() {
+			may = false
+		}
+		if !o.choose(row) || !(may || by.ID == child.ID) {
+			continue
+		}
+		if len(page) == claimedAtOnce || (len(page) > 0 && page[0].Segment != row.Segment) {
+			if err := i.stagePage(ctx, from, child, page, stored, to); err != nil {
+				return err
+			}
+			page = page[:0]
+		}
+		page = append(page, row)
+	}
+	return i.stagePage(ctx, from, child, page, stored, to)
+}
+
+// stagePage stages rows of a segment of the parent, but for those that another child has claimed
+// meanwhile.
+func (i Intake) stagePage(ctx context.Context, from, child ledger.Run, page []ledger.RowState,
+	stored *storedRows, to *staging) error {
+	if len(page) == 0 {
+		return nil
+	}
+
+	// The claims come before the rows. All rows of a committed child are claimed.
+	granted := slices.Repeat([]bool{true}, len(page))
+	if !child.Sealed() {
+		own, _ := from.ChildOf(child.ID)
+		claims := make([]ledger.Claim, len(page))
+		for at, row := range page {
+			claims[at] = ledger.Claim{Row: row.Row, Former: row.ClaimedBy}
+		}
+		var err error
+		if granted, err = i.Ledger.Claim(ctx, page[0].Segment, child, own.Number, claims); err != nil {
+			return err
+		}
+	}
+
+	// The rows.
+	for at, row := range page {
+		if !granted[at] {
+			continue
+		}
+		source, err := stored.source(ctx, row.Item)
+		if err != nil {
+			return err
+		}
+		again, bad := stored.row(source)
 		if bad != nil {
 			err = to.addSettled(ctx, append([]byte{badMark}, source...), resultOf(engine.InvalidRow, "%s", oneLine(bad)))
 		} else {
-			err = to.add(ctx, row)
+			err = to.add(ctx, again)
 		}
 		if err != nil {
 			return err

@@ -3,6 +3,8 @@ package intake_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 
@@ -10,6 +12,7 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/redistest"
 	"orgops/tasks"
 )
 
@@ -72,10 +75,6 @@ func TestRetryOfChosenRows(t *testing.T) {
 			t.Errorf("rows %v are submitted, which are open, or were submitted before", items)
 		}
 	}
-	if err := (intake.RetryOptions{Items: make([]int64, intake.MostItems+1)}).Check(); !errors.Is(err,
-		intake.ErrTooManyItems) {
-		t.Errorf("too many rows: %v", err)
-	}
 }
 
 // TestRetriesAtOnce has several processes retry the same rows: one submits them.
@@ -105,5 +104,127 @@ func TestRetriesAtOnce(t *testing.T) {
 				t.Errorf("%d retries were made, %d runs are there, %v", made, len(all), err)
 			}
 		})
+	}
+}
+
+// TestEachFailedRowOnce retries rows of a run again and again, by calls that are killed anywhere,
+// for chosen rows and outcomes, while more of its rows fail and children are cancelled and deleted.
+// No row is ever in two children, and in the end each failed row is in one.
+func TestEachFailedRowOnce(t *testing.T) {
+	for seed := range uint64(redistest.Amount(20, 200)) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			dice := rand.New(rand.NewPCG(seed, 1))
+			const rows = 30
+			text := "organization_id,client_id\n"
+			for n := range rows {
+				text += fmt.Sprintf("o%d,c%d\n", n, n)
+			}
+			parent := handInAs(t, "a", tasks.TypeRemove, text)
+			order := dice.Perm(rows) // in which the rows are settled
+			fail := func(n int) {
+				for range min(n, len(order)) {
+					settleAs(t, parent, []string{"failed", "refused", "done"}[order[0]%3], "no", int64(order[0]))
+					order = order[1:]
+				}
+			}
+			i := taker(t)
+			for range 12 {
+				fail(dice.IntN(6))
+				o := intake.RetryOptions{ID: ledger.RunID(fmt.Sprint("b", dice.IntN(6)))}
+				for range dice.IntN(2) * 8 {
+					o.Items = append(o.Items, dice.Int64N(rows))
+				}
+				if dice.IntN(3) == 0 {
+					o.Outcomes = []string{"refused"}
+				}
+				_, err := dyingTaker(t, dice.Int64N(8)).Retry(t.Context(), parent, o)
+				t.Logf("retry as %s of %v %v: %v", o.ID, o.Items, o.Outcomes, err)
+				id := ledger.RunID(fmt.Sprint("b", dice.IntN(6)))
+				switch dice.IntN(4) {
+				case 0:
+					t.Logf("cancel %s: %v", id, i.Ledger.Cancel(t.Context(), "default", id))
+				case 1:
+					t.Logf("delete %s: %v", id, i.Ledger.Delete(t.Context(), "default", id))
+				}
+				repeated(t, i.Ledger)
+			}
+
+			// Those that were interrupted are completed by nobody.
+			fail(rows)
+			all, err := i.Ledger.Runs(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, child := range all {
+				if child.Staged() {
+					if err := i.Ledger.Cancel(t.Context(), "default", child.ID); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if _, err := i.Retry(t.Context(), parent, intake.RetryOptions{ID: "last"}); err != nil &&
+				!errors.Is(err, intake.ErrNothingToRetry) {
+				if _, retried := errors.AsType[*intake.RetriedError](err); !retried {
+					t.Fatal(err)
+				}
+			}
+			if has := repeated(t, i.Ledger); len(has) != rows*2/3 {
+				t.Errorf("%d rows are repeated, want %d", len(has), rows*2/3)
+			}
+		})
+	}
+}
+
+// repeated returns the rows of all children by the child that has them, each of which is in one.
+func repeated(t *testing.T, l *ledger.Ledger) map[string]ledger.RunID {
+	t.Helper()
+	all, err := l.Runs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := map[string]ledger.RunID{}
+	for _, child := range all {
+		if child.Parent == "" || !child.Sealed() {
+			continue
+		}
+		for row, err := range l.Each(t.Context(), child, ledger.Every, 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if other, twice := has[string(row.Content)]; twice {
+				t.Errorf("row %s is in %s and %s", row.Content, other, child.ID)
+			}
+			has[string(row.Content)] = child.ID
+		}
+	}
+	return has
+}
+
+// TestRetryOfManyChosenRows retries 50,000 rows by their numbers, while others of the run are open.
+func TestRetryOfManyChosenRows(t *testing.T) {
+	rows := redistest.Amount(10_000, 60_000)
+	chosen := rows * 5 / 6
+	var text strings.Builder
+	text.WriteString("organization_id,client_id\n")
+	for n := range rows {
+		fmt.Fprintf(&text, "o%d,c%d\n", n, n)
+	}
+	parent := handInAs(t, "a", tasks.TypeRemove, text.String())
+	var failed []int64
+	for n := range int64(rows - 1) { // the last one stays open
+		failed = append(failed, n)
+	}
+	settleAs(t, parent, "refused", "no", failed...)
+	i := taker(t)
+	sub, err := i.Retry(t.Context(), parent, intake.RetryOptions{ID: "b", Items: failed[:chosen]})
+	if err != nil || sub.Rows != int64(chosen) {
+		t.Fatalf("%d rows, %v, want %d", sub.Rows, err, chosen)
+	}
+	sub, err = i.Retry(t.Context(), parent, intake.RetryOptions{ID: "c"})
+	if want := int64(rows - 1 - chosen); err != nil || sub.Rows != want {
+		t.Errorf("the others: %d rows, %v, want %d", sub.Rows, err, want)
+	}
+	if has := repeated(t, i.Ledger); len(has) != rows-1 {
+		t.Errorf("%d rows are repeated, want %d", len(has), rows-1)
 	}
 }

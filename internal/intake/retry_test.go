@@ -94,8 +94,8 @@ func TestRetryChooses(t *testing.T) {
 				t.Errorf("child %+v, begun %q, %+v", sub.Run, begun.ID, sub)
 			}
 			parent, err := i.Ledger.Get(t.Context(), "", "a")
-			if err != nil || !cmp.Equal(parent.Children, []ledger.RunID{"b"}) {
-				t.Errorf("children %q, %v", parent.Children, err)
+			if err != nil || !cmp.Equal(parent.Children, []ledger.Child{{ID: "b", Number: 1}}) {
+				t.Errorf("children %v, %v", parent.Children, err)
 			}
 		})
 	}
@@ -186,8 +186,7 @@ func dyingTaker(t *testing.T, scripts int64) intake.Intake {
 	return intake.New(rdb, ledger.New(rdb))
 }
 
-// TestRetryIsCompleted: cut off anywhere, the same call completes it; until then another
-// is refused, and says which one to complete.
+// TestRetryIsCompleted: cut off anywhere, the same call completes it.
 func TestRetryIsCompleted(t *testing.T) {
 	done := redistest.Amount(9, 10) // one of them beyond the first segment
 	all := done * 1005
@@ -201,13 +200,6 @@ func TestRetryIsCompleted(t *testing.T) {
 		}
 		if killed++; !errors.Is(err, errKilled) {
 			t.Fatalf("after %d scripts: %v", scripts, err)
-		}
-		if parent, err := taker(t).Ledger.Get(t.Context(), "", "a"); err != nil || len(parent.Children) == 0 {
-			continue
-		}
-		_, err = taker(t).Retry(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, intake.RetryOptions{ID: "c"})
-		if open, ok := errors.AsType[*intake.RetriedError](err); !ok || open.Child != "b" {
-			t.Errorf("another one meanwhile: %v", err)
 		}
 	}
 	if killed < 3 {
@@ -226,23 +218,25 @@ func TestRetryIsCompleted(t *testing.T) {
 	}
 }
 
-// TestRetryThatWasNeverCreated: who dies between telling the parent of the child
-// and making it leaves nothing that could not be completed.
+// TestRetryThatWasNeverCreated has a producer die between adopting the child and creating it. It can
+// be completed, and another retry needs not wait for it.
 func TestRetryThatWasNeverCreated(t *testing.T) {
 	run := ended(t, 2, "failed")
 	i := taker(t)
 	run, err := i.Ledger.Get(t.Context(), "", run.ID)
 	if err == nil {
-		err = i.Ledger.Adopt(t.Context(), run, "b")
+		_, err = i.Ledger.Adopt(t.Context(), run, "b")
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = i.Retry(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, intake.RetryOptions{})
-	if open, ok := errors.AsType[*intake.RetriedError](err); !ok || open.Child != "b" || !open.Incomplete {
-		t.Errorf("another one: %v", err)
-	}
+	retry(t, intake.RetryOptions{ID: "c", Items: []int64{1}})
 	retry(t, intake.RetryOptions{ID: "b"})
+	for id, want := range map[string]int{"b": 1, "c": 1} {
+		if rows := storedOf(t, i.Ledger, id); len(rows) != want {
+			t.Errorf("run %s has rows %q, want %d", id, rows, want)
+		}
+	}
 }
 
 // TestRetryTakesEachRowOnce retries a run whose rows an earlier retry has taken. To submit them
@@ -435,7 +429,9 @@ func TestRetryOfASweep(t *testing.T) {
 			t.Errorf("outcomes %q: %v, want %v", outcomes, err, intake.ErrNothingToRetry)
 		}
 	}
-	if intake.CanRetry(tasks.TypeRecheck, engine.Refused) || !intake.CanRetry(tasks.TypeVerify, engine.Refused) {
+	verified := run
+	verified.Kind = tasks.TypeVerify
+	if intake.CanRetry(run, engine.Refused) || !intake.CanRetry(verified, engine.Refused) {
 		t.Error("a page offers a retry of refused records of a sweep, or none of other refused rows")
 	}
 }

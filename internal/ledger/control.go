@@ -95,7 +95,8 @@ func (l *Ledger) control(ctx context.Context, operation string, t Tenant, id Run
 	if run, err = l.Run(ctx, t, id); err != nil {
 		return Run{}, err
 	}
-	a, err := l.onHeader(ctx, controlScript, run, set, unset)
+	keys := append(runKeys(run), headerKey(t, run.Parent, "header"))
+	a, err := l.do(ctx, controlScript, keys, []any{run.entry(), set, unset})
 	if err != nil {
 		return Run{}, err
 	}

@@ -136,6 +136,7 @@
 //	            :results               hash: row -> <outcome>:<detail>, a NUL and evidence
 //	            :effects               string: when each row was settled by an execution, in Unix seconds, four bytes
 //	                                   each; none of a single row, whose run ends then
+//	            :claims                string: the number of the child that has claimed each row, two bytes each
 //
 // A row is only in the settled bitmap if it was simply done, in both bitmaps if it was
 // simply cancelled, and in the results otherwise. Rows that a cancel has settled may remain
@@ -145,10 +146,18 @@
 // # Reading
 //
 // [Ledger.Each] returns the rows of a run, or some of them, by their numbers, which count over its
-// segments. [Ledger.Page] and the lists merge those of all tenants. A run that has ended may be
-// retried: it has the ids of its children, which repeat rows of it ([Ledger.Adopt]). Label, caller
-// and details come from outside: whatever reads them gets them cut and with escapes. Memos, notes
-// and evidence are returned as they were written.
+// segments. [Ledger.Page] and the lists merge those of all tenants. Label, caller and details come
+// from outside: they are returned cut and with escapes. Memos, notes and evidence are returned as
+// they were written.
+//
+// # Repeating
+//
+// Settled rows of a run are repeated by another, its child. The parent has the ids of its children
+// ([Ledger.Adopt]), and each row the number of the child that has claimed it ([Ledger.Claim]), so that
+// two children never repeat the same row. A claim is stored before the child's row. A child is
+// committed only if it has claimed as many rows as it has: so a claim that Redis loses is noticed.
+// A child that is deleted, or cancelled before its commit, is none any more, and its claims do not
+// count.
 //
 // # Names
 //

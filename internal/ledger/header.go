@@ -110,8 +110,9 @@ func parseRun(t Tenant, id RunID, hash map[string]string) (Run, error) {
 		CreatedAt: read.time("created_at"), StagedAt: read.time("staged_at"),
 		CommittedAt: read.time("committed_at"), CancelledAt: read.time("cancelled_at"), EndedAt: read.time("ended_at"),
 		FinishedAt: read.time("finished_at"), DeletingAt: read.time("deleting_at"),
-		Children: parseRuns(hash["children"]), Counts: Counts{},
+		Counts: Counts{},
 	}
+	r.Children, r.childNumbers = parseChildren(hash["children"])
 	if r.Cancelled {
 		r.Control = Control{Cancelled: true} // it is no longer paused or postponed
 	}
@@ -226,10 +227,3 @@ func (n *numbers) int(field string) int64 {
 }
 
 func (n *numbers) time(field string) time.Time { return fromMillis(n.int(field)) }
-
-func parseRuns(stored string) (ids []RunID) {
-	for id := range strings.FieldsSeq(stored) {
-		ids = append(ids, RunID(id))
-	}
-	return ids
-}

@@ -25,7 +25,7 @@ var (
 	segmentParts = []string{
 		"head", "chunks", "first", "check", "ready", "intended_check", "intended_ready",
 		"values", "released", "running", "executions",
-		"settled", "cancelled", "results", "effects", "intents", "order",
+		"settled", "cancelled", "results", "effects", "intents", "order", "claims",
 		"scratch", "mask",
 	}
 )

@@ -28,6 +28,7 @@ const (
 
 // RowState is the state of a row, for people to read.
 type RowState struct {
+	Segment Segment
 	// Row is its number within its segment, and Item that within its run, as [Ledger.Each] returns it.
 	Row     Row
 	Item    int64
@@ -48,8 +49,25 @@ type RowState struct {
 	// SettledAt is when the row was settled, to the second; zero: it is open, or a cancel has settled
 	// it with all others.
 	SettledAt time.Time
+	// ClaimedBy is the number of the child that was the last to claim a settled row; 0: none was. See
+	// [Run.Claimed].
+	ClaimedBy int
 	// Err says why content, checkpoint or intent cannot be read; nil if they can.
 	Err error
+}
+
+// Claimed reports whether a child repeats the row, by [RowState.ClaimedBy], and which. The child has
+// no ID if it was adopted after the run was read.
+func (r Run) Claimed(row RowState) (by Child, claimed bool) {
+	if row.ClaimedBy > r.childNumbers {
+		return Child{Number: row.ClaimedBy}, true
+	}
+	for _, child := range r.Children {
+		if child.Number == row.ClaimedBy {
+			return child, true
+		}
+	}
+	return Child{}, false // none has claimed it, or one that is none any more
 }
 
 // Rows returns at most n rows of a segment, staged or committed, from a row on, as they are
@@ -82,6 +100,7 @@ func (l *Ledger) rows(ctx context.Context, seg Segment, which Selection, from Ro
 	rows = make([]RowState, len(a.list(2)))
 	for i := range rows {
 		r := parseRowState(a.list(2).list(i), fromMillis(a.int(1)))
+		r.Segment = seg
 		if which != WithResult {
 			bytes, err := content.row(r.Row)
 			r.Content, r.Err = bytes, cmp.Or(r.Err, err)
@@ -100,6 +119,7 @@ func parseRowState(a answer, now time.Time) RowState {
 		r.Phase = PhaseSettled
 		r.Result = resultOf(a.int(2) == 1, a.text(3))
 		r.SettledAt = fromMillis(1000 * a.int(4))
+		r.ClaimedBy = int(a.int(5))
 		return r
 	}
 	at := fromMillis(a.int(2))
@@ -188,7 +208,7 @@ func (l *Ledger) each(ctx context.Context, run Run, which Selection, first int64
 			}
 			page, next, err := l.rows(ctx, run.segment(number), which, from, scriptRows)
 			if isNotFound(err) && l.exists(ctx, run) { // then the segment alone is missing
-				page = missingRows(number, from, sum.Rows)
+				page = missingRows(run.segment(number), from, sum.Rows)
 				next = -1
 				err = nil
 			}
@@ -214,11 +234,11 @@ func (l *Ledger) exists(ctx context.Context, run Run) bool {
 }
 
 // missingRows returns the rows from one on of a segment of which nothing is stored any more.
-func missingRows(number int, from Row, rows int) (all []RowState) {
-	err := fmt.Errorf("segment %d of the run, with this row, is missing in Redis", number)
+func missingRows(seg Segment, from Row, rows int) (all []RowState) {
+	err := fmt.Errorf("segment %d of the run, with this row, is missing in Redis", seg.Number)
 	for row := from; int(row) < rows; row++ {
 		result := Result{Outcome: Failed, Detail: err.Error()}
-		all = append(all, RowState{Row: row, Phase: PhaseSettled, Result: result, Err: err})
+		all = append(all, RowState{Segment: seg, Row: row, Phase: PhaseSettled, Result: result, Err: err})
 	}
 	return all
 }

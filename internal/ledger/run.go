@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -18,11 +19,6 @@ type Description struct {
 	Columns []string `json:"columns,omitempty"`
 	// Parent is the id of the run whose rows this one repeats, or empty.
 	Parent RunID `json:"parent,omitempty"`
-	// Outcomes are those of the parent's rows that this run repeats.
-	Outcomes []string `json:"outcomes,omitempty"`
-	// Items are the numbers of the parent's rows that this run repeats; empty: all rows of these
-	// outcomes, which the parent had when it had ended.
-	Items []int64 `json:"items,omitempty"`
 	// Caller is the name of the HTTP client that submitted the run, or empty.
 	Caller string `json:"caller,omitempty"`
 	// Priority is "high", "normal" or empty.
@@ -137,8 +133,10 @@ type Run struct {
 	// Scan is the scan that finds the rows; nil if they are submitted.
 	Scan *Scan
 
-	// Children are the runs that repeat rows of this one, in the order of [Ledger.Adopt].
-	Children []RunID
+	// Children are the runs that repeat rows of this one, in the order of [Ledger.Adopt], and
+	// childNumbers is how many it had, with those that are none any more.
+	Children     []Child
+	childNumbers int
 
 	// Counts is the number of settled rows by outcome, of those that are committed.
 	Counts Counts
@@ -190,3 +188,45 @@ func (s Segment) OfRun() Run { return Run{Tenant: s.Tenant, ID: s.Run, Incarnati
 
 // entry is the run's name in its tenant's lists.
 func (r Run) entry() string { return string(r.ID) + "/" + string(r.Incarnation) }
+
+// formerChild has the place of a child that is none any more, so that the others keep their numbers.
+const formerChild = "."
+
+// Child is a run that repeats rows of another, its parent. It is none any more once it is deleted, or
+// cancelled before its rows were committed.
+type Child struct {
+	ID RunID
+	// Number is that of the child among those that its parent has, and had, from 1. The rows that the
+	// child repeats are stored with it: see [Ledger.Claim].
+	Number int
+}
+
+// ChildOf returns the child of that id.
+func (r Run) ChildOf(id RunID) (child Child, ok bool) {
+	at := slices.IndexFunc(r.Children, func(c Child) bool { return c.ID == id })
+	if at < 0 {
+		return Child{}, false
+	}
+	return r.Children[at], true
+}
+
+// storedChildren returns the stored form of the children: their ids in the order of their numbers,
+// separated by spaces, with [formerChild] in the places of those that are none any more.
+func (r Run) storedChildren() string {
+	ids := slices.Repeat([]string{formerChild}, r.childNumbers)
+	for _, child := range r.Children {
+		ids[child.Number-1] = string(child.ID)
+	}
+	return strings.Join(ids, " ")
+}
+
+// parseChildren is the inverse of storedChildren.
+func parseChildren(stored string) (children []Child, numbers int) {
+	for id := range strings.FieldsSeq(stored) {
+		numbers++
+		if id != formerChild {
+			children = append(children, Child{ID: RunID(id), Number: numbers})
+		}
+	}
+	return children, numbers
+}

@@ -90,6 +90,7 @@ var (
 	reclaimScript  = segmentScript("reclaim")
 	intendScript   = segmentScript("intend")
 	rowsScript     = segmentScript("rows")
+	claimScript    = segmentScript("claim")
 
 	clockScript  = tenantScript("clock")
 	takeScript   = tenantScript("take")

@@ -187,9 +187,8 @@ func RetryError(run string, outcomes []string, child string, err error) error {
 	}
 	switch {
 	case errors.Is(err, ledger.ErrMismatch) && child == "":
-		return cli.Fixed(err, "a retry is completed by the same command as before, the same outcomes too")
-	case errors.Is(err, intake.ErrTooManyItems):
-		return cli.Fixed(err, "choose fewer rows or outcomes, or follow the run to its end: enqueue runs follow %s", run)
+		return cli.Fixed(err, "a retry is completed by the same command as before, the same outcomes too; "+
+			"if single rows were chosen, cancel the run, and choose them again")
 	case errors.Is(err, ledger.ErrOpen):
 		return cli.Fixed(fmt.Errorf("run %s has not ended, and its open rows may still succeed", run),
 			"follow it to its end (enqueue runs follow %s), or end it (enqueue runs cancel %s)", run, run)

@@ -37,11 +37,11 @@ func DetailsOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger,
 	sample int) (d RunDetails, err error) {
 	d.Run = RunOf(r)
 	d.Stuck = StuckOf(r, time.Now())
-	for _, id := range r.Children {
-		child, err := l.Get(ctx, r.Tenant, id)
+	for _, c := range r.Children {
+		child, err := l.Get(ctx, r.Tenant, c.ID)
 		switch {
 		case errors.Is(err, ledger.ErrNotFound):
-			d.Children = append(d.Children, Run{ID: id, Parent: r.ID, State: NotStarted})
+			d.Children = append(d.Children, Run{ID: c.ID, Parent: r.ID, State: NotStarted})
 		case err != nil:
 			return d, err
 		default:

@@ -145,7 +145,7 @@ func (r domainRow) in(run ledger.Run) ledger.Segment {
 // add adds a row.
 func (d *Domain) add(found intake.DomainRow) error {
 	r, evidence, sentence := found.Run, found.Result.Evidence, found.Result.Detail
-	row := DomainRow{Run: r.ID, Kind: r.Kind, CreatedAt: r.CreatedAt, Row: settledRow(found.RowState), Ledger: r}
+	row := DomainRow{Run: r.ID, Kind: r.Kind, CreatedAt: r.CreatedAt, Row: settledRow(r, found.RowState), Ledger: r}
 	if found.Phase != ledger.PhaseSettled {
 		open := handlers.ReadOpen(r.Kind, found.RowState)
 		row.Row, evidence, sentence = openRow(r, found.Item, open), open.Evidence, open.Sentence

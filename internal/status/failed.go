@@ -77,7 +77,7 @@ func FailedByReason(ctx context.Context, l *ledger.Ledger, r ledger.Run) (*Faile
 			break
 		}
 		read++
-		row := settledRow(stored)
+		row := settledRow(r, stored)
 		if row.Well() {
 			continue
 		}

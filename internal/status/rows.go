@@ -25,8 +25,11 @@ type Row struct {
 	Outcome   ledger.Outcome `json:"outcome,omitempty"` // "": it is open
 	Reason    string         `json:"reason,omitempty"`  // of the outcome, or why it is open
 	NextCheck time.Time      `json:"next_check,omitzero"`
-	SettledAt time.Time      `json:"settled_at,omitzero"` // zero: it is open, a cancel has settled it, or it is not known
+	SettledAt time.Time      `json:"settled_at,omitzero"`  // zero: it is open, a cancel has settled it, or it is not known
+	RetriedBy ledger.RunID   `json:"retried_by,omitempty"` // the run that repeats it
 
+	// MayRetry says that it can be submitted again: see [intake.MayRetry].
+	MayRetry bool `json:"-"`
 	// The ids of these as they were submitted; "": the row names none.
 	Organization, Domain string `json:"-"`
 }
@@ -34,9 +37,13 @@ type Row struct {
 // Well reports whether the row succeeded.
 func (row Row) Well() bool { return engine.Succeeded(row.Outcome) }
 
-// settledRow describes a settled row without its name.
-func settledRow(row ledger.RowState) Row {
-	return Row{Item: row.Item, Outcome: row.Result.Outcome, Reason: row.Result.Detail, SettledAt: row.SettledAt}
+// settledRow describes a settled row of the run without its name.
+func settledRow(r ledger.Run, row ledger.RowState) Row {
+	may, by := intake.MayRetry(r, row)
+	return Row{
+		Item: row.Item, Outcome: row.Result.Outcome, Reason: row.Result.Detail, SettledAt: row.SettledAt,
+		RetriedBy: by.ID, MayRetry: may,
+	}
 }
 
 // openRow describes an open row of the run without its name. If the run is stopped, that is the
@@ -59,13 +66,17 @@ func (row Row) String() string {
 
 // Text returns the result of a settled row, or why an open one waits and when it is checked next.
 func (row Row) Text() string {
-	switch {
-	case row.Outcome == "":
+	if row.Outcome == "" {
 		return row.Waits() + nextAt("check", row.NextCheck)
-	case row.Reason == "": // as of a cancel
-		return string(row.Outcome)
 	}
-	return string(row.Outcome) + ": " + row.Reason
+	text := string(row.Outcome)
+	if row.RetriedBy != "" {
+		text += " (retried by run " + string(row.RetriedBy) + ")"
+	}
+	if row.Reason != "" { // a cancel has none
+		text += ": " + row.Reason
+	}
+	return text
 }
 
 // Waits returns why the row is open.
@@ -215,7 +226,7 @@ func unfinishedPage(ctx context.Context, l *ledger.Ledger, r ledger.Run,
 func rowOf(r ledger.Run, stored ledger.RowState) (Row, error) {
 	switch {
 	case stored.Phase == ledger.PhaseSettled || stored.Result.Outcome != "":
-		return settledRow(stored), nil
+		return settledRow(r, stored), nil
 	case stored.Content == nil && stored.Err != nil:
 		return Row{}, stored.Err
 	}

@@ -16,6 +16,17 @@ end
 -- read returns the whole header as the answer of a script.
 local function read(status) return {status, redis.call('HGETALL', header)} end
 
+-- disown takes the run out of the children of its parent, which has that key. A dot has its place, so
+-- that the others keep their numbers.
+local function disown(parent)
+  local children = {}
+  for child in string.gmatch(redis.call('HGET', parent, 'children') or '', '%S+') do
+    if child .. '/' .. incarnation == entry then child = '.' end
+    children[#children + 1] = child
+  end
+  if #children > 0 then redis.call('HSET', parent, 'children', table.concat(children, ' ')) end
+end
+
 -- segments returns the names of the segments from one number up to another.
 local function segments(first, past)
   local names = {}

@@ -1,5 +1,5 @@
--- ARGV: entry, flag to set or '', flag to clear or ''. Answers {'ok', header}, or the reason for
--- which nothing was changed. The segments of a run that goes on are due at once, and so are those
+-- KEYS: behind the others, the header of the parent. ARGV: entry, flag to set or '', flag to clear or
+-- ''. Answers {'ok', header}, or the reason for which nothing was changed. The segments of a run that goes on are due at once, and so are those
 -- of one that is cancelled: its rows are settled when they are inspected.
 local no = refused()
 if no then return no end
@@ -19,6 +19,7 @@ if ARGV[2] == 'c' then
   if not h[2] then -- a staged run ends without rows
     redis.call('HSET', header, 'segments', '0', 'rows', '0', 'closed', '0', 'committed_at', text(t))
     redis.call('UNLINK', sums)
+    disown(KEYS[run_keys + 1]) -- it repeats no row
   end
   conclude(entry)
 end

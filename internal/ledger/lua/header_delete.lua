@@ -1,9 +1,9 @@
 -- ARGV: entry, '' or a field of the header, its value: then a staged run is deleted only while it
 -- has that. KEYS: behind the others, the list of its caller's runs, the header of its parent, and
 -- the keys of its first segment. Stores that the run is to be deleted, and takes it out of the
--- children of its parent and of all lists but that of ended runs, where it is until nothing of it
--- is left. Answers {'ok', number of its segments}. A run of one segment is deleted at once, unless
--- it has a scan: then the number is -1.
+-- children of its parent, where a dot has its place, and of all lists but that of ended runs, where it
+-- is until nothing of it is left. Answers {'ok', number of its segments}. A run of one segment is
+-- deleted at once, unless it has a scan: then the number is -1.
 local callers, parent = unpack(KEYS, run_keys + 1)
 local lists = {runs, singles, open, staged, finishing, ended, stuck, callers}
 local no = refused() -- a header that cannot be read can be deleted
@@ -15,15 +15,7 @@ local h = redis.call('HMGET', header, 'segments', 'ended_at', 'staged', 'scan')
 if h[1] and not h[2] then return {'open'} end
 if ARGV[2] ~= '' and (h[1] or redis.call('HGET', header, ARGV[2]) ~= ARGV[3]) then return {'changed'} end
 allowWrites()
-local children = {}
-for child in string.gmatch(redis.call('HGET', parent, 'children') or '', '%S+') do
-  if child .. '/' .. incarnation ~= entry then children[#children + 1] = child end
-end
-if #children > 0 then
-  redis.call('HSET', parent, 'children', table.concat(children, ' '))
-else
-  redis.call('HDEL', parent, 'children')
-end
+disown(parent)
 local n = math.max(tonumber(h[1]) or 0, tonumber(h[3]) or 0)
 for _, list in ipairs(lists) do redis.call('ZREM', list, entry) end
 for i = 1, n, 1000 do redis.call('ZREM', due, unpack(segments(i - 1, math.min(i + 999, n)))) end

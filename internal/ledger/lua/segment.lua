@@ -22,6 +22,13 @@ local function bit(bitmap, row)
   return math.floor(byte / 2 ^ (7 - row % 8)) % 2 == 1
 end
 
+-- claim returns the number of the child that has claimed a row, from the claims of rows, two bytes
+-- each, the higher first; 0: none has.
+local function claim(claims, row)
+  local high, low = string.byte(claims, 2 * row + 1, 2 * row + 2)
+  return 256 * (high or 0) + (low or 0)
+end
+
 -- An execution is stored as r<token> once its row is released, and as
 -- b<nonce>,<session> once it has begun.
 local function begun(execution) return execution and string.sub(execution, 1, 1) == 'b' end

@@ -2,9 +2,9 @@
 -- settled ones that were not simply done, without their content. Answers {'ok', now, rows, rows of
 -- a chunk, chunks, the row from which to go on or -1}; chunks is a flat list of numbers and
 -- chunks. Each row is {number, phase, since or due in ms, execution, value, intent}, or if it is
--- settled {number, 's', 1 if it was cancelled, result, when it was settled in Unix seconds or 0}; a
--- text that is not stored is false. It reads no more than a thousand rows, and stops earlier if they
--- are large. Writes nothing.
+-- settled {number, 's', 1 if it was cancelled, result, when it was settled in Unix seconds or 0, the
+-- number of the child that has claimed it or 0}; a text that is not stored is false. It reads no more
+-- than a thousand rows, and stops earlier if they are large. Writes nothing.
 local h = redis.call('HMGET', head, 'rows', 'per')
 if not h[1] then return {'missing'} end
 local from, most, which = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
@@ -76,6 +76,7 @@ local function settledAt(number)
 end
 
 local done, gone = redis.call('GET', settled), redis.call('GET', cancelled)
+local claimed = redis.call('GETRANGE', claims, text(2 * from), text(2 * past - 1))
 
 -- state returns the row as it is in the answer; nil if it is none of those.
 local function state(number)
@@ -83,7 +84,7 @@ local function state(number)
     if which == 'unsettled' then return end
     local stored, cancel = result(number), bit(gone, number)
     if which == 'with result' and not stored and not cancel then return end
-    return {number, 's', cancel and 1 or 0, size(stored), settledAt(number)}
+    return {number, 's', cancel and 1 or 0, size(stored), settledAt(number), claim(claimed, number - from)}
   end
   if which == 'with result' then return end
   local held = execution(number)
