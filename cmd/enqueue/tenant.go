@@ -98,10 +98,10 @@ func (t *tool) printDetails(ctx context.Context, one status.Tenant, settings ten
 	}
 	table.Line("last hour", fmt.Sprintf("%d rows done or unchanged, %d failed; %d requests, and %d refused (429)",
 		sum[meters.Good], sum[meters.Failed], sum[meters.Answered], sum[meters.Refused]))
-	table.Line("rate", used)
-	if one.Sweep != nil {
-		table.Line("last sweep", one.Sweep.String())
-	}
+	table.Line("permits", used)
+	table.Facts(one.PaceFacts(settings, true))
+	sweeps, noSchedule := one.SweepFacts(settings, true, time.Now())
+	table.Facts(sweeps)
 	for _, s := range sessions {
 		if slices.Contains(s.Tenants, ledger.Tenant(one.Name)) {
 			table.Line("worker", status.WorkerText(s, time.Now()))
@@ -112,7 +112,7 @@ func (t *tool) printDetails(ctx context.Context, one status.Tenant, settings ten
 		table.Line("activity", strings.Join([]string{status.Stamp(e.At), e.Who(), string(e.Action),
 			status.Shown(strings.TrimSpace(e.Run + " " + e.Domain)), status.Whole(e.Result)}, " "))
 	}
-	return errors.Join(noRate, noHour, noActivity, table.Flush())
+	return errors.Join(noRate, noHour, noSchedule, noActivity, table.Flush())
 }
 
 type stopCommand struct {

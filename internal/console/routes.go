@@ -99,7 +99,7 @@ func newSite(cfg Config) *site {
 		"runPath": runPath, "runLink": runLink, "domainURL": domainURL, "domainPath": domainPath, "tenantPath": tenantsPath,
 		"verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName,
 		"answerText": status.AnswerText, "took": status.Took, "toDo": toDo, "timed": timed,
-		"join": strings.Join, "skipped": status.SkippedTick, "rulesText": status.RulesText,
+		"join": strings.Join,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html", "templates/plots.html"))
 	for _, name := range []string{"problem", "overview", "runs", "run", "domains", "tenants", "search", "selection",
 		"activity"} {

@@ -70,7 +70,8 @@ type tenantView struct {
 	Warnings   []status.Warning // the worst first
 	Used       float64          // of the limit, a share; below 0: not known
 	UsedText   string
-	Schedule   string // of sweeps; empty: not known
+	Pace       []status.Fact
+	Sweeps     []status.Fact
 	Token      *apiclient.TokenHealth
 	Network    *dnscheck.Network // the way to name servers; nil: none is asked
 	Resolvers  []dnscheck.ResolverState
@@ -122,11 +123,9 @@ func (s *site) viewOfTenant(ctx context.Context, own view.Tenant, state status.T
 	}
 	if v.Announced {
 		v.Used, v.UsedText, noRate = state.RateUsed(v.Settings)
-		cron, err := v.Settings.Schedule()
-		if noSchedule = err; err == nil {
-			v.Schedule = status.ScheduleText(cron, time.Now())
-		}
 	}
+	v.Pace = state.PaceFacts(v.Settings, v.Announced)
+	v.Sweeps, noSchedule = state.SweepFacts(v.Settings, v.Announced, time.Now())
 	var endpoints []string
 	for _, e := range t.Webhooks {
 		endpoints = append(endpoints, e.Name)

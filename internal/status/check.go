@@ -122,21 +122,21 @@ func (f Findings) Explanation() string {
 // Facts describes the findings, apart from the verdict and the answers. The first may have no
 // name: it explains the verdict.
 func (f Findings) Facts() []Fact {
-	all := []Fact{{"", f.Sentence}, {"note", f.Note}}
+	all := []Fact{{Text: f.Sentence}, {Name: "note", Text: f.Note}}
 	for _, one := range f.Findings {
-		all = append(all, Fact{"what to do", one.Sentence})
+		all = append(all, Fact{Name: "what to do", Text: one.Sentence})
 	}
 	if p := f.Publish; p != nil {
-		all = append(all, Fact{"name to enter", fmt.Sprintf("%s in the zone %s", Shown(p.Name), Shown(p.Zone))})
+		all = append(all, Fact{Name: "name to enter", Text: fmt.Sprintf("%s in the zone %s", Shown(p.Name), Shown(p.Zone))})
 		if p.Provider != "" {
-			all = append(all, Fact{"at " + p.Provider, p.Hint})
+			all = append(all, Fact{Name: "at " + p.Provider, Text: p.Hint})
 		}
 	}
-	all = append(all, Fact{"resolvers", f.Diagnosis.ResolversSee})
+	all = append(all, Fact{Name: "resolvers", Text: f.Diagnosis.ResolversSee})
 	for _, name := range f.Unanswered {
-		all = append(all, Fact{"no answer", "for " + Shown(name) + ", where such records often end up by mistake"})
+		all = append(all, Fact{Name: "no answer", Text: "for " + Shown(name) + ", where such records often end up by mistake"})
 	}
-	return facts(append(all, Fact{"next check", Stamp(f.Next)})...)
+	return facts(append(all, Fact{Name: "next check", Text: Stamp(f.Next)})...)
 }
 
 // Write writes the heading and the facts, two columns a line, and then the answer of each

@@ -76,18 +76,38 @@ func (d *RunDetails) ReadRows(ctx context.Context, rdb redis.UniversalClient, l 
 	return err
 }
 
+// Facts returns what the run is, whose, and when.
+func (d RunDetails) Facts() []Fact {
+	all := []Fact{
+		{Name: "kind", Text: string(d.Kind)},
+		{Name: "tenant", Text: string(d.Tenant)},
+		{Name: "label", Text: Shown(d.Label)},
+		{Name: "priority", Text: d.Priority},
+		{Name: "submitted by", Text: Shown(d.Caller)},
+		{Name: "retry of", Run: d.Parent},
+	}
+	for _, child := range d.Children {
+		by := Fact{Name: "retried by", Run: child.ID, Text: "(" + child.Brief() + ")"}
+		if child.State == NotStarted { // it has no page
+			by.Text = by.Value()
+			by.Run = ""
+		}
+		all = append(all, by)
+	}
+	return facts(append(all,
+		Fact{Name: "scan", Text: d.Scan.String()},
+		Fact{Name: "created", Text: Stamp(d.CreatedAt)},
+		Fact{Name: "cancelled", Text: Stamp(d.CancelledAt)},
+		Fact{Name: "ended", Text: Stamp(d.EndedAt)},
+	)...)
+}
+
 // Write writes the details as text.
 func (d RunDetails) Write(out io.Writer) error {
 	w, r := NewTable(out), d.Ledger
 	w.Line("run", string(d.ID))
-	w.Line("kind", string(d.Kind))
-	w.Line("tenant", string(d.Tenant))
-	w.Line("label", d.Label)
-	w.Line("priority", d.Priority)
-	w.Line("parent", string(d.Parent))
-	w.Line("submitted by", d.Caller)
+	w.Facts(d.Facts())
 	w.Line("state", cmp.Or(pausedBy(r, d.Activity), State(r)))
-	w.Line("scan", d.Scan.String())
 	w.Line("producer", SilentProducer(r))
 	w.Line("no progress", d.Stuck.String())
 	for _, o := range d.Obstacles {
@@ -95,11 +115,6 @@ func (d RunDetails) Write(out io.Writer) error {
 	}
 	w.Line("rows", Total(r))
 	w.Line("settled", fmt.Sprintf("%d: %s", d.Settled, Counts(r)))
-	w.Line("created", Stamp(d.CreatedAt))
-	w.Line("ended", Stamp(d.EndedAt))
-	for _, c := range d.Children {
-		w.Line("retried by", fmt.Sprintf("%s (%s)", c.ID, c.Brief()))
-	}
 	for _, e := range d.Activity {
 		w.Line(Stamp(e.At), joined(fmt.Sprintf("%s by %s", e.Action, e.Who()), reason(e.Result)))
 	}

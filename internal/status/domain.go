@@ -248,7 +248,7 @@ func (d Domain) Write(out io.Writer) error {
 			continue
 		}
 		fmt.Fprintln(out)
-		heading := Fact{"checked at", Stamp(row.Evidence.At)}
+		heading := Fact{Name: "checked at", Text: Stamp(row.Evidence.At)}
 		if row.Evidence.Compared != nil {
 			heading.Name = "proven at"
 		}

@@ -201,8 +201,8 @@ func Trouble(r ledger.Run) []Fact {
 	if scan.LeftOut() == "" {
 		scan = nil
 	}
-	return facts(Fact{"scan", scan.String()}, Fact{"producer", SilentProducer(r)},
-		Fact{"no progress", StuckOf(r, time.Now()).String()})
+	return facts(Fact{Name: "scan", Text: scan.String()}, Fact{Name: "producer", Text: SilentProducer(r)},
+		Fact{Name: "no progress", Text: StuckOf(r, time.Now()).String()})
 }
 
 // SilentProducer describes how to proceed if no rows of the run come any more: see

@@ -145,7 +145,7 @@ func (d SweptDomain) Facts() []Fact {
 	swept := "once, by the sweep of " + Stamp(d.Sweep)
 	switch {
 	case d.Sweeps == 0:
-		return facts(Fact{"swept", "not yet"}, Fact{"proven", Stamp(d.ProvenAt)})
+		return facts(Fact{Name: "swept", Text: "not yet"}, Fact{Name: "proven", Text: Stamp(d.ProvenAt)})
 	case d.Sweeps > 1:
 		swept = fmt.Sprintf("%d times, last by the sweep of %s", d.Sweeps, Stamp(d.Sweep))
 	}
@@ -182,9 +182,14 @@ func (d SweptDomain) Facts() []Fact {
 			"%s at %s by run %s, until a sweep finds the TXT record again; to restore it at once: enqueue domains revoke --undo %s", r.Set, Stamp(r.DoneAt), Shown(r.Run), Shown(r.Run))
 	}
 	return facts(
-		Fact{"swept", swept}, Fact{"seen last", seen}, Fact{"found there", reason(strings.Join(d.Values, ", "))},
-		Fact{"present", present}, Fact{"proven", proven},
-		Fact{"absent", absent}, Fact{"decision", d.Decision}, Fact{"revoked", revoked},
+		Fact{Name: "swept", Text: swept},
+		Fact{Name: "seen last", Text: seen},
+		Fact{Name: "found there", Text: reason(strings.Join(d.Values, ", "))},
+		Fact{Name: "present", Text: present},
+		Fact{Name: "proven", Text: proven},
+		Fact{Name: "absent", Text: absent},
+		Fact{Name: "decision", Text: d.Decision},
+		Fact{Name: "revoked", Text: revoked},
 	)
 }
 
@@ -192,9 +197,7 @@ func (d SweptDomain) Facts() []Fact {
 // and the evidence for each change of its record.
 func (d SweptDomain) Write(out io.Writer) error {
 	w := NewTable(out)
-	for _, f := range d.Facts() {
-		w.Line(f.Name, f.Text)
-	}
+	w.Facts(d.Facts())
 	if err := w.Flush(); err != nil {
 		return err
 	}
@@ -207,12 +210,12 @@ func (d SweptDomain) Write(out io.Writer) error {
 	err := w.Flush()
 	if d.Proof != nil && err == nil {
 		fmt.Fprintln(out)
-		err = d.Proof.Write(out, Fact{"proven at", Stamp(d.ProvenAt)})
+		err = d.Proof.Write(out, Fact{Name: "proven at", Text: Stamp(d.ProvenAt)})
 	}
 	for _, e := range d.History {
 		if e.Evidence != nil && err == nil {
 			fmt.Fprintln(out)
-			err = e.Evidence.Write(out, Fact{Shown(e.Event), Stamp(e.At)})
+			err = e.Evidence.Write(out, Fact{Name: Shown(e.Event), Text: Stamp(e.At)})
 		}
 	}
 	return err

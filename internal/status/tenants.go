@@ -203,6 +203,54 @@ func (t Tenant) RateUsed(settings tenant.Announced) (share float64, text string,
 		int(math.Round(perMinute)), 100*share), nil
 }
 
+// PaceFacts returns how fast requests may go to the tenant, and what holds them. settings are those
+// that a worker has announced, if one has.
+func (t Tenant) PaceFacts(settings tenant.Announced, announced bool) []Fact {
+	var all []Fact
+	if t.Pace != nil {
+		if until := t.Pace.PausedUntil; !until.IsZero() {
+			all = append(all, Fact{Name: "paused", Text: "ends " + Stamp(until)})
+		}
+		for _, b := range t.Pace.Blocks {
+			text := fmt.Sprintf("%s: %s; next test request %s", b.Operation, reason(b.Reason), Stamp(b.NextProbe))
+			all = append(all, Fact{Name: "blocked", Text: text})
+		}
+	}
+	if !announced {
+		return all
+	}
+	all = append(all,
+		Fact{Name: "rate", Text: fmt.Sprintf("%s, burst %d", settings.Rate, settings.Burst)},
+		Fact{Name: "reserve", Text: fmt.Sprintf("%g %% for other clients of the API", settings.Reserve)},
+	)
+	if !settings.UpdatedAt.IsZero() {
+		all = append(all, Fact{Name: "settings from", Text: "a worker, " + Stamp(settings.UpdatedAt)})
+	}
+	return all
+}
+
+// SweepFacts returns when the tenant's domains are swept, and by which rules a domain is lost.
+// settings are those that a worker has announced, if one has.
+func (t Tenant) SweepFacts(settings tenant.Announced, announced bool, now time.Time) (all []Fact, err error) {
+	if announced {
+		cron, err := settings.Schedule()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Fact{Name: "sweep schedule", Text: ScheduleText(cron, now)})
+	}
+	if t.Ticks != nil {
+		all = append(all, Fact{Name: "sweep skipped", Text: SkippedTick(t.Ticks.Skipped)})
+	}
+	if t.Sweep != nil {
+		all = append(all, Fact{Name: "last sweep", Text: t.Sweep.String()})
+	}
+	if announced {
+		all = append(all, Fact{Name: "sweep rules", Text: RulesText(settings.Rules())})
+	}
+	return facts(all...), nil
+}
+
 // WorkerText describes a living worker.
 func WorkerText(s ledger.Session, now time.Time) string {
 	text := fmt.Sprintf("%s on %s, version %s: %s, %d of %d places busy", s.ID, cmp.Or(Shown(s.Host), "an unknown host"),

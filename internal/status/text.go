@@ -9,18 +9,27 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"orgops/internal/ledger"
 	"orgops/internal/untrusted"
 )
 
-// Fact is a property, for people.
-type Fact struct{ Name, Text string }
+// Fact is a property of a detail view: commands print it, and pages show it. The text is safe to
+// print.
+type Fact struct {
+	Name, Text string
+	// Run is named before the text, and is a link on pages; empty: none is.
+	Run ledger.RunID
+}
 
-// String returns "NAME: TEXT".
-func (f Fact) String() string { return f.Name + ": " + f.Text }
+// Value returns the text with the run before it.
+func (f Fact) Value() string { return strings.TrimSpace(string(f.Run) + " " + f.Text) }
 
-// facts returns the facts that have a text.
+// String returns "NAME: VALUE".
+func (f Fact) String() string { return f.Name + ": " + f.Value() }
+
+// facts returns the facts that have a value.
 func facts(all ...Fact) []Fact {
-	return slices.DeleteFunc(all, func(f Fact) bool { return f.Text == "" })
+	return slices.DeleteFunc(all, func(f Fact) bool { return f.Value() == "" })
 }
 
 // Table is a table on a terminal; Flush writes it.
@@ -33,6 +42,13 @@ func NewTable(out io.Writer) Table { return Table{tabwriter.NewWriter(out, 0, 8,
 func (t Table) Line(name, value string) {
 	if value != "" {
 		fmt.Fprintf(t, "%s\t%s\n", name, value)
+	}
+}
+
+// Facts adds a line for each fact.
+func (t Table) Facts(all []Fact) {
+	for _, f := range all {
+		t.Line(f.Name, f.Value())
 	}
 }
 
