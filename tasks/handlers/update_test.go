@@ -268,6 +268,33 @@ func TestUndo(t *testing.T) {
 	}
 }
 
+// TestUndoIsAskedAgain has another client change the flag after a PATCH of an undo that was not
+// carried out, and whose answer was lost. The record is no longer as the undone run has set it.
+func TestUndoIsAskedAgain(t *testing.T) {
+	s := newUpdateSite(t, "")
+	s.handlers = func(cfg handlers.VerifyConfig) map[ledger.Kind]engine.Handler {
+		return map[ledger.Kind]engine.Handler{handlers.Verify: handlers.NewVerify(cfg)}
+	}
+	s.domain(sandbox.Domain{Status: "pending", Use: new(false)}, true)
+	s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain, Match: func(sandbox.Request) bool {
+		d := s.now(sandbox.Domain{ID: dom})
+		d.Use = new(true)
+		s.sandbox.SetDomain(org, d)
+		return false
+	}})
+	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropBefore: true})
+	s.SubmitAs("undo", handlers.Verify, `{"organization_id":"org_1","discovery_domain_id":"`+dom+`",`+
+		`"orgops_undo":{"run":"a","status":"pending","use_for_organization_discovery":false},`+
+		`"use_for_organization_discovery":false}`)
+	s.wantResult(engine.Unchanged, "changed since run a")
+	if d := s.wantStatus("pending"); !*d.Use {
+		t.Error("discovery was turned off, which another client had turned on")
+	}
+	if sent := len(s.writes()); sent != 1 {
+		t.Errorf("%d PATCHes, want 1: %v", sent, s.requests())
+	}
+}
+
 // TestUpdateFlagIsFresh has a permit come long after the flag was read, which another client has
 // changed meanwhile. The flag is read again, not sent as it was.
 func TestUpdateFlagIsFresh(t *testing.T) {

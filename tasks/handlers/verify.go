@@ -84,6 +84,7 @@ func newVerification(cfg VerifyConfig, x *engine.Execution, row *engine.Row) (*v
 	}
 	v.flag = want.UseForOrganizationDiscovery
 	v.bySweep = want.Restore
+	v.undo = want.Undo
 	v.named = named{domain: want.Domain, host: want.VerificationHost, token: want.VerificationTXT}
 	v.notProven = func(ctx context.Context, verdict dnscheck.Verdict) *engine.Consequence {
 		v.state.Record = v.recordRead()
@@ -167,8 +168,8 @@ func (v *verification) readFresh(ctx context.Context, c pace.Class) error {
 // unfit ends a row whose record is not the one that it names, or cannot be proven, or need not;
 // nil: it is next to be proven.
 func (v *verification) unfit() *engine.Consequence {
-	if undo := v.want.Undo; undo != nil && !undo.Holds(v.record) {
-		return v.leaveAlone(undo.LeftAlone())
+	if v.undo != nil && !v.undo.Holds(v.record) {
+		return v.leaveAlone(v.undo.LeftAlone())
 	}
 	if err := v.named.differs(v.record); err != nil {
 		return engine.Fail(v.readTwice(err)) // a young row's record may be read as it was before a change

@@ -81,6 +81,7 @@ type verifier struct {
 	cfg    VerifyConfig
 	flag   *bool                     // of the row; nil: none
 	named  named                     // by the row
+	undo   *tasks.Undo               // of the row; nil: it undoes nothing
 	former *verifyIntent             // of an earlier execution; nil: none
 	record apiclient.DiscoveryDomain // to be proven
 	// bySweep says that a sweep verifies the domain, or that it is restored: flag is then for
@@ -226,6 +227,17 @@ func (v *verifier) sendVerified(ctx context.Context, proof dnscheck.Proof) *engi
 	// It is pending, and its host lies below its domain.
 	if end := unprovable(d); end != nil {
 		return end
+	}
+
+	// A change is undone only while the record is as that change has set it. An earlier PATCH of the
+	// row had no effect then, unless the read is behind.
+	if v.undo != nil && !v.undo.Holds(d) {
+		if v.former != nil {
+			if again := v.readAgain(v.former.at); again > 0 {
+				return engine.Later(unread, again)
+			}
+		}
+		return v.leaveAlone(v.undo.LeftAlone())
 	}
 
 	// Its flag is sent with the status: the row's, or else the record's. A record of a sweep or an
