@@ -62,7 +62,8 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (queues.Queue
 		Ended: func(ctx context.Context, run ledger.Run) error {
 			return afterEnd(ctx, states, notifier, w.author("worker"), run)
 		},
-		Enqueued: func() { w.queues.Wake(queue) },
+		Reclaimed: func(ctx context.Context, all []ledger.Reclaimed) { recordDead(ctx, w.author("worker"), all) },
+		Enqueued:  func() { w.queues.Wake(queue) },
 	})
 	return queues.Queue{Name: queue, Tenant: t.Name, Config: engine.ServerConfig(places),
 		Handler: w.traces.Traced(t.engine), Full: fullAt}, nil
@@ -246,6 +247,18 @@ func (w *worker) endSession() {
 	failed = append(failed, ledger.New(w.permits).EndSession(ctx, w.session)) // ends with ctx
 	if err := errors.Join(failed...); err != nil {
 		w.logger.Warn("session not ended: its rows are due in 15 s", "error", err)
+	}
+}
+
+// recordDead records the workers that have died while they executed rows, which are due again.
+func recordDead(ctx context.Context, by activity.Author, all []ledger.Reclaimed) {
+	rows := map[ledger.SessionID]int{}
+	for _, r := range all {
+		rows[r.Session] += r.Rows
+	}
+	for _, session := range slices.Sorted(maps.Keys(rows)) {
+		result := fmt.Sprintf("worker %s; rows that others take over: %d; none is lost", session, rows[session])
+		by.Record(ctx, activity.Entry{Tenant: string(all[0].Segment.Tenant), Action: activity.WorkerDied, Result: result})
 	}
 }
 

@@ -49,6 +49,7 @@ const (
 	QueueChanged    Action = "queue changed"
 	Checked         Action = "rows checked"
 	Resent          Action = "webhooks sent again"
+	WorkerDied      Action = "worker died"
 )
 
 // OfRun returns an entry about a run.

@@ -29,6 +29,7 @@ type overview struct {
 	held     map[string]bool  // tenants of which no row is executed until somebody acts
 	states   []status.Tenant
 	sessions []ledger.Session
+	died     []ledger.Session
 }
 
 // overview returns the state of the tenants of the view, or of one of them. With an error it is
@@ -39,6 +40,7 @@ func (s *site) overview(ctx context.Context, v view.View, only string) (o overvi
 	o.Warnings = s.warnings()
 	o.At = f.At
 	o.sessions = f.Workers
+	o.died = f.Died
 	o.Workers = len(f.Workers)
 	for _, t := range f.Tenants {
 		o.Tenants = append(o.Tenants, t.Name)

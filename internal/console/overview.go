@@ -23,6 +23,7 @@ type overviewPage struct {
 	List       tenantList
 	Lines      []tenantLine // of the tenants of List
 	Workers    []string
+	Died       []string // workers
 }
 
 // tenantLine is a tenant on the first page. A member that could not be read is empty.
@@ -50,10 +51,17 @@ func (s *site) first(ctx context.Context, r *http.Request) (title string, data a
 	case len(o.Warnings) > 0:
 		p.Lamp, p.Tone = "Needs attention", "wait"
 	}
+
+	// The workers.
 	for _, w := range o.sessions {
 		p.Workers = append(p.Workers, status.WorkerText(w, time.Now()))
 	}
 	slices.Sort(p.Workers)
+	for _, w := range o.died {
+		p.Died = append(p.Died, status.DiedText(w))
+	}
+
+	// The tenants of this page of their list.
 	p.List = listOf(r, o.states)
 	for _, t := range p.List.Tenants {
 		p.Lines = append(p.Lines, tenantLine{Tenant: t})

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -126,6 +127,38 @@ func TestOverviewOfAUser(t *testing.T) {
 				strings.Contains(page, "2 tenants, ") != sees {
 				t.Errorf("%s, %s: %s", user, path, page)
 			}
+		}
+	}
+}
+
+// TestOverviewHasDeadWorkers has one worker of each of two tenants die: the first page names those of
+// the user's tenants, and where the number of their rows is.
+func TestOverviewHasDeadWorkers(t *testing.T) {
+	d := newDesk(t)
+	at := time.Now().Add(-time.Hour).UTC()
+	for id, host := range map[ledger.SessionID]string{"worker0000000001": "host-1", "worker0000000002": "host-2"} {
+		served := ledger.Tenant("default")
+		if host == "host-2" {
+			served = "secret"
+		}
+		s := ledger.Session{ID: id, Version: "v1", Host: host, Busy: 3, Tenants: []ledger.Tenant{served}}
+		_, err := d.ledger.Renew(t.Context(), s)
+		mustNot(t, err)
+		seen := redis.Z{Score: float64(at.UnixMilli()), Member: string(id)}
+		mustNot(t, d.rdb.ZAdd(t.Context(), "orgops:v3:{sessions}:seen", seen).Err())
+	}
+	mustNot(t, d.rdb.Set(t.Context(), "orgops:v3:{sessions}:since", "1600000000000", 0).Err())
+	file, tokens := access(t, web.User{Name: "olga", Role: web.Operator, Tenants: []string{"default"}},
+		web.User{Name: "all", Role: web.Reader, Tenants: []string{"*"}})
+	pages := console.Pages(console.Config{Redis: d.rdb, Ledger: d.ledger, Intake: d.taker, Access: file,
+		Logger: slog.New(slog.DiscardHandler)})
+	died := "worker0000000001 on host-1, version v1: last seen at " + at.Format(time.DateTime) + " UTC , executing 3 tasks"
+	for user, sees := range map[string]bool{"olga": false, "all": true} {
+		w := do(pages, http.MethodGet, "/", nil, basic(tokens[user]))
+		page := plain(w.Body.String())
+		if !strings.Contains(page, died) || strings.Contains(page, "host-2") != sees ||
+			!strings.Contains(page, "None is lost. Activity has the number of rows.") {
+			t.Errorf("%s: %s", user, page)
 		}
 	}
 }

@@ -45,6 +45,9 @@ type Config struct {
 	// dispatcher is no longer the active one. Since another dispatcher may call it for
 	// the same run by then, it must be idempotent. nil: there are none.
 	Ended func(context.Context, ledger.Run) error
+	// Reclaimed is called with the segments of which rows are due again, since the worker that
+	// executed them has died; nil: nothing is.
+	Reclaimed func(context.Context, []ledger.Reclaimed)
 	// Enqueued is called after tasks were enqueued; nil: nothing is.
 	Enqueued func()
 	Logger   *slog.Logger // nil: none

@@ -66,6 +66,9 @@ func (d *Dispatcher) reclaim(ctx context.Context, now time.Time) {
 			r.Segment.Run, "rows", r.Rows)
 		d.taken.wake(r.Segment)
 	}
+	if len(reclaimed) > 0 && d.cfg.Reclaimed != nil {
+		d.cfg.Reclaimed(ctx, reclaimed)
+	}
 	if err != nil && ctx.Err() == nil {
 		d.cfg.Logger.WarnContext(ctx, "rows of a dead worker not reclaimed", "tenant", d.cfg.Tenant, "error", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/ledger"
@@ -97,8 +98,8 @@ func TestReclaimDead(t *testing.T) {
 	}
 	w.passSessions(ledger.DeadAfter+ledger.RenewEvery, other)
 	all, err := l.ReclaimDead(t.Context(), tenant)
-	if err != nil || len(all) != 1 || all[0].Segment != seg || all[0].Rows != 1 {
-		t.Errorf("reclaimed %+v, %v, want a row of %s", all, err, seg)
+	if diff := cmp.Diff([]ledger.Reclaimed{{Segment: seg, Session: w.session, Rows: 1}}, all); err != nil || diff != "" {
+		t.Errorf("%v; reclaimed (-want +got):\n%s", err, diff)
 	}
 	if rows := numbers(other.release(seg, ledger.Quota{Check: 9})); !slices.Equal(rows, []ledger.Row{row}) {
 		t.Errorf("released %v, want %d", rows, row)

@@ -70,8 +70,13 @@ func (l *Ledger) EndSession(ctx context.Context, id SessionID) error {
 }
 
 // Sessions returns the living sessions, the one that was renewed last first.
-func (l *Ledger) Sessions(ctx context.Context) ([]Session, error) {
-	a, err := l.onSessions(ctx, sessionsScript)
+func (l *Ledger) Sessions(ctx context.Context) ([]Session, error) { return l.sessions(ctx, "living") }
+
+// Died returns the sessions that have died in the last day, the one that was renewed last first.
+func (l *Ledger) Died(ctx context.Context) ([]Session, error) { return l.sessions(ctx, "dead") }
+
+func (l *Ledger) sessions(ctx context.Context, which string) ([]Session, error) {
+	a, err := l.onSessions(ctx, sessionsScript, which)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
@@ -82,7 +87,8 @@ func (l *Ledger) Sessions(ctx context.Context) ([]Session, error) {
 		if err := json.Unmarshal([]byte(entry.text(1)), &s); err != nil {
 			return nil, fmt.Errorf("session %s: %w", quoted(entry.text(0)), err)
 		}
-		s.ID, s.SeenAt = SessionID(entry.text(0)), fromMillis(entry.int(2))
+		s.ID = SessionID(entry.text(0))
+		s.SeenAt = fromMillis(entry.int(2))
 		all = append(all, s)
 	}
 	return all, nil
@@ -106,9 +112,10 @@ func (l *Ledger) Dead(ctx context.Context, ids ...SessionID) ([]SessionID, error
 	return dead, nil
 }
 
-// Reclaimed is a segment with rows that dead sessions executed.
+// Reclaimed is a segment with rows that a dead session executed.
 type Reclaimed struct {
 	Segment Segment
+	Session SessionID
 	// Rows is the number of rows that are due again.
 	Rows int
 }
@@ -140,7 +147,7 @@ func (l *Ledger) ReclaimDead(ctx context.Context, t Tenant) (all []Reclaimed, er
 			n, _, err = l.Reclaim(ctx, seg, SessionID(id))
 		}
 		if n > 0 {
-			all = append(all, Reclaimed{Segment: seg, Rows: n})
+			all = append(all, Reclaimed{Segment: seg, Session: SessionID(id), Rows: n})
 		}
 		failed = errors.Join(failed, err)
 	}

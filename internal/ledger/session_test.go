@@ -53,9 +53,18 @@ func TestSessionDiesWithoutRenewal(t *testing.T) {
 	if dead := w.dead(w.session, other.session); !slices.Equal(dead, []ledger.SessionID{w.session}) {
 		t.Errorf("dead: %v, want %s", dead, w.session)
 	}
+	if died, err := w.Died(t.Context()); err != nil || len(died) != 1 || died[0].ID != w.session {
+		t.Errorf("died: %+v, %v, want %s", died, err, w.session)
+	}
+	if living, err := w.Sessions(t.Context()); err != nil || len(living) != 1 || living[0].ID != other.session {
+		t.Errorf("living: %+v, %v, want %s", living, err, other.session)
+	}
 	w.renew()
 	if dead := w.dead(w.session, other.session); len(dead) > 0 {
 		t.Errorf("dead: %v, want none after the renewal", dead)
+	}
+	if died, err := w.Died(t.Context()); err != nil || len(died) > 0 {
+		t.Errorf("died: %+v, %v, want none after the renewal", died, err)
 	}
 }
 

@@ -251,6 +251,16 @@ func (t Tenant) SweepFacts(settings tenant.Announced, announced bool, now time.T
 	return facts(all...), nil
 }
 
+// DiedText describes a worker that has died.
+func DiedText(s ledger.Session) string {
+	text := fmt.Sprintf("%s on %s, version %s: last seen at %s", s.ID, cmp.Or(Shown(s.Host), "an unknown host"),
+		Shown(s.Version), Stamp(s.SeenAt))
+	if s.Busy > 0 {
+		text += ", executing " + count(int64(s.Busy), "task")
+	}
+	return text
+}
+
 // WorkerText describes a living worker.
 func WorkerText(s ledger.Session, now time.Time) string {
 	text := fmt.Sprintf("%s on %s, version %s: %s, %d of %d places busy", s.ID, cmp.Or(Shown(s.Host), "an unknown host"),

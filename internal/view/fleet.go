@@ -19,6 +19,8 @@ type Fleet struct {
 	// Workers are those that live and serve a tenant of the user, which have only these tenants; for
 	// a user without limits all.
 	Workers []ledger.Session
+	// Died are those that have died in the last day, likewise.
+	Died []ledger.Session
 }
 
 // Fleet returns the state of the workers and tenants of the user. With an error it is that of the
@@ -31,13 +33,21 @@ func (v View) Fleet(ctx context.Context) (Fleet, error) {
 			f.Tenants = append(f.Tenants, t)
 		}
 	}
-	for _, w := range all.sessions {
-		w.Tenants = slices.DeleteFunc(slices.Clone(w.Tenants), func(t ledger.Tenant) bool { return !v.ofTenant(string(t)) })
-		if len(w.Tenants) > 0 || v.user.Everywhere() {
-			f.Workers = append(f.Workers, w)
+	f.Workers = v.ownSessions(all.sessions)
+	f.Died = v.ownSessions(all.died)
+	return f, err
+}
+
+// ownSessions returns the sessions that serve a tenant of the user, with only these tenants; for a
+// user without limits all.
+func (v View) ownSessions(all []ledger.Session) (own []ledger.Session) {
+	for _, s := range all {
+		s.Tenants = slices.DeleteFunc(slices.Clone(s.Tenants), func(t ledger.Tenant) bool { return !v.ofTenant(string(t)) })
+		if len(s.Tenants) > 0 || v.user.Everywhere() {
+			own = append(own, s)
 		}
 	}
-	return f, err
+	return own
 }
 
 // OpenRows returns the open rows of the user's tenants that have some; nil: they are not known.
@@ -115,6 +125,9 @@ func (s *Store) readFleet(ctx context.Context) (reading, error) {
 
 func (s *Store) askFleet(ctx context.Context) (f reading, err error) {
 	if f.sessions, err = s.cfg.Ledger.Sessions(ctx); err != nil {
+		return f, err
+	}
+	if f.died, err = s.cfg.Ledger.Died(ctx); err != nil {
 		return f, err
 	}
 	names, err := status.Tenants(ctx, s.cfg.Ledger, f.sessions...)

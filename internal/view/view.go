@@ -149,6 +149,7 @@ type reading struct {
 	at       time.Time       // zero: it was never read
 	tenants  []status.Tenant // by name
 	sessions []ledger.Session
+	died     []ledger.Session
 	err      error // of the last reading; the rest is from the one before
 }
 
