@@ -131,8 +131,8 @@ func TestOverviewOfAUser(t *testing.T) {
 	}
 }
 
-// TestOverviewHasDeadWorkers has one worker of each of two tenants die: the first page names those of
-// the user's tenants, and where the number of their rows is.
+// TestOverviewHasDeadWorkers has one worker of each of two tenants die: the first page names those
+// of the user's tenants, and where the number of their rows is.
 func TestOverviewHasDeadWorkers(t *testing.T) {
 	d := newDesk(t)
 	at := time.Now().Add(-time.Hour).UTC()

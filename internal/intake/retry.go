@@ -133,9 +133,9 @@ func MayRetry(run ledger.Run, row ledger.RowState) (may bool, by ledger.Child) {
 }
 
 // Retry submits failed rows of a run again, as a run of their own: a child, of the same kind,
-// tenant, caller and form. Other rows of the run may be open. Which rows may be submitted is the rule
-// of [MayRetry]. If the process is killed meanwhile, the same call with the child's ID completes the
-// child; each row is submitted once.
+// tenant, caller and form. Other rows of the run may be open. Which rows may be submitted is the
+// rule of [MayRetry]. If the process is killed meanwhile, the same call with the child's ID
+// completes the child; each row is submitted once.
 //
 // The error is [ledger.ErrNotFound], [ledger.ErrOpen] if the run has not ended and none of its
 // rows can be retried, an *[OwnRunError], a *[RetriedError], [ErrNothingToRetry], a
@@ -230,8 +230,8 @@ func (i Intake) notOwn(ctx context.Context, from ledger.Run) error {
 	return nil
 }
 
-// anyRow returns an error unless a row that the options select may be retried, or the child
-// of that ID has one. The error is [ledger.ErrRaced] if the run has another child since it was read.
+// anyRow returns an error unless a row that the options select may be retried, or the child of that
+// ID has one. The error is [ledger.ErrRaced] if the run has another child since it was read.
 func (i Intake) anyRow(ctx context.Context, from ledger.Run, o RetryOptions) error {
 	var takers []ledger.RunID // the children that have such rows
 	for row, err := range i.Ledger.Each(ctx, from, ledger.WithResult, 0) {
@@ -320,8 +320,8 @@ func (i Intake) createChild(ctx context.Context, from ledger.Run, o RetryOptions
 // claimedAtOnce is how many rows a child claims before they are staged.
 const claimedAtOnce = 1000
 
-// stageClaimed stages the rows of the child, in the order of the parent's: those that it has claimed,
-// and unless it is committed those that it may claim.
+// stageClaimed stages the rows of the child, in the order of the parent's: those that it has
+// claimed, and unless it is committed those that it may claim.
 func (i Intake) stageClaimed(ctx context.Context, from, child ledger.Run, o RetryOptions, to *staging) error {
 	stored, err := newStoredRows(i.Ledger, from)
 	if err != nil {
@@ -336,7 +336,10 @@ func (i Intake) stageClaimed(ctx context.Context, from, child ledger.Run, o Retr
 		if child.Sealed() {
 			may = false
 		}
-		if !o.choose(row) || !(may || by.ID == child.ID) {
+		if !o.choose(row) {
+			continue
+		}
+		if !may && by.ID != child.ID {
 			continue
 		}
 		if len(page) == claimedAtOnce || (len(page) > 0 && page[0].Segment != row.Segment) {

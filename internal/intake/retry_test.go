@@ -218,8 +218,8 @@ func TestRetryIsCompleted(t *testing.T) {
 	}
 }
 
-// TestRetryThatWasNeverCreated has a producer die between adopting the child and creating it. It can
-// be completed, and another retry needs not wait for it.
+// TestRetryThatWasNeverCreated has a producer die between adopting the child and creating it. It
+// can be completed, and another retry needs not wait for it.
 func TestRetryThatWasNeverCreated(t *testing.T) {
 	run := ended(t, 2, "failed")
 	i := taker(t)

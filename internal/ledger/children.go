@@ -54,8 +54,8 @@ type Claim struct {
 
 // Claim has a child repeat rows of a segment of its parent, but for those that another child has
 // claimed, or that are open since Redis has lost their results. It returns for each claim whether
-// the child has the row. The child is created and not committed; it can be committed with as
-// many rows as it has claimed. Repeating a claim has no further effect. The error is [ErrNotFound] if
+// the child has the row. The child is created and not committed; it can be committed with as many
+// rows as it has claimed. Repeating a claim has no further effect. The error is [ErrNotFound] if
 // the segment or the child is not there, and [ErrEnded] if the child is committed or cancelled.
 func (l *Ledger) Claim(ctx context.Context, parent Segment, child Run, number int,
 	claims []Claim) (granted []bool, err error) {

@@ -153,8 +153,8 @@
 // # Repeating
 //
 // Settled rows of a run are repeated by another, its child. The parent has the ids of its children
-// ([Ledger.Adopt]), and each row the number of the child that has claimed it ([Ledger.Claim]), so that
-// two children never repeat the same row. A claim is stored before the child's row. A child is
+// ([Ledger.Adopt]), and each row the number of the child that has claimed it ([Ledger.Claim]), so
+// that two children never repeat the same row. A claim is stored before the child's row. A child is
 // committed only if it has claimed as many rows as it has: so a claim that Redis loses is noticed.
 // A child that is deleted, or cancelled before its commit, is none any more, and its claims do not
 // count.

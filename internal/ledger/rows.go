@@ -56,8 +56,8 @@ type RowState struct {
 	Err error
 }
 
-// Claimed reports whether a child repeats the row, by [RowState.ClaimedBy], and which. The child has
-// no ID if it was adopted after the run was read.
+// Claimed reports whether a child repeats the row, by [RowState.ClaimedBy], and which. The child
+// has no ID if it was adopted after the run was read.
 func (r Run) Claimed(row RowState) (by Child, claimed bool) {
 	if row.ClaimedBy > r.childNumbers {
 		return Child{Number: row.ClaimedBy}, true
