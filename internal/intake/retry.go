@@ -150,7 +150,7 @@ func (i Intake) Retry(ctx context.Context, parent ledger.Run, o RetryOptions) (S
 	if o.ID == "" {
 		o.ID = ledger.RunID(tasks.NewRunID(time.Now()))
 	}
-	slices.Sort(o.Outcomes)
+	o.Outcomes = slices.Sorted(slices.Values(o.Outcomes))
 	o.Items = slices.Compact(slices.Sorted(slices.Values(o.Items)))
 	from, err := i.Ledger.Get(ctx, parent.Tenant, parent.ID)
 	if err == nil {
