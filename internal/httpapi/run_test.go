@@ -221,9 +221,16 @@ func TestRetry(t *testing.T) {
 		"?outcomes=expired&label=again&not_before=2026-01-02T03:04:05Z"} {
 		retry("r1", differs).want(t, 422, "key-reused")
 	}
-	got = retry("r2", "")
+	later := query("not_before", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
+	got = retry("r2", later)
 	got.want(t, 202, "")
-	w.sealed(got.run(t).Run)
+	child = got.run(t)
+	w.do(call{method: "POST", path: "/v1/runs/" + child.Run + "/cancel", token: billing}).want(t, 200, "")
+	got = retry("r2", later)
+	got.want(t, 200, "")
+	if again := got.run(t); again.Run != child.Run {
+		t.Errorf("the same key after a cancel is run %s, want %s", again.Run, child.Run)
+	}
 }
 
 func TestEvents(t *testing.T) {

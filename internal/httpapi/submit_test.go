@@ -271,6 +271,19 @@ func TestSameKey(t *testing.T) {
 			}
 		}
 	})
+	t.Run("after a cancel", func(t *testing.T) {
+		for key, parameters := range map[string]string{"now": "", "later": query("not_before",
+			time.Now().Add(time.Hour).UTC().Format(time.RFC3339))} {
+			path := "/v1/runs/" + w.kind + parameters
+			id := w.do(call{method: "POST", path: path, token: billing, key: key, body: rows(3)}).run(t).Run
+			w.do(call{method: "POST", path: "/v1/runs/" + id + "/cancel", token: billing}).want(t, 200, "")
+			got := w.do(call{method: "POST", path: path, token: billing, key: key, body: rows(3)})
+			got.want(t, 200, "")
+			if again := got.run(t); again.Run != id || strings.Contains(got.body, "not_before") {
+				t.Errorf("key %s: %s, want the cancelled run %s", key, got.body, id)
+			}
+		}
+	})
 	t.Run("another caller", func(t *testing.T) {
 		got := w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: crm, key: "k", body: rows(5)})
 		got.want(t, 202, "")
