@@ -122,12 +122,12 @@ func TestRows(t *testing.T) {
 	w.settle(jsonl, "refused", `=cmd|' /C calc'!A0`, 0)
 	const (
 		header = "organization_id,discovery_domain_id,orgops_outcome,orgops_error,orgops_item,orgops_settled_at,orgops_at,orgops_template," +
-			"domain,host,value,found,advice\n"
-		first  = "org_0000000000000000,ord_0000000000000000000000,done,,0,AT,,,,,,,\n"
-		second = "org_0000000000000001,ord_0000000000000000000001,open,,1,,,,,,,,\n"
-		third  = "org_0000000000000002,ord_0000000000000000000002,refused,'=cmd|' /C calc'!A0,2,AT,,,,,,,\n"
-		failed = "organization_id,discovery_domain_id,orgops_outcome,orgops_error,domain,host,value,found,advice\n" +
-			"org_0000000000000002,ord_0000000000000000000002,refused,'=cmd|' /C calc'!A0,,,,,\n"
+			"domain,host,value,found,advice,mistake\n"
+		first  = "org_0000000000000000,ord_0000000000000000000000,done,,0,AT,,,,,,,,\n"
+		second = "org_0000000000000001,ord_0000000000000000000001,open,,1,,,,,,,,,\n"
+		third  = "org_0000000000000002,ord_0000000000000000000002,refused,'=cmd|' /C calc'!A0,2,AT,,,,,,,,\n"
+		failed = "organization_id,discovery_domain_id,orgops_outcome,orgops_error,domain,host,value,found,advice,mistake\n" +
+			"org_0000000000000002,ord_0000000000000000000002,refused,'=cmd|' /C calc'!A0,,,,,,\n"
 		failedJSON = `{"organization_id":"org_0000000000000002","discovery_domain_id":"ord_0000000000000000000002",` +
 			`"orgops_outcome":"refused","orgops_error":"=cmd|' /C calc'!A0"}` + "\n"
 		why     = `,"orgops_outcome":"refused","orgops_error":"=cmd|' /C calc'!A0"`
@@ -148,7 +148,7 @@ func TestRows(t *testing.T) {
 		{"JSON as CSV", jsonl + "/rows", "text/csv", 200, asCSV,
 			"organization_id,discovery_domain_id,verification_host,verification_txt,use_for_organization_discovery," +
 				strings.TrimPrefix(header, "organization_id,discovery_domain_id,") +
-				"org_0000000000000000,ord_0000000000000000000000,,,,refused,'=cmd|' /C calc'!A0,0,AT,,,,,,,\n"},
+				"org_0000000000000000,ord_0000000000000000000000,,,,refused,'=cmd|' /C calc'!A0,0,AT,,,,,,,,\n"},
 		{"neither", csv + "/rows", "image/png", 406, problem, ""},
 		{"unknown outcome", csv + "/rows?outcomes=done,finished", "", 400, problem, ""},
 		{"unknown run", "none/rows", "", 404, problem, ""},
