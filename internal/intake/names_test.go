@@ -48,7 +48,7 @@ func (b *byName) learn(domains ...[3]string) {
 	for page := range slices.Chunk(domains, 100) {
 		var ends []ledger.RowEnd
 		for _, d := range page {
-			subject := &ledger.Subject{ID: d[2]}
+			subject := &ledger.Subject{ID: d[2], At: time.Now()}
 			if d[1] != "" {
 				subject = handlers.Known{Domain: d[0], OrganizationID: d[1], ID: d[2], Status: apiclient.StatusPending,
 					At: time.Now()}.Subject()
