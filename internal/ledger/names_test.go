@@ -86,7 +86,8 @@ func TestSubjectOfAnExecution(t *testing.T) {
 	for _, bad := range []ledger.Subject{
 		{ID: "", Name: "a", At: at, About: []byte{1}}, {ID: "a\x01b", Name: "a", At: at, About: []byte{1}},
 		{ID: "a", Name: "", At: at, About: []byte{1}},
-		{ID: "a", Name: "b\x02", At: at, About: []byte{1}}, {ID: "a", Name: strings.Repeat("n", 254), At: at, About: []byte{1}},
+		{ID: "a", Name: "b\x02", At: at, About: []byte{1}},
+		{ID: "a", Name: strings.Repeat("n", 254), At: at, About: []byte{1}},
 		{ID: "a", Name: "n", At: at, About: make([]byte, 1025)},
 		{ID: "a", Name: "n", About: []byte{1}}, {ID: "a"},
 	} {
