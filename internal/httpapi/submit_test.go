@@ -105,6 +105,7 @@ func TestSubmitRefuses(t *testing.T) {
 			"bad-request", "1 or 0"},
 		{"a tenant that is none", call{path: "/v1/runs/domain:verify?tenant=A%20B", key: "k"}, 400, "bad-request", "tenant"},
 		{"half a second", call{path: "/v1/runs/domain:verify?give_up=0.5s", key: "k"}, 400, "bad-request", "whole seconds"},
+		{"a second", call{path: "/v1/runs/domain:verify?give_up=1s", key: "k"}, 400, "bad-request", "at least 10s"},
 		{"give_up of another kind", call{path: "/v1/runs/clients:remove?give_up=1h", key: "k"}, 400,
 			"bad-request", "domain:verify"},
 		{"a long label", call{path: "/v1/runs/domain:verify?label=" + strings.Repeat("x", 201), key: "k"},
