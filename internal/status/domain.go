@@ -255,11 +255,7 @@ func (d Domain) Write(out io.Writer) error {
 			continue
 		}
 		fmt.Fprintln(out)
-		heading := Fact{"checked at", Stamp(row.Evidence.At)}
-		if row.Evidence.Compared != nil {
-			heading.Name = "proven at"
-		}
-		if err := row.Evidence.Write(out, heading); err != nil {
+		if err := row.Evidence.Write(out, row.Evidence.When()); err != nil {
 			return err
 		}
 		if i+1 < len(d.Rows) || d.More > 0 {

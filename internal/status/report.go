@@ -74,7 +74,7 @@ func Report(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, te
 	for _, row := range d.Rows {
 		switch e := row.Evidence; {
 		case e == nil:
-		case e.Compared != nil:
+		case e.IsProof():
 			r.ProvenAt = e.At
 		case known.State != dnscheck.Present.String():
 			r.Reason = row.sentence
