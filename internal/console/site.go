@@ -137,8 +137,8 @@ func (s *site) page(name, section string,
 	}
 }
 
-// notRead returns why a page could not be read, and the remedy. One that takes too long, or data that
-// cannot be read, is no fault of the connection to Redis.
+// notRead returns why a page could not be read, and the remedy. One that takes too long, or data
+// that cannot be read, is no fault of the connection to Redis.
 func notRead(err error) string {
 	text := status.Shown(err.Error())
 	switch {
