@@ -129,6 +129,19 @@ type Binding struct {
 	// wrapped. A permit can take long, and only the caller knows whether the request is still
 	// wanted after the wait. nil: not called.
 	Before func(context.Context) error
+	// Changed is called after the 2xx of a request that changes something: see [Writes]. nil: not
+	// called.
+	Changed func(context.Context, Change)
+}
+
+// Change is a request by which the API has changed something.
+type Change struct {
+	Operation string // one of the Op constants
+	Method    string
+	Path      string // below the base URL
+	Status    int
+	// RequestID is the API's id of the request, by which its support finds it; "": it gave none.
+	RequestID string
 }
 
 // For returns the client of a piece of work. It shares connections, token and gate with c, whose

@@ -578,6 +578,39 @@ func TestBoundClient(t *testing.T) {
 	}
 }
 
+// TestChanges checks that the piece of work is told each change that the API has made, with its id
+// of the request, and neither reads nor refused requests.
+func TestChanges(t *testing.T) {
+	status := http.StatusNoContent
+	a := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, `{"templates":[]}`)
+			return
+		}
+		w.Header().Set("X-Request-Id", "request-1")
+		w.WriteHeader(status)
+	})
+	var got []apiclient.Change
+	c := a.client(t).For(apiclient.Binding{Changed: func(_ context.Context, change apiclient.Change) {
+		got = append(got, change)
+	}})
+	if err := drain(c.Templates(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.RemoveOrganizationClients(t.Context(), "org_1", []string{"client"}); err != nil {
+		t.Fatal(err)
+	}
+	status = http.StatusForbidden
+	if err := c.RemoveOrganizationClients(t.Context(), "org_1", []string{"client"}); err == nil {
+		t.Fatal("a refused request is no error")
+	}
+	want := []apiclient.Change{{Operation: apiclient.OpRemoveOrganizationClients, Method: http.MethodDelete,
+		Path: "/organizations/org_1/clients", Status: http.StatusNoContent, RequestID: "request-1"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+}
+
 // renewedSource has another token when one was refused.
 type renewedSource int
 

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -301,9 +303,37 @@ func (x *tokenExchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	if isSuccess(x.status) && x.bodyErr != nil {
 		return nil, x.bodyErr
 	}
+	body := x.body
+	if isSuccess(x.status) {
+		if body, err = wholeLifetime(x.body); err != nil {
+			return nil, err
+		}
+	}
 	return &http.Response{
-		StatusCode: x.status, Header: http.Header{"Content-Type": {jsonType}}, Body: io.NopCloser(bytes.NewReader(x.body)),
+		StatusCode: x.status, Header: http.Header{"Content-Type": {jsonType}}, Body: io.NopCloser(bytes.NewReader(body)),
 	}, nil
+}
+
+// wholeLifetime returns the body of a token with expires_in as whole seconds, which package oauth2
+// wants: it is any JSON number (RFC 6749 section 5.1), and some servers write 3599.5, 3.6e3 or
+// "3600". Another value is an error that names the member.
+func wholeLifetime(body []byte) ([]byte, error) {
+	const name = "expires_in"
+	var members map[string]json.RawMessage
+	if json.Unmarshal(body, &members) != nil { // package oauth2 says why
+		return body, nil
+	}
+	value := string(members[name])
+	if value == "" || value == "null" {
+		return body, nil
+	}
+	seconds, err := strconv.ParseFloat(strings.Trim(value, `"`), 64)
+	if err != nil || math.IsNaN(seconds) {
+		return nil, fmt.Errorf("its member %s is no number of seconds", name)
+	}
+	seconds = min(max(seconds, math.MinInt32), math.MaxInt32)
+	members[name] = strconv.AppendInt(nil, int64(seconds), 10)
+	return json.Marshal(members)
 }
 
 func (x *tokenExchange) read(token *oauth2.Token) (fetched, error) {

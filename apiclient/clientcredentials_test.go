@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -398,7 +399,7 @@ func TestTokenErrors(t *testing.T) {
 		{"a lifetime that is none", response(200, `{"access_token":"a","expires_in":"soon"}`),
 			apiclient.TokenError{Status: 200},
 			at +
-				"oauth2: cannot parse json: json: invalid number literal, trying to unmarshal (left out): the token endpoint answered 200 OK"},
+				"its member expires_in is no number of seconds: the token endpoint answered 200 OK"},
 		{"another type of token", response(200, `{"access_token":"a","token_type":"DPoP"}`),
 			apiclient.TokenError{Status: 200},
 			at + "it gave something that cannot be sent as a bearer token: the token endpoint answered 200 OK"},
@@ -625,5 +626,30 @@ func TestTokenAnswersByOtherTypes(t *testing.T) {
 		if _, err := s.Token(t.Context()); strings.Contains(tokenError(t, err).Error(), "token-2") {
 			t.Errorf("the token is in the error: %v", err)
 		}
+	}
+}
+
+// TestLifetimes gets a token for each form in which servers write its lifetime.
+func TestLifetimes(t *testing.T) {
+	for lifetime, want := range map[string]time.Duration{
+		"86400": 24 * time.Hour, "86400.0": 24 * time.Hour, "3599.5": 3599 * time.Second, "3.6e3": time.Hour,
+		`"3600"`: time.Hour, `"3599.5"`: 3599 * time.Second, "1e300": math.MaxInt32 * time.Second,
+	} {
+		t.Run(lifetime, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := &endpoint{answer: func(context.Context, int, *http.Request) (reply, error) {
+					return response(200, `{"access_token":"token-1","token_type":"Bearer","expires_in":`+lifetime+`}`), nil
+				}}
+				s := e.source()
+				c := clientOf(t, s)
+				token, err := s.Token(t.Context())
+				if err != nil || token.Reveal() != "token-1" {
+					t.Fatalf("no token: %v", err)
+				}
+				if got := time.Until(c.TokenHealth().ExpiresAt); got != want {
+					t.Errorf("it expires in %s, want %s", got, want)
+				}
+			})
+		})
 	}
 }

@@ -61,6 +61,9 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 	if a.refusal != nil {
 		return answer{}, a.refusal
 	}
+	if c.binding.Changed != nil && Writes(k.operation) {
+		c.binding.Changed(ctx, Change{k.operation, k.method, k.path, a.status, a.requestID()})
+	}
 	if a.bodyErr != nil && k.limit > 0 {
 		return answer{}, k.unread(ctx, a)
 	}

@@ -61,6 +61,10 @@ Examples:
 	},
 }
 
+// LeastGiveUp is the shortest give-up of a submission. A check of a slow zone takes as long: a
+// shorter time is mistyped, and its rows would expire at their first check.
+const LeastGiveUp = 10 * time.Second
+
 // Awaited returns from when until when a row of a kind that awaits something ([Kind].Awaits) waits
 // for it: from its submission, or from its first begin if its time was up by then, for the give-up
 // of its run, or for that of its tenant if the run has none (0). first is zero for a row that has

@@ -38,6 +38,10 @@ func (c *verifyCommand) Run(ctx context.Context, t *tool) error {
 	if c.GiveUp < 0 || c.GiveUp%time.Second != 0 {
 		return cli.Usage(fmt.Errorf("give-up: want whole seconds, such as 72h, got %s", c.GiveUp))
 	}
+	if c.GiveUp > 0 && c.GiveUp < tasks.LeastGiveUp {
+		return cli.Usage(fmt.Errorf("give-up: %s is shorter than a check may take, so that rows would expire at their first: "+
+			"want at least %s, such as 72h", c.GiveUp, tasks.LeastGiveUp))
+	}
 	o := order{submitFlags: c.submitFlags, kind: tasks.TypeVerify, giveUp: c.GiveUp}
 	switch {
 	case c.Read && !c.DryRun:

@@ -2,15 +2,21 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 
 	"orgops/internal/cli"
+	"orgops/internal/engine"
+	"orgops/internal/redisconn"
 	"orgops/internal/tenant"
 )
 
@@ -70,21 +76,26 @@ func (s settings) run(ctx context.Context, p cli.Program, redisFromArgs bool) er
 	if s.Sandbox {
 		return workInSandbox(ctx, p, s)
 	}
-	read := func() ([]tenant.Settings, error) { return s.tenants(p.Env.Get) }
-	content := tenant.Digest(s.Config)
-	tenants, err := read()
-	if err != nil {
-		return err
-	}
-	redis, err := s.redis(p, redisFromArgs)
-	if err != nil {
-		return err
-	}
-	if err := s.check(); err != nil {
-		return err
-	}
 	logger, level, err := cli.NewLogger(p.Stderr, s.LogLevel, s.LogFormat)
 	if err != nil {
+		return err
+	}
+	read := func() ([]tenant.Settings, error) { return s.tenants(p.Env.Get) }
+	var content string
+	var tenants []tenant.Settings
+	var redis redisconn.Config
+	err = s.awaitFiles(ctx, logger, func() (err error) {
+		content = tenant.Digest(s.Config)
+		if tenants, err = read(); err != nil {
+			return err
+		}
+		redis, err = s.redis(p, redisFromArgs)
+		return err
+	})
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	if err := s.check(); err != nil {
 		return err
 	}
 	p.WarnOfVariables(logger, false)
@@ -112,4 +123,27 @@ func (s settings) run(ctx context.Context, p cli.Program, redisFromArgs bool) er
 		<-ctx.Done()
 		return nil
 	})
+}
+
+// fileAgain is how long a worker waits before it reads settings again of which a file is missing.
+const fileAgain = 5 * time.Second
+
+// awaitFiles reads the settings, and again while a file that they name is missing: an orchestrator
+// may write secrets after the start of a worker, and nobody is there to start it again. The file of
+// the settings itself has to exist, and a worker that only checks its settings, or ends by itself,
+// does not wait.
+func (s settings) awaitFiles(ctx context.Context, logger *slog.Logger, read func() error) error {
+	for {
+		err := read()
+		if !errors.Is(err, fs.ErrNotExist) || s.CheckConfig || s.Drain {
+			return err
+		}
+		if _, missing := os.Stat(s.Config); s.Config != "" && missing != nil {
+			return err
+		}
+		logger.ErrorContext(ctx, "waiting for a file that the settings name", "error", err, "again_in", fileAgain)
+		if err := engine.Sleep(ctx, fileAgain); err != nil {
+			return err
+		}
+	}
 }

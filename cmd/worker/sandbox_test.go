@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -173,6 +174,37 @@ func TestStoppedBeforeRedis(t *testing.T) {
 	_, url := cutOff(t)
 	p := begin(t, pointedAt(box, url, nil))
 	p.says("waiting for Redis", nil)
+	if status := p.stop(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// TestSecretAwayAtStart starts a worker before its secret has been written: it names the file, and
+// serves once that exists.
+func TestSecretAwayAtStart(t *testing.T) {
+	t.Parallel()
+	box, d := startBox(t, sandbox.Options{}), newDesk(t)
+	file := filepath.Join(t.TempDir(), "client-secret")
+	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_CLIENT_SECRET_FILE": file})
+	delete(env, "ORGOPS_CLIENT_SECRET")
+	p := begin(t, env)
+	p.says("waiting for a file that the settings name", map[string]string{"level": "ERROR",
+		"error": "client secret: open " + file + ": no such file or directory"})
+	d.handIn(ledger.NewRun{ID: "clients"}, tasks.TypeRemove, box.SeedClients(10))
+	write(t, file, box.ClientSecret())
+	d.well("clients", 10)
+	if status := p.stop(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// TestStoppedBeforeItsSecret stops a worker that waits for a file.
+func TestStoppedBeforeItsSecret(t *testing.T) {
+	t.Parallel()
+	box := startBox(t, sandbox.Options{})
+	env := pointedAt(box, redistest.URL(t), map[string]string{"ORGOPS_REDIS_PASSWORD_FILE": "testdata/nowhere"})
+	p := begin(t, env)
+	p.says("waiting for a file that the settings name", nil)
 	if status := p.stop(); status != 0 {
 		t.Errorf("status %d", status)
 	}

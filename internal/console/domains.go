@@ -252,15 +252,19 @@ func haveChecked(ctx context.Context, d view.Domain) string {
 	if err != nil || report.Organization != d.Organization { // no row was executed, or another organization had it then
 		return command
 	}
-	effect, err := report.CheckNow(ctx, 0)
+	err = report.CheckNow(ctx, 0)
 	if many, ok := errors.AsType[*status.TooManyChecks](err); ok {
 		return capital(many.Error()) + "."
 	}
 	if err != nil {
 		return command
 	}
-	if effect == status.CheckLater {
+	switch report.Check {
+	case status.CheckLater:
 		return "The last attempt of its open row failed, and a worker makes the next one by itself: see the row below."
+	case status.CheckShared:
+		return "A worker has begun a check within the last minute. The next one, at " + report.Next.Format("15:04:05 MST") +
+			", verifies it if every server confirms the record: reload this page then."
 	}
 	return "A worker checks it now, and verifies it if every server confirms the record: reload this page in half a minute."
 }

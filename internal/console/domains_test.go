@@ -28,6 +28,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/activity"
 	"orgops/internal/console"
+	"orgops/internal/deliveries"
 	"orgops/internal/engine"
 	"orgops/internal/health"
 	"orgops/internal/intake"
@@ -569,6 +570,10 @@ func TestMonitorWrites(t *testing.T) {
 			http.StatusForbidden, false, 1, 0},
 		{"too long", http.MethodPost, queue + "/pending_tasks:batch_delete", strings.Repeat(" ", 65<<10),
 			http.StatusRequestEntityTooLarge, false, 1, 0},
+		{"delete one that is gone", http.MethodDelete, queue + "/pending_tasks/run-9-0-0", "",
+			http.StatusInternalServerError, false, 1, 0},
+		{"delete a chosen one that is gone", http.MethodPost, queue + "/pending_tasks:batch_delete",
+			`{"task_ids":["run-9-0-0"]}`, http.StatusOK, false, 1, 0},
 		{"a page", http.MethodPost, "/monitor/", "", http.StatusMethodNotAllowed, false, 1, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -603,13 +608,63 @@ func TestMonitorWrites(t *testing.T) {
 					c.paused, c.pending, c.archived)
 			}
 			all, _, err := activity.Page(t.Context(), s.rdb, activity.Query{Tenants: []string{"acme"}, Limit: 10})
-			if recorded := len(all) == 1; err != nil || recorded != (c.want < 300) {
+			changed := c.want < 300 && !strings.HasSuffix(c.name, "gone")
+			if recorded := len(all) == 1; err != nil || recorded != changed {
 				t.Errorf("activity of the tenant: %v, %v", all, err)
 			}
-			if told := strings.Contains(s.log.String(), "queue changed by hand"); told != (c.want < 300) {
+			if told := strings.Contains(s.log.String(), "queue changed by hand"); told != changed {
 				t.Errorf("log: %s", s.log)
 			}
 		})
+	}
+}
+
+// TestMonitorLosesNoEvent: a delivery is all that has its event. Requests that would take it from
+// its receiver are refused, and are no activity; it may be sent again.
+func TestMonitorLosesNoEvent(t *testing.T) {
+	s := newLookSite(t)
+	name := deliveries.Queue("acme", "crm")
+	client, inspector := asynq.NewClientFromRedisClient(s.rdb), asynq.NewInspectorFromRedisClient(s.rdb)
+	for _, id := range []string{"waiting", "given-up"} {
+		if _, err := client.EnqueueContext(t.Context(), asynq.NewTask(deliveries.TaskType, []byte(`{}`)), asynq.Queue(name),
+			asynq.TaskID(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := inspector.ArchiveTask(name, "given-up"); err != nil {
+		t.Fatal(err)
+	}
+	do := func(method, path, body string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(method, "/monitor/api/queues/"+name+path, strings.NewReader(body))
+		r.Host = "127.0.0.1:8080"
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+		r.Header.Set("Origin", "http://127.0.0.1:8080")
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		return w
+	}
+	for _, c := range [][3]string{
+		{"DELETE", "/pending_tasks/waiting", ""}, {"POST", "/pending_tasks/waiting:archive", ""},
+		{"POST", "/pending_tasks:batch_delete", `{"task_ids":["waiting"]}`},
+		{"POST", "/pending_tasks:batch_archive", `{"task_ids":["waiting"]}`},
+		{"DELETE", "/pending_tasks:delete_all", ""}, {"DELETE", "/archived_tasks/given-up", ""},
+		{"POST", "/archived_tasks:batch_delete", `{"task_ids":["given-up"]}`}, {"DELETE", "/archived_tasks:delete_all", ""},
+	} {
+		if w := do(c[0], c[1], c[2]); w.Code != http.StatusForbidden ||
+			!strings.Contains(w.Body.String(), "would be lost for its receiver") {
+			t.Errorf("%s %s: %d %s, want it refused, and why", c[0], c[1], w.Code, w.Body)
+		}
+	}
+	info, err := inspector.GetQueueInfo(name)
+	if err != nil || info.Pending != 1 || info.Archived != 1 {
+		t.Errorf("%+v, %v; want a delivery that waits, and one that was given up", info, err)
+	}
+	all, _, err := activity.Page(t.Context(), s.rdb, activity.Query{Tenants: []string{"acme"}, Limit: 10})
+	if err != nil || len(all) > 0 {
+		t.Errorf("activity of the tenant: %v, %v; want none", all, err)
+	}
+	if w := do("POST", "/archived_tasks/given-up:run", ""); w.Code != http.StatusNoContent {
+		t.Errorf("to send it again: %d %s", w.Code, w.Body)
 	}
 }
 

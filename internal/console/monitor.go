@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -109,7 +110,8 @@ func (m *monitor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
 	case strings.HasPrefix(r.URL.Path, monitorRoot+"/api/"):
-		if !reads && !m.mayWrite(w, r) {
+		if !reads {
+			m.serveWrite(w, r)
 			return
 		}
 		if r.URL.Path == monitorRoot+"/api/redis_info" {
@@ -214,11 +216,12 @@ func answerOf(h http.Handler, path string) *capture {
 // capture records the answer of a handler.
 type capture struct {
 	header http.Header
+	status int
 	body   bytes.Buffer
 }
 
 func (c *capture) Header() http.Header         { return c.header }
-func (c *capture) WriteHeader(int)             {}
+func (c *capture) WriteHeader(status int)      { c.status = status }
 func (c *capture) Write(p []byte) (int, error) { return c.body.Write(p) }
 
 // The writes of asynqmon that are allowed: pause and resume a queue; run, archive and delete
@@ -230,21 +233,47 @@ var (
 	allWrite = regexp.MustCompile(
 		`^(POST ` + monitorRoot + `/api/queues/[^/]+/(scheduled|retry|archived)_tasks:run_all|DELETE ` + monitorRoot +
 			`/api/queues/[^/]+/(archived|completed)_tasks:delete_all)$`)
+	// eventLost matches those that take an event from its receiver for ever: nothing else has it.
+	eventLost = regexp.MustCompile(`^(DELETE|POST) ` + monitorRoot + `/api/queues/[^/]+\.webhook\.[^/]+/` +
+		`((pending|scheduled|retry)_tasks(/[^/:]+:archive|:batch_archive)|` +
+		`(pending|scheduled|retry|archived)_tasks(/[^/:]+|:batch_delete|:delete_all))$`)
 )
 
-// mayWrite reports whether the write is allowed, and logs it with its user; else it answers
-// it.
-func (m *monitor) mayWrite(w http.ResponseWriter, r *http.Request) bool {
-	refuse := func(status int, why string) bool {
+// serveWrite has asynqmon carry out a write that is allowed, and logs it with its user once it is
+// done. One that asynqmon refuses, such as of a task that is gone, changes nothing.
+func (m *monitor) serveWrite(w http.ResponseWriter, r *http.Request) {
+	chosen, refused := m.mayWrite(w, r)
+	if refused {
+		return
+	}
+	answer := &capture{header: w.Header(), status: http.StatusOK}
+	m.asynqmon.ServeHTTP(answer, r)
+	if answer.status < http.StatusMultipleChoices {
+		m.record(r, chosen, answer.body.Bytes())
+	}
+	w.WriteHeader(answer.status)
+	_, _ = w.Write(answer.body.Bytes()) // fails if the client has gone
+}
+
+// mayWrite answers a write that is not allowed. Of the others it returns the chosen tasks; nil: the
+// path names them.
+func (m *monitor) mayWrite(w http.ResponseWriter, r *http.Request) (chosen []string, refused bool) {
+	refuse := func(status int, why string) ([]string, bool) {
 		http.Error(w, why, status)
-		return false
+		return nil, true
 	}
 	if !m.write {
 		w.Header().Set("Allow", "GET, HEAD")
 		return refuse(http.StatusMethodNotAllowed, "your role is reader, which may not do this")
 	}
 	what := r.Method + " " + r.URL.Path
-	if !queueWrite.MatchString(what) && !taskWrite.MatchString(what) && !allWrite.MatchString(what) {
+	switch {
+	case eventLost.MatchString(what):
+		return refuse(http.StatusForbidden,
+			"refused: the event of this delivery would be lost for its receiver, since nothing else has it. Pause the "+
+				"queue to hold its deliveries; remove the endpoint from the file of webhooks if nobody wants them: they are "+
+				"given up after three days")
+	case !queueWrite.MatchString(what) && !taskWrite.MatchString(what) && !allWrite.MatchString(what):
 		return refuse(http.StatusForbidden,
 			"refused: this page cannot delete a queue, cancel a running task, or delete or archive all waiting tasks of a queue, "+
 				"because their rows would stay open without a task. Pause or cancel the run on its page instead")
@@ -254,17 +283,34 @@ func (m *monitor) mayWrite(w http.ResponseWriter, r *http.Request) bool {
 		return refuse(http.StatusRequestEntityTooLarge, "refused: the list of tasks is unreadable or too long")
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	var chosen struct {
+	var list struct {
 		IDs []string `json:"task_ids"`
 	}
-	_ = json.Unmarshal(body, &chosen) // most have none; asynqmon refuses invalid ones
-	m.logger.InfoContext(r.Context(), "queue changed by hand", "user", userOf(r.Context()), "method", r.Method, "path",
-		printable(r.URL.Path), "tasks", printable(strings.Join(chosen.IDs, " ")))
-	act := strings.TrimPrefix(r.URL.Path, monitorRoot+"/api/queues/")
-	if tenant, _, _ := strings.Cut(act, "."); tasks.CheckTenant(tenant) == nil {
-		by := activity.Author{Redis: m.redis, Logger: m.logger, Name: userOf(r.Context())}
-		by.Record(r.Context(), activity.Entry{Tenant: tenant, Action: activity.QueueChanged,
-			Result: r.Method + " " + printable(act)})
+	_ = json.Unmarshal(body, &list) // most have none; asynqmon refuses invalid ones
+	return list.IDs, false
+}
+
+// record logs a write that was carried out. answer is asynqmon's, which names the chosen tasks with
+// which it failed.
+func (m *monitor) record(r *http.Request, chosen []string, answer []byte) {
+	var list struct {
+		Failed []string `json:"failed_ids"`
 	}
-	return true
+	_ = json.Unmarshal(answer, &list) // only answers about chosen tasks have a list
+	if len(chosen) > 0 && len(list.Failed) == len(chosen) {
+		return
+	}
+	m.logger.InfoContext(r.Context(), "queue changed by hand", "user", userOf(r.Context()), "method", r.Method, "path",
+		printable(r.URL.Path), "tasks", printable(strings.Join(chosen, " ")), "failed", len(list.Failed))
+	act := strings.TrimPrefix(r.URL.Path, monitorRoot+"/api/queues/")
+	tenant, _, _ := strings.Cut(act, ".")
+	if tasks.CheckTenant(tenant) != nil {
+		return
+	}
+	did := r.Method + " " + printable(act)
+	if len(list.Failed) > 0 {
+		did += fmt.Sprintf(", %d of %d tasks failed", len(list.Failed), len(chosen))
+	}
+	by := activity.Author{Redis: m.redis, Logger: m.logger, Name: userOf(r.Context())}
+	by.Record(r.Context(), activity.Entry{Tenant: tenant, Action: activity.QueueChanged, Result: did})
 }

@@ -873,6 +873,31 @@ func TestPagesWithoutRedis(t *testing.T) {
 	}
 }
 
+// TestSlowAndDamagedPages: a page that is not read in time, or whose data is damaged, does not send
+// people to a Redis that runs.
+func TestSlowAndDamagedPages(t *testing.T) {
+	for want, cause := range map[string]error{
+		"This page was not read within 10s (": context.DeadlineExceeded, "Stored data is damaged: ": ledger.ErrDamaged,
+	} {
+		d := newDesk(t)
+		d.handIn("a", tasks.TypeVerify, domains(3))
+		d.rdb.AddHook(redistest.Around(func(_ context.Context, run func() error, cmds ...redis.Cmder) error {
+			if !slices.ContainsFunc(cmds, func(c redis.Cmder) bool { return strings.Contains(fmt.Sprint(c.Args()), ":run:") }) {
+				return run()
+			}
+			for _, cmd := range cmds {
+				cmd.SetErr(cause)
+			}
+			return cause
+		}))
+		w := do(d.pages, http.MethodGet, "/runs/a", nil)
+		page := plain(w.Body.String())
+		if w.Code != http.StatusServiceUnavailable || !strings.Contains(page, want) || strings.Contains(page, "Redis runs") {
+			t.Errorf("%v: %d: %s", cause, w.Code, page)
+		}
+	}
+}
+
 // TestLiveRequestsReadLittle checks that the script, which requests the page every two
 // seconds, does not cause a search of all rows each time.
 func TestLiveRequestsReadLittle(t *testing.T) {

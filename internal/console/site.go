@@ -17,6 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"orgops/internal/health"
+	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/view"
 	"orgops/internal/web"
@@ -136,13 +137,27 @@ func (s *site) page(name, section string,
 	}
 }
 
+// notRead returns why a page could not be read, and the remedy. One that takes too long, or data
+// that cannot be read, is no fault of the connection to Redis.
+func notRead(err error) string {
+	text := status.Shown(err.Error())
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf("This page was not read within %s (%s). Reload it. If it stays so, Redis is slow, or what the page "+
+			"shows is very large or damaged: the overview says whether Redis answers, and enqueue runs show and enqueue "+
+			"domains show read without that limit.", pageWithin, text)
+	case errors.Is(err, ledger.ErrDamaged):
+		return "Stored data is damaged: " + text + ". Redis answers. The page of the run, and enqueue runs show, say what to do."
+	}
+	return "Reading Redis failed: " + text + ". Check that Redis runs and that this worker can reach it. No rows are lost; " +
+		"workers resume once Redis is back."
+}
+
 // fail writes a page with an error and its remedy: a *web.Refusal, or Redis could not be read.
 func (s *site) fail(w http.ResponseWriter, r *http.Request, section string, err error) {
 	refused, ok := errors.AsType[*web.Refusal](err)
 	if !ok {
-		refused = &web.Refusal{Status: http.StatusServiceUnavailable, Text: "Reading Redis failed: " +
-			status.Shown(err.Error()) + ". Check that Redis runs and that this worker can reach it. No rows are lost; " +
-			"workers resume once Redis is back."}
+		refused = &web.Refusal{Status: http.StatusServiceUnavailable, Text: notRead(err)}
 		if r.Context().Err() == nil {
 			s.log.ErrorContext(r.Context(), "page not shown", "path", r.URL.Path, "error", err)
 		}

@@ -179,10 +179,10 @@ func (p *page) check(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), pageWithin)
 	defer cancel()
 	d, expires, err := p.links.open(ctx, r.PathValue("token"))
-	v := content{DomainReport: d.DomainReport, Expires: expires}
 	if err == nil {
-		v.Check, err = d.CheckNow(ctx, expires.Sub(p.links.now()).Truncate(time.Second))
+		err = d.CheckNow(ctx, expires.Sub(p.links.now()).Truncate(time.Second))
 	}
+	v := content{DomainReport: d.DomainReport, Expires: expires}
 	many, _ := errors.AsType[*status.TooManyChecks](err)
 	switch {
 	case many != nil:

@@ -171,7 +171,7 @@ func refusal(status ledger.Status) error {
 // hand, [Execution.Allowed] checks whether it may still be made; if not, nothing is sent, and the
 // caller gets the error.
 func (x *Execution) Fenced() apiclient.Binding {
-	return apiclient.Binding{Before: func(ctx context.Context) error {
+	return apiclient.Binding{Changed: x.audit, Before: func(ctx context.Context) error {
 		x.requested = x.Now()
 		return x.Allowed(ctx)
 	}}
@@ -180,10 +180,31 @@ func (x *Execution) Fenced() apiclient.Binding {
 // Unfenced binds a client that does not ask the ledger. It is for reads that find the result of an
 // earlier request, which a stopped run needs too, and for the request that reverts one.
 func (x *Execution) Unfenced() apiclient.Binding {
-	return apiclient.Binding{Before: func(context.Context) error {
+	return apiclient.Binding{Changed: x.audit, Before: func(context.Context) error {
 		x.requested = x.Now()
 		return nil
 	}}
+}
+
+// audit logs a change that a request of the execution has made.
+func (x *Execution) audit(ctx context.Context, c apiclient.Change) {
+	rows := make([]ledger.Row, len(x.Rows))
+	for i, row := range x.Rows {
+		rows[i] = row.Number
+	}
+	x.Audit(ctx, c, rows)
+}
+
+// Audit logs a change that a request for rows of the execution has made, with more attributes. A
+// row whose answer from the ledger was lost is executed again: the line is about the request, and
+// each request has one.
+func (x *Execution) Audit(ctx context.Context, c apiclient.Change, rows []ledger.Row, more ...any) {
+	attrs := []any{"event", "change made", "run", x.Run, "segment", x.Segment.Number, "rows", rows, "operation",
+		c.Operation, "method", c.Method, "path", c.Path, "status", c.Status}
+	if c.RequestID != "" {
+		attrs = append(attrs, "request_id", c.RequestID)
+	}
+	x.engine.cfg.Logger.InfoContext(ctx, "audit", append(attrs, more...)...)
 }
 
 // Requested returns when the last request of the clients that are bound to the execution was about

@@ -50,6 +50,7 @@ type Data struct {
 	Run               string    `json:"run,omitempty"`                 // id of the run, or of the sweep
 	Tick              int64     `json:"tick,omitempty"`                // of the sweep, a Unix second
 	Reason            string    `json:"reason,omitempty"`              // for people
+	Mistake           string    `json:"mistake,omitempty"`             // name of the mistake in the record, if known
 	Since             time.Time `json:"since,omitzero"`                // when the token was first seen to be gone
 	// the revocation that was undone: unroute or pending
 	Action string `json:"action,omitempty"`
@@ -76,7 +77,7 @@ func (e Event) Log(ctx context.Context, logger *slog.Logger) {
 	attrs := []slog.Attr{slog.String("event", e.Type), slog.String("id", e.MessageID()), slog.String("tenant", d.Tenant)}
 	for _, a := range []struct{ key, value string }{
 		{"organization_id", d.OrganizationID}, {"discovery_domain_id", d.DiscoveryDomainID}, {"domain", d.Domain},
-		{"run", d.Run}, {"kind", d.Kind}, {"reason", d.Reason}, {"action", d.Action},
+		{"run", d.Run}, {"kind", d.Kind}, {"reason", d.Reason}, {"mistake", d.Mistake}, {"action", d.Action},
 	} {
 		if a.value != "" {
 			attrs = append(attrs, slog.String(a.key, a.value))

@@ -122,7 +122,7 @@ func (s *Server) checkDomain(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	d.Check, err = d.CheckNow(ctx, 0)
+	err = d.CheckNow(ctx, 0)
 	if many, ok := errors.AsType[*status.TooManyChecks](err); ok {
 		return newProblem(http.StatusTooManyRequests, "too-many-checks",
 			"The checks of this %s in a minute are used up.", many.Of).after(many.After)

@@ -153,6 +153,10 @@ func giveUpOf(query url.Values, kind tasks.Kind) (time.Duration, error) {
 		return 0, badRequest("The parameter give_up must be in whole seconds, such as 72h or 90m, not %s.",
 			shown(query.Get("give_up")))
 	}
+	if giveUp < tasks.LeastGiveUp {
+		return 0, badRequest("The parameter give_up must be at least %s, such as 72h: rows would expire at their first check.",
+			tasks.LeastGiveUp)
+	}
 	return giveUp, nil
 }
 

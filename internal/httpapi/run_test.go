@@ -122,12 +122,12 @@ func TestRows(t *testing.T) {
 	w.settle(jsonl, "refused", `=cmd|' /C calc'!A0`, 0)
 	const (
 		header = "organization_id,discovery_domain_id,orgops_outcome,orgops_error,orgops_item,orgops_settled_at,orgops_at,orgops_template," +
-			"domain,host,value,found,advice\n"
-		first  = "org_0000000000000000,ord_0000000000000000000000,done,,0,AT,,,,,,,\n"
-		second = "org_0000000000000001,ord_0000000000000000000001,open,,1,,,,,,,,\n"
-		third  = "org_0000000000000002,ord_0000000000000000000002,refused,'=cmd|' /C calc'!A0,2,AT,,,,,,,\n"
-		failed = "organization_id,discovery_domain_id,orgops_outcome,orgops_error,domain,host,value,found,advice\n" +
-			"org_0000000000000002,ord_0000000000000000000002,refused,'=cmd|' /C calc'!A0,,,,,\n"
+			"domain,host,value,found,advice,mistake\n"
+		first  = "org_0000000000000000,ord_0000000000000000000000,done,,0,AT,,,,,,,,\n"
+		second = "org_0000000000000001,ord_0000000000000000000001,open,,1,,,,,,,,,\n"
+		third  = "org_0000000000000002,ord_0000000000000000000002,refused,'=cmd|' /C calc'!A0,2,AT,,,,,,,,\n"
+		failed = "organization_id,discovery_domain_id,orgops_outcome,orgops_error,domain,host,value,found,advice,mistake\n" +
+			"org_0000000000000002,ord_0000000000000000000002,refused,'=cmd|' /C calc'!A0,,,,,,\n"
 		failedJSON = `{"organization_id":"org_0000000000000002","discovery_domain_id":"ord_0000000000000000000002",` +
 			`"orgops_outcome":"refused","orgops_error":"=cmd|' /C calc'!A0"}` + "\n"
 		why     = `,"orgops_outcome":"refused","orgops_error":"=cmd|' /C calc'!A0"`
@@ -148,7 +148,7 @@ func TestRows(t *testing.T) {
 		{"JSON as CSV", jsonl + "/rows", "text/csv", 200, asCSV,
 			"organization_id,discovery_domain_id,verification_host,verification_txt,use_for_organization_discovery," +
 				strings.TrimPrefix(header, "organization_id,discovery_domain_id,") +
-				"org_0000000000000000,ord_0000000000000000000000,,,,refused,'=cmd|' /C calc'!A0,0,AT,,,,,,,\n"},
+				"org_0000000000000000,ord_0000000000000000000000,,,,refused,'=cmd|' /C calc'!A0,0,AT,,,,,,,,\n"},
 		{"neither", csv + "/rows", "image/png", 406, problem, ""},
 		{"unknown outcome", csv + "/rows?outcomes=done,finished", "", 400, problem, ""},
 		{"unknown run", "none/rows", "", 404, problem, ""},
@@ -221,9 +221,16 @@ func TestRetry(t *testing.T) {
 		"?outcomes=expired&label=again&not_before=2026-01-02T03:04:05Z"} {
 		retry("r1", differs).want(t, 422, "key-reused")
 	}
-	got = retry("r3", "")
+	later := query("not_before", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
+	got = retry("r3", later)
 	got.want(t, 202, "")
-	w.sealed(got.run(t).Run)
+	child = got.run(t)
+	w.do(call{method: "POST", path: "/v1/runs/" + child.Run + "/cancel", token: billing}).want(t, 200, "")
+	got = retry("r3", later)
+	got.want(t, 200, "")
+	if again := got.run(t); again.Run != child.Run {
+		t.Errorf("the same key after a cancel is run %s, want %s", again.Run, child.Run)
+	}
 }
 
 func TestEvents(t *testing.T) {

@@ -105,6 +105,7 @@ func TestSubmitRefuses(t *testing.T) {
 			"bad-request", "1 or 0"},
 		{"a tenant that is none", call{path: "/v1/runs/domain:verify?tenant=A%20B", key: "k"}, 400, "bad-request", "tenant"},
 		{"half a second", call{path: "/v1/runs/domain:verify?give_up=0.5s", key: "k"}, 400, "bad-request", "whole seconds"},
+		{"a second", call{path: "/v1/runs/domain:verify?give_up=1s", key: "k"}, 400, "bad-request", "at least 10s"},
 		{"give_up of another kind", call{path: "/v1/runs/clients:remove?give_up=1h", key: "k"}, 400,
 			"bad-request", "domain:verify"},
 		{"a long label", call{path: "/v1/runs/domain:verify?label=" + strings.Repeat("x", 201), key: "k"},
@@ -268,6 +269,19 @@ func TestSameKey(t *testing.T) {
 			got.want(t, 422, "key-reused")
 			if name, _, _ := strings.Cut(differs, "="); !strings.Contains(got.body, "a different "+name) {
 				t.Errorf("%s: %s, want its name", differs, got.body)
+			}
+		}
+	})
+	t.Run("after a cancel", func(t *testing.T) {
+		for key, parameters := range map[string]string{"now": "", "later": query("not_before",
+			time.Now().Add(time.Hour).UTC().Format(time.RFC3339))} {
+			path := "/v1/runs/" + w.kind + parameters
+			id := w.do(call{method: "POST", path: path, token: billing, key: key, body: rows(3)}).run(t).Run
+			w.do(call{method: "POST", path: "/v1/runs/" + id + "/cancel", token: billing}).want(t, 200, "")
+			got := w.do(call{method: "POST", path: path, token: billing, key: key, body: rows(3)})
+			got.want(t, 200, "")
+			if again := got.run(t); again.Run != id || strings.Contains(got.body, "not_before") {
+				t.Errorf("key %s: %s, want the cancelled run %s", key, got.body, id)
 			}
 		}
 	})

@@ -55,12 +55,12 @@ type Export struct {
 	Raw  bool // cells of CSV as they are, also those that a spreadsheet takes for formulas
 }
 
-// ExportFailed writes the failed rows of a run to out, in their order and in the form in which
-// they were submitted, with their outcome and reason as orgops_outcome and orgops_error; those of
-// domain:verify with the record to publish, the values found, and advice, as far as they are known.
-// The output can be submitted unchanged; CSV is safe to open in a spreadsheet, unless it is raw. It
-// holds a chunk of rows at a time, and returns the number of rows. Rows that are settled meanwhile
-// may or may not be among them.
+// ExportFailed writes the failed rows of a run to out, in their order and in the form in which they
+// were submitted, with their outcome and reason as orgops_outcome and orgops_error; those of
+// domain:verify with the record to publish, the values found, advice, and the name of the mistake,
+// as far as they are known. The output can be submitted unchanged; CSV is safe to open in a
+// spreadsheet, unless it is raw. It holds a chunk of rows at a time, and returns the number of
+// rows. Rows that are settled meanwhile may or may not be among them.
 func ExportFailed(ctx context.Context, l *ledger.Ledger, r ledger.Run, o Export,
 	out io.Writer) (rows int64, err error) {
 	format := r.Format
@@ -180,6 +180,8 @@ func (s *storedRows) result(row ledger.RowState) (content []byte, known map[stri
 	if !row.SettledAt.IsZero() {
 		known[settledAtName] = row.SettledAt.Format(time.RFC3339)
 	}
+
+	// An open row says why it waits, and the row of a template which one it has made.
 	switch outcome := outcomeOf(row); {
 	case outcome == open:
 		waits := handlers.ReadOpen(s.run.Kind, row)
@@ -188,6 +190,8 @@ func (s *storedRows) result(row ledger.RowState) (content []byte, known map[stri
 	case s.kind.Name == tasks.TypeCreate && !failed(outcome):
 		reason, known[templateName] = "", row.Result.Detail
 	}
+
+	// The proof, the check or the values before a change.
 	if e, err := handlers.ReadEvidence(evidence); err == nil { // else there is none, or of a newer version
 		known[atName] = e.At.Format(time.RFC3339)
 		known[statusBeforeName], known[flagBeforeName] = before(e)
@@ -196,6 +200,7 @@ func (s *storedRows) result(row ledger.RowState) (content []byte, known map[stri
 		} else {
 			record = *cmp.Or(e.Record, &record)
 			known[foundName], known[adviceName] = foundAndAdvice(e, advice)
+			known[mistakeName] = string(e.Mistake())
 		}
 	}
 	known[errorName] = reason

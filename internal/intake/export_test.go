@@ -104,7 +104,7 @@ func TestExportOfHostileCells(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"verification_txt", "organization_id", "discovery_domain_id", "orgops_outcome", "orgops_error",
-		"domain", "host", "value", "found", "advice"}
+		"domain", "host", "value", "found", "advice", "mistake"}
 	if diff := cmp.Diff(want, records[0]); diff != "" {
 		t.Errorf("header (-want +got):\n%s", diff)
 	}

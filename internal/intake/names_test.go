@@ -48,7 +48,7 @@ func (b *byName) learn(domains ...[3]string) {
 	for page := range slices.Chunk(domains, 100) {
 		var ends []ledger.RowEnd
 		for _, d := range page {
-			subject := &ledger.Subject{ID: d[2]}
+			subject := &ledger.Subject{ID: d[2], At: time.Now()}
 			if d[1] != "" {
 				subject = handlers.Known{Domain: d[0], OrganizationID: d[1], ID: d[2], Status: apiclient.StatusPending,
 					At: time.Now()}.Subject()
@@ -203,9 +203,9 @@ func TestExportByName(t *testing.T) {
 		json bool
 		want string
 	}{
-		{false, "organization_id,discovery_domain_id,orgops_outcome,orgops_error,domain,host,value,found,advice\n" +
-			"org_1,ord_1,refused,none,acme.example,,,,\n,,invalid,\"line 3: " + msg + "\",other.example,,,,\n" +
-			"org_9,,refused,none,lost.example,,,,\n"},
+		{false, "organization_id,discovery_domain_id,orgops_outcome,orgops_error,domain,host,value,found,advice,mistake\n" +
+			"org_1,ord_1,refused,none,acme.example,,,,,\n,,invalid,\"line 3: " + msg + "\",other.example,,,,,\n" +
+			"org_9,,refused,none,lost.example,,,,,\n"},
 		{true, `{"organization_id":"org_1","discovery_domain_id":"ord_1","orgops_outcome":"refused","orgops_error":"none","domain":"acme.example"}
 {"orgops_outcome":"invalid","orgops_error":"line 3: ` + msg + `","domain":"other.example"}
 {"organization_id":"org_9","orgops_outcome":"refused","orgops_error":"none","domain":"lost.example"}

@@ -71,7 +71,7 @@ func TestResults(t *testing.T) {
 	const (
 		shape  = `"type":"mdl","dialect":"simplified/1.0","presentation":{"org.iso.18013.5.1.mDL":{"org.iso.18013.5.1":{}}},"well_known_trusted_issuers":"aamva"}`
 		header = "orgops_outcome,orgops_error,orgops_item,orgops_settled_at,orgops_at,orgops_template"
-		letter = header + ",domain,host,value,found,advice\n"
+		letter = header + ",domain,host,value,found,advice,mistake\n"
 	)
 	check := handlers.Evidence{
 		Evidence: dnscheck.Evidence{At: time.Unix(1795768260, 0).UTC(), State: "absent"},
@@ -129,18 +129,18 @@ func TestResults(t *testing.T) {
 		{
 			name: "domains", kind: tasks.TypeVerify, text: threeDomains, endings: verified,
 			want: "organization_id,discovery_domain_id," + letter +
-				"o0,d0,done,,0,AT,2026-11-27T08:30:00Z,,acme.example,_t.acme.example,v,,\n" +
+				"o0,d0,done,,0,AT,2026-11-27T08:30:00Z,,acme.example,_t.acme.example,v,,,\n" +
 				"o1,d1,expired,'=not there,1,AT,2026-11-27T08:31:00Z,,alpha.example,_t.alpha.example,'=v," +
-				`"""\""=v\"""""` + ",'=not there\n" +
+				`"""\""=v\"""""` + ",'=not there,quoted\n" +
 				"o2,d2,open,not_yet: there is none,2,,2026-11-27T08:32:00Z,,beta.example,_t.beta.example,v," +
-				`"""w""..."` + ",Another. Add a TXT record there with the expected value.\n" +
-				"o3,d3,done,,3,AT,,,,,,,\no4,d4,open,,4,,,,,,,,\n",
+				`"""w""..."` + ",Another. Add a TXT record there with the expected value.,\n" +
+				"o3,d3,done,,3,AT,,,,,,,,\no4,d4,open,,4,,,,,,,,,\n",
 		},
 		{
 			name: "domains in JSON Lines", kind: tasks.TypeVerify, text: threeDomains, endings: verified,
 			format: intake.FormatJSONL,
 			want: `{"organization_id":"o0","discovery_domain_id":"d0","orgops_outcome":"done","orgops_item":0,"orgops_settled_at":"AT","orgops_at":"2026-11-27T08:30:00Z","domain":"acme.example","host":"_t.acme.example","value":"v"}
-{"organization_id":"o1","discovery_domain_id":"d1","orgops_outcome":"expired","orgops_error":"=not there","orgops_item":1,"orgops_settled_at":"AT","orgops_at":"2026-11-27T08:31:00Z","domain":"alpha.example","host":"_t.alpha.example","value":"=v","found":"\"\\\"=v\\\"\"","advice":"=not there"}
+{"organization_id":"o1","discovery_domain_id":"d1","orgops_outcome":"expired","orgops_error":"=not there","orgops_item":1,"orgops_settled_at":"AT","orgops_at":"2026-11-27T08:31:00Z","domain":"alpha.example","host":"_t.alpha.example","value":"=v","found":"\"\\\"=v\\\"\"","advice":"=not there","mistake":"quoted"}
 {"organization_id":"o2","discovery_domain_id":"d2","orgops_outcome":"open","orgops_error":"not_yet: there is none","orgops_item":2,"orgops_at":"2026-11-27T08:32:00Z","domain":"beta.example","host":"_t.beta.example","value":"v","found":"\"w\"...","advice":"Another. Add a TXT record there with the expected value."}
 {"organization_id":"o3","discovery_domain_id":"d3","orgops_outcome":"done","orgops_item":3,"orgops_settled_at":"AT"}
 {"organization_id":"o4","discovery_domain_id":"d4","orgops_outcome":"open","orgops_item":4}
@@ -150,7 +150,7 @@ func TestResults(t *testing.T) {
 			name: "open domains", kind: tasks.TypeVerify, text: threeDomains, endings: verified, outcomes: []string{"open"},
 			want: "organization_id,discovery_domain_id," + letter +
 				"o2,d2,open,not_yet: there is none,2,,2026-11-27T08:32:00Z,,beta.example,_t.beta.example,v," +
-				`"""w""..."` + ",Another. Add a TXT record there with the expected value.\no4,d4,open,,4,,,,,,,,\n",
+				`"""w""..."` + ",Another. Add a TXT record there with the expected value.,\no4,d4,open,,4,,,,,,,,,\n",
 		},
 		{
 			name: "JSON Lines as CSV", kind: tasks.TypeUpdate, format: intake.FormatCSV,

@@ -355,14 +355,14 @@ func TestBadRowsComeBack(t *testing.T) {
 	}{
 		{"csv", csvText, false, []string{
 			"organization_id,discovery_domain_id,use_for_organization_discovery,orgops_outcome,orgops_error," +
-				"domain,host,value,found,advice",
-			"o0,d0,true,cancelled,,,,,,", "o1,,,invalid,line 3: discovery_domain_id is missing,,,,,",
-			"o2,d2,perhaps,invalid,\"line 4: use_for_organization_discovery: want true or false, got \"\"perhaps\"\"\",,,,,",
-			",,,invalid,line 5: 4 cells where the header has 3,,,,,",
-			",,,invalid,line 6: a quote in the middle of cell 1; put the whole cell in quotes and double each quote in it,,,,,",
-			"o6,\x00,,invalid,\"line 8: column 2 (\"\"discovery_domain_id\"\") has a NUL in it\",,,,,",
-			"o7,\ufffd,,invalid,\"line 9: column 2 (\"\"discovery_domain_id\"\") is not UTF-8 but probably Windows-1252: save the file as UTF-8\",,,,,",
-			",,,invalid,line 10: the quote opened in line 10 is never closed; the rest of the input was read as one cell,,,,,",
+				"domain,host,value,found,advice,mistake",
+			"o0,d0,true,cancelled,,,,,,,", "o1,,,invalid,line 3: discovery_domain_id is missing,,,,,,",
+			"o2,d2,perhaps,invalid,\"line 4: use_for_organization_discovery: want true or false, got \"\"perhaps\"\"\",,,,,,",
+			",,,invalid,line 5: 4 cells where the header has 3,,,,,,",
+			",,,invalid,line 6: a quote in the middle of cell 1; put the whole cell in quotes and double each quote in it,,,,,,",
+			"o6,\x00,,invalid,\"line 8: column 2 (\"\"discovery_domain_id\"\") has a NUL in it\",,,,,,",
+			"o7,\ufffd,,invalid,\"line 9: column 2 (\"\"discovery_domain_id\"\") is not UTF-8 but probably Windows-1252: save the file as UTF-8\",,,,,,",
+			",,,invalid,line 10: the quote opened in line 10 is never closed; the rest of the input was read as one cell,,,,,,",
 		}, `{"organization_id":"o0","discovery_domain_id":"d0","use_for_organization_discovery":true}`},
 		{"csv as json", csvText, true, []string{
 			`{"organization_id":"o0","discovery_domain_id":"d0","use_for_organization_discovery":true,"orgops_outcome":"cancelled"}`,

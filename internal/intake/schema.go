@@ -35,18 +35,19 @@ const ignoredPrefix = "orgops_"
 func ignored(name string) bool { return strings.HasPrefix(name, ignoredPrefix) }
 
 // Columns of an export about records that were not found, as letters to customers need them: the
-// record to publish, the values found, and the remedy.
+// record to publish, the values found, the remedy, and the name of the mistake.
 const (
-	domainName = "domain"
-	hostName   = "host"
-	valueName  = "value"
-	foundName  = "found"
-	adviceName = "advice"
+	domainName  = "domain"
+	hostName    = "host"
+	valueName   = "value"
+	foundName   = "found"
+	adviceName  = "advice"
+	mistakeName = "mistake"
 )
 
 // adviceNames are these columns. Rows may have columns of these names themselves, so they are
 // ignored only in an exported file.
-var adviceNames = []string{domainName, hostName, valueName, foundName, adviceName}
+var adviceNames = []string{domainName, hostName, valueName, foundName, adviceName, mistakeName}
 
 // added reports whether an export added the column or member of that name, if exported with others.
 func (s Schema) added(name string, exported bool) bool {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -73,12 +74,20 @@ func (l *Ledger) Cancel(ctx context.Context, t Tenant, id RunID) error {
 	return nil
 }
 
-// Hasten makes a row due at once that waits for its time after an execution: RowWritten. A row with
-// an intent is left as it is, since it waits for its request, and so is one that has not been
-// executed. One whose last attempt failed waits for the next as long as without the call, so that
-// no number of calls uses up its attempts: RowFailing.
-func (l *Ledger) Hasten(ctx context.Context, seg Segment, row Row) (Status, error) {
-	r, err := l.write(ctx, seg, rowWrite{"hasten", hastenScript, checkRows([]Row{row}), nil, rowParts([]Row{row}, 1)})
+// Hasten makes a row due at that time, or now if that is over, that waits for a later one after an
+// execution: RowWritten. If the row is in progress, its execution may have read what it checks
+// before the call, so the row is due again once the execution has ended, by that time: RowWritten
+// too. RowDue: an execution of the row begins by itself, without a write. A row with an intent is
+// left as it is, since it waits for its request, and so is one that has not been executed. One
+// whose last attempt failed waits for the next as long as without the call, so that no number of
+// calls uses up its attempts: RowFailing.
+func (l *Ledger) Hasten(ctx context.Context, seg Segment, row Row, by time.Time) (Status, error) {
+	var due int64
+	if !by.IsZero() {
+		due = by.UnixMilli()
+	}
+	r, err := l.write(ctx, seg, rowWrite{"hasten", hastenScript, checkRows([]Row{row}), []any{due},
+		rowParts([]Row{row}, 1)})
 	if err != nil {
 		return "", err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // TestPostponedRun: a run that may not begin yet is due at its time. The end of a pause leaves that
-// time, and a cancelled run is no longer paused or postponed.
+// time, and a cancelled run is no longer paused.
 func TestPostponedRun(t *testing.T) {
 	w := newWorker(t)
 	at := w.redisNow().Add(20 * time.Hour)
@@ -34,7 +34,7 @@ func TestPostponedRun(t *testing.T) {
 	}
 	w.must(w.Pause, "a")
 	w.must(w.Cancel, "a")
-	if c := w.get("a").Control; c != (ledger.Control{Cancelled: true}) {
+	if c := w.get("a").Control; c.Paused || !c.Cancelled || !c.NotBefore.Equal(at) {
 		t.Errorf("cancelled: %+v", c)
 	}
 }
@@ -122,7 +122,8 @@ func TestCancel(t *testing.T) {
 }
 
 // TestHasten makes rows due in each phase: only those that wait without an intent are, and not
-// after a failure, or after a death of their worker.
+// after a failure, or after a death of their worker. One in progress is due again once its
+// execution has ended.
 func TestHasten(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 8), 0)
@@ -145,8 +146,8 @@ func TestHasten(t *testing.T) {
 	busy := w.takeRows(seg, 1) // row 6
 	before := w.rows(seg)
 	for row, want := range []ledger.Status{ledger.RowWritten, ledger.RowWritten, ledger.RowSuperseded, ledger.RowSettled,
-		ledger.RowFailing, ledger.RowFailing, ledger.RowSuperseded, ledger.RowSuperseded} {
-		if got, err := w.Hasten(t.Context(), seg, ledger.Row(row)); err != nil || got != want {
+		ledger.RowFailing, ledger.RowFailing, ledger.RowWritten, ledger.RowSuperseded} {
+		if got, err := w.Hasten(t.Context(), seg, ledger.Row(row), time.Time{}); err != nil || got != want {
 			t.Errorf("row %d: %s, %v; want %s", row, got, err, want)
 		}
 	}
@@ -162,13 +163,47 @@ func TestHasten(t *testing.T) {
 			t.Errorf("row %d has changed:\n%s", row, diff)
 		}
 	}
-	w.end(seg, busy, ledger.RowEnd{Row: 6, Ending: ledger.Result{Outcome: ledger.Done}})
+	w.end(seg, busy, ledger.RowEnd{Row: 6, Ending: wait})
 	due, _, err := w.TakeDue(t.Context(), seg.Tenant, 9)
 	if err != nil || !slices.Contains(due, seg) {
 		t.Errorf("due are %v, %v; want the segment among them", due, err)
 	}
 	rows := numbers(w.release(seg, ledger.Quota{Check: 9, Ready: 9}))
-	if slices.Sort(rows); !slices.Equal(rows, []ledger.Row{0, 1}) {
-		t.Errorf("released %v, want rows 0 and 1", rows)
+	if slices.Sort(rows); !slices.Equal(rows, []ledger.Row{0, 1, 6}) {
+		t.Errorf("released %v, want rows 0, 1 and 6", rows)
+	}
+}
+
+// TestHastenForATime has rows due by a time: one that waits for a later one, one that waits for an
+// earlier one, one in progress for which an earlier time is requested too, and one whose execution
+// fails after the request. A row that is released begins by itself.
+func TestHastenForATime(t *testing.T) {
+	w := newWorker(t)
+	seg := segment(w.submit("a", 5), 0)
+	wait := ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour}
+	soon, failed := wait, wait
+	soon.After = 10 * time.Minute
+	failed.CountAttempt = true
+	e := w.takeRows(seg, 4)
+	w.end(seg, e, ledger.RowEnd{Row: 0, Ending: wait}, ledger.RowEnd{Row: 1, Ending: soon})
+	w.release(seg, ledger.Quota{First: 1}) // row 4
+	by := time.Now().Add(20 * time.Minute).Truncate(time.Millisecond)
+	for row, want := range []ledger.Status{ledger.RowWritten, ledger.RowWritten, ledger.RowWritten, ledger.RowWritten,
+		ledger.RowDue} {
+		for _, by := range []time.Time{by, by.Add(time.Minute)} {
+			if got, err := w.Hasten(t.Context(), seg, ledger.Row(row), by); err != nil || got != want {
+				t.Errorf("row %d: %s, %v; want %s", row, got, err, want)
+			}
+		}
+	}
+	w.end(seg, e, ledger.RowEnd{Row: 2, Ending: wait}, ledger.RowEnd{Row: 3, Ending: failed})
+	rows := w.rows(seg)
+	for row, want := range []time.Duration{20 * time.Minute, 10 * time.Minute, 20 * time.Minute, time.Hour} {
+		if got := rows[row].Due.Sub(by.Add(-20 * time.Minute)); got.Round(5*time.Minute) != want {
+			t.Errorf("row %d is due in %s, want %s", row, got, want)
+		}
+	}
+	if !rows[0].Due.Equal(by) {
+		t.Errorf("row 0 is due at %s, want %s", rows[0].Due, by)
 	}
 }

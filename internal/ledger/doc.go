@@ -130,7 +130,8 @@
 //	                                   nonce that ended last><executions that died since>;<memo>, or with a note
 //	                                   ,<size of note>;<note><memo>
 //	            :released :running     sorted sets: rows by when they were released, or began, in ms
-//	            :executions            hash: row -> r<token>, or b<nonce>,<session>
+//	            :executions            hash: row -> r<token>, or b<nonce>,<session>; and due<row> -> by when, in ms, a row
+//	                                   in progress shall be due again
 //	            :intents               hash: row -> <time in ms>:<intent>
 //	            :settled :cancelled    bitmaps: a bit for each row
 //	            :results               hash: row -> <outcome>:<detail>, a NUL and evidence

@@ -114,7 +114,7 @@ func parseRun(t Tenant, id RunID, hash map[string]string) (Run, error) {
 	}
 	r.Children, r.childNumbers = parseChildren(hash["children"])
 	if r.Cancelled {
-		r.Control = Control{Cancelled: true} // it is no longer paused or postponed
+		r.Paused = false // the same request is compared with the time from which it was to start
 	}
 	r.Growing = hash["growing"] != ""
 	if progress, ok := hash["scan"]; ok {

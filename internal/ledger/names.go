@@ -20,7 +20,9 @@ type Subject struct {
 	Name string
 	// ID distinguishes the subjects of a tenant: 1 to 128 bytes, without control characters.
 	ID string
-	// At is when About was true, to the second. An older one does not replace a newer one.
+	// At is when About was true, or the subject was found to be gone, to the second. An older one
+	// neither replaces nor removes a newer one; of two in one second the one that is stored later
+	// counts.
 	At time.Time
 	// About is for the owner of the rows: at most 1,024 bytes. nil: the subject is gone, and is
 	// removed.
@@ -41,15 +43,19 @@ const (
 
 func (s Subject) validate() error {
 	switch {
-	case s.ID == "" || len(s.ID) > maxSubjectID || hasControl(s.ID):
+	case !isSubjectID(s.ID):
 		return fmt.Errorf("id of a subject %s: want 1 to %d bytes without control characters", quoted(s.ID), maxSubjectID)
 	case s.About != nil && (s.Name == "" || len(s.Name) > maxName || hasControl(s.Name)):
 		return fmt.Errorf("name of a subject %s: want 1 to %d bytes without control characters", quoted(s.Name), maxName)
+	case s.At.Unix() <= 0:
+		return fmt.Errorf("the time of a subject is missing, or is before 1970: %v", s.At)
 	case len(s.About) > maxAbout:
 		return fmt.Errorf("%d bytes about a subject: want at most %d", len(s.About), maxAbout)
 	}
 	return nil
 }
+
+func isSubjectID(id string) bool { return id != "" && len(id) <= maxSubjectID && !hasControl(id) }
 
 func hasControl(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
@@ -57,10 +63,11 @@ func hasControl(s string) bool {
 
 // args returns the subject's arguments, as lua/segment_end.lua reads them.
 func (s Subject) args() []any {
+	at := binary.BigEndian.AppendUint32(nil, uint32(s.At.Unix()))
 	if s.About == nil {
-		return []any{s.ID, "", ""}
+		return []any{s.ID, "", at}
 	}
-	return []any{s.ID, s.Name, append(binary.BigEndian.AppendUint32(nil, uint32(s.At.Unix())), s.About...)}
+	return []any{s.ID, s.Name, append(at, s.About...)}
 }
 
 // Subjects returns at most n of the tenant's subjects whose names begin with a prefix, in the order
@@ -77,7 +84,7 @@ func (l *Ledger) SubjectsNamed(ctx context.Context, t Tenant, name string, skip,
 
 // Subject returns the tenant's subject of an id, or [ErrNotFound].
 func (l *Ledger) Subject(ctx context.Context, t Tenant, id string) (Subject, error) {
-	if (Subject{ID: id}).validate() != nil {
+	if !isSubjectID(id) {
 		return Subject{}, ErrNotFound
 	}
 	all, err := l.rdb.HGet(ctx, tenantKey(t, "ids"), idField(id)).Result()

@@ -31,6 +31,9 @@ const (
 	RowCancelled Status = "cancelled"
 	// RowFailing: the row waits for its next attempt after a failure. Hasten has written nothing.
 	RowFailing Status = "failing"
+	// RowDue: the row is due, or released, so that its next execution begins by itself. Hasten has
+	// written nothing.
+	RowDue Status = "due"
 	// RowEnded: an earlier call, whose answer may have been lost, has ended this release or
 	// execution of the row in the same way; or the row is settled with the same result. Nothing
 	// was written.

@@ -51,7 +51,8 @@ type Control struct {
 	Paused bool
 	// Cancelled settles every row that has not begun. It is final.
 	Cancelled bool
-	// NotBefore is when rows may begin, in Redis' time; zero: at once. It does not change.
+	// NotBefore is when rows may begin, in Redis' time; zero: at once. It does not change, also if the
+	// run is cancelled.
 	NotBefore time.Time
 }
 

@@ -58,6 +58,14 @@ func TestReferenceOfReasons(t *testing.T) {
 	reference.Check(t, "outcomes.md", "reasons", reference.Table([]string{"reason", "meaning", "sentence"}, rows))
 }
 
+func TestReferenceOfMistakes(t *testing.T) {
+	var rows [][]string
+	for _, c := range constants(t, "../../dnscheck/mistake.go", "Mistake") {
+		rows = append(rows, []string{reference.Code(c.value), c.comment})
+	}
+	reference.Check(t, "outcomes.md", "mistakes", reference.Table([]string{"mistake", "meaning"}, rows))
+}
+
 func TestReferenceOfEvents(t *testing.T) {
 	var types [][]string
 	for _, c := range constants(t, "../events/event.go", "") {

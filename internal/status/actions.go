@@ -181,7 +181,9 @@ func RetryError(run string, outcomes []string, child string, err error) error {
 		case open.Ended:
 			return cli.Fixed(err, "enqueue runs retry %s", open.Child)
 		case open.Incomplete:
-			return cli.Fixed(err, "complete it (%s --run %s), or end it (enqueue runs cancel %s)", again, open.Child, open.Child)
+			// An interrupted one may have no run yet, which runs cancel would not find.
+			return cli.Fixed(err, "complete it (%s --run %s), or, once runs list has it, end it (enqueue runs cancel %s)",
+				again, open.Child, open.Child)
 		}
 		return cli.Fixed(err, "follow it to its end: enqueue runs follow %s", open.Child)
 	}

@@ -96,6 +96,18 @@ type Findings struct {
 	Next               time.Time `json:"-"`                 // when the record is checked next; zero: not known
 }
 
+// IsProof reports whether a record was proven. A revocation compares the record too, and finds that
+// its token is gone.
+func (f Findings) IsProof() bool { return f.Compared != nil && f.State != dnscheck.Absent.String() }
+
+// When returns when the record was checked or proven.
+func (f Findings) When() Fact {
+	if f.IsProof() {
+		return Fact{Name: "proven at", Text: Stamp(f.At)}
+	}
+	return Fact{Name: "checked at", Text: Stamp(f.At)}
+}
+
 // Write writes the record and the findings as text.
 func (c CheckResult) Write(out io.Writer) error {
 	heading := Fact{Name: "TXT record"}

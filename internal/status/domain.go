@@ -134,7 +134,14 @@ func (d *Domain) addLast(ctx context.Context, l *ledger.Ledger) error {
 	case row.Domain != d.ID || row.Organization != d.Organization: // of a later run with the same id
 		return nil
 	}
-	return d.add(row)
+	if err := d.add(row); err != nil {
+		return err
+	}
+	// A check that was requested is earlier than that of the index of names.
+	if last := d.Rows[len(d.Rows)-1]; last.Outcome == "" {
+		d.Known.Next = last.NextCheck
+	}
+	return nil
 }
 
 // in returns the segment of the row in its run.
@@ -248,11 +255,7 @@ func (d Domain) Write(out io.Writer) error {
 			continue
 		}
 		fmt.Fprintln(out)
-		heading := Fact{Name: "checked at", Text: Stamp(row.Evidence.At)}
-		if row.Evidence.Compared != nil {
-			heading.Name = "proven at"
-		}
-		if err := row.Evidence.Write(out, heading); err != nil {
+		if err := row.Evidence.Write(out, row.Evidence.When()); err != nil {
 			return err
 		}
 		if i+1 < len(d.Rows) || d.More > 0 {

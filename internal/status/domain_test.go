@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"orgops/dnscheck"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
@@ -61,5 +62,17 @@ func TestDomainOfReadsFewKeys(t *testing.T) {
 	}
 	if took[2] != took[1000] {
 		t.Errorf("round trips by stored rows: %v", took)
+	}
+}
+
+// TestDisproofIsNoProof: the check by which a domain was revoked compared its record, and found
+// that the token is gone: it is not said to have proven the domain.
+func TestDisproofIsNoProof(t *testing.T) {
+	compared := &handlers.Compared{DiscoveryDomainID: "ord_1", Domain: "acme.example"}
+	for state, want := range map[string]string{"present": "proven at", "absent": "checked at"} {
+		e := handlers.Evidence{Evidence: dnscheck.Evidence{State: state}, Compared: compared}
+		if got := (status.Findings{Evidence: e}).When().Name; got != want {
+			t.Errorf("%s: %q, want %q", state, got, want)
+		}
 	}
 }

@@ -39,6 +39,13 @@ type DomainReport struct {
 	Check CheckEffect `json:"check,omitempty"`
 
 	domain Domain // with the row that was executed last, unless its run is deleted
+	open   openAt // the open row
+}
+
+// openAt is the place of a domain's open row; zero: there is none.
+type openAt struct {
+	segment ledger.Segment
+	row     ledger.Row
 }
 
 // Report returns the state of a domain of the index of names, or [ledger.ErrNotFound]. It reads a
@@ -67,7 +74,7 @@ func Report(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, te
 	for _, row := range d.Rows {
 		switch e := row.Evidence; {
 		case e == nil:
-		case e.Compared != nil:
+		case e.IsProof():
 			r.ProvenAt = e.At
 		case known.State != dnscheck.Present.String():
 			r.Reason = row.sentence
@@ -95,7 +102,10 @@ func Report(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, te
 func (r *DomainReport) readOpen(ctx context.Context, l *ledger.Ledger) error {
 	for _, row := range r.domain.Rows {
 		if row.Outcome == "" && row.Kind == tasks.TypeVerify {
-			r.Checked, r.Held = true, Stopped(row.Ledger)
+			r.Checked = true
+			r.Held = Stopped(row.Ledger)
+			r.Next = row.NextCheck
+			r.open = openAt{r.last.in(row.Ledger), r.last.row}
 			return nil
 		}
 	}
@@ -105,6 +115,7 @@ func (r *DomainReport) readOpen(ctx context.Context, l *ledger.Ledger) error {
 	_, open, err := checkRun(ctx, l, r.KnownDomain)
 	if err == nil && open.ID != "" {
 		r.Checked, r.Held, r.Next = true, Stopped(open), time.Time{}
+		r.open.segment = ledger.Segment{Tenant: open.Tenant, Run: open.ID, Incarnation: open.Incarnation}
 	}
 	return err
 }
@@ -126,7 +137,8 @@ const (
 	CheckLater CheckEffect = "later"
 	// CheckSubmitted: a row was submitted, since the domain had no open one.
 	CheckSubmitted CheckEffect = "submitted"
-	// CheckShared: a check of the domain was requested in the same minute.
+	// CheckShared: a check of the domain was requested in the same minute, and may have read the
+	// record already. The open row is checked once more when the next minute begins.
 	CheckShared CheckEffect = "shared"
 )
 
@@ -162,36 +174,64 @@ type Requester struct {
 	Link   bool          // the request is by a link
 }
 
-// CheckNow makes the domain's open row due, or submits one. The row waits for pace, pauses, stops
-// and blocks as others do. The error is [ErrVerified] or a [TooManyChecks] if nothing was done.
-func CheckNow(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, d DomainReport,
-	by Requester) (CheckEffect, error) {
+// CheckNow makes the domain's open row due, or submits one, and sets Check and Next of the report.
+// The row waits for pace, pauses, stops and blocks as others do. After a check in the same minute
+// the row is due when the next minute begins, and counts as a check of that minute. The error is
+// [ErrVerified] or a [TooManyChecks] if nothing was done.
+func CheckNow(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, d *DomainReport, by Requester) error {
 	if d.Status == "verified" {
-		return "", ErrVerified
+		return ErrVerified
 	}
 	settings, _, err := tenant.ReadAnnounced(ctx, rdb, d.Tenant)
 	if err != nil {
-		return "", err
+		return err
 	}
-	if check, err := countCheck(ctx, rdb, d, by, settings); err != nil || check != "" {
-		return check, err
+
+	// When it may be checked: in this minute, or else when the next one begins.
+	now := time.Now().UTC()
+	minute := now
+	effect := CheckDue
+	counted, err := countCheck(ctx, rdb, *d, by, settings, minute)
+	if err == nil && !counted {
+		minute = now.Truncate(time.Minute).Add(time.Minute)
+		effect = CheckShared
+		_, err = countCheck(ctx, rdb, *d, by, settings, minute)
 	}
-	for _, row := range d.domain.Rows {
-		if row.Outcome == "" && row.Kind == tasks.TypeVerify {
-			done, err := l.Hasten(ctx, d.last.in(row.Ledger), d.last.row)
-			switch {
-			case err == nil && done == ledger.RowFailing:
-				return CheckLater, nil
-			case !errors.Is(err, ledger.ErrNotFound):
-				return CheckDue, err
-			}
-			d.Checked = false // its run was deleted meanwhile
+	if many, ok := errors.AsType[*TooManyChecks](err); ok {
+		many.After += minute.Sub(now).Round(time.Second)
+	}
+	if err != nil {
+		return err
+	}
+
+	// The open row is made due then, unless an execution begins by itself: then it is due, or no
+	// worker has executed it yet.
+	if d.open != (openAt{}) {
+		done, err := l.Hasten(ctx, d.open.segment, d.open.row, minute)
+		gone := errors.Is(err, ledger.ErrNotFound) || done == ledger.RowSettled // meanwhile
+		if err != nil && !gone {
+			return err
 		}
+		switch {
+		case done == ledger.RowFailing:
+			d.Check = CheckLater
+			return nil
+		case done == ledger.RowWritten:
+			d.Check = effect
+			d.Next = minute
+			return nil
+		case !gone:
+			d.Check = CheckDue
+			d.Next = now
+			return nil
+		}
+		d.Checked = false
 	}
-	if d.Checked { // by a row that was submitted here, and that no worker has executed yet
-		return CheckDue, nil
-	}
-	return CheckSubmitted, submit(ctx, l, d, by)
+
+	// There is no open row.
+	d.Check = CheckSubmitted
+	d.Next = now
+	return submit(ctx, l, *d, by)
 }
 
 // KeepChecked submits a row of a domain that is not verified, if no row of it is open.
@@ -250,37 +290,37 @@ if tonumber(redis.call('HGET', KEYS[1], 'all') or 0) >= tonumber(ARGV[4]) then r
 redis.call('HSET', KEYS[1], domain, '1')
 redis.call('HINCRBY', KEYS[1], organization, 1)
 redis.call('HINCRBY', KEYS[1], 'all', 1)
-redis.call('EXPIRE', KEYS[1], 120)
+redis.call('EXPIRE', KEYS[1], 180)
 if by_link then
 	redis.call('HINCRBY', KEYS[2], ARGV[1], 1)
 	redis.call('EXPIRE', KEYS[2], 2 * 86400)
 end
 return ''`)
 
-// countCheck returns [CheckShared] if the domain's check was counted before in this minute.
-func countCheck(ctx context.Context, rdb redis.UniversalClient, d DomainReport, by Requester,
-	s tenant.Announced) (CheckEffect, error) {
+// countCheck counts a check of the domain in the minute of that time. It reports false if one was
+// counted before.
+func countCheck(ctx context.Context, rdb redis.UniversalClient, d DomainReport, by Requester, s tenant.Announced,
+	at time.Time) (counted bool, err error) {
 	most := tenantChecks
 	// Without a limit no worker has announced one.
 	if limit, err := s.Pace(); err == nil && !limit.Rate.IsUnlimited() {
 		most = min(most, max(1, int(limit.Rate.PerSecond()*60*checkShare/checkRequests)))
 	}
-	now := time.Now().UTC()
 	checks := "orgops:v3:{tenant:" + d.Tenant + "}:checks:"
-	keys := []string{checks + now.Format("1504"), checks + now.Format(time.DateOnly)}
+	keys := []string{checks + at.Format("1504"), checks + at.Format(time.DateOnly)}
 	of, err := checkScript.Run(ctx, rdb, keys, d.ID, d.Organization, organizationChecks, most, by.Link, linkChecks).Text()
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("count the checks of tenant %s: %w", d.Tenant, err)
+		return false, fmt.Errorf("count the checks of tenant %s: %w", d.Tenant, err)
 	case of == "shared":
-		return CheckShared, nil
+		return false, nil
 	case of != "":
 		period := time.Minute
 		if of == "link" {
 			period = 24 * time.Hour
 		}
-		left := period - now.Sub(now.Truncate(period))
-		return "", &TooManyChecks{Of: of, After: left.Round(time.Second) + time.Second}
+		left := period - at.Sub(at.Truncate(period))
+		return false, &TooManyChecks{Of: of, After: left.Round(time.Second) + time.Second}
 	}
-	return "", nil
+	return true, nil
 }

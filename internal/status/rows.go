@@ -234,8 +234,8 @@ func rowOf(r ledger.Run, stored ledger.RowState) (Row, error) {
 }
 
 // Hasten makes open rows of a run due at once that wait for their next check, and returns how many
-// did. Those whose last attempt failed wait on: see [ledger.Ledger.Hasten]. items are the numbers
-// of these rows.
+// are. Those that are being checked are checked again after that. Those whose last attempt failed
+// wait on: see [ledger.Ledger.Hasten]. items are the numbers of these rows.
 func Hasten(ctx context.Context, l *ledger.Ledger, r ledger.Run, items []int64) (hastened int, err error) {
 	sums, err := l.Sums(ctx, r)
 	for _, item := range items {
@@ -248,7 +248,7 @@ func Hasten(ctx context.Context, l *ledger.Ledger, r ledger.Run, items []int64) 
 			return hastened, err
 		}
 		var done ledger.Status
-		if done, err = l.Hasten(ctx, seg, ledger.Row(item)); done == ledger.RowWritten {
+		if done, err = l.Hasten(ctx, seg, ledger.Row(item), time.Time{}); done == ledger.RowWritten || done == ledger.RowDue {
 			hastened++
 		}
 	}

@@ -61,7 +61,7 @@ func RunOf(r ledger.Run) Run {
 	if r.Sealed() {
 		d.Rows = &r.Rows
 	}
-	if r.NotBefore.After(time.Now()) {
+	if !r.Cancelled && r.NotBefore.After(time.Now()) {
 		d.NotBefore = r.NotBefore
 	}
 	return d

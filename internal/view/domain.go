@@ -88,10 +88,10 @@ func (t Tenant) Report(ctx context.Context, id string) (Report, error) {
 	return Report{d, t.view}, nil
 }
 
-// CheckNow has the domain checked, in the name of the user: see [status.CheckNow]. giveUp is that
-// of a row that is submitted; 0: the tenant's.
-func (r Report) CheckNow(ctx context.Context, giveUp time.Duration) (status.CheckEffect, error) {
-	return status.CheckNow(ctx, r.view.redis, r.view.ledger, r.DomainReport, status.Requester{
+// CheckNow has the domain checked, in the name of the user, and says in the report when: see
+// [status.CheckNow]. giveUp is that of a row that is submitted; 0: the tenant's.
+func (r *Report) CheckNow(ctx context.Context, giveUp time.Duration) error {
+	return status.CheckNow(ctx, r.view.redis, r.view.ledger, &r.DomainReport, status.Requester{
 		Caller: r.view.author("").Name, GiveUp: giveUp, Link: r.view.user.Name == web.Link,
 	})
 }

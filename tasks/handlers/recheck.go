@@ -207,12 +207,12 @@ func (r *recheck) read(ctx context.Context) *engine.Consequence {
 			return fail(err)
 		}
 		if why != "" {
-			r.row.Subject = &ledger.Subject{ID: id}
+			r.row.Subject = &ledger.Subject{ID: id, At: r.x.Now()}
 			return engine.Settle(ledger.Result{Outcome: engine.Withdrawn, Detail: why})
 		}
 		s, _, err := r.cfg.States.Read(ctx, id)
 		if err == nil && s.Revoked == nil {
-			r.row.Subject = &ledger.Subject{ID: id}
+			r.row.Subject = &ledger.Subject{ID: id, At: r.x.Now()}
 			err = r.cfg.States.Forget(ctx, id)
 		}
 		if err != nil {

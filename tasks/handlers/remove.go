@@ -126,7 +126,7 @@ func (h *remove) ExecuteAll(ctx context.Context, all []*engine.Execution) ([]eng
 	}
 
 	// The requests. An error is the end of all rows that have no answer by then.
-	r.api = h.cfg.API(apiclient.Binding{Before: r.allowed})
+	r.api = h.cfg.API(apiclient.Binding{Before: r.allowed, Changed: r.audit})
 	_, err := r.removeAll(ctx, r.open())
 	if errors.Is(err, errSplit) {
 		later := engine.Later("the batch is being split; the rest continues", time.Second)
@@ -146,6 +146,7 @@ type removal struct {
 	rows         []removalRow
 	organization string // of all rows
 	requests     int
+	removing     []string // the clients of the request in progress
 }
 
 // removalRow is a row of one of the executions.
@@ -154,6 +155,23 @@ type removalRow struct {
 
 	execution int
 	number    ledger.Row
+}
+
+// audit logs a removal, once for each execution with its rows and their clients.
+func (r *removal) audit(ctx context.Context, c apiclient.Change) {
+	for i, x := range r.all {
+		var rows []ledger.Row
+		var clients []string
+		for _, row := range r.rows {
+			if row.execution == i && slices.Contains(r.removing, row.ClientID) {
+				rows = append(rows, row.number)
+				clients = append(clients, row.ClientID)
+			}
+		}
+		if len(rows) > 0 {
+			x.Audit(ctx, c, rows, "clients", clients)
+		}
+	}
 }
 
 // isOpen reports whether a row has no answer.
@@ -224,6 +242,7 @@ func (r *removal) removePiece(ctx context.Context, clients []string) (all bool, 
 		x.End(ctx, r.answers[i]) // of rows that have an answer
 	}
 	isOf := func(row removalRow) bool { return slices.Contains(piece, row.ClientID) }
+	r.removing = piece
 	err = r.api.RemoveOrganizationClients(ctx, r.organization, piece)
 	switch {
 	case err == nil:

@@ -3,14 +3,19 @@ package handlers_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hibiken/asynq"
 
+	"orgops/apiclient"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/logtest"
+	"orgops/internal/pace"
 	"orgops/tasks/handlers"
 )
 
@@ -192,4 +197,30 @@ func TestRemoveTogetherKilled(t *testing.T) {
 		}
 		return *died
 	})
+}
+
+// TestRemovalsAreAudited: each run whose client a shared request has removed has a line of its own
+// in the log, with the client.
+func TestRemovalsAreAudited(t *testing.T) {
+	s := removingTogether(t, 2)
+	var log logtest.Buffer
+	e, _ := s.Worker(func(c *engine.Config) {
+		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		c.Handlers[handlers.Remove] = handlers.NewRemove(handlers.RemoveConfig{
+			API:   func(b apiclient.Binding) handlers.Clients { return s.api.For(b) },
+			Limit: pace.NewClientLimit(s.Redis, string(tenant))})
+	})
+	if err := e.ProcessTask(t.Context(), s.task()); err != nil {
+		t.Fatal(err)
+	}
+	for i, client := range s.ids {
+		want := fmt.Sprintf(`msg=audit tenant=acme event="change made" run=run-%d segment=0 rows=[0] `+
+			"operation=remove_organization_clients method=DELETE path=/organizations/org_1/clients status=204 clients=[%s]", i, client)
+		if strings.Count(log.String(), want) != 1 {
+			t.Errorf("the log lacks %s:\n%s", want, log.String())
+		}
+	}
+	if len(s.deletes()) != 1 {
+		t.Errorf("requests %q, want one", s.deletes())
+	}
 }

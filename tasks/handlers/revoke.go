@@ -191,7 +191,7 @@ func (r *revocation) gone(ctx context.Context) *engine.Consequence {
 	if r.state.Revoked != nil {
 		return engine.Settle(unchanged("the domain was not found"))
 	}
-	r.row.Subject = &ledger.Subject{ID: r.domain}
+	r.row.Subject = &ledger.Subject{ID: r.domain, At: r.x.Now()}
 	if err := r.cfg.States.Forget(ctx, r.domain); err != nil {
 		return fail(err)
 	}

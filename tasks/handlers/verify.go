@@ -389,7 +389,7 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 			return engine.Fail(err)
 		}
 		expired := events.Event{Type: events.DomainExpired, At: e.At,
-			Data: events.Data{Domain: s.Record.Domain, Reason: e.Advice()}}
+			Data: events.Data{Domain: s.Record.Domain, Reason: e.Advice(), Mistake: string(e.Mistake())}}
 		if err := v.notify(ctx, expired, "", packed); err != nil {
 			return fail(err)
 		}

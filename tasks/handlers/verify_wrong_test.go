@@ -57,17 +57,19 @@ func TestVerifyWrongRecord(t *testing.T) {
 		alias  string // instead of values
 		want   string
 		found  string
+
+		mistake dnscheck.Mistake
 	}{
-		{"nothing", "", nil, "", "There is no TXT record at HOST: the name does not exist.", ""},
+		{"nothing", "", nil, "", "There is no TXT record at HOST: the name does not exist.", "", ""},
 		{"domain appended", host + ".acme.com", []string{token}, "", "The record is at HOST.acme.com; it must be at HOST. " +
 			"The DNS provider appends the domain itself: enter _ss-verification.org_1 as the record's name there, " +
-			"or the full name with a final dot.", ""},
+			"or the full name with a final dot.", "", dnscheck.MistakeDoubled},
 		{"an alias into nowhere", "", nil, "verify.acme.example", "There is a CNAME record at HOST, which leads to FOUND, " +
 			"and next to a CNAME no other record counts: delete it and add the TXT record, or add the TXT record at the name to which it leads.",
-			`"verify.acme.example"`},
+			`"verify.acme.example"`, dnscheck.MistakeAlias},
 		{"hostile", "", []string{hostile + token}, "",
 			"The value at HOST has the expected one and more in it (FOUND): enter the expected value alone.",
-			`"\x1b]8;;https:/\x2fevil.example\a=cmd|'/c calc'!A1\u202e\x3cimg "...`},
+			`"\x1b]8;;https:/\x2fevil.example\a=cmd|'/c calc'!A1\u202e\x3cimg "...`, dnscheck.MistakeAlong},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newVerifySite(t)
@@ -93,6 +95,9 @@ func TestVerifyWrongRecord(t *testing.T) {
 				t.Errorf("expired: %s, event %+v\nwant: %s", r.Detail, s.events, want)
 			}
 			s.wantEvents(events.DomainExpired)
+			if got := s.events[len(s.events)-1].Data.Mistake; got != string(c.mistake) {
+				t.Errorf("the event names the mistake %q, want %q", got, c.mistake)
+			}
 			e, err := handlers.ReadEvidence(r.Evidence)
 			record := &handlers.VerifyRecord{Domain: d.Domain, Host: host, TXT: token}
 			if diff := cmp.Diff(record, e.Record); diff != "" || err != nil {

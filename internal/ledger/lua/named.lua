@@ -34,7 +34,9 @@ local function forgetOldest()
   setName(oldestID, nil)
 end
 
--- learn stores a subject; about is '' for one that is gone. The index is an aid to people: at
+-- learn stores a subject; name is '' for one that is gone, whose about is the time alone. An older
+-- time than that of the entry changes nothing: an execution that the ledger has taken for dead may end
+-- after its successor. Of two in one second the later call counts. The index is an aid to people: at
 -- maxmemory it stays as it is, since a script that has written nothing yet may not add to it then.
 local function learn(id, name, about, most)
   local former = nameIn(redis.call('HGET', ids, fieldOf(id)) or '', id)
@@ -43,14 +45,17 @@ local function learn(id, name, about, most)
     local first = former .. '\1' .. id
     old = redis.call('ZRANGEBYLEX', names, '[' .. first .. '\1', '(' .. first .. '\2', 'LIMIT', 0, 1)[1]
   end
-  if about ~= '' then
+  if old then
+    local from = #former + #id + 3
+    if string.sub(old, from, from + 3) > string.sub(about, 1, 4) then return end
+  end
+  if name ~= '' then
     local member = name .. '\1' .. id .. '\1' .. about
-    -- An execution that the ledger has taken for dead may end after its successor.
-    if old == member or old and string.sub(old, #former + #id + 3) > about then return end
+    if old == member then return end
     local added = redis.pcall('ZADD', names, '0', member)
     if type(added) == 'table' and added.err then return end
   end
   if old then redis.call('ZREM', names, old) end
-  setName(id, about ~= '' and name or nil)
+  setName(id, name ~= '' and name or nil)
   while redis.call('ZCARD', names) > most do forgetOldest() end
 end
