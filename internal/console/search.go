@@ -11,6 +11,7 @@ import (
 	"orgops/internal/status"
 	"orgops/internal/view"
 	"orgops/internal/web"
+	"orgops/tasks"
 )
 
 // mostHits is how many hits of a group are shown.
@@ -74,9 +75,11 @@ func (p *searchPage) find(ctx context.Context, v view.View) (only string, err er
 	of := make([]status.Found, len(tenants))
 	err = v.Batch(ctx, len(tenants), func(i int, v view.View) (err error) {
 		t := tenants[i].Over(v)
-		if named[i], err = t.Find(ctx, p.Text, mostCandidates, anyDomain); err == nil {
-			of[i], err = t.FindOf(ctx, p.Text, mostCandidates)
+		named[i], err = t.Find(ctx, p.Text, mostCandidates, anyDomain)
+		if err != nil || tasks.CheckOrganization(p.Text) != nil {
+			return err
 		}
+		of[i], err = t.FindOf(ctx, p.Text, mostCandidates)
 		return err
 	})
 	p.Groups = []hitGroup{{Title: "Domains"}, {Title: "Domains of the organization"}}

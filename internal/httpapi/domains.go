@@ -52,10 +52,15 @@ func (s *Server) domains(w http.ResponseWriter, r *http.Request) error {
 		answerJSON(w, http.StatusOK, domainsJSON{Domains: []status.KnownDomain{}})
 		return nil
 	}
-	found, err := t.Find(ctx, name+id, mostDomains+1, func(k status.KnownDomain) bool {
-		return (organization == "" || k.Organization == organization) &&
-			(id == "" || k.ID == id)
-	})
+	var found status.Found
+	if name+id == "" {
+		found, err = t.FindOf(ctx, organization, mostDomains)
+	} else {
+		found, err = t.Find(ctx, name+id, mostDomains+1, func(k status.KnownDomain) bool {
+			return (organization == "" || k.Organization == organization) &&
+				(id == "" || k.ID == id)
+		})
+	}
 	if err != nil {
 		return err
 	}

@@ -82,13 +82,29 @@ func Find(ctx context.Context, l *ledger.Ledger, tenant, text string, n int,
 	return found, err
 }
 
-// FindOf returns at most n domains of an organization, as Find does, among the first of the index.
+// FindOf returns at most n domains of an organization, as Find does.
 func FindOf(ctx context.Context, l *ledger.Ledger, tenant, organization string, n int,
 	keep func(KnownDomain) bool) (Found, error) {
-	read := func(skip int) ([]ledger.Subject, error) {
-		return l.Subjects(ctx, ledger.Tenant(tenant), "", skip, findPage)
+	subjects, more, err := l.SubjectsAbout(ctx, ledger.Tenant(tenant), organization, findMost)
+	if err != nil {
+		return Found{}, err
 	}
-	return kept(tenant, read, n, func(k KnownDomain) bool { return k.Organization == organization && keep(k) })
+	found := Found{More: more}
+	for _, s := range subjects {
+		k, err := knownDomain(tenant, s)
+		if err != nil {
+			return Found{}, err
+		}
+		if k.Organization != organization || !keep(k) {
+			continue
+		}
+		if len(found.Domains) == n {
+			found.More = true
+			break
+		}
+		found.Domains = append(found.Domains, k)
+	}
+	return found, nil
 }
 
 // kept returns the first n of the domains that are read, page by page, for which keep is true.
