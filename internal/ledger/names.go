@@ -88,7 +88,8 @@ var literal = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]
 // SubjectsAbout returns the tenant's subjects that have a text in their About, in the order of their
 // names and ids; more reports that others were left out, since there are more than most. Redis
 // compares each subject of the tenant, and sends only those that have the text.
-func (l *Ledger) SubjectsAbout(ctx context.Context, t Tenant, text string, most int) (all []Subject, more bool, err error) {
+func (l *Ledger) SubjectsAbout(ctx context.Context, t Tenant, text string,
+	most int) (all []Subject, more bool, err error) {
 	found := map[string]Subject{} // by member: a scan may return one twice
 	for cursor, begun := uint64(0), false; !begun || cursor != 0; begun = true {
 		var page []string

@@ -25,11 +25,16 @@ type Run struct {
 func (r Run) In() Tenant { return Tenant{r.view, string(r.Tenant)} }
 
 // Run returns the user's run of that id, of the tenant, or of whatever tenant if none is named. The
-// error is a [NotFoundError], or, if the user has such a run in several tenants, a
+// error is a [NotFoundError], of the tenant if that does not exist for the user, or, if the user has such a run in several tenants, a
 // [ledger.AmbiguousError] with these.
 func (v View) Run(ctx context.Context, tenant, id string) (Run, error) {
 	if tasks.CheckRunID(id) != nil || (tenant != "" && tasks.CheckTenant(tenant) != nil) {
 		return Run{}, missing(nil, false, "run", id)
+	}
+	if tenant != "" {
+		if _, err := v.Tenant(tenant); err != nil {
+			return Run{}, err
+		}
 	}
 	run, err := v.ledger.Get(ctx, ledger.Tenant(tenant), ledger.RunID(id))
 
@@ -41,6 +46,11 @@ func (v View) Run(ctx context.Context, tenant, id string) (Run, error) {
 	mine := false
 	if err == nil {
 		mine, err = v.ofRun(ctx, run)
+	}
+	if errors.Is(err, ledger.ErrNotFound) && tenant != "" {
+		if err := v.noTenant(status.CheckExists(ctx, v.redis, tenant)); err != nil {
+			return Run{}, err
+		}
 	}
 	if err := missing(err, mine, "run", id); err != nil {
 		return Run{}, err
