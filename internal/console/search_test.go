@@ -246,4 +246,8 @@ func TestDomainOfWhicheverTenant(t *testing.T) {
 			t.Errorf("%s, %s: the page has %q", c.user, c.query, c.not)
 		}
 	}
+	w := get("all", "/runs/nightly?tenant=nobody")
+	if page := plain(w.Body.String()); w.Code != 404 || !strings.Contains(page, "there is no tenant nobody") {
+		t.Errorf("a run of no tenant: %d %s", w.Code, page)
+	}
 }

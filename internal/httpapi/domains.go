@@ -58,7 +58,8 @@ func (s *Server) domains(w http.ResponseWriter, r *http.Request) error {
 // longestName is the longest domain name, in bytes of UTF-8.
 const longestName = 4 * 253
 
-// tenantOf returns the name of the tenant that a request about domains names; "": it names none.
+// tenantOf returns the name of the tenant that a request about a run or domains names; "": it names
+// none.
 func tenantOf(r *http.Request) (string, error) {
 	name := r.URL.Query().Get("tenant")
 	if name == "" {

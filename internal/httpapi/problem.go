@@ -105,10 +105,14 @@ func noSuchRun(id string) *problem {
 }
 
 // several says that several of the caller's tenants have what a request names by its id.
-func several(what, id string, tenants []string) *problem {
+func several[Name ~string](what, id string, tenants []Name) *problem {
+	var names []string
+	for _, t := range tenants {
+		names = append(names, string(t))
+	}
 	return newProblem(http.StatusConflict, "several-tenants",
 		"Several tenants have %s %s: %s. Name one of them by the parameter tenant.", what, shown(id),
-		strings.Join(tenants, ", "))
+		strings.Join(names, ", "))
 }
 
 // problemOf returns the problem that an error is to a client. All answers use it.

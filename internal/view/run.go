@@ -110,9 +110,15 @@ func (v View) Runs(ctx context.Context, f status.RunFilter, after ledger.Place,
 }
 
 // Submitted returns a page of the runs that the user has submitted and that a filter selects, the
-// newest first. Of the page those are left out that are not theirs any more.
+// newest first. Of the page those are left out that are not theirs any more. A tenant of the filter
+// that does not exist for the user is a [NotFoundError].
 func (v View) Submitted(ctx context.Context, f status.RunFilter, after ledger.Place,
 	limit int) (runs []Run, next ledger.Place, err error) {
+	if f.Tenant != "" {
+		if _, err := v.Tenant(f.Tenant); err != nil {
+			return nil, next, err
+		}
+	}
 	f.May = v.ofTenant
 	f.Caller = v.user.Name
 	if f.State == "attention" {
@@ -127,6 +133,9 @@ func (v View) Submitted(ctx context.Context, f status.RunFilter, after ledger.Pl
 		return nil, next, err
 	}
 	runs, err = v.own(ctx, page)
+	if err == nil && len(runs) == 0 && f.Tenant != "" {
+		err = v.noTenant(status.CheckExists(ctx, v.redis, f.Tenant))
+	}
 	return runs, next, err
 }
 
