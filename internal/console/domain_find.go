@@ -11,11 +11,11 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/dnsname"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/view"
 	"orgops/internal/web"
-	"orgops/tasks/handlers"
 )
 
 const (
@@ -136,7 +136,7 @@ func checkAsked(v view.View, asked status.DomainName) error {
 	case asked.ID == "":
 		err = errors.Join(err, errors.New("domain: want its id or its name"))
 	case strings.Contains(asked.ID, "."):
-		err = errors.Join(err, dnscheck.CheckHost(handlers.NameKey(asked.ID)))
+		err = errors.Join(err, dnscheck.CheckHost(dnsname.Key(asked.ID)))
 	case asked.Organization != "":
 		err = errors.Join(err, apiclient.CheckID("domain", asked.ID))
 	case len(asked.ID) > longestAsked:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/dnsname"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/sweep"
@@ -235,7 +236,7 @@ func (q DomainQuery) exact(ctx context.Context, rdb redis.UniversalClient, tenan
 		return false, nil
 	}
 	return eachSubject(tenant, found, func(skip int) ([]ledger.Subject, error) {
-		return l.SubjectsNamed(ctx, ledger.Tenant(tenant), handlers.NameKey(q.Name), skip, findPage)
+		return l.SubjectsNamed(ctx, ledger.Tenant(tenant), dnsname.Key(q.Name), skip, findPage)
 	})
 }
 
@@ -244,7 +245,7 @@ func (q DomainQuery) beginning(ctx context.Context, rdb redis.UniversalClient, t
 	found func(KnownDomain) bool) (more bool, err error) {
 	l := ledger.New(rdb)
 	return eachSubject(tenant, found, func(skip int) ([]ledger.Subject, error) {
-		return l.Subjects(ctx, ledger.Tenant(tenant), handlers.NameKey(q.Name), skip, findPage)
+		return l.Subjects(ctx, ledger.Tenant(tenant), dnsname.Key(q.Name), skip, findPage)
 	})
 }
 

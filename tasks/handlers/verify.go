@@ -18,6 +18,7 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/dispatch"
+	"orgops/internal/dnsname"
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
@@ -196,13 +197,13 @@ const mostPages = 100
 // entry may be old, or else in the list of the organization's domains.
 func (v *verification) find(ctx context.Context, b apiclient.Binding) (d apiclient.DiscoveryDomain, err error) {
 	// By the index. Its entry may be old, so that the record must have the name.
-	name := NameKey(v.want.Domain)
+	name := dnsname.Key(v.want.Domain)
 	if v.cfg.Named != nil {
 		v.domain = v.cfg.Named(ctx, v.organization, name)
 	}
 	if v.domain != "" {
 		d, err = v.read(ctx, b)
-		if err == nil && NameKey(d.Domain) == name {
+		if err == nil && dnsname.Key(d.Domain) == name {
 			return d, nil
 		}
 		if err != nil && !isNotFound(err) {
@@ -226,7 +227,7 @@ func (v *verification) find(ctx context.Context, b apiclient.Binding) (d apiclie
 		}
 		for _, l := range all {
 			switch {
-			case NameKey(l.Record.Domain) != name:
+			case dnsname.Key(l.Record.Domain) != name:
 			case l.Err != nil:
 				return d, engine.Refuse("domain %q of the organization: %v", name, l.Err)
 			default:
