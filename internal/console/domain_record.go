@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"orgops/apiclient"
+	"orgops/internal/dnsname"
 	"orgops/internal/view"
 )
 
@@ -71,7 +71,7 @@ func (s *site) listedAs(ctx context.Context, here Tenant, named view.Domain) (id
 			return "", errors.New("the organization's domains could not be listed: " + printable(err.Error()))
 		}
 		for _, l := range page {
-			if !strings.EqualFold(l.Record.Domain, strings.TrimSuffix(named.ID, ".")) {
+			if dnsname.Key(l.Record.Domain) != dnsname.Key(named.ID) {
 				continue
 			}
 			if l.Err != nil && apiclient.CheckID("domain", l.Record.ID) != nil {

@@ -147,7 +147,7 @@ func (n named) differs(d apiclient.DiscoveryDomain) error {
 			"correct the row's domain or id", n.domain, d.ID, d.Domain)
 	case n.token != "" && n.token != d.VerificationTXT:
 		return engine.Refuse(differs, "verification_txt")
-	case n.host != "" && !sameName(n.host, d.VerificationHost):
+	case n.host != "" && !dnsname.Same(n.host, d.VerificationHost):
 		return engine.Refuse(differs, "verification_host")
 	}
 	return nil
