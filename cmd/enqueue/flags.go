@@ -242,23 +242,26 @@ func firstGiven(flags ...flag) string {
 	return ""
 }
 
-// parseNotBefore reads when the rows of a run may start: a time, or a duration from now
-// on. An empty text is the zero time.
+// parseSince reads a time of the flag --since.
+func parseSince(text string) (time.Time, error) {
+	at, err := cli.ParseAgo(text, time.Now())
+	if err != nil {
+		return time.Time{}, fmt.Errorf("since: %w", err)
+	}
+	return at, nil
+}
+
+// parseNotBefore reads when the rows of a run may start. An empty text is the zero time.
 func parseNotBefore(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	at, err := time.Parse(time.RFC3339, text)
-	if after, bad := cli.ParseDuration(text); bad == nil {
-		at, err = now.Add(after), nil
+	at, err := cli.ParseAhead(text, now)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("not-before: %w", err)
 	}
-	switch {
-	case err != nil:
-		return time.Time{},
-			fmt.Errorf(
-				"not-before: want a time such as 2026-12-01T02:00:00Z, or a duration from now on such as 8h or 2d, got %.40q", text)
-	case !at.After(now):
-		return time.Time{}, fmt.Errorf("not-before: %s is in the past", at.UTC().Format(time.RFC3339))
+	if !at.After(now) {
+		return time.Time{}, fmt.Errorf("not-before: %s is in the past", status.Stamp(at))
 	}
-	return at.UTC(), nil
+	return at, nil
 }
