@@ -38,10 +38,11 @@ var rooms = map[string]string{
 	"internal/console":        "apiclient dnscheck activity deliveries dnsname engine health intake ledger meters obstacle status untrusted view web webhooks tasks",
 	"internal/activity":       "redisconn untrusted",
 	"internal/customer":       "dnscheck cli ledger status untrusted view web",
+	"internal/backoff":        "",
 	"internal/dnsname":        "",
-	"internal/deliveries":     "events queues untrusted webhooks",
+	"internal/deliveries":     "backoff events queues untrusted webhooks",
 	"internal/dispatch":       "engine ledger obstacle pace workers",
-	"internal/engine":         "apiclient dnscheck ledger",
+	"internal/engine":         "apiclient dnscheck backoff ledger",
 	"internal/enginetest":     "engine ledger redistest",
 	"internal/events":         "untrusted",
 	"internal/untrusted":      "",
@@ -77,7 +78,7 @@ var rooms = map[string]string{
 	"internal/workers":        "ledger",
 	"producer":                "activity engine intake ledger tasks tasks/handlers",
 	"tasks":                   "apiclient dnscheck",
-	"tasks/handlers":          "apiclient dnscheck activity dispatch dnsname engine events ledger pace sweep untrusted tasks",
+	"tasks/handlers":          "apiclient dnscheck activity backoff dispatch dnsname engine events ledger pace sweep untrusted tasks",
 	"internal/surface":        "apiclient dnscheck dnscheck/dnschecktest activity cli deliveries engine events intake ledger ledgertest meters pace redistest reference scan status sweep tenant webhooks producer tasks tasks/handlers",
 }
 

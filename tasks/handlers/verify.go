@@ -10,13 +10,13 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/backoff"
 	"orgops/internal/dispatch"
 	"orgops/internal/dnsname"
 	"orgops/internal/engine"
@@ -473,7 +473,7 @@ func nextCheck(age, negativeTTL time.Duration) time.Duration {
 	if at > age {
 		wait = at - age
 	}
-	wait = time.Duration(float64(wait) * (0.9 + 0.2*rand.Float64()))
+	wait = backoff.Spread(wait)
 	// A second more than the TTL: the cache's clock may be behind.
 	return max(wait, min(negativeTTL, maxNegativeTTL)+time.Second)
 }
