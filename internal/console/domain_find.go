@@ -9,13 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/dnsname"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/view"
 	"orgops/internal/web"
+	"orgops/tasks"
 )
 
 const (
@@ -51,7 +51,7 @@ func (s *site) meant(ctx context.Context, v view.View, asked status.DomainName) 
 	// What rows and sweeps have found.
 	found, err := v.Find(ctx, status.DomainQuery{Tenant: asked.Tenant, Organization: asked.Organization,
 		ID: asked.ID, Name: asked.ID, Swept: true, Most: mostCandidates, Keep: func(k status.KnownDomain) bool {
-			return apiclient.CheckID("organization", k.Organization) == nil && apiclient.CheckID("domain", k.ID) == nil
+			return tasks.CheckDomainIDs(k.Organization, k.ID) == nil
 		}})
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
@@ -130,7 +130,7 @@ func checkAsked(v view.View, asked status.DomainName) error {
 		if err := v.Organization(asked.Organization); err != nil {
 			return notFound(err)
 		}
-		err = apiclient.CheckID("organization", asked.Organization)
+		err = tasks.CheckOrganization(asked.Organization)
 	}
 	switch {
 	case asked.ID == "":
@@ -138,7 +138,7 @@ func checkAsked(v view.View, asked status.DomainName) error {
 	case strings.Contains(asked.ID, "."):
 		err = errors.Join(err, dnscheck.CheckHost(dnsname.Key(asked.ID)))
 	case asked.Organization != "":
-		err = errors.Join(err, apiclient.CheckID("domain", asked.ID))
+		err = errors.Join(err, tasks.CheckDomainID(asked.ID))
 	case len(asked.ID) > longestAsked:
 		err = errors.Join(err, fmt.Errorf("domain: %d bytes: want an id, a name, or the beginning of a name", len(asked.ID)))
 	}

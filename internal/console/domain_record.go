@@ -9,6 +9,7 @@ import (
 	"orgops/apiclient"
 	"orgops/internal/dnsname"
 	"orgops/internal/view"
+	"orgops/tasks"
 )
 
 // recordWait is how long a page waits for the API's record, permit included.
@@ -74,7 +75,7 @@ func (s *site) listedAs(ctx context.Context, here Tenant, named view.Domain) (id
 			if dnsname.Key(l.Record.Domain) != dnsname.Key(named.ID) {
 				continue
 			}
-			if l.Err != nil && apiclient.CheckID("domain", l.Record.ID) != nil {
+			if l.Err != nil && tasks.CheckDomainID(l.Record.ID) != nil {
 				return "", errors.New("the API's record of that name violates the specification: " + printable(l.Err.Error()))
 			}
 			return l.Record.ID, nil // reading it finds other faults

@@ -232,6 +232,7 @@ func TestDomainOfWhicheverTenant(t *testing.T) {
 		{"all", "tenant=other&domain=both.example", 200, "<dt>Tenant</dt><dd>other</dd>", "dom_2"},
 		{"all", "domain=none.example", 400, "no domain of your tenants has that id", ""},
 		{"all", "tenant=nobody&domain=none.example", 404, "there is no tenant nobody", ""},
+		{"all", "tenant=other&organization=ord_9&domain=org_9", 400, "are the two swapped?", ""},
 		{"olga", "domain=both.example", 200, "<dt>Tenant</dt><dd>default</dd>", "dom_8"},
 		{"olga", "domain=zenith.example", 400, "no domain of tenant default has that id", "org_9"},
 		{"olga", "tenant=other&domain=zenith.example", 404, "there is no tenant other", "org_9"},
