@@ -23,10 +23,10 @@ const module = "orgops"
 
 // rooms are all packages, and what each imports of this module: internal/ is left out, and * is
 // anything. Imports have one direction: apiclient and dnscheck, and the packages that store
-// something, import nothing of this module but untrusted, which shows text from outside, and dnsname,
-// which compares names, so that each can be used and understood by itself. The core executes rows by
-// their kinds, and does not import tasks, which describes what can be submitted. The sandbox is a
-// second opinion on the specification: it shares no code about it.
+// something, import nothing of this module but untrusted, which shows text from outside, and
+// dnsname, which compares names, so that each can be used and understood by itself. The core
+// executes rows by their kinds, and does not import tasks, which describes what can be submitted.
+// The sandbox is a second opinion on the specification: it shares no code about it.
 var rooms = map[string]string{
 	"apiclient":               "untrusted",
 	"cmd/enqueue":             "*",

@@ -63,8 +63,8 @@ func (o *oneDomain) take(file *string) {
 	}
 }
 
-// row returns the single row and its tenant, which is the named one, or else that of the domain; nil
-// where a file is meant.
+// row returns the single row and its tenant, which is the named one, or else that of the domain;
+// nil where a file is meant.
 func (o oneDomain) row(ctx context.Context, t *tool, tenant string) (row []byte, of string, err error) {
 	if o.Org == "" && o.Domain == "" {
 		return nil, cmp.Or(tenant, tasks.DefaultTenant), nil
@@ -107,8 +107,8 @@ func (o oneDomain) check(tenant string) error {
 	return cli.Usage(err)
 }
 
-// named returns the domain's ids. Those that are not given are those of the only domain of that name
-// or id, in the named tenant or in whichever has it.
+// named returns the domain's ids. Those that are not given are those of the only domain of that
+// name or id, in the named tenant or in whichever has it.
 func (o oneDomain) named(ctx context.Context, t *tool, tenant string) (status.DomainName, error) {
 	name := status.DomainName{Tenant: tenant, Organization: o.Org, ID: o.Domain}
 	if err := o.check(tenant); err != nil {
@@ -203,7 +203,8 @@ func (o oneDomain) unknown(ctx context.Context, t *tool, asked status.DomainName
 	return cli.Fixed(err, "%s, or name %s", status.LearnNames(asked.Tenant), also)
 }
 
-// inOneTenant reports whether all domains are of one tenant. They are in the order of their tenants.
+// inOneTenant reports whether all domains are of one tenant. They are in the order of their
+// tenants.
 func inOneTenant(all []status.KnownDomain) bool { return all[0].Tenant == all[len(all)-1].Tenant }
 
 // listed returns domains in a line, with their tenants if there are several of these.

@@ -42,8 +42,9 @@ type order struct {
 
 // order returns an order for rows of a kind, of the default tenant unless another is named.
 func (f submitFlags) order(kind string) order {
-	f.Tenant = cmp.Or(f.Tenant, tasks.DefaultTenant)
-	return order{submitFlags: f, kind: kind}
+	o := order{submitFlags: f, kind: kind}
+	o.Tenant = cmp.Or(f.Tenant, tasks.DefaultTenant)
+	return o
 }
 
 func (o order) run() (ledger.NewRun, error) {

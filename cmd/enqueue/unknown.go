@@ -67,8 +67,8 @@ func (t *tool) unknownTenant(ctx context.Context, name, advice string) error {
 		"check its name and --redis-url%s", advice))
 }
 
-// onlyTenant returns the name of the tenant if Redis knows only one; "": it knows several. The default
-// one is that of a Redis without any.
+// onlyTenant returns the name of the tenant if Redis knows only one; "": it knows several. The
+// default one is that of a Redis without any.
 func (t *tool) onlyTenant(ctx context.Context) string {
 	sessions, _ := t.ledger.Sessions(ctx) // best effort
 	names, _ := status.Tenants(ctx, t.ledger, sessions...)

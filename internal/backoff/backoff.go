@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Doubled returns the wait after the n-th failure, from 0: first, twice that, four times that and so
-// on, at most longest.
+// Doubled returns the wait after the n-th failure, from 0: first, twice that, four times that and
+// so on, at most longest.
 func Doubled(first, longest time.Duration, n int) time.Duration {
 	wait := first
 	for range n {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// ParseTime reads a time that a person writes: one of RFC 3339, or a date, which is its beginning in
-// UTC. The result is in UTC.
+// ParseTime reads a time that a person writes: one of RFC 3339, or a date, which is its beginning
+// in UTC. The result is in UTC.
 func ParseTime(text string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if at, err := time.Parse(layout, text); err == nil {

@@ -79,8 +79,8 @@ func (s *site) meant(ctx context.Context, v view.View, asked status.DomainName) 
 	return domains, nil
 }
 
-// onlyTenant returns the name of the user's tenant, if there is only one here; "": there are several,
-// or none.
+// onlyTenant returns the name of the user's tenant, if there is only one here; "": there are
+// several, or none.
 func (s *site) onlyTenant(ctx context.Context, v view.View) (string, error) {
 	names := s.here.among(v)
 	tenants, err := v.Tenants(ctx)
@@ -104,8 +104,8 @@ func domainOf(v view.View, name status.DomainName) (view.Domain, error) {
 	return t.Domain(name.Organization, name.ID)
 }
 
-// listed returns the id of the domain of a name and an organization, as the tenant lists it; "": this
-// worker does not serve the tenant, or the organization has no domain of that name.
+// listed returns the id of the domain of a name and an organization, as the tenant lists it; "":
+// this worker does not serve the tenant, or the organization has no domain of that name.
 func (s *site) listed(ctx context.Context, v view.View, asked status.DomainName) (id string, err error) {
 	d, err := domainOf(v, asked)
 	if err != nil {

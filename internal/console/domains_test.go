@@ -400,8 +400,8 @@ func TestDomainIsFoundByIdOrName(t *testing.T) {
 	}
 }
 
-// TestDomainIsListedInUnicode checks that a name in Unicode finds the record that the tenant lists in
-// punycode.
+// TestDomainIsListedInUnicode checks that a name in Unicode finds the record that the tenant lists
+// in punycode.
 func TestDomainIsListedInUnicode(t *testing.T) {
 	s := newLookSite(t)
 	d := s.box.AddDomain(s.org, sandbox.Domain{Domain: "xn--bcher-kva.example"})

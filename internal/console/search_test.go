@@ -213,8 +213,8 @@ func (d *desk) handInAs(id, label string) {
 	mustNot(d.t, err)
 }
 
-// TestDomainOfWhicheverTenant finds a domain without its tenant in those of the user, and lists those
-// of several tenants.
+// TestDomainOfWhicheverTenant finds a domain without its tenant in those of the user, and lists
+// those of several tenants.
 func TestDomainOfWhicheverTenant(t *testing.T) {
 	d := newDesk(t)
 	get, _ := twoTenants(t, d)

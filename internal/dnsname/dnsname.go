@@ -7,9 +7,9 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Canonical returns the form in which names are compared, which is never shown: with ASCII letters in
-// lower case (RFC 4343) and with the final dot. Other characters remain as they are, since the DNS
-// compares bytes: U+212A, the Kelvin sign, is no k.
+// Canonical returns the form in which names are compared, which is never shown: with ASCII letters
+// in lower case (RFC 4343) and with the final dot. Other characters remain as they are, since the
+// DNS compares bytes: U+212A, the Kelvin sign, is no k.
 func Canonical(name string) string {
 	if !isRooted(name) {
 		name += "."

@@ -12,8 +12,8 @@ import (
 var names = []string{"", ".", "acme.example", "ACME.example.", "a\\.", "a\\\\.", "a\\\\\\.", "\\065.example",
 	"B\u00dcCHER.example", "\u212aelvin.example", "a..b", "\xff.Example"}
 
-// TestCanonical compares the form with that of the library that packs and reads messages, as dnscheck
-// relies on it.
+// TestCanonical compares the form with that of the library that packs and reads messages, as
+// dnscheck relies on it.
 func TestCanonical(t *testing.T) {
 	for _, name := range names {
 		if got, want := dnsname.Canonical(name), dns.CanonicalName(name); got != want {

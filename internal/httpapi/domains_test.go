@@ -192,8 +192,8 @@ func TestDomainsOfOthersDoNotExist(t *testing.T) {
 	w.do(call{path: "/v1/domains/ord_1", token: one}).want(t, 200, "")
 }
 
-// TestDomainOfWhicheverTenant finds a domain by its id in the only tenant of the caller that has it,
-// and lists several.
+// TestDomainOfWhicheverTenant finds a domain by its id in the only tenant of the caller that has
+// it, and lists several.
 func TestDomainOfWhicheverTenant(t *testing.T) {
 	w := domainWorld(t)
 	w.waits("a", [3]string{"org_1", "ord_1", "acme.example"}, [3]string{"org_1", "ord_2", "both.example"})

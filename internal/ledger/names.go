@@ -85,9 +85,9 @@ const scanStep = 1000
 // literal makes a text a pattern of Redis that matches the text alone.
 var literal = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
-// SubjectsAbout returns the tenant's subjects that have a text in their About, in the order of their
-// names and ids; more reports that others were left out, since there are more than most. Redis
-// compares each subject of the tenant, and sends only those that have the text.
+// SubjectsAbout returns the tenant's subjects that have a text in their About, in the order of
+// their names and ids; more reports that others were left out, since there are more than most.
+// Redis compares each subject of the tenant, and sends only those that have the text.
 func (l *Ledger) SubjectsAbout(ctx context.Context, t Tenant, text string,
 	most int) (all []Subject, more bool, err error) {
 	found := map[string]Subject{} // by member: a scan may return one twice

@@ -89,16 +89,16 @@ const (
 	findMost = 10_000
 )
 
-// NoTenantError says that a tenant does not exist: no worker has served it here, and nothing of it is
-// stored.
+// NoTenantError says that a tenant does not exist: no worker has served it here, and nothing of it
+// is stored.
 type NoTenantError struct{ Name string }
 
 func (e *NoTenantError) Error() string { return "there is no tenant " + untrusted.Plain(e.Name, 100) }
 
-// Find returns the domains that a query selects: those whose id or name is the given one, in whichever
-// tenant, or, if there is none, those whose names begin with it. It reads the index of names, which
-// has the domains of executed rows. If it finds none and the query's tenant does not exist, the error
-// is a [NoTenantError].
+// Find returns the domains that a query selects: those whose id or name is the given one, in
+// whichever tenant, or, if there is none, those whose names begin with it. It reads the index of
+// names, which has the domains of executed rows. If it finds none and the query's tenant does not
+// exist, the error is a [NoTenantError].
 func Find(ctx context.Context, rdb redis.UniversalClient, q DomainQuery) (Found, error) {
 	tenants, err := q.tenants(ctx, rdb)
 	if err != nil {
@@ -125,8 +125,8 @@ func Find(ctx context.Context, rdb redis.UniversalClient, q DomainQuery) (Found,
 	return found, nil
 }
 
-// CheckExists returns a [NoTenantError] unless a worker has served the tenant here, or a run of it is
-// or was stored.
+// CheckExists returns a [NoTenantError] unless a worker has served the tenant here, or a run of it
+// is or was stored.
 func CheckExists(ctx context.Context, rdb redis.UniversalClient, name string) error {
 	names, err := Tenants(ctx, ledger.New(rdb))
 	if err != nil || slices.Contains(names, name) {

@@ -36,8 +36,8 @@ func (d Domain) State(ctx context.Context, rows int) (status.Domain, error) {
 	return known, err
 }
 
-// Find returns the domains that a query selects of those of the user: see [status.Find]. A tenant that
-// is not the user's, or does not exist, is a [NotFoundError].
+// Find returns the domains that a query selects of those of the user: see [status.Find]. A tenant
+// that is not the user's, or does not exist, is a [NotFoundError].
 func (v View) Find(ctx context.Context, q status.DomainQuery) (status.Found, error) {
 	if q.Tenant != "" {
 		if _, err := v.Tenant(q.Tenant); err != nil {

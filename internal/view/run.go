@@ -25,8 +25,8 @@ type Run struct {
 func (r Run) In() Tenant { return Tenant{r.view, string(r.Tenant)} }
 
 // Run returns the user's run of that id, of the tenant, or of whatever tenant if none is named. The
-// error is a [NotFoundError], of the tenant if that does not exist for the user, or, if the user has such a run in several tenants, a
-// [ledger.AmbiguousError] with these.
+// error is a [NotFoundError], of the tenant if that does not exist for the user, or, if the user
+// has such a run in several tenants, a [ledger.AmbiguousError] with these.
 func (v View) Run(ctx context.Context, tenant, id string) (Run, error) {
 	if tasks.CheckRunID(id) != nil || (tenant != "" && tasks.CheckTenant(tenant) != nil) {
 		return Run{}, missing(nil, false, "run", id)

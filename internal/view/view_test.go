@@ -408,9 +408,9 @@ func TestDomainsOfAnother(t *testing.T) {
 	}
 }
 
-// TestDomainOfAnotherTenant checks that neither a domain nor a run of a tenant of others is found, that
-// the answer for such a tenant is the one for a tenant that does not exist, and that a tenant of this
-// process exists.
+// TestDomainOfAnotherTenant checks that neither a domain nor a run of a tenant of others is found,
+// that the answer for such a tenant is the one for a tenant that does not exist, and that a tenant
+// of this process exists.
 func TestDomainOfAnotherTenant(t *testing.T) {
 	w := newWorld(t)
 	w.submit("other", "a", "who", "org_1")
