@@ -23,30 +23,32 @@ const module = "orgops"
 
 // rooms are all packages, and what each imports of this module: internal/ is left out, and * is
 // anything. Imports have one direction: apiclient and dnscheck, and the packages that store
-// something, import nothing of this module but untrusted, which shows text from outside, so that
-// each can be used and understood by itself. The core executes rows by their kinds, and does not
-// import tasks, which describes what can be submitted. The sandbox is a second opinion on the
-// specification: it shares no code about it.
+// something, import nothing of this module but untrusted, which shows text from outside, and
+// dnsname, which compares names, so that each can be used and understood by itself. The core
+// executes rows by their kinds, and does not import tasks, which describes what can be submitted.
+// The sandbox is a second opinion on the specification: it shares no code about it.
 var rooms = map[string]string{
 	"apiclient":               "untrusted",
 	"cmd/enqueue":             "*",
 	"cmd/worker":              "*",
-	"dnscheck":                "dnscheck/internal/fake untrusted",
+	"dnscheck":                "dnscheck/internal/fake dnsname untrusted",
 	"dnscheck/dnschecktest":   "dnscheck dnscheck/internal/fake",
 	"dnscheck/internal/fake":  "",
 	"internal/cli":            "apiclient spelling",
-	"internal/console":        "apiclient dnscheck activity deliveries engine health intake ledger meters obstacle status untrusted view web webhooks tasks tasks/handlers",
+	"internal/console":        "apiclient dnscheck activity deliveries dnsname engine health intake ledger meters obstacle status untrusted view web webhooks tasks",
 	"internal/activity":       "redisconn untrusted",
 	"internal/customer":       "dnscheck cli ledger status untrusted view web",
-	"internal/deliveries":     "events queues untrusted webhooks",
+	"internal/backoff":        "",
+	"internal/dnsname":        "",
+	"internal/deliveries":     "backoff events queues untrusted webhooks",
 	"internal/dispatch":       "engine ledger obstacle pace workers",
-	"internal/engine":         "apiclient dnscheck ledger",
+	"internal/engine":         "apiclient dnscheck backoff ledger",
 	"internal/enginetest":     "engine ledger redistest",
 	"internal/events":         "untrusted",
 	"internal/untrusted":      "",
 	"internal/health":         "apiclient dnscheck ledger obstacle pace redisconn status tenant untrusted tasks",
 	"internal/httpapi":        "cli customer intake ledger redisconn status untrusted view web tasks",
-	"internal/intake":         "dnscheck activity engine ledger redisconn spelling sweep untrusted tasks tasks/handlers",
+	"internal/intake":         "dnscheck activity dnsname engine ledger redisconn spelling sweep untrusted tasks tasks/handlers",
 	"internal/ledger":         "untrusted",
 	"internal/ledgertest":     "ledger",
 	"internal/logtest":        "",
@@ -55,7 +57,7 @@ var rooms = map[string]string{
 	"internal/otlptest":       "",
 	"internal/obstacle":       "pace",
 	"internal/pace":           "untrusted",
-	"internal/provider":       "",
+	"internal/provider":       "dnsname",
 	"internal/queues":         "",
 	"internal/redisconn":      "",
 	"internal/redistest":      "redisconn",
@@ -64,10 +66,10 @@ var rooms = map[string]string{
 	"internal/scan":           "apiclient engine ledger sweep tasks tasks/handlers",
 	"internal/simulation":     "",
 	"internal/spelling":       "",
-	"internal/status":         "dnscheck activity cli deliveries dispatch engine intake ledger obstacle pace provider redisconn sweep sweep/schedule tenant untrusted tasks tasks/handlers",
-	"internal/sweep":          "dnscheck events untrusted",
+	"internal/status":         "dnscheck activity cli deliveries dispatch dnsname engine intake ledger obstacle pace provider redisconn sweep sweep/schedule tenant untrusted tasks tasks/handlers",
+	"internal/sweep":          "dnscheck dnsname events untrusted",
 	"internal/sweep/schedule": "intake ledger sweep",
-	"internal/tenant":         "apiclient dnscheck cli deliveries ledger pace sweep untrusted webhooks tasks",
+	"internal/tenant":         "apiclient dnscheck cli deliveries dnsname ledger pace sweep untrusted webhooks tasks",
 	"internal/tracing":        "dnscheck",
 	"internal/view":           "activity deliveries engine health intake ledger meters obstacle pace redisconn status tenant untrusted web tasks",
 	"internal/viewtest":       "activity engine ledger ledgertest redistest tenant web tasks/handlers",
@@ -76,7 +78,7 @@ var rooms = map[string]string{
 	"internal/workers":        "ledger",
 	"producer":                "activity engine intake ledger tasks tasks/handlers",
 	"tasks":                   "apiclient dnscheck",
-	"tasks/handlers":          "apiclient dnscheck activity dispatch engine events ledger pace sweep untrusted tasks",
+	"tasks/handlers":          "apiclient dnscheck activity backoff dispatch dnsname engine events ledger pace sweep untrusted tasks",
 	"internal/surface":        "apiclient dnscheck dnscheck/dnschecktest activity cli deliveries engine events intake ledger ledgertest meters pace redistest reference scan status sweep tenant webhooks producer tasks tasks/handlers",
 }
 

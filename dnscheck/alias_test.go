@@ -8,6 +8,7 @@ import (
 	"github.com/miekg/dns"
 
 	"orgops/dnscheck"
+	"orgops/internal/dnsname"
 )
 
 // aliasScene is a zone with an alias out of the domain, whose target has the token, and the verdict
@@ -59,7 +60,7 @@ func TestWildcardAliasThatTooFewAnswerFor(t *testing.T) {
 		start("parking.com"), txt("_v.parking.com", token))
 	onlyKnown := func(q *dns.Msg) *dns.Msg {
 		name := dns.CanonicalName(q.Question[0].Name)
-		if dns.IsSubDomain("example.com.", name) && !sameName(name, host) {
+		if dns.IsSubDomain("example.com.", name) && !dnsname.Same(name, host) {
 			return servfail(q)
 		}
 		return aliased(q)

@@ -16,6 +16,7 @@ import (
 	"github.com/miekg/dns"
 
 	"orgops/dnscheck"
+	"orgops/internal/dnsname"
 )
 
 // Most tests use these zones: com. at tldAddr delegates example.com. to nsOne and nsTwo, with
@@ -967,7 +968,7 @@ func TestAddressLookupsWithoutAnswer(t *testing.T) {
 		n := overTLD(t)
 		for _, address := range resolverAddrs {
 			n.at(address, func(q *dns.Msg) *dns.Msg {
-				if sameName(q.Question[0].Name, "a.registry.net") {
+				if dnsname.Same(q.Question[0].Name, "a.registry.net") {
 					time.Sleep(time.Minute)
 				}
 				return n.resolver(q)
@@ -1385,7 +1386,7 @@ func TestModeAuthority(t *testing.T) {
 func hostAsked(n *internet) int {
 	count := 0
 	for _, a := range n.askedOf(resolverAddrs...) {
-		if sameName(a.name, host) {
+		if dnsname.Same(a.name, host) {
 			count++
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"orgops/internal/dnsname"
 )
 
 const (
@@ -179,7 +181,7 @@ func (d *diagnosis) otherNames() []otherName {
 	names := []otherName{{mistake: MistakeApex, name: d.domain}}
 	zones := []string{d.domain}
 	above := cmp.Or(registered(d.domain), d.domain)
-	if !sameName(above, d.domain) {
+	if !dnsname.Same(above, d.domain) {
 		zones = append(zones, above) // the provider's zone may begin higher up
 	}
 	for _, zone := range zones {
@@ -206,10 +208,10 @@ func (d *diagnosis) otherNames() []otherName {
 		sibling := append([]string{randomLabel()}, labels[1:]...)
 		names = append(names, otherName{mistake: MistakeWildcard, name: strings.Join(sibling, ".")})
 	}
-	seen := []string{canonical(d.host)}
+	seen := []string{dnsname.Canonical(d.host)}
 	return slices.DeleteFunc(names, func(o otherName) bool {
-		known := slices.Contains(seen, canonical(o.name))
-		seen = append(seen, canonical(o.name))
+		known := slices.Contains(seen, dnsname.Canonical(o.name))
+		seen = append(seen, dnsname.Canonical(o.name))
 		return known || CheckHost(o.name) != nil
 	})
 }
@@ -297,7 +299,7 @@ func (d *diagnosis) resembles(sibling Verdict) bool {
 	for _, o := range d.verdict.Observations {
 		for _, s := range sibling.Observations {
 			if o.State == Absent && s.State == Absent && len(o.Values)+len(o.Aliases) > 0 &&
-				slices.Equal(sorted(o.Values), sorted(s.Values)) && slices.EqualFunc(o.Aliases, s.Aliases, sameName) {
+				slices.Equal(sorted(o.Values), sorted(s.Values)) && slices.EqualFunc(o.Aliases, s.Aliases, dnsname.Same) {
 				return true
 			}
 		}
@@ -398,7 +400,7 @@ func (w *walk) ownServers(ctx context.Context, p *zonePoll) []nameServer {
 			continue
 		}
 		records := slices.DeleteFunc(nsRecords(m.answer), func(ns *dns.NS) bool {
-			return canonical(ns.Hdr.Name) != p.zone.name
+			return dnsname.Canonical(ns.Hdr.Name) != p.zone.name
 		})
 		names := slices.DeleteFunc(serverNames(records), func(name string) bool { return hasServer(own, name) })
 		if len(own)+len(names) > maxServers {

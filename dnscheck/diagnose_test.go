@@ -14,6 +14,7 @@ import (
 	"github.com/miekg/dns"
 
 	"orgops/dnscheck"
+	"orgops/internal/dnsname"
 )
 
 const domain = "example.com"
@@ -54,7 +55,7 @@ func recursor(records ...dns.RR) zone {
 func covering(records []dns.RR, name string) (found []dns.RR, exists bool) {
 	for at := name; ; {
 		for _, record := range records {
-			if sameName(record.Header().Name, at) {
+			if dnsname.Same(record.Header().Name, at) {
 				found = append(found, record)
 			}
 			exists = exists || dns.IsSubDomain(dns.CanonicalName(at), dns.CanonicalName(record.Header().Name)) && at == name

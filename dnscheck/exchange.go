@@ -24,6 +24,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"orgops/internal/dnsname"
 	"orgops/internal/untrusted"
 )
 
@@ -523,7 +524,7 @@ func checkQuestion(raw []byte, name string, kind uint16) (end int, err error) {
 		return 0, errors.New("a reply that ends in its question")
 	}
 	gotKind, class := binary.BigEndian.Uint16(raw[off:]), binary.BigEndian.Uint16(raw[off+2:])
-	if !sameName(gotName, name) || gotKind != kind || class != dns.ClassINET {
+	if !dnsname.Same(gotName, name) || gotKind != kind || class != dns.ClassINET {
 		return 0, fmt.Errorf("a reply to another question: %s %s %s", shownHost(unrooted(gotName)),
 			dns.Class(class), dns.Type(gotKind))
 	}

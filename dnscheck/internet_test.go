@@ -16,6 +16,7 @@ import (
 	"github.com/miekg/dns"
 
 	"orgops/dnscheck"
+	"orgops/internal/dnsname"
 )
 
 // internet is an in-process network for a synctest bubble: servers by address, and a log of
@@ -120,7 +121,7 @@ func (n *internet) resolver(q *dns.Msg) *dns.Msg {
 	m := answer(q)
 	exists := false
 	for _, record := range n.known {
-		if sameName(record.Header().Name, q.Question[0].Name) {
+		if dnsname.Same(record.Header().Name, q.Question[0].Name) {
 			exists = true
 			if record.Header().Rrtype == q.Question[0].Qtype {
 				m.Answer = append(m.Answer, record)
@@ -256,8 +257,6 @@ func (n *internet) quietAbout(name string) {
 	}
 }
 
-func sameName(a, b string) bool { return dns.CanonicalName(a) == dns.CanonicalName(b) }
-
 // zoneOf is an authoritative server of one or more zones. Each SOA record starts the records
 // of a zone.
 func zoneOf(records ...dns.RR) zone {
@@ -341,7 +340,7 @@ func at(records []dns.RR, name string) []dns.RR {
 	var found []dns.RR
 	for _, record := range records {
 		kind := record.Header().Rrtype
-		if sameName(record.Header().Name, name) && (kind == dns.TypeA || kind == dns.TypeAAAA) {
+		if dnsname.Same(record.Header().Name, name) && (kind == dns.TypeA || kind == dns.TypeAAAA) {
 			found = append(found, record)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"orgops/internal/dnsname"
 	"orgops/internal/untrusted"
 )
 
@@ -82,7 +83,7 @@ func (f Finding) Advice(host string) string {
 	host = shownHost(unrooted(host))
 	sentence := advice[f.Mistake]
 	switch {
-	case f.Found != "" && !sameName(f.Host, host) && (sentence == "" || f.Mistake == MistakeDoubled):
+	case f.Found != "" && !dnsname.Same(f.Host, host) && (sentence == "" || f.Mistake == MistakeDoubled):
 		sentence = "There is a record at %[2]s with a value like the expected one (%[3]s): it must be at %[1]s, " +
 			"with the value exactly as it was given."
 	case sentence == "":

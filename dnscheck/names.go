@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/idna"
 	"golang.org/x/net/publicsuffix"
 
+	"orgops/internal/dnsname"
 	"orgops/internal/untrusted"
 )
 
@@ -100,7 +101,7 @@ func plainLabels(name string) []string {
 	if strings.Contains(name, `\`) {
 		return nil
 	}
-	labels := strings.Split(strings.TrimSuffix(canonical(name), "."), ".")
+	labels := strings.Split(strings.TrimSuffix(dnsname.Canonical(name), "."), ".")
 	if slices.Contains(labels, "") {
 		return nil
 	}
@@ -127,7 +128,7 @@ func randomLabel() string { return strings.ToLower(rand.Text()) }
 // belowRegistry returns the domain of a name that its registry delegates: the label below the
 // registry's zone, and that zone. Empty: the name is a registry's.
 func belowRegistry(name string) string {
-	name = canonical(name)
+	name = dnsname.Canonical(name)
 	offsets := dns.Split(name)
 	for _, off := range slices.Backward(offsets) {
 		if !isRegistry(name[off:]) {
@@ -243,7 +244,7 @@ func lastLabelProblem(label, wanted string) string {
 	if strings.Trim(label, "0123456789") == "" {
 		return "ends in a number as IP addresses do; give " + wanted
 	}
-	switch canonical(label) {
+	switch dnsname.Canonical(label) {
 	case "localhost.", "local.", "onion.", "invalid.":
 		return fmt.Sprintf("ends in .%s, which the public DNS does not serve", label)
 	case "arpa.":
@@ -251,12 +252,6 @@ func lastLabelProblem(label, wanted string) string {
 	}
 	return ""
 }
-
-// canonical is the form in which names are compared, never shown: in lower case, with the
-// final dot (RFC 4343).
-func canonical(name string) string { return dns.CanonicalName(name) }
-
-func sameName(a, b string) bool { return canonical(a) == canonical(b) }
 
 // unrooted removes the final dot of a name, for showing it.
 func unrooted(name string) string { return strings.TrimSuffix(name, ".") }

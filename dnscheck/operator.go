@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"orgops/internal/dnsname"
 )
 
 const (
@@ -83,7 +85,7 @@ func (p panel) zoneAt(ctx context.Context, name string) (Zone, time.Duration, er
 
 // possibleCuts returns the names below registries' at which the host's zone can begin.
 func possibleCuts(host string) []string {
-	name := canonical(host)
+	name := dnsname.Canonical(host)
 	var names []string
 	for _, off := range dns.Split(name) {
 		if isRegistry(name[off:]) {
@@ -112,7 +114,7 @@ func operatorOf(servers []string) string {
 // operatorLabel returns the label of the name's registrable domain without digits, and without
 // the hyphens between digits. A label of digits only is returned as it is.
 func operatorLabel(name string) string {
-	name = unrooted(canonical(name))
+	name = unrooted(dnsname.Canonical(name))
 	label, _, _ := strings.Cut(cmp.Or(registered(name), name), ".")
 	var parts []string
 	for part := range strings.SplitSeq(label, "-") {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"orgops/internal/dnsname"
 )
 
 const (
@@ -184,7 +186,7 @@ func (c resolverClient) values(ctx context.Context, name string, kind uint16) ba
 
 func valueOf(record dns.RR) string {
 	if ns, ok := record.(*dns.NS); ok {
-		return strings.TrimPrefix(canonical(ns.Ns), ".") // the root is no name server
+		return strings.TrimPrefix(dnsname.Canonical(ns.Ns), ".") // the root is no name server
 	}
 	if addr, ok := addressIn(record); ok {
 		return addr.String()

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"orgops/internal/dnsname"
 )
 
 // gracePeriod is for how long other servers are waited for once a majority has answered.
@@ -231,9 +233,9 @@ func (p *zonePoll) kinds() (yes, no, refers bool, aliases []string) {
 		gave = p.majority
 	}
 	for _, a := range p.answers {
-		isTarget := func(target string) bool { return sameName(a.alias, target) }
+		isTarget := func(target string) bool { return dnsname.Same(a.alias, target) }
 		if a.isAlias() && !slices.ContainsFunc(aliases, isTarget) &&
-			gave(func(b serverAnswer) bool { return b.isAlias() && sameName(a.alias, b.alias) }) {
+			gave(func(b serverAnswer) bool { return b.isAlias() && dnsname.Same(a.alias, b.alias) }) {
 			aliases = append(aliases, a.alias)
 		}
 	}

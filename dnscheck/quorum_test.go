@@ -13,6 +13,7 @@ import (
 	"github.com/miekg/dns"
 
 	"orgops/dnscheck"
+	"orgops/internal/dnsname"
 )
 
 // signed sets AD in the answers of z, as a validating resolver does.
@@ -192,7 +193,7 @@ func (s proofScene) proves(t *testing.T, required bool) {
 // only answers with z for the host, and as a resolver for all other names.
 func (n *internet) only(z zone) zone {
 	return func(q *dns.Msg) *dns.Msg {
-		if sameName(q.Question[0].Name, host) {
+		if dnsname.Same(q.Question[0].Name, host) {
 			return z(q)
 		}
 		return n.resolver(q)
@@ -370,7 +371,7 @@ func TestNoOperatorIsAQuorum(t *testing.T) {
 func TestDiagnosisByOneResolver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := inMemory(t, dnscheck.Config{}, func(q *dns.Msg) *dns.Msg {
-			if sameName(q.Question[0].Name, "example.com") {
+			if dnsname.Same(q.Question[0].Name, "example.com") {
 				return yes(q)
 			}
 			return noName(q)

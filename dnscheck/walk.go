@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"orgops/internal/dnsname"
 )
 
 // ask queries the servers of the zone for the name. If those of a zone below a cached one all
@@ -66,7 +68,8 @@ func (w *walk) pollZone(ctx context.Context) *zonePoll {
 		kind = dns.TypeA
 	}
 	names := []string{w.path.name}
-	if domain := belowRegistry(w.path.name); isRegistry(w.zone.name) && domain != "" && !sameName(domain, w.path.name) {
+	domain := belowRegistry(w.path.name)
+	if isRegistry(w.zone.name) && domain != "" && !dnsname.Same(domain, w.path.name) {
 		names = []string{domain, w.path.name}
 	}
 	var p *zonePoll
@@ -109,7 +112,7 @@ func (w *walk) observe(p *zonePoll) (observations []Observation) {
 
 // nearest returns the lowest cached zone that contains the name.
 func (w *walk) nearest(name string) (delegation, bool) {
-	name = canonical(name)
+	name = dnsname.Canonical(name)
 	for _, off := range dns.Split(name) {
 		if d, ok := w.delegations.get(name[off:]); ok && len(d.servers) > 0 {
 			return d, true
@@ -135,7 +138,7 @@ func (w *walk) forgetDead(ctx context.Context, p *zonePoll) {
 // would deny the record after it is published (RFC 2308, RFC 8020). That a top-level domain does
 // not exist is cached, too.
 func (w *walk) topLevel(ctx context.Context, name string) (delegation, error) {
-	labels := dns.SplitDomainName(canonical(name))
+	labels := dns.SplitDomainName(dnsname.Canonical(name))
 	tld := dns.Fqdn(labels[len(labels)-1])
 	d, err := w.delegations.load(ctx, tld, func() (delegation, time.Duration, error) {
 		names, ttl, err := w.agreed(ctx, tld, dns.TypeNS)

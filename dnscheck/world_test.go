@@ -9,6 +9,7 @@ import (
 	"github.com/miekg/dns"
 
 	"orgops/dnscheck"
+	"orgops/internal/dnsname"
 )
 
 // everywhere serves z at the name servers of example.com. and parking.com., and at the
@@ -56,7 +57,7 @@ func withWildcard(wild dns.RR, records ...dns.RR) zone {
 		}
 		made := dns.Copy(wild)
 		made.Header().Name = name
-		origin := slices.IndexFunc(records, func(rr dns.RR) bool { return sameName(rr.Header().Name, "example.com") })
+		origin := slices.IndexFunc(records, func(rr dns.RR) bool { return dnsname.Same(rr.Header().Name, "example.com") })
 		return zoneOf(slices.Insert(slices.Clone(records), origin+1, made)...)(q)
 	}
 }

@@ -65,3 +65,6 @@ func CheckTenant(name string) error {
 
 // CheckOrganization returns an error unless the text has the form of an organization's id.
 func CheckOrganization(id string) error { return apiclient.CheckID("organization_id", id) }
+
+// CheckDomainID returns an error unless the text has the form of a discovery domain's id.
+func CheckDomainID(id string) error { return apiclient.CheckID("discovery_domain_id", id) }

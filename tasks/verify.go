@@ -182,6 +182,5 @@ func CheckProvable(domain, host string) error {
 
 // CheckDomainIDs returns an error unless both ids have their form.
 func CheckDomainIDs(organization, domain string) error {
-	return errors.Join(apiclient.CheckID("organization_id", organization),
-		apiclient.CheckID("discovery_domain_id", domain))
+	return errors.Join(CheckOrganization(organization), CheckDomainID(domain))
 }

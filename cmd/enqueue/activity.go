@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"orgops/internal/activity"
 	"orgops/internal/status"
@@ -29,7 +28,7 @@ Example:
 }
 
 func (c *activityCommand) Run(ctx context.Context, t *tool) error {
-	since, err := parseSince(c.Since, time.Now())
+	since, err := parseSince(c.Since)
 	for _, name := range c.Tenants {
 		err = errors.Join(err, tasks.CheckTenant(name))
 	}

@@ -23,7 +23,7 @@ type checkCommand struct {
 	Host string `noenv:"true" placeholder:"NAME" help:"Full name of the TXT record."`
 	TXT  string `name:"txt" noenv:"true" placeholder:"VALUE" help:"Expected value of the TXT record."`
 	oneDomain
-	Tenant string `default:"default" placeholder:"NAME" help:"Tenant whose resolvers are queried, and to which --org belongs."`
+	Tenant string `placeholder:"NAME" help:"Tenant of the domain, whose resolvers are queried (default: the one that has the domain; of other records, default)."`
 	rowsFlags
 	Resolvers      []string `placeholder:"A,B,C" help:"Resolvers to query: ADDRESS, tcp://ADDRESS or https://ADDRESS/dns-query#NAME, with or without @PERSPECTIVE (default: the DNS settings of the tenant's workers if Redis has them, else the worker's defaults)."`
 	ResolverQuorum int      `default:"0" help:"Resolvers that must return the token (default and minimum: all of two, all but one of three to five, all but two of six or more)."`
@@ -53,6 +53,10 @@ Exit status: 0 if every token is there, 3 if one is not.`
 }
 
 func (c *checkCommand) Run(ctx context.Context, t *tool) error {
+	c.take(&c.File)
+	if err := c.findTenant(ctx, t); err != nil {
+		return err
+	}
 	c.settle(ctx, t)
 	checker, err := c.checker()
 	if err != nil {
@@ -84,6 +88,22 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 	if missing > 0 {
 		return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("not present: %d of %d", missing, checked)}
 	}
+	return nil
+}
+
+// findTenant completes a domain by its tenant and ids, and the flags by its tenant.
+func (c *checkCommand) findTenant(ctx context.Context, t *tool) error {
+	if c.oneDomain == (oneDomain{}) || c.File != "" {
+		c.Tenant = cmp.Or(c.Tenant, tasks.DefaultTenant)
+		return nil
+	}
+	name, err := c.named(ctx, t, c.Tenant)
+	if err != nil {
+		return err
+	}
+	c.Tenant = name.Tenant
+	c.Org = name.Organization
+	c.Domain = name.ID
 	return nil
 }
 
@@ -128,7 +148,6 @@ func (c *checkCommand) checker() (*dnscheck.Checker, error) {
 
 // records returns the records that the arguments name, to be read once.
 func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[status.TXTRecord, error], err error) {
-	c.take(&c.File)
 	byHost, byDomain, byFile := c.Host != "" || c.TXT != "", c.oneDomain != oneDomain{}, c.File != ""
 	if named := slices.DeleteFunc([]bool{byHost, byDomain, byFile}, func(is bool) bool { return !is }); len(named) != 1 {
 		return nil, cli.Usage(errors.New("name one: a domain, or --host and --txt, or a file (-: stdin)"))

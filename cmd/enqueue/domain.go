@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"orgops/apiclient"
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
@@ -16,7 +15,7 @@ import (
 type theDomain struct {
 	Domain string `arg:"" help:"The domain's name, or its discovery domain id."`
 	Org    string `noenv:"true" placeholder:"ORG" help:"Organization id, if several have the domain or no row about it was executed yet."`
-	Tenant string `default:"default" placeholder:"NAME" help:"Tenant of the domain."`
+	Tenant string `placeholder:"NAME" help:"Tenant of the domain (default: the one that has it)."`
 }
 
 func (d theDomain) named(ctx context.Context, t *tool) (status.DomainName, error) {
@@ -109,24 +108,29 @@ Example:
 
 func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 	id := c.Domain
-	if strings.Contains(id, ".") {
+	tenant := c.Tenant
+	if tenant == "" || strings.Contains(id, ".") {
 		name, err := c.named(ctx, t)
 		if err != nil {
 			return err
 		}
 		id = name.ID
+		tenant = name.Tenant
 	}
-	if err := t.connectToRead(ctx, apiclient.CheckID("discovery_domain_id", id), tasks.CheckTenant(c.Tenant)); err != nil {
+	if err := t.connectToRead(ctx, tasks.CheckDomainID(id), tasks.CheckTenant(tenant)); err != nil {
 		return err
 	}
-	r, ok, err := status.SweptDomainOf(ctx, t.redis, c.Tenant, id)
+	r, ok, err := status.SweptDomainOf(ctx, t.redis, tenant, id)
 	if err != nil {
 		return err
 	}
 	if !ok {
+		if err := t.mustBeKnown(ctx, tenant); err != nil {
+			return err
+		}
 		return cli.Fixed(fmt.Errorf("nothing is recorded of discovery domain %s of tenant %s: no sweep has found it",
-			id, c.Tenant),
-			"to check all verified domains now: enqueue domains sweep --tenant %s", c.Tenant)
+			id, tenant),
+			"to check all verified domains now: enqueue domains sweep --tenant %s", tenant)
 	}
 	if t.JSON {
 		return t.printJSON(r)
@@ -135,7 +139,7 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 	w.Line("name", status.Shown(r.Domain))
 	w.Line("domain", id)
 	w.Line("organization", status.Shown(r.Organization))
-	w.Line("tenant", c.Tenant+"\n")
+	w.Line("tenant", tenant+"\n")
 	if err := w.Flush(); err != nil {
 		return err
 	}

@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"time"
 
-	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/tasks"
 )
@@ -27,7 +24,7 @@ Example:
 }
 
 func (c *exportCommand) Run(ctx context.Context, t *tool) error {
-	since, err := parseSince(c.Since, time.Now())
+	since, err := parseSince(c.Since)
 	if err := t.connectToRead(ctx, err, ifGiven(c.Tenant, tasks.CheckTenant)); err != nil {
 		return err
 	}
@@ -40,19 +37,4 @@ func (c *exportCommand) Run(ctx context.Context, t *tool) error {
 		}
 	}
 	return nil
-}
-
-// parseSince reads a date in UTC, a time, or an age.
-func parseSince(text string, now time.Time) (time.Time, error) {
-	for _, layout := range []string{time.DateOnly, time.RFC3339} {
-		if at, err := time.Parse(layout, text); err == nil {
-			return at, nil
-		}
-	}
-	if age, err := cli.ParseDuration(text); err == nil && age >= 0 {
-		return now.Add(-age), nil
-	}
-	return time.Time{},
-		fmt.Errorf(
-			"since: want a date such as 2026-11-01, a time such as 2026-11-01T08:00:00Z, or an age such as 24h or 7d, got %.40q", text)
 }

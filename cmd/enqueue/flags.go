@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
@@ -63,69 +63,133 @@ func (o *oneDomain) take(file *string) {
 	}
 }
 
-// row is the single row, or nil where a file is meant.
-func (o oneDomain) row(ctx context.Context, t *tool, tenant string) ([]byte, error) {
+// row returns the single row and its tenant, which is the named one, or else that of the domain;
+// nil where a file is meant.
+func (o oneDomain) row(ctx context.Context, t *tool, tenant string) (row []byte, of string, err error) {
 	if o.Org == "" && o.Domain == "" {
-		return nil, nil
+		return nil, cmp.Or(tenant, tasks.DefaultTenant), nil
 	}
-	members := map[string]string{"organization_id": o.Org}
-	if o.byName && strings.Contains(o.Domain, ".") {
+
+	// A worker finds the id of a name of an organization.
+	if o.byName && o.isName() && o.Org != "" {
+		if tenant == "" {
+			if tenant, err = o.tenantOfName(ctx, t); err != nil {
+				return nil, "", err
+			}
+		}
+		row, err = json.Marshal(map[string]string{"organization_id": o.Org, "domain": o.Domain})
+		return row, tenant, err
+	}
+
+	name, err := o.named(ctx, t, tenant)
+	if err != nil {
+		return nil, "", err
+	}
+	members := map[string]string{"organization_id": name.Organization, "discovery_domain_id": name.ID}
+	if o.byName && o.isName() {
 		members["domain"] = o.Domain
 	}
-	if o.Org == "" || members["domain"] == "" { // else a worker finds it
-		name, err := o.named(ctx, t, tenant)
-		if err != nil {
-			return nil, err
-		}
-		members["organization_id"], members["discovery_domain_id"] = name.Organization, name.ID
-	}
-	return json.Marshal(members)
+	row, err = json.Marshal(members)
+	return row, name.Tenant, err
 }
 
-// named returns the domain's ids. Unless they are given, they are those of the index of names.
-func (o oneDomain) named(ctx context.Context, t *tool, tenant string) (status.DomainName, error) {
-	name, isName := status.DomainName{Tenant: tenant, Organization: o.Org, ID: o.Domain}, strings.Contains(o.Domain, ".")
-	err := errors.Join(tasks.CheckTenant(tenant), ifGiven(o.Org, tasks.CheckOrganization))
+func (o oneDomain) isName() bool { return strings.Contains(o.Domain, ".") }
+
+// check checks the flags.
+func (o oneDomain) check(tenant string) error {
 	if o.Domain == "" {
-		err = errors.New("--org names the organization of a domain: name the domain by --domain")
-	} else if !isName {
-		err = errors.Join(err, apiclient.CheckID("discovery_domain_id", o.Domain))
+		return cli.Usage(errors.New("--org names the organization of a domain: name the domain by --domain"))
 	}
-	if err != nil {
-		return name, cli.Usage(err)
+	err := errors.Join(ifGiven(tenant, tasks.CheckTenant), ifGiven(o.Org, tasks.CheckOrganization))
+	if !o.isName() {
+		err = errors.Join(err, tasks.CheckDomainID(o.Domain))
 	}
-	if !isName && o.Org != "" {
+	return cli.Usage(err)
+}
+
+// named returns the domain's ids. Those that are not given are those of the only domain of that
+// name or id, in the named tenant or in whichever has it.
+func (o oneDomain) named(ctx context.Context, t *tool, tenant string) (status.DomainName, error) {
+	name := status.DomainName{Tenant: tenant, Organization: o.Org, ID: o.Domain}
+	if err := o.check(tenant); err != nil {
+		return name, err
+	}
+	hasIDs := o.Org != "" && !o.isName()
+	if tenant != "" && hasIDs {
 		return name, nil
 	}
-	if err := t.connectToRead(ctx); err != nil {
+	all, similar, err := o.lookUp(ctx, t, tenant)
+	if err != nil {
 		return name, err
 	}
-	found, err := status.Find(ctx, t.ledger, tenant, o.Domain, mostCandidates,
-		func(k status.KnownDomain) bool { return o.Org == "" || o.Org == k.Organization })
-	switch all := found.Domains; {
-	case err != nil:
-		return name, err
-	case found.Prefix:
-		return name, o.unknown(name, all)
-	case len(all) > 1:
-		return name, cli.Usage(cli.Fixed(fmt.Errorf("several organizations of tenant %s have domain %s: %s", tenant,
-			status.Shown(o.Domain), listed(all)), "name one of them by --org"))
-	default:
+	switch {
+	case len(all) == 1:
 		return all[0].DomainName, nil
+	case hasIDs: // of a domain of which no row was executed yet
+		name.Tenant = tasks.DefaultTenant
+		return name, nil
 	}
+	return name, o.unknown(ctx, t, name, similar)
+}
+
+// tenantOfName returns the tenant that has a domain of the name in the organization, or else the
+// default one.
+func (o oneDomain) tenantOfName(ctx context.Context, t *tool) (string, error) {
+	if err := o.check(""); err != nil {
+		return "", err
+	}
+	all, _, err := o.lookUp(ctx, t, "")
+	if err != nil || len(all) == 0 {
+		return tasks.DefaultTenant, err
+	}
+	return all[0].Tenant, nil
 }
 
 // mostCandidates is how many domains an error lists.
 const mostCandidates = 10
 
-// unknown is the error of a domain that is not in the index of names, and those whose names
-// begin so.
-func (o oneDomain) unknown(asked status.DomainName, similar []status.KnownDomain) error {
-	where := "tenant " + asked.Tenant
-	if asked.Organization != "" {
-		where = "organization " + asked.Organization + " of " + where
+// lookUp returns the only domain of that name or id, in a list; it is empty if there is none, and
+// similar are those whose names begin so. Several are an error that lists them.
+func (o oneDomain) lookUp(ctx context.Context, t *tool, tenant string) (all, similar []status.KnownDomain, err error) {
+	if err := t.connectToRead(ctx); err != nil {
+		return nil, nil, err
 	}
-	err := fmt.Errorf("no domain %s of %s is known here", status.Shown(asked.ID), where)
+	found, err := status.Find(ctx, t.redis, status.DomainQuery{Tenant: tenant, ID: o.Domain, Name: o.Domain,
+		Organization: o.Org, Swept: true, Most: mostCandidates})
+	if none, ok := errors.AsType[*status.NoTenantError](err); ok {
+		return nil, nil, t.unknownTenant(ctx, none.Name, "")
+	}
+	if err != nil || found.Prefix || len(found.Domains) == 0 {
+		return nil, found.Domains, err
+	}
+	if len(found.Domains) == 1 {
+		return found.Domains, nil, nil
+	}
+
+	// Several have it: by which flags they differ.
+	what := "several tenants"
+	flags := "--tenant and --org"
+	if inOneTenant(found.Domains) {
+		what = "several organizations of tenant " + found.Domains[0].Tenant
+		flags = "--org"
+	}
+	err = fmt.Errorf("%s have domain %s: %s", what, status.Shown(o.Domain), listed(found.Domains))
+	return nil, nil, cli.Usage(cli.Fixed(err, "name one of them by %s", flags))
+}
+
+// unknown is the error of a domain that was not found, with those whose names begin so.
+func (o oneDomain) unknown(ctx context.Context, t *tool, asked status.DomainName, similar []status.KnownDomain) error {
+	if asked.Tenant == "" {
+		asked.Tenant = t.onlyTenant(ctx)
+	}
+	where := ""
+	if asked.Organization != "" {
+		where += " of organization " + asked.Organization
+	}
+	if asked.Tenant != "" {
+		where += " of tenant " + asked.Tenant
+	}
+	err := fmt.Errorf("no domain %s%s is known here", status.Shown(asked.ID), where)
 	if o.noFile {
 		err = fmt.Errorf("no such file, and %w", err)
 	}
@@ -139,10 +203,19 @@ func (o oneDomain) unknown(asked status.DomainName, similar []status.KnownDomain
 	return cli.Fixed(err, "%s, or name %s", status.LearnNames(asked.Tenant), also)
 }
 
+// inOneTenant reports whether all domains are of one tenant. They are in the order of their
+// tenants.
+func inOneTenant(all []status.KnownDomain) bool { return all[0].Tenant == all[len(all)-1].Tenant }
+
+// listed returns domains in a line, with their tenants if there are several of these.
 func listed(all []status.KnownDomain) string {
 	var texts []string
 	for _, k := range all {
-		texts = append(texts, fmt.Sprintf("%s of %s (%s, %s)", status.Shown(k.Name), k.Organization, k.ID, k.Status))
+		of := k.Organization
+		if !inOneTenant(all) {
+			of += " of tenant " + k.Tenant
+		}
+		texts = append(texts, fmt.Sprintf("%s of %s (%s, %s)", status.Shown(k.Name), of, k.ID, k.Status))
 	}
 	return strings.Join(texts, ", ")
 }
@@ -170,23 +243,26 @@ func firstGiven(flags ...flag) string {
 	return ""
 }
 
-// parseNotBefore reads when the rows of a run may start: a time, or a duration from now
-// on. An empty text is the zero time.
+// parseSince reads a time of the flag --since.
+func parseSince(text string) (time.Time, error) {
+	at, err := cli.ParseAgo(text, time.Now())
+	if err != nil {
+		return time.Time{}, fmt.Errorf("since: %w", err)
+	}
+	return at, nil
+}
+
+// parseNotBefore reads when the rows of a run may start. An empty text is the zero time.
 func parseNotBefore(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	at, err := time.Parse(time.RFC3339, text)
-	if after, bad := cli.ParseDuration(text); bad == nil {
-		at, err = now.Add(after), nil
+	at, err := cli.ParseAhead(text, now)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("not-before: %w", err)
 	}
-	switch {
-	case err != nil:
-		return time.Time{},
-			fmt.Errorf(
-				"not-before: want a time such as 2026-12-01T02:00:00Z, or a duration from now on such as 8h or 2d, got %.40q", text)
-	case !at.After(now):
-		return time.Time{}, fmt.Errorf("not-before: %s is in the past", at.UTC().Format(time.RFC3339))
+	if !at.After(now) {
+		return time.Time{}, fmt.Errorf("not-before: %s is in the past", status.Stamp(at))
 	}
-	return at.UTC(), nil
+	return at, nil
 }

@@ -36,7 +36,7 @@ func (c *instructionsCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	check := checkCommand{Tenant: c.Tenant, Resolvers: c.Resolvers}
+	check := checkCommand{Tenant: name.Tenant, Resolvers: c.Resolvers}
 	check.settle(ctx, t)
 	checker, err := check.checker()
 	if err != nil {

@@ -42,7 +42,8 @@ func (c *verifyCommand) Run(ctx context.Context, t *tool) error {
 		return cli.Usage(fmt.Errorf("give-up: %s is shorter than a check may take, so that rows would expire at their first: "+
 			"want at least %s, such as 72h", c.GiveUp, tasks.LeastGiveUp))
 	}
-	o := order{submitFlags: c.submitFlags, kind: tasks.TypeVerify, giveUp: c.GiveUp}
+	o := c.order(tasks.TypeVerify)
+	o.giveUp = c.GiveUp
 	switch {
 	case c.Read && !c.DryRun:
 		return cli.Usage(errors.New("--read requires --dry-run: a submission reads each domain anyway"))
@@ -58,7 +59,7 @@ func (c *verifyCommand) Run(ctx context.Context, t *tool) error {
 	var err error
 	c.byName = true
 	c.take(&o.File)
-	if o.one, err = c.row(ctx, t, c.Tenant); err != nil {
+	if o.one, o.Tenant, err = c.row(ctx, t, c.Tenant); err != nil {
 		return err
 	}
 	return t.submit(ctx, o)
@@ -79,16 +80,17 @@ func (c *updateCommand) Run(ctx context.Context, t *tool) error {
 	if c.Max < 0 {
 		return cli.Usage(fmt.Errorf("max: want 1 or more, got %d", c.Max))
 	}
-	o := order{submitFlags: c.submitFlags, kind: tasks.TypeUpdate, max: c.Max}
+	o := c.order(tasks.TypeUpdate)
+	o.max = c.Max
 	if c.Undo != "" {
 		if err := c.checkUndo(); err != nil {
 			return err
 		}
-		return t.undoUpdate(ctx, o, c.Undo)
+		return t.undoUpdate(ctx, o, oneRun{c.Undo, c.Tenant})
 	}
 	c.take(&o.File)
 	var err error
-	if o.one, err = c.row(ctx, t, c.Tenant); err != nil {
+	if o.one, o.Tenant, err = c.row(ctx, t, c.Tenant); err != nil {
 		return err
 	}
 	if o.defaults, err = c.defaults(); err != nil {
@@ -124,7 +126,9 @@ func (c *removeCommand) Run(ctx context.Context, t *tool) error {
 	if err := tasks.CheckBatchWait(c.BatchWait); err != nil {
 		return cli.Usage(err)
 	}
-	return t.submit(ctx, order{submitFlags: c.submitFlags, kind: tasks.TypeRemove, batchWait: c.BatchWait})
+	o := c.order(tasks.TypeRemove)
+	o.batchWait = c.BatchWait
+	return t.submit(ctx, o)
 }
 
 type createCommand struct{ submitFlags }
@@ -132,5 +136,5 @@ type createCommand struct{ submitFlags }
 func (*createCommand) Help() string { return submitHelp(tasks.TypeCreate) }
 
 func (c *createCommand) Run(ctx context.Context, t *tool) error {
-	return t.submit(ctx, order{submitFlags: c.submitFlags, kind: tasks.TypeCreate})
+	return t.submit(ctx, c.order(tasks.TypeCreate))
 }

@@ -19,7 +19,7 @@ import (
 )
 
 type revokeCommand struct {
-	Tenant    string        `default:"default" placeholder:"NAME" help:"Tenant of the domains."`
+	Tenant    string        `placeholder:"NAME" help:"Tenant of the domains (default: default; with --undo, the one that has the run)."`
 	Org       string        `noenv:"true" placeholder:"ORG" help:"Only domains of this organization."`
 	Set       sweep.Setting `noenv:"true" enum:"pending,unroute" default:"pending" help:"What is set: pending (the status), or unroute (use_for_organization_discovery becomes false)."`
 	AbsentFor time.Duration `noenv:"true" placeholder:"DURATION" help:"How long the TXT record must be gone, if longer than the tenant's --grace."`
@@ -56,8 +56,8 @@ Exit status: 1 if more domains qualify than may be revoked in seven days; none i
 }
 
 func (c *revokeCommand) check() error {
-	errs := []error{tasks.CheckTenant(c.Tenant), ifGiven(c.Org, tasks.CheckOrganization), ifGiven(c.ID, tasks.CheckRunID),
-		ifGiven(c.Undo, tasks.CheckRunID)}
+	errs := []error{ifGiven(c.Tenant, tasks.CheckTenant), ifGiven(c.Org, tasks.CheckOrganization),
+		ifGiven(c.ID, tasks.CheckRunID), ifGiven(c.Undo, tasks.CheckRunID)}
 	if c.AbsentFor < 0 || c.Sweeps < 0 || c.Max < 0 || c.Rows < 1 {
 		errs = append(errs, errors.New("absent-for, sweeps, max and rows: want no negative number, and rows of 1 or more"))
 	}
@@ -79,20 +79,21 @@ func (c *revokeCommand) Run(ctx context.Context, t *tool) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	switch {
-	case c.Undo != "":
+	if c.Undo != "" {
 		return t.undoRevocations(ctx, c)
-	case c.DryRun:
-		if err := t.connectToRead(ctx); err != nil {
-			return err
-		}
-		p, err := t.planRevocations(ctx, c)
-		if err != nil {
-			return err
-		}
-		return t.print(p)
 	}
-	return t.revoke(ctx, c)
+	c.Tenant = cmp.Or(c.Tenant, tasks.DefaultTenant)
+	if !c.DryRun {
+		return t.revoke(ctx, c)
+	}
+	if err := t.connectToRead(ctx); err != nil {
+		return err
+	}
+	p, err := t.planRevocations(ctx, c)
+	if err != nil {
+		return err
+	}
+	return t.print(p)
 }
 
 type revocations struct {
@@ -238,14 +239,14 @@ func (t *tool) undoRevocations(ctx context.Context, c *revokeCommand) error {
 	if err := t.connectToSubmit(ctx); err != nil {
 		return err
 	}
-	from, err := t.ledger.Get(ctx, ledger.Tenant(c.Tenant), ledger.RunID(c.Undo))
+	from, err := t.find(ctx, oneRun{c.Undo, c.Tenant})
 	switch {
 	case err != nil:
 		return err
-	case from.Kind != handlers.Revoke || string(from.Tenant) != c.Tenant:
-		return cli.Usage(fmt.Errorf("undo: run %s is of kind %s and tenant %s: want one of kind %s and tenant %s", from.ID,
-			from.Kind, from.Tenant, handlers.Revoke, c.Tenant))
+	case from.Kind != handlers.Revoke:
+		return cli.Usage(fmt.Errorf("undo: run %s is of kind %s: want one of kind %s", from.ID, from.Kind, handlers.Revoke))
 	}
+	c.Tenant = string(from.Tenant)
 	states := sweep.States{Tenant: c.Tenant, Store: sweep.NewStore(t.redis, c.Tenant)}
 	run := ledger.NewRun{Kind: handlers.Revoke}
 	var rows [][]byte

@@ -16,7 +16,7 @@ import (
 
 type submitFlags struct {
 	File        string `arg:"" optional:"" help:"CSV file with a header, JSON Lines, or a JSON array of objects; may be gzipped. - or no file: read standard input. Of a command for domains, also a domain's name."`
-	Tenant      string `default:"default" placeholder:"NAME" help:"Tenant of the rows."`
+	Tenant      string `placeholder:"NAME" help:"Tenant of the rows (default: of a single domain the one that has it, else default)."`
 	ID          string `name:"run" noenv:"true" placeholder:"ID" help:"Run id (default: a new one). Submitting the same rows again under the same id is harmless."`
 	Priority    string `noenv:"true" placeholder:"high|normal" help:"Priority of the run (default: high for up to 500 rows, else normal)."`
 	Label       string `noenv:"true" placeholder:"TEXT" help:"Label shown with the run."`
@@ -38,6 +38,13 @@ type order struct {
 	max      int64         // verified domains that may be set to pending; 0: the default
 	// batchWait is how long a single removal waits for others.
 	batchWait time.Duration
+}
+
+// order returns an order for rows of a kind, of the default tenant unless another is named.
+func (f submitFlags) order(kind string) order {
+	o := order{submitFlags: f, kind: kind}
+	o.Tenant = cmp.Or(f.Tenant, tasks.DefaultTenant)
+	return o
 }
 
 func (o order) run() (ledger.NewRun, error) {

@@ -81,6 +81,9 @@ domains revoke --tenant nobody`},
 	{"domains show", `
 domains show proven.example --tenant acme
 domains show quoted.example --tenant acme
+domains show lagging.example
+domains show nowhere.example
+domains show quoted.example --tenant nobody
 domains show quoted.example --tenant acme --json
 domains show disagreeing.example --tenant acme
 domains show ord_08 --org org_shop --tenant acme

@@ -245,14 +245,12 @@ func (t *tool) mustBeServed(ctx context.Context, name string) (tenant.Announced,
 	return settings, err
 }
 
-// mustBeKnown is an error for a tenant that no worker has served, and of which nothing is stored:
-// its name is probably mistyped.
+// mustBeKnown is an error for a tenant that does not exist: its name is probably mistyped.
 func (t *tool) mustBeKnown(ctx context.Context, name string) error {
-	names, err := status.Tenants(ctx, t.ledger)
-	if err != nil || slices.Contains(names, name) {
-		return err
+	err := status.CheckExists(ctx, t.redis, name)
+	if none, ok := errors.AsType[*status.NoTenantError](err); ok {
+		return t.unknownTenant(ctx, none.Name, "")
 	}
-	_, err = t.mustBeServed(ctx, name)
 	return err
 }
 

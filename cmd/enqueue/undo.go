@@ -46,20 +46,25 @@ func (p undoPlan) Write(out io.Writer) error {
 
 // undoUpdate submits the rows that undo a run: those that verify domains again as one run, and all
 // others as another, if there are both.
-func (t *tool) undoUpdate(ctx context.Context, o order, undo string) error {
-	run, err := o.run()
-	if err != nil {
+func (t *tool) undoUpdate(ctx context.Context, o order, undo oneRun) error {
+	if _, err := o.run(); err != nil {
 		return err
 	}
+	connect := t.connectToSubmit
 	if o.DryRun {
-		err = t.connectToRead(ctx)
-	} else {
-		_, err = t.connectToSubmitTo(ctx, string(run.Tenant), false)
+		connect = func(ctx context.Context) error { return t.connectToRead(ctx) }
 	}
+	if err := connect(ctx); err != nil {
+		return err
+	}
+
+	// The run, whose tenant is that of the rows that undo it.
+	from, err := t.find(ctx, undo)
 	if err != nil {
 		return err
 	}
-	from, err := t.find(ctx, oneRun{ID: undo, Tenant: o.Tenant})
+	o.Tenant = string(from.Tenant)
+	run, err := o.run()
 	switch {
 	case err != nil:
 		return err

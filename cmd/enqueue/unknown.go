@@ -12,6 +12,7 @@ import (
 	"orgops/internal/redisconn"
 	"orgops/internal/spelling"
 	"orgops/internal/status"
+	"orgops/tasks"
 )
 
 func (t *tool) place() string { return "Redis " + redisconn.Mask(t.at.URL) }
@@ -24,6 +25,11 @@ func (t *tool) unknownRun(ctx context.Context, tenant string, ids []string, err 
 	}
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return err
+	}
+	if tenant != "" {
+		if err := t.mustBeKnown(ctx, tenant); err != nil {
+			return err
+		}
 	}
 	of := func(name ledger.Tenant) bool { return tenant == "" || tenant == string(name) }
 	newest, _, _ := t.ledger.Page(ctx, ledger.Query{Tenant: of, Limit: 1000, MaxRead: 1000}) // best effort
@@ -59,6 +65,20 @@ func (t *tool) unknownTenant(ctx context.Context, name, advice string) error {
 	}
 	return cli.Usage(cli.Fixed(fmt.Errorf("no worker has served tenant %s on %s; %s", name, t.place(), there),
 		"check its name and --redis-url%s", advice))
+}
+
+// onlyTenant returns the name of the tenant if Redis knows only one; "": it knows several. The
+// default one is that of a Redis without any.
+func (t *tool) onlyTenant(ctx context.Context) string {
+	sessions, _ := t.ledger.Sessions(ctx) // best effort
+	names, _ := status.Tenants(ctx, t.ledger, sessions...)
+	switch len(names) {
+	case 0:
+		return tasks.DefaultTenant
+	case 1:
+		return names[0]
+	}
+	return ""
 }
 
 // control are the commands for which the user operator of deploy/redis is enough.

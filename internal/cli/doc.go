@@ -12,6 +12,7 @@
 //	parse.go        arguments and flags
 //	mistake.go      mistakes in arguments
 //	exit.go         exit statuses, and errors with a way to fix them
+//	time.go         times that people write
 //	duration.go     durations of flags and files
 //	environment.go  the environment, and misspelt variables
 //	variables.go    the names of all variables

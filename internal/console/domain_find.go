@@ -5,15 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
-	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/dnsname"
+	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/view"
 	"orgops/internal/web"
-	"orgops/tasks/handlers"
+	"orgops/tasks"
 )
 
 const (
@@ -24,109 +26,141 @@ const (
 	lookUpWait = 20 * time.Second
 )
 
-// meant finds the domain that a request names by its id, its name, or the beginning of its name. It
-// returns several if these are those of several.
+// meant finds the domain that a request names by its id, its name, or the beginning of its name, in
+// the tenant that it names or else in all of the user's. It returns several if these are those of
+// several.
 func (s *site) meant(ctx context.Context, v view.View, asked status.DomainName) ([]status.KnownDomain, error) {
-	t, err := checkAsked(v, asked)
-	if err != nil {
+	if err := checkAsked(v, asked); err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, lookUpWait)
+	defer cancel()
+	if asked.Tenant == "" {
+		var err error
+		if asked.Tenant, err = s.onlyTenant(ctx, v); err != nil {
+			return nil, errors.New(unread(err))
+		}
+	}
+
+	// Ids need no search.
 	byName := strings.Contains(asked.ID, ".")
-	if !byName && asked.Organization != "" {
+	if !byName && asked.Tenant != "" && asked.Organization != "" {
 		return []status.KnownDomain{{DomainName: asked}}, nil
 	}
-	found, err := s.candidates(ctx, t, asked, byName)
-	if err == nil && len(found) == 0 {
-		err = &web.Refusal{Status: http.StatusBadRequest, Text: notKnown(asked, byName)}
+
+	// What rows and sweeps have found.
+	found, err := v.Find(ctx, status.DomainQuery{Tenant: asked.Tenant, Organization: asked.Organization,
+		ID: asked.ID, Name: asked.ID, Swept: true, Most: mostCandidates, Keep: func(k status.KnownDomain) bool {
+			return tasks.CheckDomainIDs(k.Organization, k.ID) == nil
+		}})
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		return nil, notFound(err)
+	case err != nil:
+		return nil, errors.New(unread(err))
 	}
-	return found, err
+	domains := found.Domains
+
+	// What the tenant lists of an organization, if no domain has that name.
+	exact := len(domains) > 0 && !found.Prefix
+	if byName && !exact && asked.Tenant != "" && asked.Organization != "" {
+		id, err := s.listed(ctx, v, asked)
+		if err != nil {
+			return nil, err
+		}
+		if id != "" {
+			asked.ID = id
+			domains = []status.KnownDomain{{DomainName: asked}}
+		}
+	}
+	if len(domains) == 0 {
+		return nil, &web.Refusal{Status: http.StatusBadRequest, Text: notKnown(asked, byName)}
+	}
+	return domains, nil
 }
 
-// checkAsked checks the input of the form, and returns the tenant that it names.
-func checkAsked(v view.View, asked status.DomainName) (view.Tenant, error) {
-	t, err := tenantOf(v, asked.Tenant)
-	if err != nil {
-		return t, err
+// onlyTenant returns the name of the user's tenant, if there is only one here; "": there are
+// several, or none.
+func (s *site) onlyTenant(ctx context.Context, v view.View) (string, error) {
+	names := s.here.among(v)
+	tenants, err := v.Tenants(ctx)
+	for _, t := range tenants {
+		names = append(names, t.Name())
 	}
-	if asked.Organization != "" {
-		if err := t.Organization(asked.Organization); err != nil {
-			return t, notFound(err)
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if err != nil || len(names) != 1 {
+		return "", err
+	}
+	return names[0], nil
+}
+
+// domainOf returns the domain of the view that has the name.
+func domainOf(v view.View, name status.DomainName) (view.Domain, error) {
+	t, err := v.Tenant(name.Tenant)
+	if err != nil {
+		return view.Domain{}, err
+	}
+	return t.Domain(name.Organization, name.ID)
+}
+
+// listed returns the id of the domain of a name and an organization, as the tenant lists it; "":
+// this worker does not serve the tenant, or the organization has no domain of that name.
+func (s *site) listed(ctx context.Context, v view.View, asked status.DomainName) (id string, err error) {
+	d, err := domainOf(v, asked)
+	if err != nil {
+		return "", notFound(err)
+	}
+	here, served := s.here.of(d.In())
+	if !served || here.API == nil {
+		return "", nil
+	}
+	return s.listedAs(ctx, here, d)
+}
+
+// checkAsked checks the input of the form.
+func checkAsked(v view.View, asked status.DomainName) error {
+	if asked.Tenant != "" {
+		if _, err := tenantOf(v, asked.Tenant); err != nil {
+			return err
 		}
-		err = apiclient.CheckID("organization", asked.Organization)
+	}
+	var err error
+	if asked.Organization != "" {
+		if err := v.Organization(asked.Organization); err != nil {
+			return notFound(err)
+		}
+		err = tasks.CheckOrganization(asked.Organization)
 	}
 	switch {
 	case asked.ID == "":
 		err = errors.Join(err, errors.New("domain: want its id or its name"))
 	case strings.Contains(asked.ID, "."):
-		err = errors.Join(err, dnscheck.CheckHost(handlers.NameKey(asked.ID)))
+		err = errors.Join(err, dnscheck.CheckHost(dnsname.Key(asked.ID)))
 	case asked.Organization != "":
-		err = errors.Join(err, apiclient.CheckID("domain", asked.ID))
+		err = errors.Join(err, tasks.CheckDomainID(asked.ID))
 	case len(asked.ID) > longestAsked:
 		err = errors.Join(err, fmt.Errorf("domain: %d bytes: want an id, a name, or the beginning of a name", len(asked.ID)))
 	}
 	if err != nil {
-		return t, &web.Refusal{Status: http.StatusBadRequest, Text: err.Error()}
+		return &web.Refusal{Status: http.StatusBadRequest, Text: err.Error()}
 	}
-	return t, nil
+	return nil
 }
 
 // longestAsked is the longest name, in bytes of UTF-8.
 const longestAsked = 4 * 253
 
+// notKnown says that no domain was found, and how to find it.
 func notKnown(asked status.DomainName, byName bool) string {
+	if asked.Tenant == "" {
+		return "no domain of your tenants has that id, or a name that begins so, by the rows that were executed: " +
+			"name its tenant and its organization, or " + status.LearnNames("")
+	}
 	if byName && asked.Organization != "" {
 		return fmt.Sprintf("organization %s has no domain of that name among those read; try the id of the domain",
 			asked.Organization)
 	}
 	return fmt.Sprintf("no domain of tenant %s has that id, or a name that begins so, by the rows that were executed: "+
 		"name the organization too, or %s", asked.Tenant, status.LearnNames(asked.Tenant))
-}
-
-// candidates returns the domains that may be meant, each once.
-func (s *site) candidates(ctx context.Context, t view.Tenant, asked status.DomainName,
-	byName bool) ([]status.KnownDomain, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookUpWait)
-	defer cancel()
-	fits := func(k status.KnownDomain) bool {
-		return (asked.Organization == "" || asked.Organization == k.Organization) &&
-			apiclient.CheckID("organization", k.Organization) == nil && apiclient.CheckID("domain", k.ID) == nil
-	}
-	known, err := t.Find(ctx, asked.ID, mostCandidates, fits)
-	if err != nil {
-		return nil, errors.New(unread(err))
-	}
-	found := known.Domains
-	if len(found) > 0 && (!byName || !known.Prefix || asked.Organization == "") {
-		return found, nil
-	}
-	if byName {
-		if here, served := s.here.of(t); asked.Organization != "" && served && here.API != nil {
-			named, err := t.Domain(asked.Organization, asked.ID)
-			if err != nil {
-				return nil, err
-			}
-			id, err := s.listedAs(ctx, here, named)
-			if err != nil || id == "" {
-				return found, err
-			}
-			asked.ID = id
-			return []status.KnownDomain{{DomainName: asked}}, nil
-		}
-		return found, nil
-	}
-	if apiclient.CheckID("domain", asked.ID) != nil {
-		return nil, nil
-	}
-	// An id that a newer name has replaced in the index.
-	r, ok, err := t.Swept(ctx, asked.ID)
-	if err != nil {
-		return nil, errors.New(unread(err))
-	}
-	swept := status.KnownDomain{
-		DomainName: status.DomainName{Tenant: asked.Tenant, Organization: r.Organization, ID: asked.ID},
-	}
-	if ok && fits(swept) {
-		found = append(found, swept)
-	}
-	return found, nil
 }

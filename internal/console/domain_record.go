@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"orgops/apiclient"
+	"orgops/internal/dnsname"
 	"orgops/internal/view"
+	"orgops/tasks"
 )
 
 // recordWait is how long a page waits for the API's record, permit included.
@@ -71,10 +72,10 @@ func (s *site) listedAs(ctx context.Context, here Tenant, named view.Domain) (id
 			return "", errors.New("the organization's domains could not be listed: " + printable(err.Error()))
 		}
 		for _, l := range page {
-			if !strings.EqualFold(l.Record.Domain, strings.TrimSuffix(named.ID, ".")) {
+			if dnsname.Key(l.Record.Domain) != dnsname.Key(named.ID) {
 				continue
 			}
-			if l.Err != nil && apiclient.CheckID("domain", l.Record.ID) != nil {
+			if l.Err != nil && tasks.CheckDomainID(l.Record.ID) != nil {
 				return "", errors.New("the API's record of that name violates the specification: " + printable(l.Err.Error()))
 			}
 			return l.Record.ID, nil // reading it finds other faults

@@ -114,12 +114,6 @@ func (s *site) askedFor(v view.View, asked url.Values) domainPage {
 		All: field(asked, "all") != "",
 	}
 	p.Tenants = s.here.among(v)
-	if p.Tenant == "" {
-		p.Tenant = tasks.DefaultTenant
-		if len(p.Tenants) > 0 {
-			p.Tenant = p.Tenants[0]
-		}
-	}
 	return p
 }
 
@@ -191,15 +185,6 @@ func (a *domainAnswer) instruct(ctx context.Context, t Tenant) {
 	if err != nil {
 		a.PublishError = err.Error()
 	}
-}
-
-// domainOf returns the domain of the view that has the name.
-func domainOf(v view.View, name status.DomainName) (view.Domain, error) {
-	t, err := v.Tenant(name.Tenant)
-	if err != nil {
-		return view.Domain{}, err
-	}
-	return t.Domain(name.Organization, name.ID)
 }
 
 // stateOf reads the state of the domain in Redis, with the newest rows of all runs, or else the one

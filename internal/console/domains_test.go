@@ -401,6 +401,15 @@ func TestDomainIsFoundByIdOrName(t *testing.T) {
 	}
 }
 
+// TestDomainIsListedInUnicode checks that a name in Unicode finds the record that the tenant lists
+// in punycode.
+func TestDomainIsListedInUnicode(t *testing.T) {
+	s := newLookSite(t)
+	d := s.box.AddDomain(s.org, sandbox.Domain{Domain: "xn--bcher-kva.example"})
+	_, page := s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, "B\u00fccher.example.").Encode(), nil)
+	wantIn(t, page, d.ID)
+}
+
 // TestDomainIsFoundNextToABadRecord checks that a listed record outside the specification does
 // not prevent finding another one by its name, and is found by its own name if it has an ID.
 func TestDomainIsFoundNextToABadRecord(t *testing.T) {

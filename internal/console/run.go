@@ -98,6 +98,9 @@ func (s *site) found(v view.View, r *http.Request) (view.Run, error) {
 		return run, &web.Refusal{Status: http.StatusConflict,
 			Text: "Several tenants have a run " + status.Shown(id) + ". Open one of: " + strings.Join(addresses, ", ") + "."}
 	}
+	if none, ok := errors.AsType[*view.NotFoundError](err); ok && none.What == "tenant" {
+		return run, notFound(err)
+	}
 	if errors.Is(err, ledger.ErrNotFound) {
 		return run, &web.Refusal{
 			Status: http.StatusNotFound, Text: "There is no run " + status.Shown(id) +

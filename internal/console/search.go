@@ -11,6 +11,7 @@ import (
 	"orgops/internal/status"
 	"orgops/internal/view"
 	"orgops/internal/web"
+	"orgops/tasks"
 )
 
 // mostHits is how many hits of a group are shown.
@@ -66,33 +67,23 @@ func (s *site) search(w http.ResponseWriter, r *http.Request) {
 
 // find fills the groups. only is the path of the only domain of that id or name.
 func (p *searchPage) find(ctx context.Context, v view.View) (only string, err error) {
-	tenants, err := v.Tenants(ctx)
-	if err != nil || p.Text == "" {
+	if p.Text == "" {
+		return "", nil
+	}
+	named, err := v.Find(ctx, status.DomainQuery{ID: p.Text, Name: p.Text, Most: mostCandidates})
+	if err != nil {
 		return "", err
 	}
-	named := make([]status.Found, len(tenants))
-	of := make([]status.Found, len(tenants))
-	err = v.Batch(ctx, len(tenants), func(i int, v view.View) (err error) {
-		t := tenants[i].Over(v)
-		if named[i], err = t.Find(ctx, p.Text, mostCandidates, anyDomain); err == nil {
-			of[i], err = t.FindOf(ctx, p.Text, mostCandidates)
-		}
-		return err
-	})
-	p.Groups = []hitGroup{{Title: "Domains"}, {Title: "Domains of the organization"}}
-	exact := map[string]bool{}
-	for i, found := range append(named, of...) {
-		for _, k := range found.Domains {
-			about := fmt.Sprintf("tenant %s, %s, organization %s, %s", k.Tenant, k.Status, k.Organization, k.ID)
-			p.Groups[i/len(tenants)].add(hit{status.Shown(k.Name), domainURL(k.DomainName), printable(about)})
-			if only = domainURL(k.DomainName); !found.Prefix {
-				exact[only] = true
-			}
+	var of status.Found
+	if tasks.CheckOrganization(p.Text) == nil {
+		if of, err = v.Find(ctx, status.DomainQuery{Organization: p.Text, Most: mostCandidates}); err != nil {
+			return "", err
 		}
 	}
-	if len(exact) == 1 && len(p.Groups[0].Hits) == 1 && len(p.Groups[1].Hits) == 0 || err != nil {
-		return only, err
+	if len(named.Domains) == 1 && !named.Prefix && len(of.Domains) == 0 {
+		return domainURL(named.Domains[0].DomainName), nil
 	}
+	p.Groups = []hitGroup{domainHits("Domains", named), domainHits("Domains of the organization", of)}
 	if p.Runs {
 		err = p.findRuns(ctx, v)
 	}
@@ -100,7 +91,15 @@ func (p *searchPage) find(ctx context.Context, v view.View) (only string, err er
 	return "", err
 }
 
-func anyDomain(status.KnownDomain) bool { return true }
+// domainHits returns the hits of a search for domains.
+func domainHits(title string, found status.Found) hitGroup {
+	g := hitGroup{Title: title}
+	for _, k := range found.Domains {
+		about := fmt.Sprintf("tenant %s, %s, organization %s, %s", k.Tenant, k.Status, k.Organization, k.ID)
+		g.add(hit{status.Shown(k.Name), domainURL(k.DomainName), printable(about)})
+	}
+	return g
+}
 
 // findRuns adds those of the newest runs whose ids begin with the text, have the text in their
 // label, or are of the caller of that name.

@@ -212,3 +212,43 @@ func (d *desk) handInAs(id, label string) {
 		Description: ledger.Description{Label: label}})
 	mustNot(d.t, err)
 }
+
+// TestDomainOfWhicheverTenant finds a domain without its tenant in those of the user, and lists
+// those of several tenants.
+func TestDomainOfWhicheverTenant(t *testing.T) {
+	d := newDesk(t)
+	get, _ := twoTenants(t, d)
+	knows(t, d.ledger, "nightly", "org_1", "dom_2", "both.example")
+	knows(t, d.ledger, "theirs", "org_8", "dom_8", "both.example")
+	for _, c := range []struct {
+		user, query string
+		code        int
+		has, not    string
+	}{
+		{"all", "domain=zenith.example", 200, "<dt>Tenant</dt><dd>other</dd>", ""},
+		{"all", "domain=dom_0", 200, "<dt>Tenant</dt><dd>default</dd>", ""},
+		{"all", "organization=org_9&domain=dom_9", 200, "<dt>Tenant</dt><dd>other</dd>", ""},
+		{"all", "domain=both.example", 200, "organization org_8 of tenant other", ""},
+		{"all", "tenant=other&domain=both.example", 200, "<dt>Tenant</dt><dd>other</dd>", "dom_2"},
+		{"all", "domain=none.example", 400, "no domain of your tenants has that id", ""},
+		{"all", "tenant=nobody&domain=none.example", 404, "there is no tenant nobody", ""},
+		{"all", "tenant=other&organization=ord_9&domain=org_9", 400, "are the two swapped?", ""},
+		{"olga", "domain=both.example", 200, "<dt>Tenant</dt><dd>default</dd>", "dom_8"},
+		{"olga", "domain=zenith.example", 400, "no domain of tenant default has that id", "org_9"},
+		{"olga", "tenant=other&domain=zenith.example", 404, "there is no tenant other", "org_9"},
+	} {
+		w := get(c.user, "/domains?"+c.query)
+		page := w.Body.String()
+		has := strings.Contains(page, c.has) || strings.Contains(plain(page), c.has)
+		if w.Code != c.code || !has {
+			t.Errorf("%s, %s: %d lacks %q: %s", c.user, c.query, w.Code, c.has, page)
+		}
+		if c.not != "" && strings.Contains(page, c.not) {
+			t.Errorf("%s, %s: the page has %q", c.user, c.query, c.not)
+		}
+	}
+	w := get("all", "/runs/nightly?tenant=nobody")
+	if page := plain(w.Body.String()); w.Code != 404 || !strings.Contains(page, "there is no tenant nobody") {
+		t.Errorf("a run of no tenant: %d %s", w.Code, page)
+	}
+}

@@ -104,6 +104,7 @@ var surfaceOf = surface.Routes{
 	}},
 	{"GET /domains", []surface.Request{
 		pageAs("olga", "/domains"), pageAs("olga", "/domains?tenant=acme&domain=quoted.example"),
+		pageAs("olga", "/domains?domain=nowhere.example"), pageAs("olga", "/domains?tenant=nobody&domain=quoted.example"),
 		pageAs("sam", domainOf+"org_shop&domain=ord_11"), pageAs("olga", domainOf+"org_shop&domain=ord_01"),
 		pageAs("olga", domainOf+"org_swept&domain=ord_17"), pageAs("olga", domainOf+"org_swept&domain=ord_19"),
 		pageAs("olga", domainOf+"org_swept&domain=ord_22"), pageAs("olga", domainOf+"org_shop&domain=ord_08"),

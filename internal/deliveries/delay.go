@@ -1,8 +1,9 @@
 package deliveries
 
 import (
-	"math/rand/v2"
 	"time"
+
+	"orgops/internal/backoff"
 )
 
 // delays are the times between a failed attempt and the next one: short at first, in case
@@ -35,17 +36,11 @@ func delayAfter(failed int) time.Duration {
 	if i := max(failed, 1) - 1; i < len(delays) {
 		delay = delays[i]
 	}
-	return spread(delay)
+	return backoff.Spread(delay)
 }
 
 // outlived reports whether an event that was notified at created is no longer delivered.
 func outlived(created, at time.Time) bool { return at.After(created.Add(lifetime)) }
-
-// spread changes d by up to 10 %, so that deliveries which failed together do not come
-// back together.
-func spread(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
-}
 
 // wholeSeconds rounds up: asynq's schedule has whole seconds.
 func wholeSeconds(d time.Duration) time.Duration {

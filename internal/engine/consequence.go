@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
@@ -15,6 +14,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/backoff"
 	"orgops/internal/ledger"
 )
 
@@ -91,7 +91,7 @@ func decide(err error) Consequence {
 	case errors.As(err, &request):
 		return Consequence{Outcome: InvalidRow}
 	case redisAway(err):
-		return Consequence{Outcome: Transient, After: spread(redisAgain)}
+		return Consequence{Outcome: Transient, After: backoff.Spread(redisAgain)}
 	case errors.As(err, &query):
 		return Consequence{Outcome: Refused}
 	}
@@ -233,17 +233,7 @@ const (
 	unknownAgain = 5 * time.Second
 )
 
-// Backoff returns the wait after the n-th failure, from 0: 1 s, 2 s, 4 s and so on.
+// Backoff returns the wait after the n-th failure, from 0: 1 s, 2 s, 4 s and so on, each spread.
 func Backoff(n int) time.Duration {
-	d := longestBackoff
-	if n < 11 { // 2^11 s exceeds the longest
-		d = time.Second << max(n, 0)
-	}
-	return spread(d)
-}
-
-// spread moves d by up to 10 % either way, so that rows which failed together are not
-// repeated together.
-func spread(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
+	return backoff.Spread(backoff.Doubled(time.Second, longestBackoff, n))
 }

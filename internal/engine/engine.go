@@ -13,6 +13,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"orgops/apiclient"
+	"orgops/internal/backoff"
 	"orgops/internal/ledger"
 )
 
@@ -144,7 +145,7 @@ func (e *Engine) isolate(ctx context.Context, all []*Execution) (end func()) {
 			}
 			waits := &Consequence{Outcome: Isolated, Reason: "waits for the end of a row that may have taken workers down"}
 			if suspected {
-				waits.After = spread(aloneAgain)
+				waits.After = backoff.Spread(aloneAgain)
 			}
 			waiting[row.Number] = waits
 		}

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -27,7 +26,7 @@ type domainsJSON struct {
 func (s *Server) domains(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
 	defer cancel()
-	asked, err := s.tenantOf(r)
+	tenant, err := tenantOf(r)
 	if err != nil {
 		return err
 	}
@@ -46,39 +45,30 @@ func (s *Server) domains(w http.ResponseWriter, r *http.Request) error {
 		return badRequest("The parameter name must have at most %d bytes.", longestName)
 	}
 
-	// A tenant of others has no domains here. One more than the list has shows that there are others.
-	t, err := s.view(ctx).Tenant(asked)
-	if err != nil {
-		answerJSON(w, http.StatusOK, domainsJSON{Domains: []status.KnownDomain{}})
-		return nil
-	}
-	found, err := t.Find(ctx, name+id, mostDomains+1, func(k status.KnownDomain) bool {
-		return (organization == "" || k.Organization == organization) &&
-			(id == "" || k.ID == id)
-	})
+	found, err := s.view(ctx).Find(ctx, status.DomainQuery{Tenant: tenant, Organization: organization, ID: id,
+		Name: name, Most: mostDomains})
 	if err != nil {
 		return err
 	}
-	n := min(len(found.Domains), mostDomains)
-	answerJSON(w, http.StatusOK, domainsJSON{Domains: append([]status.KnownDomain{}, found.Domains[:n]...),
-		Prefix: found.Prefix && name != "" && n > 0, More: n < len(found.Domains) || found.More})
+	answerJSON(w, http.StatusOK, domainsJSON{Domains: append([]status.KnownDomain{}, found.Domains...),
+		Prefix: found.Prefix, More: found.More})
 	return nil
 }
 
 // longestName is the longest domain name, in bytes of UTF-8.
 const longestName = 4 * 253
 
-// tenantOf returns the name of the tenant that a request about domains names, or the caller's only
-// one.
-func (s *Server) tenantOf(r *http.Request) (string, error) {
-	t := cmp.Or(r.URL.Query().Get("tenant"), s.view(r.Context()).OnlyTenant())
-	if t == "" {
-		return "", badRequest("The parameter tenant is missing: the token is for several tenants.")
+// tenantOf returns the name of the tenant that a request about a run or domains names; "": it names
+// none.
+func tenantOf(r *http.Request) (string, error) {
+	name := r.URL.Query().Get("tenant")
+	if name == "" {
+		return "", nil
 	}
-	if err := tasks.CheckTenant(t); err != nil {
+	if err := tasks.CheckTenant(name); err != nil {
 		return "", badRequest("The parameter tenant: %s.", err)
 	}
-	return t, nil
+	return name, nil
 }
 
 // domain answers with the state of a domain: GET /v1/domains/{id}.
@@ -93,22 +83,42 @@ func (s *Server) domain(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// ownDomain returns the state of the domain in the path. A domain of others does not exist for the
-// caller.
+// ownDomain returns the state of the domain in the path, of the tenant that the request names or of
+// whichever of the caller's has it. A domain of others does not exist for the caller.
 func (s *Server) ownDomain(ctx context.Context, r *http.Request) (view.Report, error) {
 	id := r.PathValue("id")
-	none := newProblem(http.StatusNotFound, "not-found",
-		"You have no discovery domain %s of which a worker has executed a row.", shown(id))
-	name, err := s.tenantOf(r)
+	tenant, err := tenantOf(r)
 	if err != nil {
 		return view.Report{}, err
 	}
-	t, err := s.view(ctx).Tenant(name)
+
+	// Whichever of the caller's tenants has it.
+	v := s.view(ctx)
+	found, err := v.Find(ctx, status.DomainQuery{Tenant: tenant, ID: id, Most: mostDomains})
 	if err != nil {
+		return view.Report{}, err
+	}
+	none := newProblem(http.StatusNotFound, "not-found",
+		"You have no discovery domain %s of which a worker has executed a row.", shown(id))
+	switch len(found.Domains) {
+	case 0:
 		return view.Report{}, none
+	case 1:
+	default:
+		var tenants []string
+		for _, k := range found.Domains {
+			tenants = append(tenants, k.Tenant)
+		}
+		return view.Report{}, several("discovery domain", id, tenants)
+	}
+
+	// Its state.
+	t, err := v.Tenant(found.Domains[0].Tenant)
+	if err != nil {
+		return view.Report{}, err
 	}
 	d, err := t.Report(ctx, id)
-	if errors.Is(err, ledger.ErrNotFound) {
+	if errors.Is(err, ledger.ErrNotFound) { // removed meanwhile
 		err = none
 	}
 	return d, err

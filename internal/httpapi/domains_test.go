@@ -51,11 +51,17 @@ func domainWorld(t *testing.T) *world {
 // id and name.
 func (w *world) waits(run ledger.RunID, domains ...[3]string) ledger.Segment {
 	w.t.Helper()
+	return w.waitsOf("acme", run, domains...)
+}
+
+// waitsOf is waits for a run of a tenant.
+func (w *world) waitsOf(tenant ledger.Tenant, run ledger.RunID, domains ...[3]string) ledger.Segment {
+	w.t.Helper()
 	var rows []string
 	for _, d := range domains {
 		rows = append(rows, fmt.Sprintf(`{"organization_id":%q,"discovery_domain_id":%q}`, d[0], d[1]))
 	}
-	ledgertest.Submit(w.t, w.ledger, ledger.NewRun{ID: run, Tenant: "acme",
+	ledgertest.Submit(w.t, w.ledger, ledger.NewRun{ID: run, Tenant: tenant,
 		Description: ledger.Description{Format: "jsonl"}}, rows...)
 	seg, nonce, begun := ledgertest.Begin(w.t, w.ledger, string(run), len(domains))
 	var ends []ledger.RowEnd
@@ -94,6 +100,7 @@ func TestFindDomains(t *testing.T) {
 	w := domainWorld(t)
 	w.waits("a", [3]string{"org_1", "ord_1", "acme.example"}, [3]string{"org_2", "ord_2", "acme.example"},
 		[3]string{"org_3", "ord_3", "acme.example"}, [3]string{"org_1", "ord_4", "xn--bcher-kva.example"})
+	w.waitsOf("other", "b", [3]string{"org_1", "ord_5", "acme.example"})
 	for _, c := range []struct {
 		name, token string
 		query       string
@@ -112,8 +119,12 @@ func TestFindDomains(t *testing.T) {
 		{"the beginning of an id", reader, query("id", "ord_"), nil, false},
 		{"all of an organization", everybody, query("tenant", "acme", "organization", "org_1"),
 			[]string{"ord_1", "ord_4"}, false},
-		{"of another tenant", desk, query("tenant", "other", "name", "acme.example"), nil, false},
-		{"of a tenant of others", one, query("tenant", "other", "name", "acme.example"), nil, false},
+		{"of whichever tenant", desk, query("name", "acme.example"), []string{"ord_1", "ord_2", "ord_3", "ord_5"}, false},
+		{"of whichever of the caller's", reader, query("name", "acme.example"), []string{"ord_1", "ord_2", "ord_3"}, false},
+		{"a beginning, of all tenants", everybody, query("name", "ac"), []string{"ord_1", "ord_2", "ord_3", "ord_5"}, true},
+		{"an organization's of all tenants", everybody, query("organization", "org_1"), []string{"ord_1", "ord_4", "ord_5"},
+			false},
+		{"of another tenant", desk, query("tenant", "other", "name", "xn--bcher-kva.example"), nil, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := w.do(call{path: "/v1/domains" + c.query, token: c.token})
@@ -131,8 +142,8 @@ func TestFindDomains(t *testing.T) {
 	}{
 		{"nothing asked for", one, "", 400, "bad-request"},
 		{"a name and an id", one, query("name", "a", "id", "b"), 400, "bad-request"},
-		{"several tenants", desk, query("name", "a"), 400, "bad-request"},
-		{"all tenants", everybody, query("name", "a"), 400, "bad-request"},
+		{"a tenant of others", one, query("tenant", "other", "name", "acme.example"), 404, "not-found"},
+		{"no tenant", everybody, query("tenant", "nobody", "name", "acme.example"), 404, "not-found"},
 		{"no tenant's name", everybody, query("tenant", "A/..", "name", "a"), 400, "bad-request"},
 		{"a name that is too long", one, query("name", strings.Repeat("a", 2000)), 400, "bad-request"},
 		{"an unknown parameter", one, query("names", "a"), 400, "bad-request"},
@@ -167,18 +178,45 @@ func TestDomainsOfOthersDoNotExist(t *testing.T) {
 		t.Helper()
 		got := w.do(call{method: method, path: path, token: one, header: map[string][]string{"X-Request-Id": {"1"}}})
 		got.want(t, 404, "not-found")
-		return strings.NewReplacer("ord_2", "ID", "ord_none", "ID").Replace(got.body)
+		return strings.NewReplacer("ord_2", "ID", "ord_none", "ID", "nobody", "other").Replace(got.body)
 	}
 	for _, end := range []struct{ method, path string }{{"GET", ""}, {"POST", "/check"}} {
-		unknown := text(end.method, "/v1/domains/ord_none"+end.path)
-		for name, path := range map[string]string{"of another organization": "/v1/domains/ord_2" + end.path,
-			"of another tenant": "/v1/domains/ord_2" + end.path + query("tenant", "other")} {
-			if got := text(end.method, path); got != unknown {
-				t.Errorf("%s: %s; want as of an unknown one: %s", name, got, unknown)
+		for id, tenant := range map[string]string{"ord_2": "", "ord_1": "other"} {
+			nobody := strings.Replace(tenant, "other", "nobody", 1)
+			unknown := text(end.method, "/v1/domains/ord_none"+end.path+query("tenant", nobody))
+			if got := text(end.method, "/v1/domains/"+id+end.path+query("tenant", tenant)); got != unknown {
+				t.Errorf("%s of tenant %q: %s; want as of an unknown one: %s", id, tenant, got, unknown)
 			}
 		}
 	}
 	w.do(call{path: "/v1/domains/ord_1", token: one}).want(t, 200, "")
+}
+
+// TestDomainOfWhicheverTenant finds a domain by its id in the only tenant of the caller that has
+// it, and lists several.
+func TestDomainOfWhicheverTenant(t *testing.T) {
+	w := domainWorld(t)
+	w.waits("a", [3]string{"org_1", "ord_1", "acme.example"}, [3]string{"org_1", "ord_2", "both.example"})
+	w.waitsOf("other", "b", [3]string{"org_1", "ord_2", "both.example"}, [3]string{"org_1", "ord_3", "other.example"})
+	for _, c := range []struct {
+		token, path string
+		status      int
+		has         string
+	}{
+		{desk, "/v1/domains/ord_1", 200, `"tenant":"acme"`},
+		{desk, "/v1/domains/ord_3", 200, `"tenant":"other"`},
+		{everybody, "/v1/domains/ord_3", 200, `"tenant":"other"`},
+		{reader, "/v1/domains/ord_2", 200, `"tenant":"acme"`},
+		{reader, "/v1/domains/ord_3", 404, "You have no discovery domain"},
+		{desk, "/v1/domains/ord_2", 409, `Several tenants have discovery domain \"ord_2\": acme, other.`},
+		{desk, "/v1/domains/ord_2?tenant=other", 200, `"tenant":"other"`},
+		{desk, "/v1/domains/ord_2?tenant=nobody", 404, "There is no tenant"},
+	} {
+		got := w.do(call{path: c.path, token: c.token})
+		if got.StatusCode != c.status || !strings.Contains(got.body, c.has) {
+			t.Errorf("%s: %d %s, want %d and %s", c.path, got.StatusCode, got.body, c.status, c.has)
+		}
+	}
 }
 
 // TestCheckMakesTheRowDue checks that the open row becomes due, once.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/view"
 	"orgops/internal/web"
@@ -38,13 +39,13 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, run view.Run) er
 	if r.Method == http.MethodHead || !stream.event(text, id) || run.Ended() {
 		return nil
 	}
-	s.follow(r.Context(), stream, string(run.ID))
+	s.follow(r.Context(), stream, run.Tenant, string(run.ID))
 	return nil
 }
 
 // follow reads the run until it has ended, the client has gone or lost its access, or the server
 // stops.
-func (s *Server) follow(ctx context.Context, stream *eventStream, id string) {
+func (s *Server) follow(ctx context.Context, stream *eventStream, tenant ledger.Tenant, id string) {
 	poll := time.NewTicker(s.limits.Poll)
 	defer poll.Stop()
 	sent := time.Now()
@@ -59,7 +60,7 @@ func (s *Server) follow(ctx context.Context, stream *eventStream, id string) {
 		if !web.Of(ctx).Admitted() {
 			return
 		}
-		run, err := s.own(ctx, id)
+		run, err := s.own(ctx, tenant, id)
 		if err != nil && problemOf(err).Status == http.StatusNotFound {
 			return
 		}

@@ -192,18 +192,18 @@ func batchWaitOf(query url.Values, kind tasks.Kind) (time.Duration, error) {
 	return wait, nil
 }
 
-// notBeforeOf returns when the rows may start, the zero time for at once. A time in the
-// past is one too: the request may be a repeated one.
+// notBeforeOf returns when the rows may start, the zero time for at once. A time in the past is one
+// too: the request may be a repeated one. So a duration from now on is none, since the repeated
+// request would have another time.
 func notBeforeOf(query url.Values) (time.Time, error) {
 	if !query.Has("not_before") {
 		return time.Time{}, nil
 	}
-	at, err := time.Parse(time.RFC3339, query.Get("not_before"))
+	at, err := cli.ParseTime(query.Get("not_before"))
 	if err != nil {
-		return time.Time{}, badRequest("The parameter not_before must be a time such as 2026-12-01T02:00:00Z, not %s.",
-			shown(query.Get("not_before")))
+		return time.Time{}, badRequest("The parameter not_before: %s.", err)
 	}
-	return at.UTC(), nil
+	return at, nil
 }
 
 var keyPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)

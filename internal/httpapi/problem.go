@@ -16,6 +16,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/untrusted"
+	"orgops/internal/view"
 	"orgops/internal/web"
 )
 
@@ -53,6 +54,7 @@ var titles = map[string]string{
 	"unauthenticated":    "A valid token is required",
 	"not-allowed":        "The token does not allow this",
 	"not-found":          "Not found",
+	"several-tenants":    "Several tenants have it",
 	"no-links":           "This server makes no links",
 	"method-not-allowed": "Method not allowed",
 	"not-acceptable":     "Not available in this format",
@@ -102,6 +104,17 @@ func noSuchRun(id string) *problem {
 		"You have no run %s: it never existed, or it ended more than 30 days ago.", shown(id))
 }
 
+// several says that several of the caller's tenants have what a request names by its id.
+func several[Name ~string](what, id string, tenants []Name) *problem {
+	var names []string
+	for _, t := range tenants {
+		names = append(names, string(t))
+	}
+	return newProblem(http.StatusConflict, "several-tenants",
+		"Several tenants have %s %s: %s. Name one of them by the parameter tenant.", what, shown(id),
+		strings.Join(names, ", "))
+}
+
 // problemOf returns the problem that an error is to a client. All answers use it.
 func problemOf(err error) *problem {
 	if p, ok := errors.AsType[*problem](err); ok {
@@ -120,6 +133,7 @@ func problemOf(err error) *problem {
 	_, retried := errors.AsType[*intake.RetriedError](err)
 	_, own := errors.AsType[*intake.OwnRunError](err)
 	_, room := errors.AsType[*intake.RoomError](err)
+	none, hidden := errors.AsType[*view.NotFoundError](err)
 	mismatch, differs := errors.AsType[*ledger.MismatchError](err)
 	switch {
 	case header, errors.Is(err, intake.ErrNoRows), errors.Is(err, intake.ErrTooManyBad):
@@ -128,6 +142,9 @@ func problemOf(err error) *problem {
 		return newProblem(http.StatusUnprocessableEntity, "key-reused",
 			"You have used this key for run %[2]s with a different %[1]s. Use a new key for each submission.",
 			mismatch.Member, mismatch.Run)
+	case hidden:
+		return newProblem(http.StatusNotFound, "not-found", "There is no %s %s, or your token does not include it.",
+			none.What, shown(none.Name))
 	case errors.Is(err, ledger.ErrNotFound):
 		return newProblem(http.StatusNotFound, "not-found", "The run no longer exists.")
 	case errors.Is(err, ledger.ErrReplaced):

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"orgops/internal/ledger"
 	"orgops/internal/view"
 	"orgops/internal/web"
 )
@@ -27,9 +28,13 @@ func Routes() []web.Route { return new(Server).routes() }
 var parameters = map[string][]string{
 	"POST /v1/runs/{run}": {"tenant", "label", "skip_invalid", "ignore_columns", "give_up", "max", "batch_wait",
 		"not_before", "dry_run"},
-	"GET /v1/runs":              {"limit", "after", "tenant", "state", "kind", "label", "since", "until"},
-	"GET /v1/runs/{run}/rows":   {"outcomes"},
-	"POST /v1/runs/{run}/retry": {"outcomes", "label", "not_before"},
+	"GET /v1/runs":               {"limit", "after", "tenant", "state", "kind", "label", "since", "until"},
+	"GET /v1/runs/{run}":         {"tenant"},
+	"GET /v1/runs/{run}/rows":    {"tenant", "outcomes"},
+	"GET /v1/runs/{run}/failed":  {"tenant"},
+	"GET /v1/runs/{run}/events":  {"tenant"},
+	"POST /v1/runs/{run}/cancel": {"tenant"},
+	"POST /v1/runs/{run}/retry":  {"tenant", "outcomes", "label", "not_before"},
 
 	"GET /v1/domains":             {"tenant", "name", "id", "organization"},
 	"GET /v1/domains/{id}":        {"tenant"},
@@ -89,9 +94,13 @@ func (s *Server) ofRun(serve func(w http.ResponseWriter, r *http.Request, run vi
 	return func(w http.ResponseWriter, r *http.Request) error {
 		ctx := r.Context()
 		name := r.PathValue("run")
-		run, err := s.own(ctx, name)
+		tenant, err := tenantOf(r)
+		if err != nil {
+			return err
+		}
+		run, err := s.own(ctx, ledger.Tenant(tenant), name)
 		if err != nil && problemOf(err).Status == http.StatusNotFound {
-			if byKey, failed := s.own(ctx, idOf(callerOf(ctx).Name, name)); failed == nil {
+			if byKey, failed := s.own(ctx, ledger.Tenant(tenant), idOf(callerOf(ctx).Name, name)); failed == nil {
 				run = byKey
 				err = nil
 			}

@@ -24,14 +24,17 @@ type submittedRun struct {
 	} `json:"submission"`
 }
 
-// own returns the run of that id, if it is the caller's. For other callers it does not exist.
-func (s *Server) own(ctx context.Context, id string) (view.Run, error) {
+// own returns the run of that id, of the tenant or of whichever of the caller's has it if none is
+// named. For other callers it does not exist.
+func (s *Server) own(ctx context.Context, tenant ledger.Tenant, id string) (view.Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Request)
 	defer cancel()
-	v := s.view(ctx)
-	run, err := v.Run(ctx, "", id)
-	if several, ok := errors.AsType[*ledger.AmbiguousError](err); ok { // all of them are the caller's
-		run, err = v.Run(ctx, string(several.Tenants[0]), id)
+	run, err := s.view(ctx).Run(ctx, string(tenant), id)
+	if all, ok := errors.AsType[*ledger.AmbiguousError](err); ok { // all of them are the caller's
+		return view.Run{}, several("run", id, all.Tenants)
+	}
+	if none, ok := errors.AsType[*view.NotFoundError](err); ok && none.What == "tenant" {
+		return view.Run{}, err
 	}
 	if errors.Is(err, ledger.ErrNotFound) {
 		return view.Run{}, noSuchRun(id)
@@ -56,7 +59,7 @@ func (s *Server) cancel(w http.ResponseWriter, r *http.Request, run view.Run) er
 	if _, err := run.Cancel(ctx, ""); err != nil {
 		return err
 	}
-	run, err := s.own(ctx, string(run.ID))
+	run, err := s.own(ctx, run.Tenant, string(run.ID))
 	if err != nil {
 		return err
 	}

@@ -50,8 +50,8 @@ func TestList(t *testing.T) {
 	}
 	// No worker lives, so all are held.
 	for query, want := range map[string]int{
-		"?state=open": 4, "?state=attention": 4, "?state=attention&tenant=none": 0, "?state=ended": 0,
-		"?since=1h&kind=" + tasks.TypeVerify: 4, "?until=2000-01-01": 0, "?tenant=none": 0, "?label=x": 0} {
+		"?state=open": 4, "?state=attention": 4, "?state=attention&tenant=default": 4, "?state=ended": 0,
+		"?since=1h&kind=" + tasks.TypeVerify: 4, "?until=2000-01-01": 0, "?label=x": 0} {
 		answer := w.do(call{path: "/v1/runs" + query, token: billing})
 		answer.want(t, 200, "")
 		if got := strings.Count(answer.body, `"state_text":`); got != want || strings.Contains(answer.body, `"crm"`) {
@@ -65,6 +65,48 @@ func TestList(t *testing.T) {
 	for _, bad := range []string{"?state=x", "?since=x", "?caller=billing",
 		"?limit=0", "?limit=501", "?limit=x", "?after=x", "?after=MTIz", "?page=2"} {
 		w.do(call{path: "/v1/runs" + bad, token: billing}).want(t, 400, "bad-request")
+	}
+	for token, tenant := range map[string]string{billing: "none", crm: "default"} {
+		w.do(call{path: "/v1/runs?tenant=" + tenant, token: token}).want(t, 404, "not-found")
+	}
+}
+
+// TestRunOfWhicheverTenant finds a run by its id in the only tenant of the caller that has it, and
+// lists several. None of them is changed unless it is named.
+func TestRunOfWhicheverTenant(t *testing.T) {
+	w := newWorld(t)
+	submit := func(tenant ledger.Tenant, id ledger.RunID) {
+		n := ledger.NewRun{ID: id, Tenant: tenant, Description: ledger.Description{Caller: "billing"}}
+		ledgertest.Submit(t, w.ledger, n, `{"organization_id":"org_1","discovery_domain_id":"ord_1"}`)
+	}
+	submit("acme", "one")
+	submit("acme", "both")
+	submit("other", "both")
+	for _, c := range []struct {
+		method, path string
+		status       int
+		has          string
+	}{
+		{"GET", "/v1/runs/one", 200, `"tenant":"acme"`},
+		{"GET", "/v1/runs/both", 409, `Several tenants have run \"both\": acme, other.`},
+		{"POST", "/v1/runs/both/cancel", 409, "several-tenants"},
+		{"GET", "/v1/runs/both?tenant=other", 200, `"tenant":"other"`},
+		{"GET", "/v1/runs/both/rows?tenant=other", 200, "org_1"},
+		{"GET", "/v1/runs/one?tenant=other", 404, "You have no run"},
+		{"GET", "/v1/runs/one?tenant=nobody", 404, `There is no tenant \"nobody\"`},
+		{"GET", "/v1/runs/one?tenant=No", 400, "The parameter tenant"},
+		{"POST", "/v1/runs/both/cancel?tenant=other", 200, `"tenant":"other"`},
+	} {
+		got := w.do(call{method: c.method, path: c.path, token: billing})
+		if got.StatusCode != c.status || !strings.Contains(got.body, c.has) {
+			t.Errorf("%s %s: %d %s, want %d and %s", c.method, c.path, got.StatusCode, got.body, c.status, c.has)
+		}
+	}
+	for tenant, want := range map[ledger.Tenant]bool{"acme": false, "other": true} {
+		run, err := w.ledger.Run(t.Context(), tenant, "both")
+		if err != nil || run.Cancelled != want {
+			t.Errorf("tenant %s: cancelled %v, %v; want %v", tenant, run.Cancelled, err, want)
+		}
 	}
 }
 

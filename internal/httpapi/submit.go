@@ -110,7 +110,7 @@ func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, p *p
 	if err != nil {
 		return err
 	}
-	run, err := s.own(ctx, id)
+	run, err := s.own(ctx, o.run.Tenant, id)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (s *Server) store(ctx context.Context, w http.ResponseWriter, o order, p *p
 // before the rows are read. A run that another request creates meanwhile is compared when this one
 // finds it.
 func (s *Server) checkReuse(ctx context.Context, n ledger.NewRun) error {
-	before, err := s.own(ctx, string(n.ID))
+	before, err := s.own(ctx, "", string(n.ID))
 	if err != nil {
 		return nil // there is none, or it is found that Redis fails
 	}
@@ -225,7 +225,7 @@ func (s *Server) retry(w http.ResponseWriter, r *http.Request, parent view.Run) 
 	default:
 		return err
 	}
-	run, err := s.own(ctx, string(options.ID))
+	run, err := s.own(ctx, parent.Tenant, string(options.ID))
 	if err != nil {
 		return err
 	}

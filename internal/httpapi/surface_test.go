@@ -73,7 +73,7 @@ var surfaceOf = surface.Routes{
 	{"GET /v1/domains", []surface.Request{
 		getAs("owner", "/v1/domains?tenant=acme&name=quoted.example"), getAs("sam", "/v1/domains?tenant=acme&name=lost.example"),
 		getAs("owner", "/v1/domains?tenant=acme&name=lost.example"), getAs("owner", "/v1/domains?tenant=acme"),
-		getAs("owner", "/v1/domains?tenant=quiet&name=quoted.example"),
+		getAs("owner", "/v1/domains?tenant=quiet&name=quoted.example"), getAs("owner", "/v1/domains?name=quoted.example"),
 	}},
 	{"GET /v1/domains/{id}", []surface.Request{
 		getAs("owner", "/v1/domains/ord_11?tenant=acme"), getAs("owner", "/v1/domains/ord_01?tenant=acme"),

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
+	"orgops/internal/dnsname"
 	"orgops/internal/ledger"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
@@ -27,7 +27,7 @@ type Proven struct {
 type Proofs struct {
 	Tenant string    // empty: of all tenants
 	Since  time.Time // made at that time or later
-	Domain string    // the domain's name, in any case, or its id; empty: of all domains
+	Domain string    // the domain's name, in any case, in Unicode or punycode, or its id; empty: of all domains
 }
 
 // All returns the wanted proofs of the runs that the ledger knows, those of each run in
@@ -89,11 +89,15 @@ func (p Proofs) of(ctx context.Context, l *ledger.Ledger, r ledger.Run) ([]Prove
 		if err != nil {
 			return nil, fmt.Errorf("row %d of run %s: %w", row.Item, r.ID, err)
 		}
-		if e.Compared == nil || e.At.Before(p.Since) ||
-			p.Domain != "" && !strings.EqualFold(e.Compared.Domain, p.Domain) && e.Compared.DiscoveryDomainID != p.Domain {
+		if e.Compared == nil || e.At.Before(p.Since) || !p.isOf(e.Compared) {
 			continue
 		}
 		proofs = append(proofs, Proven{Tenant: string(r.Tenant), Run: string(r.ID), Item: row.Item, Evidence: e})
 	}
 	return proofs, nil
+}
+
+// isOf reports whether the proof is of the domain.
+func (p Proofs) isOf(c *handlers.Compared) bool {
+	return p.Domain == "" || p.Domain == c.DiscoveryDomainID || dnsname.Key(p.Domain) == dnsname.Key(c.Domain)
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"orgops/dnscheck"
+	"orgops/internal/dnsname"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/tasks"
@@ -246,7 +247,7 @@ func foundAndAdvice(e handlers.Evidence, reason string) (found, advice string) {
 		return "", reason
 	}
 	if f := e.Finding; f != nil {
-		if found = f.Found; e.Record == nil || !strings.EqualFold(f.Host, e.Record.Host) {
+		if found = f.Found; e.Record == nil || !dnsname.Same(f.Host, e.Record.Host) {
 			found = strings.TrimSpace(found + " at " + f.Host)
 		}
 		return found, reason

@@ -1,10 +1,13 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha1"
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,6 +85,45 @@ func (l *Ledger) SubjectsNamed(ctx context.Context, t Tenant, name string, skip,
 	return l.Subjects(ctx, t, name+sep, skip, n)
 }
 
+// scanStep is how many subjects Redis compares in one command of SubjectsAbout: in less than a
+// millisecond.
+const scanStep = 1000
+
+// literal makes a text a pattern of Redis that matches the text alone.
+var literal = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
+
+// SubjectsAbout returns the tenant's subjects that have a text in their About, in the order of
+// their names and ids; more reports that others were left out, since there are more than most.
+// Redis compares each subject of the tenant, and sends only those that have the text.
+func (l *Ledger) SubjectsAbout(ctx context.Context, t Tenant, text string,
+	most int) (all []Subject, more bool, err error) {
+	found := map[string]Subject{} // by member: a scan may return one twice
+	for cursor, begun := uint64(0), false; !begun || cursor != 0; begun = true {
+		var page []string
+		page, cursor, err = l.rdb.ZScan(ctx, tenantKey(t, "names"), cursor, "*"+literal.Replace(text)+"*", scanStep).Result()
+		if err != nil {
+			return nil, false, fmt.Errorf("tenant %s: search subjects: %w", t, err)
+		}
+		for pair := range slices.Chunk(page, 2) { // a member, and its score
+			s, err := parseSubject(t, pair[0])
+			if err != nil {
+				return nil, false, err
+			}
+			if bytes.Contains(s.About, []byte(text)) { // not in its name or id alone
+				found[pair[0]] = s
+			}
+		}
+		if len(found) > most {
+			more = true
+			break
+		}
+	}
+	for _, member := range slices.Sorted(maps.Keys(found)) {
+		all = append(all, found[member])
+	}
+	return all[:min(len(all), most)], more, nil
+}
+
 // Subject returns the tenant's subject of an id, or [ErrNotFound].
 func (l *Ledger) Subject(ctx context.Context, t Tenant, id string) (Subject, error) {
 	if !isSubjectID(id) {
@@ -126,15 +168,22 @@ func (l *Ledger) subjects(ctx context.Context, t Tenant, by *redis.ZRangeBy) ([]
 	if err != nil {
 		return nil, fmt.Errorf("tenant %s: read subjects: %w", t, err)
 	}
-	all := make([]Subject, 0, len(members))
-	for _, member := range members {
-		name, rest, _ := strings.Cut(member, sep)
-		id, about, _ := strings.Cut(rest, sep)
-		if len(about) < 4 {
-			return nil, fmt.Errorf("tenant %s: the subject %s is damaged", t, quoted(name))
+	all := make([]Subject, len(members))
+	for i, member := range members {
+		if all[i], err = parseSubject(t, member); err != nil {
+			return nil, err
 		}
-		at := time.Unix(int64(binary.BigEndian.Uint32([]byte(about))), 0).UTC()
-		all = append(all, Subject{Name: name, ID: id, At: at, About: []byte(about[4:])})
 	}
 	return all, nil
+}
+
+// parseSubject reads an entry of the index.
+func parseSubject(t Tenant, member string) (Subject, error) {
+	name, rest, _ := strings.Cut(member, sep)
+	id, about, _ := strings.Cut(rest, sep)
+	if len(about) < 4 {
+		return Subject{}, fmt.Errorf("tenant %s: the subject %s is damaged", t, quoted(name))
+	}
+	at := time.Unix(int64(binary.BigEndian.Uint32([]byte(about))), 0).UTC()
+	return Subject{Name: name, ID: id, At: at, About: []byte(about[4:])}, nil
 }

@@ -242,3 +242,51 @@ func TestSubjectsAtMaxmemory(t *testing.T) {
 	}
 	l.consistent(all)
 }
+
+// TestSubjectsAbout checks that subjects are found by a text of their About alone, which is no
+// pattern, in their order, and that the bound is kept; also behind the first step of the scan.
+func TestSubjectsAbout(t *testing.T) {
+	l := newLearner(newWorker(t))
+	at := time.Unix(1_800_000_000, 0).UTC()
+	for i := range 30 {
+		var some []ledger.Subject
+		for j := range 50 {
+			n := 50*i + j
+			about := fmt.Sprintf("of org_%d.", n)
+			if n%500 == 499 {
+				about = "of org_*[x]"
+			}
+			some = append(some, ledger.Subject{Name: fmt.Sprintf("org_7.%04d", n), ID: fmt.Sprint("org_8.", n), At: at,
+				About: []byte(about)})
+		}
+		l.learn(some...)
+	}
+	for _, c := range []struct {
+		text  string
+		most  int
+		names []string
+		more  bool
+	}{
+		{"org_1499.", 9, nil, false}, // its about is another
+		{"org_1234.", 9, []string{"org_7.1234"}, false},
+		{"org_*", 9, []string{"org_7.0499", "org_7.0999", "org_7.1499"}, false},
+		{"[x]", 3, []string{"org_7.0499", "org_7.0999", "org_7.1499"}, false},
+		{"org_7.", 9, []string{"org_7.0007"}, false},
+		{"org_8.", 9, []string{"org_7.0008"}, false},
+	} {
+		all, more, err := l.SubjectsAbout(t.Context(), tenant, c.text, c.most)
+		var names []string
+		for _, s := range all {
+			names = append(names, s.Name)
+		}
+		if err != nil || !slices.Equal(names, c.names) || more != c.more {
+			t.Errorf("%q: %q, more %v, %v; want %q, %v", c.text, names, more, err, c.names, c.more)
+		}
+	}
+	if all, more, err := l.SubjectsAbout(t.Context(), tenant, "of", 10); err != nil || len(all) != 10 || !more {
+		t.Errorf("%d subjects, more %v, %v; want 10 and more", len(all), more, err)
+	}
+	if all, more, err := l.SubjectsAbout(t.Context(), "nobody", "of", 10); err != nil || len(all) != 0 || more {
+		t.Errorf("of another tenant: %d subjects, more %v, %v", len(all), more, err)
+	}
+}

@@ -2,7 +2,11 @@
 // recognizes the provider by the names of a zone's name servers.
 package provider
 
-import "strings"
+import (
+	"strings"
+
+	"orgops/internal/dnsname"
+)
 
 // Provider is a DNS provider.
 type Provider struct {
@@ -103,11 +107,11 @@ func within(server, domain string) bool {
 // host outside of the zone is returned as it is.
 func Name(host, zone string) string {
 	host, zone = strings.TrimSuffix(host, "."), strings.TrimSuffix(zone, ".")
-	if strings.EqualFold(host, zone) {
+	if dnsname.Same(host, zone) {
 		return "@"
 	}
 	cut := len(host) - len(zone) - 1
-	if zone == "" || cut < 1 || !strings.EqualFold(host[cut:], "."+zone) {
+	if zone == "" || cut < 1 || !dnsname.Same(host[cut:], "."+zone) {
 		return host
 	}
 	return host[:cut]

@@ -17,6 +17,7 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
+	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
 
@@ -94,7 +95,7 @@ func (r *reader) readOrganizations(ctx context.Context, o *outcome) error {
 		return err
 	}
 	for _, l := range records {
-		if l.Err != nil && apiclient.CheckID("id", l.Record.ID) != nil {
+		if l.Err != nil && tasks.CheckOrganization(l.Record.ID) != nil {
 			o.missed("an organization: " + l.Err.Error())
 			continue
 		}

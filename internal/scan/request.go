@@ -29,7 +29,7 @@ type listed = apiclient.Listed[apiclient.DiscoveryDomain]
 func outsideSpec(organization string, l listed) error {
 	err := l.Err
 	if err == nil {
-		err = apiclient.CheckID("discovery_domain_id", l.Record.ID)
+		err = tasks.CheckDomainID(l.Record.ID)
 	}
 	if err == nil {
 		return nil

@@ -53,7 +53,7 @@ func (s swept) row(ctx context.Context, p sweep.Progress, organization string, l
 }
 
 func (s swept) wantsPending(ctx context.Context, p sweep.Progress, domain string) (bool, error) {
-	if p.Pending || apiclient.CheckID("discovery_domain_id", domain) != nil {
+	if p.Pending || tasks.CheckDomainID(domain) != nil {
 		return p.Pending, nil // a record without an id has no state
 	}
 	state, err := s.states.Domain(ctx, domain)

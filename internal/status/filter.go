@@ -72,16 +72,14 @@ func (f *RunFilter) Check(now time.Time) (err error) {
 	return err
 }
 
-// timeOf reads a time, a date, or a duration before now; "": the zero time.
-func timeOf(name, text string, now time.Time) (at time.Time, err error) {
-	if ago, err := cli.ParseDuration(text); err == nil {
-		return now.Add(-ago), nil
+// timeOf reads a time, a date, or an age; "": the zero time.
+func timeOf(name, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
 	}
-	if at, err = time.Parse(time.DateOnly, text); err != nil {
-		at, err = time.Parse(time.RFC3339, text)
-	}
-	if err != nil && text != "" {
-		return at, fmt.Errorf("%s: want a time such as 2026-12-01T02:00:00Z or 2026-12-01, 8h or 7d, got %.40q", name, text)
+	at, err := cli.ParseAgo(text, now)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%s: %w", name, err)
 	}
 	return at, nil
 }

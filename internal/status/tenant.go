@@ -3,7 +3,6 @@ package status
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -102,18 +101,4 @@ func ReadDetails(ctx context.Context, rdb redis.UniversalClient, name string, fl
 	counted, notCounted := deliveries.Count(ctx, rdb, name)
 	t.Waiting, t.GivenUp, t.Failing = counted.Waiting, counted.GivenUp, counted.Failing
 	return t, errors.Join(err, obstaclesErr, notCounted)
-}
-
-// Tenants returns the names of the tenants that have, or had, a run, and of those of the sessions,
-// in order.
-func Tenants(ctx context.Context, l *ledger.Ledger, sessions ...ledger.Session) (names []string, err error) {
-	all, err := l.Tenants(ctx)
-	for _, s := range sessions {
-		all = append(all, s.Tenants...)
-	}
-	for _, t := range all {
-		names = append(names, string(t))
-	}
-	slices.Sort(names)
-	return slices.Compact(names), err
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"orgops/internal/dnsname"
 )
 
 // Defaults of the rules.
@@ -86,11 +88,10 @@ func (r Rules) Unfit(s DomainState, complete int64) string {
 
 // protects reports whether the domain is never revoked.
 func (r Rules) protects(organization, domain string) bool {
-	domain = strings.TrimSuffix(domain, ".")
+	name := dnsname.Key(domain)
 	return slices.ContainsFunc(r.Protect, func(p string) bool {
-		p = strings.TrimSuffix(p, ".")
-		return p == organization || strings.EqualFold(p, domain) ||
-			len(domain) > len(p) && strings.EqualFold(domain[len(domain)-len(p)-1:], "."+p)
+		protected := dnsname.Key(p)
+		return p == organization || name == protected || strings.HasSuffix(name, "."+protected)
 	})
 }
 

@@ -70,6 +70,8 @@ func TestUnfit(t *testing.T) {
 			func(s *sweep.DomainState) { s.Domain += "." }, last, "protected"},
 		{"protected parent", sweep.Rules{Protect: []string{"example"}}.Tightened(1, 1),
 			func(*sweep.DomainState) {}, last, "protected"},
+		{"protected domain in another form", sweep.Rules{Protect: []string{"xn--bcher-kva.example"}},
+			func(s *sweep.DomainState) { s.Domain = "shop.B\u00fccher.example" }, last, "protected"},
 		{"another is protected", sweep.Rules{Protect: []string{"g_1.example", "org"}}, func(*sweep.DomainState) {}, last, ""},
 		{"the record omits its flag", sweep.Rules{}, func(s *sweep.DomainState) { s.FlagOmitted = true }, last,
 			"has no use_for_organization_discovery"},

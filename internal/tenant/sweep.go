@@ -3,11 +3,11 @@ package tenant
 import (
 	"fmt"
 	"net/url"
-	"strings"
 	"time"
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/dnsname"
 	"orgops/internal/sweep"
 	"orgops/internal/untrusted"
 )
@@ -70,7 +70,7 @@ func checkProtected(p string) error {
 	if err != nil {
 		return fmt.Errorf("protect: want domains (including their subdomains) and organization ids: %w", err)
 	}
-	if !strings.EqualFold(ascii, strings.TrimSuffix(p, ".")) {
+	if !dnsname.Same(ascii, p) {
 		return fmt.Errorf("protect: want %.80q in the form that the DNS has it in: %s", p, ascii)
 	}
 	return nil

@@ -17,7 +17,7 @@ type Domain struct {
 
 // Domain returns the domain of those ids, or a [NotFoundError]. It reads nothing.
 func (t Tenant) Domain(organization, id string) (Domain, error) {
-	if err := t.Organization(organization); err != nil {
+	if err := t.view.Organization(organization); err != nil {
 		return Domain{}, err
 	}
 	return Domain{status.DomainName{Tenant: t.name, Organization: organization, ID: id}, t.view}, nil
@@ -36,35 +36,26 @@ func (d Domain) State(ctx context.Context, rows int) (status.Domain, error) {
 	return known, err
 }
 
-// Find returns the user's domains of the tenant that a text means, and for which keep is true: see
-// [status.Find].
-func (t Tenant) Find(ctx context.Context, text string, n int,
-	keep func(status.KnownDomain) bool) (status.Found, error) {
-	return status.Find(ctx, t.view.ledger, t.name, text, n, func(k status.KnownDomain) bool {
-		return t.view.ofOrganization(k.Organization) && keep(k)
-	})
-}
-
-// FindOf returns the domains of an organization, as [Tenant.Find] does: see [status.FindOf].
-func (t Tenant) FindOf(ctx context.Context, organization string, n int) (status.Found, error) {
-	return status.FindOf(ctx, t.view.ledger, t.name, organization, n, func(k status.KnownDomain) bool {
-		return t.view.ofOrganization(k.Organization)
-	})
-}
-
-// Swept returns the state of the user's domain of that id that sweeps have stored; ok is false if
-// there is none.
-func (t Tenant) Swept(ctx context.Context, id string) (d status.SweptDomain, ok bool, err error) {
-	d, ok, err = status.SweptDomainOf(ctx, t.view.redis, t.name, id)
-	if !ok || !t.view.ofOrganization(d.Organization) {
-		return status.SweptDomain{}, false, err
+// Find returns the domains that a query selects of those of the user: see [status.Find]. A tenant
+// that is not the user's, or does not exist, is a [NotFoundError].
+func (v View) Find(ctx context.Context, q status.DomainQuery) (status.Found, error) {
+	if q.Tenant != "" {
+		if _, err := v.Tenant(q.Tenant); err != nil {
+			return status.Found{}, err
+		}
 	}
-	return d, true, err
+	q.InTenant = v.ofTenant
+	keep := q.Keep
+	q.Keep = func(k status.KnownDomain) bool {
+		return v.ofOrganization(k.Organization) && (keep == nil || keep(k))
+	}
+	found, err := status.Find(ctx, v.redis, q)
+	return found, v.noTenant(err)
 }
 
 // NameOf returns the name of the user's domain of that id; empty: it is not known.
 func (t Tenant) NameOf(ctx context.Context, id string) string {
-	found, err := t.Find(ctx, id, 1, func(k status.KnownDomain) bool { return k.ID == id })
+	found, err := t.view.Find(ctx, status.DomainQuery{Tenant: t.name, ID: id, Most: 1})
 	if err != nil || len(found.Domains) == 0 {
 		return ""
 	}

@@ -25,11 +25,16 @@ type Run struct {
 func (r Run) In() Tenant { return Tenant{r.view, string(r.Tenant)} }
 
 // Run returns the user's run of that id, of the tenant, or of whatever tenant if none is named. The
-// error is a [NotFoundError], or, if the user has such a run in several tenants, a
-// [ledger.AmbiguousError] with these.
+// error is a [NotFoundError], of the tenant if that does not exist for the user, or, if the user
+// has such a run in several tenants, a [ledger.AmbiguousError] with these.
 func (v View) Run(ctx context.Context, tenant, id string) (Run, error) {
 	if tasks.CheckRunID(id) != nil || (tenant != "" && tasks.CheckTenant(tenant) != nil) {
 		return Run{}, missing(nil, false, "run", id)
+	}
+	if tenant != "" {
+		if _, err := v.Tenant(tenant); err != nil {
+			return Run{}, err
+		}
 	}
 	run, err := v.ledger.Get(ctx, ledger.Tenant(tenant), ledger.RunID(id))
 
@@ -41,6 +46,11 @@ func (v View) Run(ctx context.Context, tenant, id string) (Run, error) {
 	mine := false
 	if err == nil {
 		mine, err = v.ofRun(ctx, run)
+	}
+	if errors.Is(err, ledger.ErrNotFound) && tenant != "" {
+		if err := v.noTenant(status.CheckExists(ctx, v.redis, tenant)); err != nil {
+			return Run{}, err
+		}
 	}
 	if err := missing(err, mine, "run", id); err != nil {
 		return Run{}, err
@@ -100,9 +110,15 @@ func (v View) Runs(ctx context.Context, f status.RunFilter, after ledger.Place,
 }
 
 // Submitted returns a page of the runs that the user has submitted and that a filter selects, the
-// newest first. Of the page those are left out that are not theirs any more.
+// newest first. Of the page those are left out that are not theirs any more. A tenant of the filter
+// that does not exist for the user is a [NotFoundError].
 func (v View) Submitted(ctx context.Context, f status.RunFilter, after ledger.Place,
 	limit int) (runs []Run, next ledger.Place, err error) {
+	if f.Tenant != "" {
+		if _, err := v.Tenant(f.Tenant); err != nil {
+			return nil, next, err
+		}
+	}
 	f.May = v.ofTenant
 	f.Caller = v.user.Name
 	if f.State == "attention" {
@@ -117,6 +133,9 @@ func (v View) Submitted(ctx context.Context, f status.RunFilter, after ledger.Pl
 		return nil, next, err
 	}
 	runs, err = v.own(ctx, page)
+	if err == nil && len(runs) == 0 && f.Tenant != "" {
+		err = v.noTenant(status.CheckExists(ctx, v.redis, f.Tenant))
+	}
 	return runs, next, err
 }
 

@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -30,6 +31,19 @@ func (v View) Tenant(name string) (Tenant, error) {
 	return Tenant{v, name}, nil
 }
 
+// noTenant returns err, or the error of a tenant that does not exist for the user. A tenant of this
+// process exists before its first session.
+func (v View) noTenant(err error) error {
+	none, ok := errors.AsType[*status.NoTenantError](err)
+	if !ok {
+		return err
+	}
+	if slices.Contains(v.store.cfg.Tenants(), none.Name) {
+		return nil
+	}
+	return missing(nil, false, "tenant", none.Name)
+}
+
 // Tenants returns the tenants of the user that have, or had, a run, in order.
 func (v View) Tenants(ctx context.Context) (all []Tenant, err error) {
 	names, err := v.ledger.Tenants(ctx)
@@ -48,8 +62,8 @@ func (t Tenant) Name() string { return t.name }
 func (t Tenant) Over(batch View) Tenant { return Tenant{batch, t.name} }
 
 // Organization returns a [NotFoundError] unless the organization is the user's. It reads nothing.
-func (t Tenant) Organization(id string) error {
-	return missing(nil, t.view.ofOrganization(id), "organization", id)
+func (v View) Organization(id string) error {
+	return missing(nil, v.ofOrganization(id), "organization", id)
 }
 
 // Announced returns the settings that a worker of it has announced; ok is false if none has.
@@ -86,7 +100,7 @@ func (t Tenant) Start(ctx context.Context) (effect string, err error) {
 func (t Tenant) Sweep(ctx context.Context, organization string, pending bool) (run ledger.Run,
 	created, announced bool, err error) {
 	if organization != "" {
-		if err := t.Organization(organization); err != nil {
+		if err := t.view.Organization(organization); err != nil {
 			return ledger.Run{}, false, false, err
 		}
 	}

@@ -3,6 +3,7 @@ package view_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -315,7 +316,7 @@ func TestTenantOfAnother(t *testing.T) {
 		}
 	}
 	limited := w.tenant(as(web.Support, acme, "org_1"), "acme")
-	must(t, limited.Organization("org_1"))
+	must(t, w.store.For(as(web.Support, acme, "org_1")).Organization("org_1"))
 	if _, err := limited.Domain("org_2", "ord_1"); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("a domain of another organization: %v", err)
 	}
@@ -356,14 +357,13 @@ func TestDomainsOfAnother(t *testing.T) {
 	w.submit("acme", "a", "who", "org_1", "org_2")
 	w.knows("acme", "a", "org_1", "ord_1", "mine.example")
 	w.knows("acme", "a", "org_2", "ord_2", "theirs.example")
-	for id, organization := range map[string]string{"ord_1": "org_1", "ord_2": "org_2"} {
+	for id, organization := range map[string]string{"ord_1": "org_1", "ord_2": "org_2", "ord_3": "org_2"} {
 		state, err := json.Marshal(sweep.DomainState{V: 1, OrganizationID: organization, Domain: "swept.example",
 			State: "present"})
 		must(t, err)
 		_, err = sweep.NewStore(w.rdb, "acme").SetDomain(t.Context(), sweep.DomainWrite{ID: id, Value: state})
 		must(t, err)
 	}
-	keep := func(status.KnownDomain) bool { return true }
 	for _, c := range []struct {
 		name string
 		user web.User
@@ -374,21 +374,22 @@ func TestDomainsOfAnother(t *testing.T) {
 		{"of all", as(web.Support, acme), true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			v := w.store.For(c.user)
 			of := w.tenant(c.user, "acme")
 			found := map[string]bool{}
-			for _, text := range []string{"theirs.example", "thei", "ord_2"} {
-				f, err := of.Find(t.Context(), text, 10, keep)
-				must(t, err)
-				found[text] = len(f.Domains) > 0
+			for name, q := range map[string]status.DomainQuery{
+				"name": {Name: "theirs.example"}, "beginning": {Name: "thei"}, "id": {ID: "ord_2"},
+				"organization": {Organization: "org_2"}, "sweeps": {ID: "ord_3", Swept: true},
+			} {
+				for _, q.Tenant = range []string{"", "acme"} {
+					q.Most = 10
+					f, err := v.Find(t.Context(), q)
+					must(t, err)
+					found[name+" "+q.Tenant] = len(f.Domains) > 0
+				}
 			}
-			f, err := of.FindOf(t.Context(), "org_2", 10)
-			must(t, err)
-			found["its organization"] = len(f.Domains) > 0
-			_, ok, err := of.Swept(t.Context(), "ord_2")
-			must(t, err)
-			found["sweeps"] = ok
 			found["its name"] = of.NameOf(t.Context(), "ord_2") != ""
-			_, err = of.Report(t.Context(), "ord_2")
+			_, err := of.Report(t.Context(), "ord_2")
 			if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 				t.Fatal(err)
 			}
@@ -404,6 +405,37 @@ func TestDomainsOfAnother(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDomainOfAnotherTenant checks that neither a domain nor a run of a tenant of others is found,
+// that the answer for such a tenant is the one for a tenant that does not exist, and that a tenant
+// of this process exists.
+func TestDomainOfAnotherTenant(t *testing.T) {
+	w := newWorld(t)
+	w.submit("other", "a", "who", "org_1")
+	w.knows("other", "a", "org_1", "ord_1", "theirs.example")
+	v := w.store.For(as(web.Operator, []string{"acme", "third", "fourth"}))
+	for _, q := range []status.DomainQuery{{ID: "ord_1"}, {Name: "theirs.example"}, {Name: "th"},
+		{Organization: "org_1"}} {
+		q.Most = 1
+		found, err := v.Find(t.Context(), q)
+		if err != nil || len(found.Domains) > 0 {
+			t.Errorf("%+v finds %+v, %v", q, found, err)
+		}
+	}
+	for name, exists := range map[string]bool{"other": false, "nobody": false, "fourth": false, "third": true} {
+		_, err := v.Find(t.Context(), status.DomainQuery{Tenant: name, ID: "ord_1", Most: 1})
+		_, noRun := v.Run(t.Context(), name, "a")
+		want := "there is no tenant " + name + ", or your access does not include it"
+		runWanted := want
+		if exists {
+			want = "<nil>"
+			runWanted = "there is no run a, or your access does not include it"
+		}
+		if fmt.Sprint(err) != want || fmt.Sprint(noRun) != runWanted {
+			t.Errorf("tenant %s: %v and %v, want %s and %s", name, err, noRun, want, runWanted)
+		}
 	}
 }
 

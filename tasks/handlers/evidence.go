@@ -10,7 +10,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/dnsname"
 	"orgops/internal/engine"
 	"orgops/internal/untrusted"
 	"orgops/tasks"
@@ -118,13 +118,8 @@ func newCompared(organization string, d apiclient.DiscoveryDomain) *Compared {
 // is reports whether the record has this domain, host and token.
 func (c *Compared) is(d apiclient.DiscoveryDomain) bool {
 	other := newCompared(c.OrganizationID, d)
-	return sameName(c.Domain, d.Domain) && sameName(c.Host, d.VerificationHost) &&
+	return dnsname.Same(c.Domain, d.Domain) && dnsname.Same(c.Host, d.VerificationHost) &&
 		c.TXT == other.TXT && c.TXTSHA256 == other.TXTSHA256
-}
-
-// sameName compares names as DNS does (RFC 4343), apart from a trailing dot.
-func sameName(a, b string) bool {
-	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
 }
 
 // checkEvidence returns the evidence of a check.

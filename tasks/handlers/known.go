@@ -10,10 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/net/idna"
-
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/dnsname"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/tasks"
@@ -38,16 +37,6 @@ type Known struct {
 	Run     ledger.RunID
 	Segment int
 	Row     ledger.Row
-}
-
-// NameKey returns the form in which a domain's name is looked up: in lower case, with
-// internationalized labels in their xn-- form, without a final dot.
-func NameKey(domain string) string {
-	domain = strings.TrimSuffix(domain, ".")
-	if ascii, err := idna.Lookup.ToASCII(domain); err == nil {
-		return ascii
-	}
-	return strings.ToLower(domain)
 }
 
 // mostNamed is how many domains of a name are read from the index.
@@ -91,7 +80,7 @@ func learn(x *engine.Execution, row *engine.Row, k Known) {
 // Subject returns the form in which the index of names has the domain; nil: its name is none that
 // somebody can look for.
 func (k Known) Subject() *ledger.Subject {
-	name := NameKey(k.Domain)
+	name := dnsname.Key(k.Domain)
 	if name == "" || len(name) > maxDomain ||
 		strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return nil

@@ -10,14 +10,15 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/backoff"
 	"orgops/internal/dispatch"
+	"orgops/internal/dnsname"
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
@@ -197,13 +198,13 @@ const mostPages = 100
 // entry may be old, or else in the list of the organization's domains.
 func (v *verification) find(ctx context.Context, b apiclient.Binding) (d apiclient.DiscoveryDomain, err error) {
 	// By the index. Its entry may be old, so that the record must have the name.
-	name := NameKey(v.want.Domain)
+	name := dnsname.Key(v.want.Domain)
 	if v.cfg.Named != nil {
 		v.domain = v.cfg.Named(ctx, v.organization, name)
 	}
 	if v.domain != "" {
 		d, err = v.read(ctx, b)
-		if err == nil && NameKey(d.Domain) == name {
+		if err == nil && dnsname.Key(d.Domain) == name {
 			return d, nil
 		}
 		if err != nil && !isNotFound(err) {
@@ -227,7 +228,7 @@ func (v *verification) find(ctx context.Context, b apiclient.Binding) (d apiclie
 		}
 		for _, l := range all {
 			switch {
-			case NameKey(l.Record.Domain) != name:
+			case dnsname.Key(l.Record.Domain) != name:
 			case l.Err != nil:
 				return d, engine.Refuse("domain %q of the organization: %v", name, l.Err)
 			default:
@@ -473,7 +474,7 @@ func nextCheck(age, negativeTTL time.Duration) time.Duration {
 	if at > age {
 		wait = at - age
 	}
-	wait = time.Duration(float64(wait) * (0.9 + 0.2*rand.Float64()))
+	wait = backoff.Spread(wait)
 	// A second more than the TTL: the cache's clock may be behind.
 	return max(wait, min(negativeTTL, maxNegativeTTL)+time.Second)
 }

@@ -23,6 +23,7 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/activity"
+	"orgops/internal/dnsname"
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
@@ -142,12 +143,12 @@ type named struct{ domain, host, token string }
 func (n named) differs(d apiclient.DiscoveryDomain) error {
 	const differs = "%s of the row differs from the tenant's record of this domain; nothing was changed"
 	switch {
-	case n.domain != "" && NameKey(n.domain) != NameKey(d.Domain):
+	case n.domain != "" && dnsname.Key(n.domain) != dnsname.Key(d.Domain):
 		return engine.Refuse("the row names domain %q, but discovery domain %q is %q; nothing was changed: "+
 			"correct the row's domain or id", n.domain, d.ID, d.Domain)
 	case n.token != "" && n.token != d.VerificationTXT:
 		return engine.Refuse(differs, "verification_txt")
-	case n.host != "" && !sameName(n.host, d.VerificationHost):
+	case n.host != "" && !dnsname.Same(n.host, d.VerificationHost):
 		return engine.Refuse(differs, "verification_host")
 	}
 	return nil
