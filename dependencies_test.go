@@ -39,7 +39,7 @@ var rooms = map[string]string{
 	"internal/activity":       "redisconn untrusted",
 	"internal/customer":       "dnscheck cli ledger status untrusted view web",
 	"internal/backoff":        "",
-	"internal/dnsname":        "",
+	"dnscheck/dnsname":        "",
 	"internal/deliveries":     "backoff events queues untrusted webhooks",
 	"internal/dispatch":       "engine ledger obstacle pace workers",
 	"internal/engine":         "apiclient dnscheck backoff ledger",

@@ -8,7 +8,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"orgops/internal/dnsname"
+	"orgops/dnscheck/dnsname"
 )
 
 // passedAlias is an alias on the way to the token. If the way leaves the registered domain, each

@@ -8,7 +8,7 @@ import (
 	"github.com/miekg/dns"
 
 	"orgops/dnscheck"
-	"orgops/internal/dnsname"
+	"orgops/dnscheck/dnsname"
 )
 
 // aliasScene is a zone with an alias out of the domain, whose target has the token, and the verdict

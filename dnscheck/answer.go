@@ -10,7 +10,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"orgops/internal/dnsname"
+	"orgops/dnscheck/dnsname"
 )
 
 // maxAliases bounds the CNAMEs that are followed, as resolvers do (8 to 16). A verification

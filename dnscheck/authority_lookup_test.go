@@ -11,7 +11,7 @@ import (
 	"github.com/miekg/dns"
 
 	"orgops/dnscheck"
-	"orgops/internal/dnsname"
+	"orgops/dnscheck/dnsname"
 )
 
 // namedIn delegates example.com to three servers with names in other.net, which has three servers

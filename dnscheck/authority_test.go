@@ -16,7 +16,7 @@ import (
 	"github.com/miekg/dns"
 
 	"orgops/dnscheck"
-	"orgops/internal/dnsname"
+	"orgops/dnscheck/dnsname"
 )
 
 // Most tests use these zones: com. at tldAddr delegates example.com. to nsOne and nsTwo, with

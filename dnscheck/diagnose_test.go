@@ -14,7 +14,7 @@ import (
 	"github.com/miekg/dns"
 
 	"orgops/dnscheck"
-	"orgops/internal/dnsname"
+	"orgops/dnscheck/dnsname"
 )
 
 const domain = "example.com"

@@ -24,7 +24,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"orgops/internal/dnsname"
+	"orgops/dnscheck/dnsname"
 	"orgops/internal/untrusted"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/miekg/dns"
 
 	"orgops/dnscheck"
-	"orgops/internal/dnsname"
+	"orgops/dnscheck/dnsname"
 )
 
 // internet is an in-process network for a synctest bubble: servers by address, and a log of

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"orgops/internal/dnsname"
+	"orgops/dnscheck/dnsname"
 	"orgops/internal/untrusted"
 )
 

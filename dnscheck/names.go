@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/idna"
 	"golang.org/x/net/publicsuffix"
 
-	"orgops/internal/dnsname"
+	"orgops/dnscheck/dnsname"
 	"orgops/internal/untrusted"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"orgops/internal/dnsname"
+	"orgops/dnscheck/dnsname"
 )
 
 // gracePeriod is for how long other servers are waited for once a majority has answered.

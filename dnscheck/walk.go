@@ -12,7 +12,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"orgops/internal/dnsname"
+	"orgops/dnscheck/dnsname"
 )
 
 // ask queries the servers of the zone for the name. If those of a zone below a cached one all

@@ -9,7 +9,7 @@ import (
 	"github.com/miekg/dns"
 
 	"orgops/dnscheck"
-	"orgops/internal/dnsname"
+	"orgops/dnscheck/dnsname"
 )
 
 // everywhere serves z at the name servers of example.com. and parking.com., and at the

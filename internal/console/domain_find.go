@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"orgops/dnscheck"
-	"orgops/internal/dnsname"
+	"orgops/dnscheck/dnsname"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/view"

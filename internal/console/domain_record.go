@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/dnsname"
+	"orgops/dnscheck/dnsname"
 	"orgops/internal/view"
 	"orgops/tasks"
 )

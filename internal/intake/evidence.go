@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"orgops/internal/dnsname"
+	"orgops/dnscheck/dnsname"
 	"orgops/internal/ledger"
 	"orgops/tasks"
 	"orgops/tasks/handlers"

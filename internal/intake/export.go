@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"orgops/dnscheck"
-	"orgops/internal/dnsname"
+	"orgops/dnscheck/dnsname"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/tasks"

@@ -5,7 +5,7 @@ package provider
 import (
 	"strings"
 
-	"orgops/internal/dnsname"
+	"orgops/dnscheck/dnsname"
 )
 
 // Provider is a DNS provider.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"orgops/internal/dnsname"
+	"orgops/dnscheck/dnsname"
 )
 
 // Defaults of the rules.

@@ -12,7 +12,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
-	"orgops/internal/dnsname"
+	"orgops/dnscheck/dnsname"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/tasks"

@@ -18,7 +18,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/backoff"
 	"orgops/internal/dispatch"
-	"orgops/internal/dnsname"
+	"orgops/dnscheck/dnsname"
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"

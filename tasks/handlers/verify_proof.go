@@ -23,7 +23,7 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/activity"
-	"orgops/internal/dnsname"
+	"orgops/dnscheck/dnsname"
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"

@@ -5,7 +5,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"orgops/internal/dnsname"
+	"orgops/dnscheck/dnsname"
 )
 
 // names are of every sort: rooted or not, in any case, escaped, not ASCII.
