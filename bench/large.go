@@ -280,7 +280,7 @@ func (m *large) expire(ctx context.Context) error {
 	for range m.load.Expired {
 		row := fmt.Appendf(nil, "%s,%s", randomID(random, "org_"), randomID(random, "ord_"))
 		result := ledger.Result{
-			Outcome: engine.Refused, Detail: "404: the organization " + randomID(random, "org_") + " does not exist",
+			Outcome: ledger.Refused, Detail: "404: the organization " + randomID(random, "org_") + " does not exist",
 		}
 		if err := stager.AddSettled(ctx, row, result); err != nil {
 			return err

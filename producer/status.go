@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"orgops/internal/activity"
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
@@ -41,7 +40,7 @@ func (p *Producer) Status(ctx context.Context, tenant, id string) (Status, error
 		case err != nil:
 			return Status{}, fmt.Errorf("status of row %s: %w", id, err)
 		case row.Result.Outcome != "":
-			return Status{string(row.Result.Outcome), engine.Succeeded(row.Result.Outcome), row.Result.Detail, time.Time{}}, nil
+			return Status{string(row.Result.Outcome), ledger.Succeeded(row.Result.Outcome), row.Result.Detail, time.Time{}}, nil
 		case run.Paused:
 			return Status{Reason: "paused"}, nil
 		}

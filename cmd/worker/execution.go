@@ -98,9 +98,9 @@ func checkKinds(executed map[ledger.Kind]engine.Handler, released map[ledger.Kin
 // meterRows counts rows that an execution has settled, for the plots of the pages.
 func (w *worker) meterRows(tenant string, outcome ledger.Outcome, rows int) {
 	switch {
-	case engine.Succeeded(outcome):
+	case ledger.Succeeded(outcome):
 		w.meters.Add(tenant, meters.Good, int64(rows))
-	case engine.Settles(outcome):
+	case ledger.Settles(outcome):
 		w.meters.Add(tenant, meters.Failed, int64(rows))
 	}
 }

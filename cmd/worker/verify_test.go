@@ -7,7 +7,6 @@ import (
 
 	"github.com/miekg/dns"
 
-	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
@@ -139,7 +138,7 @@ func TestVerifyCore(t *testing.T) {
 		v.box.SetTXT(v.domains[name].Host, v.domains[name].TXT)
 	}
 	v.finished("job")
-	if c := v.run("job").Counts; c[ledger.Done] != 3 || c[engine.Expired] != 2 || c[engine.Unchanged] != 1 {
+	if c := v.run("job").Counts; c[ledger.Done] != 3 || c[ledger.Expired] != 2 || c[ledger.Unchanged] != 1 {
 		t.Errorf("counts %v", c)
 	}
 	v.wantProofs()

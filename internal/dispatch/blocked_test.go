@@ -43,7 +43,7 @@ func TestBlockedChanges(t *testing.T) {
 				handlers.Verify: engine.One(func(_ context.Context, _ *engine.Execution, row *engine.Row) *engine.Consequence {
 					changes.Add(1)
 					row.Stage = ledger.StageReady
-					return &engine.Consequence{Outcome: engine.Blocked, Reason: "blocked", After: time.Second}
+					return &engine.Consequence{Outcome: ledger.Blocked, Reason: "blocked", After: time.Second}
 				}),
 				handlers.Recheck: done,
 				handlers.Remove:  done,
@@ -90,13 +90,13 @@ func TestProbesOfAllRuns(t *testing.T) {
 							switch {
 							case operations.First == nil && row.Stage != ledger.StageReady:
 								row.Stage = ledger.StageReady
-								return &engine.Consequence{Outcome: engine.Blocked, Reason: "blocked", After: time.Second}
+								return &engine.Consequence{Outcome: ledger.Blocked, Reason: "blocked", After: time.Second}
 							case x.Run == "newer":
 								newer.Add(1)
 							case isBlocked:
 								older.Add(1)
 							}
-							return engine.Settle(ledger.Result{Outcome: engine.Refused, Detail: "404"})
+							return engine.Settle(ledger.Result{Outcome: ledger.Refused, Detail: "404"})
 						}),
 					}
 				})

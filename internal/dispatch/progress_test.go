@@ -195,7 +195,7 @@ func (p *progress) join(o *options, rank, fleet int) {
 		handlers.Verify: handlers.NewVerify(handlers.VerifyConfig{API: api, DNS: presentDNS{}, Line: l,
 			RequestTimeout: 30 * time.Second, GiveUp: 72 * time.Hour}),
 		waits: engine.One(func(context.Context, *engine.Execution, *engine.Row) *engine.Consequence {
-			return &engine.Consequence{Outcome: engine.Transient, Counts: true, Stage: ledger.StageReady,
+			return &engine.Consequence{Outcome: ledger.Transient, Counts: true, Stage: ledger.StageReady,
 				After: 30 * time.Minute, Reason: "500"}
 		}),
 		updates: engine.One(func(ctx context.Context, x *engine.Execution, _ *engine.Row) *engine.Consequence {

@@ -338,7 +338,7 @@ func (d *Dispatcher) readable(ctx context.Context, seg ledger.Segment,
 			good = append(good, row)
 			continue
 		}
-		result := ledger.Result{Outcome: engine.Failed, Detail: fmt.Sprintf("the stored row cannot be read: %v", row.Err)}
+		result := ledger.Result{Outcome: ledger.Failed, Detail: fmt.Sprintf("the stored row cannot be read: %v", row.Err)}
 		if _, err := d.cfg.Ledger.Dismiss(ctx, seg, result, row.Row); err != nil {
 			return nil, err
 		}

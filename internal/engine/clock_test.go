@@ -66,7 +66,7 @@ func TestNothingExpiresByAJumpOfTheClock(t *testing.T) {
 				s.Submit("test", `{}`)
 				_ = e.ProcessTask(t.Context(), s.NextTask())
 				row := s.Row(0)
-				if row.Phase != c.want || row.Result.Outcome == engine.Expired || row.Checkpoint.Attempts > 0 {
+				if row.Phase != c.want || row.Result.Outcome == ledger.Expired || row.Checkpoint.Attempts > 0 {
 					t.Errorf("the row is %s, %+v, with %d attempts; want it %s", row.Phase, row.Result, row.Checkpoint.Attempts,
 						c.want)
 				}

@@ -30,7 +30,7 @@ func (e *Engine) endRows(ctx context.Context, x *Execution, rows []*Row, answers
 	e.block(ctx, all)
 	e.write(ctx, x, all)
 	for _, one := range all {
-		if o := one.consequence.Outcome; one.err == nil && Settles(o) && !Succeeded(o) && o != ledger.Cancelled {
+		if o := one.consequence.Outcome; one.err == nil && ledger.Settles(o) && !ledger.Succeeded(o) && o != ledger.Cancelled {
 			x.failed = fmt.Errorf("%s: %s: %w", o, one.consequence.Reason, asynq.SkipRetry)
 		}
 	}
@@ -41,7 +41,7 @@ func (e *Engine) endRows(ctx context.Context, x *Execution, rows []*Row, answers
 // noteUnrecognized notes that the run makes no progress if this worker is too old for a row. The
 // row is given back for a newer worker, which may not exist.
 func (e *Engine) noteUnrecognized(ctx context.Context, x *Execution, all []ending) {
-	i := slices.IndexFunc(all, func(one ending) bool { return one.consequence.Outcome == Unrecognized })
+	i := slices.IndexFunc(all, func(one ending) bool { return one.consequence.Outcome == ledger.Unrecognized })
 	if i < 0 {
 		return
 	}
@@ -88,7 +88,7 @@ func endings(rows []*Row, answers Answers, failure *Consequence, abandoned bool)
 func decideRow(row *Row, j Consequence, d delays) Consequence {
 	if j.Counts && row.Attempts+1 >= MaxAttempts {
 		j = Consequence{
-			Outcome: Failed, Reason: doubt(row) + fmt.Sprintf("given up after %d attempts: %s", row.Attempts+1, j.Reason),
+			Outcome: ledger.Failed, Reason: doubt(row) + fmt.Sprintf("given up after %d attempts: %s", row.Attempts+1, j.Reason),
 		}
 	}
 	if j.Counts {
@@ -114,15 +114,15 @@ func doubt(row *Row) string {
 // execution.
 func form(row *Row, j Consequence) ledger.Ending {
 	switch {
-	case j.Outcome == Superseded:
+	case j.Outcome == ledger.Superseded:
 		return nil
-	case Settles(j.Outcome):
+	case ledger.Settles(j.Outcome):
 		return ledger.Result{Outcome: j.Outcome, Detail: Clip(j.Reason, maxDetail), Evidence: j.Evidence}
-	case j.Outcome == Stopping, j.Outcome == Stopped, j.Outcome == Isolated, j.Outcome == Unrecognized:
+	case j.Outcome == ledger.Stopping, j.Outcome == ledger.Stopped, j.Outcome == ledger.Isolated, j.Outcome == ledger.Unrecognized:
 		return ledger.GiveBack{After: j.After, Note: Clip(j.Reason, maxReason)}
 	}
 	note := Note{Outcome: j.Outcome, Reason: j.Reason, Memo: row.Note.Memo}
-	if j.Outcome == NotYetFound { // the memo has the evidence
+	if j.Outcome == ledger.NotYetFound { // the memo has the evidence
 		note.Reason = ""
 	}
 	if len(note.Memo) > MaxMemo { // a fault of the handler, which starts again without it
@@ -229,7 +229,7 @@ func (e ending) attrs(x *Execution, n int, outcome ledger.Outcome, took time.Dur
 	if reason := e.consequence.Reason; reason != "" {
 		all = append(all, slog.String("reason", reason))
 	}
-	if !Settles(outcome) && e.consequence.After > 0 {
+	if !ledger.Settles(outcome) && e.consequence.After > 0 {
 		all = append(all, slog.Duration("again_in", e.consequence.After.Round(time.Second)))
 	}
 	return all
@@ -247,7 +247,7 @@ func (e ending) logged() (ledger.Outcome, slog.Level) {
 	case e.err == nil:
 		return e.consequence.Outcome, levelOf(e.consequence.Outcome)
 	case errors.Is(e.err, ErrSuperseded):
-		return Superseded, slog.LevelDebug
+		return ledger.Superseded, slog.LevelDebug
 	case errors.Is(e.err, ErrStopped): // the write met a cancelled run
 		return ledger.Cancelled, slog.LevelInfo
 	}

@@ -38,31 +38,31 @@ func TestEndings(t *testing.T) {
 		note     string // within the note of a row that is given back
 	}{
 		{name: "done", end: engine.Settle(ledger.Result{}), phase: ledger.PhaseSettled, outcome: ledger.Done},
-		{name: "unchanged", end: engine.Settle(ledger.Result{Outcome: engine.Unchanged, Detail: "so before"}),
+		{name: "unchanged", end: engine.Settle(ledger.Result{Outcome: ledger.Unchanged, Detail: "so before"}),
 			phase:   ledger.PhaseSettled,
-			outcome: engine.Unchanged},
+			outcome: ledger.Unchanged},
 		{name: "refused", end: engine.Fail(engine.Refuse("no")),
-			phase: ledger.PhaseSettled, outcome: engine.Refused, archived: true},
+			phase: ledger.PhaseSettled, outcome: ledger.Refused, archived: true},
 		{name: "refused by the API", end: engine.Fail(api(404, "none")), phase: ledger.PhaseSettled,
-			outcome: engine.Refused, archived: true},
+			outcome: ledger.Refused, archived: true},
 		{name: "invalid", end: engine.Fail(engine.Invalid(errors.New("bad"))), phase: ledger.PhaseSettled,
-			outcome: engine.InvalidRow, archived: true},
+			outcome: ledger.InvalidRow, archived: true},
 		{name: "expired", end: engine.Expire("too late", []byte("seen")), phase: ledger.PhaseSettled,
-			outcome: engine.Expired, archived: true},
+			outcome: ledger.Expired, archived: true},
 		{name: "not yet", end: engine.NotYet("no record", time.Hour),
-			phase: ledger.PhaseWaiting, outcome: engine.NotYetFound,
+			phase: ledger.PhaseWaiting, outcome: ledger.NotYetFound,
 			stage: ledger.StageCheck, after: 59 * time.Minute},
-		{name: "ready", end: engine.Ready("no permit"), phase: ledger.PhaseWaiting, outcome: engine.Paced,
+		{name: "ready", end: engine.Ready("no permit"), phase: ledger.PhaseWaiting, outcome: ledger.Paced,
 			stage: ledger.StageReady},
 		{name: "too far away", end: engine.Later("tomorrow", 100*time.Hour), phase: ledger.PhaseWaiting,
-			outcome: engine.Paced, stage: ledger.StageCheck, after: 23 * time.Hour},
+			outcome: ledger.Paced, stage: ledger.StageCheck, after: 23 * time.Hour},
 		{name: "paced", end: engine.Fail(api(429, "slow")),
-			phase: ledger.PhaseWaiting, outcome: engine.Paced, stage: ledger.StageCheck},
+			phase: ledger.PhaseWaiting, outcome: ledger.Paced, stage: ledger.StageCheck},
 		{name: "transient", end: engine.Fail(api(503, "busy")),
-			phase: ledger.PhaseWaiting, outcome: engine.Transient,
+			phase: ledger.PhaseWaiting, outcome: ledger.Transient,
 			stage: ledger.StageCheck, attempts: 1, after: 800 * time.Millisecond},
 		{name: "blocked", end: engine.Fail(api(403, "Insufficient scope")),
-			phase: ledger.PhaseWaiting, outcome: engine.Blocked,
+			phase: ledger.PhaseWaiting, outcome: ledger.Blocked,
 			stage: ledger.StageCheck, after: 29 * time.Second},
 		{name: "unknown member", end: engine.Fail(engine.Decode([]byte(`{"new":1}`), &struct{}{})),
 			phase: ledger.PhaseWaiting,
@@ -71,10 +71,10 @@ func TestEndings(t *testing.T) {
 			phase: ledger.PhaseWaiting, stage: ledger.StageCheck,
 			note: "the worker is stopping"},
 		{name: "no memory", end: engine.Fail(ledger.ErrNoMemory),
-			phase: ledger.PhaseWaiting, outcome: engine.Transient,
+			phase: ledger.PhaseWaiting, outcome: ledger.Transient,
 			stage: ledger.StageCheck, after: 8 * time.Second},
 		{name: "other", end: engine.Fail(errors.New("broken")),
-			phase: ledger.PhaseWaiting, outcome: engine.Transient,
+			phase: ledger.PhaseWaiting, outcome: ledger.Transient,
 			stage: ledger.StageCheck, attempts: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -219,7 +219,7 @@ func TestAttempts(t *testing.T) {
 		}
 	}
 	err := e.ProcessTask(t.Context(), s.NextTask())
-	if row := s.Row(0); n != 1 || row.Result.Outcome != engine.Failed || err == nil ||
+	if row := s.Row(0); n != 1 || row.Result.Outcome != ledger.Failed || err == nil ||
 		!strings.Contains(row.Result.Detail, "given up after 17 attempts: panic: no such thing") {
 		t.Errorf("executed %d times, row %+v, %v", n, row, err)
 	}
@@ -347,7 +347,7 @@ func TestEndEarly(t *testing.T) {
 	s.Submit(kind, `{}`, `{}`, `{}`)
 	e, _ := s.Worker(func(c *engine.Config) { c.Handlers[kind] = early{} })
 	err := e.ProcessTask(t.Context(), s.NextTask())
-	if row := s.Row(1); !errors.Is(err, asynq.SkipRetry) || row.Result.Outcome != engine.Refused {
+	if row := s.Row(1); !errors.Is(err, asynq.SkipRetry) || row.Result.Outcome != ledger.Refused {
 		t.Errorf("row %+v, %v", row, err)
 	}
 	for _, n := range []ledger.Row{0, 2} {

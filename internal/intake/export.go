@@ -15,16 +15,15 @@ import (
 	"time"
 
 	"orgops/dnscheck"
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
 
 // outcomes are those by which rows can be selected.
-var outcomes = []string{string(ledger.Done), string(engine.Unchanged), string(engine.Expired), string(engine.Refused),
-	string(engine.Failed), string(engine.InvalidRow), string(engine.Lost), string(engine.Unproven),
-	string(engine.Withdrawn), string(ledger.Cancelled), string(open)}
+var outcomes = []string{string(ledger.Done), string(ledger.Unchanged), string(ledger.Expired), string(ledger.Refused),
+	string(ledger.Failed), string(ledger.InvalidRow), string(ledger.Lost), string(ledger.Unproven),
+	string(ledger.Withdrawn), string(ledger.Cancelled), string(open)}
 
 // open is the outcome of rows without a result.
 const open ledger.Outcome = "open"
@@ -37,7 +36,7 @@ func outcomeOf(row ledger.RowState) ledger.Outcome {
 }
 
 // failed reports whether rows of an outcome have failed.
-func failed(o ledger.Outcome) bool { return !engine.Succeeded(o) && o != open }
+func failed(o ledger.Outcome) bool { return !ledger.Succeeded(o) && o != open }
 
 // CheckOutcomes refuses an outcome that no row can have.
 func CheckOutcomes(selected []string) error {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
@@ -246,7 +245,7 @@ func (r *reading) addBad(one readRow) error {
 	if r.failed() {
 		return nil
 	}
-	content, result := r.badContent(one), resultOf(engine.InvalidRow, "line %d: %s", one.Line, reason(one.Err))
+	content, result := r.badContent(one), resultOf(ledger.InvalidRow, "line %d: %s", one.Line, reason(one.Err))
 	if r.skipped += len(content) + len(result.Detail); r.skipped > maxSkipped {
 		return fmt.Errorf("%s: %w; the first of %d: %w", r.in.Name, ErrTooManyBad, r.found.Invalid.Total,
 			r.found.Invalid.First[0])
@@ -263,7 +262,7 @@ func (r *reading) addDuplicate(record Record, row tasks.Row, first place) error 
 	if err != nil {
 		return err
 	}
-	return r.settled(content, resultOf(engine.Unchanged, "the same as row %d (line %d)", first.item, first.line))
+	return r.settled(content, resultOf(ledger.Unchanged, "the same as row %d (line %d)", first.item, first.line))
 }
 
 // resultOf returns the result of a row that becomes no work.

@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/apiclient"
-	"orgops/internal/engine"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
@@ -197,7 +196,7 @@ func TestExportByName(t *testing.T) {
 	if want := "domain,organization_id,orgops_error,orgops_row\nother.example,,\"" + msg + "\",\n"; rejected.String() != want {
 		t.Errorf("rejected %s, want %s", rejected, want)
 	}
-	ledgertest.Settle(t, b.intake.Ledger, "a", string(engine.Refused), "none", 0, 2)
+	ledgertest.Settle(t, b.intake.Ledger, "a", string(ledger.Refused), "none", 0, 2)
 	run := ledgertest.Find(t, b.intake.Ledger, "a")
 	for _, test := range []struct {
 		json bool

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"orgops/dnscheck"
-	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/reference"
@@ -29,10 +28,9 @@ func TestReferenceOfExitCodes(t *testing.T) {
 
 func TestReferenceOfOutcomes(t *testing.T) {
 	var settled, open [][]string
-	for _, c := range append(constants(t, "../ledger/outcome.go", "Outcome"),
-		constants(t, "../engine/outcome.go", "Outcome")...) {
+	for _, c := range constants(t, "../ledger/outcome.go", "Outcome") {
 		row := []string{reference.Code(c.value), c.comment}
-		if engine.Settles(ledger.Outcome(c.value)) {
+		if ledger.Settles(ledger.Outcome(c.value)) {
 			settled = append(settled, row)
 		} else {
 			open = append(open, row)

@@ -71,7 +71,7 @@ func early(row *engine.Row, err error) string {
 	switch j := engine.Decide(err); {
 	case err == nil:
 		return ""
-	case engine.Settles(j.Outcome):
+	case ledger.Settles(j.Outcome):
 		return j.Reason
 	case j.Counts && row.Attempts+1 >= engine.MaxAttempts:
 		return fmt.Sprintf("given up after %d attempts: %s", row.Attempts+1, j.Reason)

@@ -172,9 +172,9 @@ func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organizati
 			o.miss(org.ID, fmt.Sprintf("the list of its domains does not end: %d pages", maxPages))
 		case p.err == nil:
 			o.Read++
-		case j.Outcome == engine.Transient:
+		case j.Outcome == ledger.Transient:
 			late, trouble = append(late, org), cmp.Or(trouble, p.err)
-		case !engine.Settles(j.Outcome):
+		case !ledger.Settles(j.Outcome):
 			left, held = append(left, org), cmp.Or(held, p.err)
 		case isGone(p.err):
 			o.goneSince(org.ID, j.Reason)

@@ -34,7 +34,7 @@ func TestCrashLoopEnds(t *testing.T) {
 			requests := w.requests()
 			w.scanned()
 			r := w.read(run0)
-			if workers != engine.MaxAttempts+2 || w.requests() != requests || r.scan.Result.Outcome != engine.Failed ||
+			if workers != engine.MaxAttempts+2 || w.requests() != requests || r.scan.Result.Outcome != ledger.Failed ||
 				!strings.Contains(string(r.Scan.Note), "given up after 17 attempts; the last ended without an answer") {
 				t.Errorf("%d workers, scan %+v, row %+v", workers, r.Scan, r.scan)
 			}
@@ -58,7 +58,7 @@ func TestBlocked(t *testing.T) {
 	if !slices.Equal(w.blocks, []string{sandbox.OpListOrganizations}) {
 		t.Errorf("blocked are %q", w.blocks)
 	}
-	if note, next := w.note(), w.read(run0).Scan.NextAt; note.Outcome != engine.Blocked ||
+	if note, next := w.note(), w.read(run0).Scan.NextAt; note.Outcome != ledger.Blocked ||
 		!strings.Contains(note.Reason, "403") || !next.After(start) {
 		t.Errorf("note %+v, next at %v", note, next)
 	}

@@ -387,7 +387,7 @@ func (r stored) refused(t *testing.T) (ids, reasons []string) {
 		if row.Result.Outcome == "" {
 			continue
 		}
-		if row.Result.Outcome != engine.Refused {
+		if row.Result.Outcome != ledger.Refused {
 			t.Errorf("row %s is settled as %s", name, row.Result.Outcome)
 		}
 		_, id, _ := strings.Cut(name, "/")

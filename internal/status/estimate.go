@@ -14,7 +14,6 @@ import (
 
 	"orgops/internal/activity"
 	"orgops/internal/dispatch"
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/obstacle"
 	"orgops/internal/pace"
@@ -294,9 +293,9 @@ func waitsOf(ctx context.Context, l *ledger.Ledger, run ledger.Run) (w waits, er
 	for _, row := range notes {
 		outcome, why, _ := strings.Cut(row.Reason, ": ")
 		switch {
-		case outcome == string(engine.NotYetFound):
+		case outcome == string(ledger.NotYetFound):
 			w.dns++
-		case outcome == string(engine.Transient), time.Until(row.Next) > soon:
+		case outcome == string(ledger.Transient), time.Until(row.Next) > soon:
 			why = common(why)
 			reasons[why]++
 			if w.again++; reasons[why] > reasons[w.why] {

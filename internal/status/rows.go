@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"orgops/internal/engine"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/tasks/handlers"
@@ -35,7 +34,7 @@ type Row struct {
 }
 
 // Well reports whether the row succeeded.
-func (row Row) Well() bool { return engine.Succeeded(row.Outcome) }
+func (row Row) Well() bool { return ledger.Succeeded(row.Outcome) }
 
 // settledRow describes a settled row of the run without its name.
 func settledRow(r ledger.Run, row ledger.RowState) Row {

@@ -13,7 +13,6 @@ import (
 	"go.uber.org/goleak"
 
 	"orgops/internal/activity"
-	"orgops/internal/engine"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
@@ -108,7 +107,7 @@ func TestRunsOfUsers(t *testing.T) {
 	must(t, err)
 	must(t, stager.Add(t.Context(), []byte(`{"organization_id":"org_1","discovery_domain_id":"ord_1"}`)))
 	must(t, stager.AddSettled(t.Context(), []byte(`{"organization_id":"org_9"}`),
-		ledger.Result{Outcome: ledger.Outcome(engine.InvalidRow), Detail: "no id"}))
+		ledger.Result{Outcome: ledger.Outcome(ledger.InvalidRow), Detail: "no id"}))
 	_, err = stager.Commit(t.Context())
 	must(t, err)
 

@@ -110,7 +110,7 @@ func (n names) fill(t *testing.T, rdb redis.UniversalClient) {
 	_, err := l.End(t.Context(), ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation},
 		ledger.NewNonce(), ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: known.Subject()})
 	must(t, err)
-	ledgertest.Settle(t, l, id, string(engine.Expired), "no record", 0)
+	ledgertest.Settle(t, l, id, string(ledger.Expired), "no record", 0)
 
 	_, err = tenant.Announce(t.Context(), rdb, tenant.Announced{Tenant: n.tenant, Rate: "10/s", Burst: 10,
 		MaxClientsPerRequest: 100})

@@ -17,7 +17,6 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/tasks/handlers"
@@ -416,7 +415,7 @@ func TestSizesOfRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		memo = append([]byte(engine.NotYetFound+"\x00\x00"), memo...)
+		memo = append([]byte(ledger.NotYetFound+"\x00\x00"), memo...)
 		execute(t, l, seg, token, row, ledger.Waiting{Stage: ledger.StageCheck, After: time.Millisecond, Memo: memo})
 	})
 	size("waiting", 500)

@@ -66,11 +66,11 @@ func NewRead(cfg VerifyConfig) engine.Handler {
 // or the state of its token, present, absent or unknown; the outcome of a row that found none.
 func ReadState(r ledger.Result) string {
 	switch e, err := ReadEvidence(r.Evidence); {
-	case r.Outcome == engine.Unchanged && strings.HasPrefix(r.Detail, verifiedBefore):
+	case r.Outcome == ledger.Unchanged && strings.HasPrefix(r.Detail, verifiedBefore):
 		return string(apiclient.StatusVerified)
-	case r.Outcome == engine.Unchanged && len(r.Evidence) > 0 && err == nil:
+	case r.Outcome == ledger.Unchanged && len(r.Evidence) > 0 && err == nil:
 		return e.State
-	case r.Outcome == engine.Refused && strings.HasPrefix(r.Detail, notFound):
+	case r.Outcome == ledger.Refused && strings.HasPrefix(r.Detail, notFound):
 		return "not found"
 	}
 	return string(r.Outcome)

@@ -68,8 +68,8 @@ func NewRecheck(cfg RecheckConfig) engine.Handler {
 	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) *engine.Consequence {
 		r := &recheck{cfg: cfg, x: x, row: row}
 		end := r.execute(ctx)
-		if r.withdrawn != "" && end.Outcome == engine.Unchanged {
-			return engine.Settle(ledger.Result{Outcome: engine.Withdrawn, Detail: r.withdrawn})
+		if r.withdrawn != "" && end.Outcome == ledger.Unchanged {
+			return engine.Settle(ledger.Result{Outcome: ledger.Withdrawn, Detail: r.withdrawn})
 		}
 		return end
 	})
@@ -208,7 +208,7 @@ func (r *recheck) read(ctx context.Context) *engine.Consequence {
 		}
 		if why != "" {
 			r.row.Subject = &ledger.Subject{ID: id}
-			return engine.Settle(ledger.Result{Outcome: engine.Withdrawn, Detail: why})
+			return engine.Settle(ledger.Result{Outcome: ledger.Withdrawn, Detail: why})
 		}
 		s, _, err := r.cfg.States.Read(ctx, id)
 		if err == nil && s.Revoked == nil {
@@ -329,15 +329,15 @@ func (r *recheck) check(ctx context.Context) *engine.Consequence {
 	case v.State == dnscheck.Absent && r.state.IsLost():
 		a := r.state.Absence
 		why := fmt.Sprintf("gone since %s, by %d sweeps: %s", a.Since.Format("2006-01-02 15:04 MST"), a.Checks, v.Sentence())
-		return r.settleWith(v, engine.Lost, why)
+		return r.settleWith(v, ledger.Lost, why)
 	case v.State == dnscheck.Absent && r.state.Proven == nil:
 		why := "unproven: its token was never proven, so it is neither lost nor revoked: " + v.Sentence()
 		if !r.cfg.Rules.Unproven(r.state) {
 			return engine.Settle(unchanged(why))
 		}
-		return r.settleWith(v, engine.Unproven, why)
+		return r.settleWith(v, ledger.Unproven, why)
 	case v.State == dnscheck.Present && r.state.Proven != nil && r.state.Proven.At.Equal(r.state.At): // by this sweep
-		return engine.Settle(ledger.Result{Outcome: engine.Unchanged, Detail: "present, and proven",
+		return engine.Settle(ledger.Result{Outcome: ledger.Unchanged, Detail: "present, and proven",
 			Evidence: r.state.Proven.Evidence})
 	}
 	return engine.Settle(unchanged(described))

@@ -69,7 +69,7 @@ func withdraw(ctx context.Context, x *engine.Execution, row *engine.Row, reason 
 
 // unchanged is the result of a row that needs no request.
 func unchanged(why string) ledger.Result {
-	return ledger.Result{Outcome: engine.Unchanged, Detail: why}
+	return ledger.Result{Outcome: ledger.Unchanged, Detail: why}
 }
 
 // both returns the reason, with the error if there is one.
@@ -83,7 +83,7 @@ func both(reason, err error) error {
 // retryRefused counts an attempt for a refusal that says nothing about the row. Other errors
 // are returned as they are.
 func retryRefused(err error) error {
-	if engine.Decide(err).Outcome == engine.Refused {
+	if engine.Decide(err).Outcome == ledger.Refused {
 		return engine.Retry(err)
 	}
 	return err
@@ -97,7 +97,7 @@ func isNotFound(err error) bool { return apiclient.NotFound(err) }
 // it.
 func fail(err error) *engine.Consequence {
 	if _, ok := errors.AsType[*sweep.UnreadableError](err); ok {
-		return engine.Settle(ledger.Result{Outcome: engine.Failed, Detail: err.Error() + ": " + sweep.Unreadable})
+		return engine.Settle(ledger.Result{Outcome: ledger.Failed, Detail: err.Error() + ": " + sweep.Unreadable})
 	}
 	if errors.Is(err, sweep.ErrChanged) {
 		return engine.Later("another process has changed the state of this domain meanwhile", time.Second)

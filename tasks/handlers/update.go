@@ -118,7 +118,7 @@ func (u *update) execute(ctx context.Context) *engine.Consequence {
 
 	// It has not, unless the read is behind.
 	end := u.patch(ctx, &former.Before)
-	if again > 0 && end.Outcome == engine.Refused {
+	if again > 0 && end.Outcome == ledger.Refused {
 		return engine.Later(unread, again)
 	}
 	return end
@@ -175,7 +175,7 @@ func (u *update) patch(ctx context.Context, before *Before) *engine.Consequence 
 		return engine.Fail(err)
 	}
 	if isAsAsked {
-		return engine.Settle(ledger.Result{Outcome: engine.Unchanged})
+		return engine.Settle(ledger.Result{Outcome: ledger.Unchanged})
 	}
 	return u.done(ctx, *before, u.x.Now())
 }

@@ -248,7 +248,7 @@ func (v *verification) find(ctx context.Context, b apiclient.Binding) (d apiclie
 // withID adds the id that was found to the reason of a row that settles without evidence, unless
 // the reason names it.
 func (v *verification) withID(end *engine.Consequence) *engine.Consequence {
-	settles := end.Outcome == engine.Refused || end.Outcome == engine.Unchanged
+	settles := end.Outcome == ledger.Refused || end.Outcome == ledger.Unchanged
 	named := v.want.DiscoveryDomainID != "" || v.domain == "" || strings.Contains(end.Reason, v.domain)
 	if settles && !named {
 		end.Reason += fmt.Sprintf(" (discovery domain %q)", v.domain)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
@@ -87,7 +86,7 @@ func TestVerifyByNameExpires(t *testing.T) {
 	s.verify(named("acme.example"))
 	r := s.settle()
 	e, err := handlers.ReadEvidence(r.Evidence)
-	if r.Outcome != engine.Expired || err != nil || e.Record == nil || e.Record.ID != dom {
+	if r.Outcome != ledger.Expired || err != nil || e.Record == nil || e.Record.ID != dom {
 		t.Errorf("%s with evidence %+v, %v, want the id", r.Outcome, e.Record, err)
 	}
 }
@@ -110,7 +109,7 @@ func TestVerifyOtherName(t *testing.T) {
 			s := newVerifySite(t)
 			s.domain(sandbox.Domain{Domain: test.record}, true)
 			s.verify(test.row)
-			s.wantResult(engine.Refused, test.says)
+			s.wantResult(ledger.Refused, test.says)
 			s.wantStatus("pending")
 			s.wantRequests("GET", "GET") // a young record may be read as it was before a change
 			s.wantEvents()
@@ -123,12 +122,12 @@ func TestVerifyByNameOfVerified(t *testing.T) {
 	s := newVerifySite(t)
 	s.domain(sandbox.Domain{Domain: "acme.example", Status: "verified"}, true)
 	s.verify(named("acme.example"))
-	s.wantResult(engine.Unchanged, `was verified before (discovery domain "ord_1")`)
+	s.wantResult(ledger.Unchanged, `was verified before (discovery domain "ord_1")`)
 }
 
 // TestVerifyByNameOfNoOrganization has an organization that does not exist.
 func TestVerifyByNameOfNoOrganization(t *testing.T) {
 	s := newVerifySite(t)
 	s.verify(named("acme.example"))
-	s.wantResult(engine.Refused, "No organization found")
+	s.wantResult(ledger.Refused, "No organization found")
 }

@@ -113,7 +113,7 @@ func TestVerifyPlaces(t *testing.T) {
 			note := engine.ParseNote(state.Checkpoint.Memo)
 			open, err := handlers.ReadOpenVerify(note.Memo, nil)
 			if err != nil || state.Phase != ledger.PhaseWaiting || state.Checkpoint.Attempts != 0 ||
-				c.reasons == nil && note.Outcome != engine.Paced || open.Record == nil || open.Record.Host != "_ss.d1.example" {
+				c.reasons == nil && note.Outcome != ledger.Paced || open.Record == nil || open.Record.Host != "_ss.d1.example" {
 				t.Errorf("%+v, note %+v, record %+v, %v", state, note, open.Record, err)
 			}
 		})

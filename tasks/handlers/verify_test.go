@@ -204,7 +204,7 @@ func TestVerifyRefuses(t *testing.T) {
 			if open := s.Row(0).Phase == ledger.PhaseWaiting; open != c.young {
 				t.Errorf("open after the first execution: %t", open)
 			}
-			s.wantResult(engine.Refused, c.detail)
+			s.wantResult(ledger.Refused, c.detail)
 			if n := len(s.writes()) + len(s.sandbox.Queries()); n != 0 {
 				t.Errorf("%d PATCHes and queries, want none", n)
 			}
@@ -221,7 +221,7 @@ func TestVerifyRows(t *testing.T) {
 		s := newVerifySite(t)
 		d := s.domain(sandbox.Domain{Status: "verified"}, true)
 		s.verify(claim(d.Host, d.TXT))
-		s.wantResult(engine.Unchanged, "before")
+		s.wantResult(ledger.Unchanged, "before")
 		s.wantKnown("a", d, apiclient.StatusVerified, "")
 		s.wantRequests("GET")
 		s.wantEvents()
@@ -239,7 +239,7 @@ func TestVerifyRows(t *testing.T) {
 			t.Run(content, func(t *testing.T) {
 				s := newVerifySite(t)
 				s.Submit(handlers.Verify, content)
-				s.wantResult(engine.InvalidRow, "")
+				s.wantResult(ledger.InvalidRow, "")
 				s.wantRequests()
 			})
 		}
@@ -268,11 +268,11 @@ func TestVerifyNotFound(t *testing.T) {
 			s.step()
 			const why = "404 Not Found: No organization"
 			note := engine.ParseNote(s.Row(0).Checkpoint.Memo)
-			if note.Outcome != engine.Transient || !contains(note.Reason, why) ||
+			if note.Outcome != ledger.Transient || !contains(note.Reason, why) ||
 				!contains(note.Reason, "read once more half a minute later") {
 				t.Errorf("note %+v, want the reason of the first read", note)
 			}
-			s.wantResult(engine.Refused, why)
+			s.wantResult(ledger.Refused, why)
 			s.wantTwoReads()
 		})
 	}
@@ -287,7 +287,7 @@ func TestVerifyNotFound(t *testing.T) {
 		s.sandbox.AddOrganization(org, "one")
 		s.verify()
 		s.clock.advance(time.Hour)
-		s.wantResult(engine.Refused, "404")
+		s.wantResult(ledger.Refused, "404")
 		s.wantRequests("GET")
 	})
 }
@@ -332,7 +332,7 @@ func TestVerifyExpires(t *testing.T) {
 			c.zone(s, d)
 			s.verify()
 			s.clock.advance(c.late)
-			r := s.wantResult(engine.Expired, c.detail)
+			r := s.wantResult(ledger.Expired, c.detail)
 			if k, _ := s.knownDomain(); k.Status != apiclient.StatusPending || !k.Next.IsZero() {
 				t.Errorf("known is %+v, want no next check", k)
 			}
@@ -358,7 +358,7 @@ func TestVerifyExpires(t *testing.T) {
 		s.until(s.began.Add(2 * time.Hour))
 		s.sandbox.SetRCode(d.Host, dns.RcodeServerFailure, 0)
 		s.step()
-		if row := s.Row(0); row.Result.Outcome != engine.Expired {
+		if row := s.Row(0); row.Result.Outcome != ledger.Expired {
 			t.Errorf("row %+v", row)
 		}
 	})
@@ -382,7 +382,7 @@ func TestVerifyExpires(t *testing.T) {
 					return dnscheck.Verdict{Reason: dnscheck.ReasonDisagree, Host: host}, nil
 				}}
 				s.verify()
-				s.wantResult(engine.Expired, "disagree")
+				s.wantResult(ledger.Expired, "disagree")
 				if age := s.clock.now().Sub(s.began); age < 25*time.Hour-time.Second || age > 28*time.Hour {
 					t.Errorf("expired at the age of %v", age)
 				}
@@ -527,11 +527,11 @@ func TestNoReadScope(t *testing.T) {
 				s.step()
 				r := s.Row(0)
 				if note := engine.ParseNote(r.Checkpoint.Memo); r.Phase != ledger.PhaseWaiting || r.Checkpoint.Attempts != 0 ||
-					note.Outcome != engine.Blocked {
+					note.Outcome != ledger.Blocked {
 					t.Errorf("row %+v, note %+v", r, note)
 				}
 			}
-			if r := s.settle(); r.Outcome != ledger.Done && r.Outcome != engine.Unchanged {
+			if r := s.settle(); r.Outcome != ledger.Done && r.Outcome != ledger.Unchanged {
 				t.Errorf("%+v", r)
 			}
 			s.wantRequests("GET", "GET", "GET", "GET", "PATCH")
@@ -586,7 +586,7 @@ func TestVerifyMemo(t *testing.T) {
 		t.Errorf("evidence %+v", e)
 	}
 	note := engine.ParseNote(s.Row(0).Checkpoint.Memo)
-	if note.Outcome != engine.NotYetFound || note.Reason != "" || len(note.Memo) > 400 {
+	if note.Outcome != ledger.NotYetFound || note.Reason != "" || len(note.Memo) > 400 {
 		t.Errorf("note %+v of %d bytes", note, len(note.Memo))
 	}
 }

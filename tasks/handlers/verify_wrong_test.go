@@ -88,7 +88,7 @@ func TestVerifyWrongRecord(t *testing.T) {
 			if open.Sentence != want {
 				t.Errorf("open: %s\nwant: %s", open.Sentence, want)
 			}
-			r := s.wantResult(engine.Expired, want)
+			r := s.wantResult(ledger.Expired, want)
 			if r.Detail != want || s.events[len(s.events)-1].Data.Reason != want {
 				t.Errorf("expired: %s, event %+v\nwant: %s", r.Detail, s.events, want)
 			}
@@ -132,7 +132,7 @@ func TestVerifyDiagnoses(t *testing.T) {
 		if *n != 1 {
 			t.Errorf("%d diagnoses in 10 minutes, want 1", *n)
 		}
-		s.wantResult(engine.Expired, "does not exist")
+		s.wantResult(ledger.Expired, "does not exist")
 		if *n < 6 || *n > 8 { // at 0, 30 m, 1, 2, 4, 8, 16 and 24 h, some a check later
 			t.Errorf("%d diagnoses in a day", *n)
 		}
@@ -231,7 +231,7 @@ func TestVerifyDiagnoses(t *testing.T) {
 				s.config.DNS = diagnosing{s.config.DNS, func(func() (dnscheck.Diagnosis, error)) (dnscheck.Diagnosis, error) {
 					return result.found, result.err
 				}}
-				s.wantResult(engine.Expired, "The record is at "+d.Domain)
+				s.wantResult(ledger.Expired, "The record is at "+d.Domain)
 			})
 		}
 	})
