@@ -192,7 +192,7 @@ func perSecond(limit pace.Limit) func() float64 {
 // metricType returns the name of a kind as a label, which has only names that are known
 // here.
 func metricType(k ledger.Kind) string {
-	if _, ok := tasks.KindOf(strings.TrimSuffix(string(k), string(engine.ScanOf("")))); ok {
+	if _, ok := tasks.KindOf(strings.TrimSuffix(string(k), string(ledger.ScanOf("")))); ok {
 		return string(k)
 	}
 	return "unknown"

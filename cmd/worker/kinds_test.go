@@ -49,7 +49,7 @@ func TestKinds(t *testing.T) {
 		}, "kind domain:update is described in package tasks and not released: add it to Released in " +
 			"tasks/handlers/kinds.go"},
 		{"the release of a scan", func(_ map[ledger.Kind]engine.Handler, released map[ledger.Kind]dispatch.Kind) {
-			delete(released, engine.ScanOf(handlers.Recheck))
+			delete(released, ledger.ScanOf(handlers.Recheck))
 		}, "kind domain:recheck:scan has a handler and is not released: add it to Released in tasks/handlers/kinds.go"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -107,7 +107,7 @@ func TestRoundReleasesAWindow(t *testing.T) {
 // own kind, and no longer than its run may run.
 func TestScanIsReleased(t *testing.T) {
 	s := newSite(t)
-	scanned := engine.ScanOf(handlers.Update)
+	scanned := ledger.ScanOf(handlers.Update)
 	run, _, err := s.Create(t.Context(), ledger.NewRun{ID: "a", Tenant: tenant, Kind: handlers.Update, Scan: []byte(`{}`)})
 	if err != nil {
 		t.Fatal(err)

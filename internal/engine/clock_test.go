@@ -70,7 +70,7 @@ func TestNothingExpiresByAJumpOfTheClock(t *testing.T) {
 					t.Errorf("the row is %s, %+v, with %d attempts; want it %s", row.Phase, row.Result, row.Checkpoint.Attempts,
 						c.want)
 				}
-				note := engine.ParseNote(row.Checkpoint.Memo).Reason
+				note := ledger.ParseNote(row.Checkpoint.Memo).Reason
 				if c.want == ledger.PhaseWaiting && !strings.Contains(note, "redis' clock differs by 72h") {
 					t.Errorf("the reason of the row is %q", note)
 				}

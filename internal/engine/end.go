@@ -12,6 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"orgops/internal/ledger"
+	"orgops/internal/untrusted"
 )
 
 // ending is how the execution ends for a row.
@@ -56,6 +57,13 @@ func (e *Engine) noteUnrecognized(ctx context.Context, x *Execution, all []endin
 func (e *Engine) abandoned(ctx context.Context) bool {
 	return e.stopping() && errors.Is(ctx.Err(), context.Canceled)
 }
+
+// maxDetail and maxEvidence bound detail and evidence of a result, in bytes: together they stay below
+// the ledger's 16 KiB.
+const (
+	maxDetail   = 4 << 10
+	maxEvidence = 8 << 10
+)
 
 // errNoEnd is a fault of a handler: it must not make its rows done.
 var errNoEnd = errors.New("the handler has not said how the row ends")
@@ -117,19 +125,19 @@ func form(row *Row, j Consequence) ledger.Ending {
 	case j.Outcome == ledger.Superseded:
 		return nil
 	case ledger.Settles(j.Outcome):
-		return ledger.Result{Outcome: j.Outcome, Detail: Clip(j.Reason, maxDetail), Evidence: j.Evidence}
+		return ledger.Result{Outcome: j.Outcome, Detail: untrusted.Clip(j.Reason, maxDetail), Evidence: j.Evidence}
 	case j.Outcome == ledger.Stopping, j.Outcome == ledger.Stopped, j.Outcome == ledger.Isolated, j.Outcome == ledger.Unrecognized:
-		return ledger.GiveBack{After: j.After, Note: Clip(j.Reason, maxReason)}
+		return ledger.GiveBack{After: j.After, Note: untrusted.Clip(j.Reason, ledger.MaxReason)}
 	}
-	note := Note{Outcome: j.Outcome, Reason: j.Reason, Memo: row.Note.Memo}
+	note := ledger.Note{Outcome: j.Outcome, Reason: j.Reason, Memo: row.Note.Memo}
 	if j.Outcome == ledger.NotYetFound { // the memo has the evidence
 		note.Reason = ""
 	}
-	if len(note.Memo) > MaxMemo { // a fault of the handler, which starts again without it
+	if len(note.Memo) > ledger.MaxNoteMemo { // a fault of the handler, which starts again without it
 		note.Memo = nil
 	}
 	return ledger.Waiting{Stage: cmp.Or(j.Stage, row.Stage), After: j.After, CountAttempt: j.Counts, Fresh: row.fresh,
-		Memo: note.pack()}
+		Memo: note.Pack()}
 }
 
 // delays are the delays after a number of failures. Rows that failed together are

@@ -92,7 +92,7 @@ func TestEndings(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 			row := s.Row(0)
-			note := engine.ParseNote(row.Checkpoint.Memo)
+			note := ledger.ParseNote(row.Checkpoint.Memo)
 			outcome := note.Outcome
 			if row.Phase == ledger.PhaseSettled {
 				outcome = row.Result.Outcome
@@ -306,7 +306,7 @@ func TestMixedEndings(t *testing.T) {
 		"waiting  1 transient", "waiting  1 transient", "waiting  1 transient"} {
 		row := s.Row(ledger.Row(n))
 		if got := fmt.Sprintf("%s %s %d %s", row.Phase, row.Result.Outcome, row.Checkpoint.Attempts,
-			engine.ParseNote(row.Checkpoint.Memo).Outcome); got != want {
+			ledger.ParseNote(row.Checkpoint.Memo).Outcome); got != want {
 			t.Errorf("row %d: %s, want %s", n, got, want)
 		}
 	}

@@ -209,6 +209,7 @@
 //	header.go, run.go     the header of a run, as it is stored; its type
 //	upgrade.go            data of the former version
 //	schema.go             versions of the data
+//	note.go               the note of a row that stays open
 //	outcome.go            outcomes and results
 //	codec.go              rows as they are stored
 //	scripts.go, keys.go   scripts with their limits, and keys

@@ -8,6 +8,7 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
+	"orgops/internal/untrusted"
 )
 
 const (
@@ -100,7 +101,7 @@ func (p position) givenUp(why string) outcome {
 		o.miss(org.ID, why)
 	}
 	if !p.Through {
-		o.Early = engine.Clip(why, maxReason)
+		o.Early = untrusted.Clip(why, maxReason)
 	}
 	return o
 }
@@ -114,7 +115,7 @@ func (p *position) miss(organization, why string) {
 func (p *position) missed(why string) {
 	p.Missed++
 	if p.Why == "" {
-		p.Why = engine.Clip(why, maxReason)
+		p.Why = untrusted.Clip(why, maxReason)
 	}
 }
 
@@ -122,7 +123,7 @@ func (p *position) missed(why string) {
 func (p *position) goneSince(organization, why string) {
 	p.Gone++
 	if p.WhyGone == "" {
-		p.WhyGone = engine.Clip(fmt.Sprintf("organization %s: %s", organization, why), maxReason)
+		p.WhyGone = untrusted.Clip(fmt.Sprintf("organization %s: %s", organization, why), maxReason)
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
+	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
 
@@ -56,7 +56,7 @@ func found(organization string, content any, bad error) (*ledger.FoundRow, error
 	}
 	row := &ledger.FoundRow{Content: text}
 	if bad != nil {
-		row.Result = ledger.Result{Outcome: ledger.Refused, Detail: engine.Clip(bad.Error(), maxDetail)}
+		row.Result = ledger.Result{Outcome: ledger.Refused, Detail: untrusted.Clip(bad.Error(), maxDetail)}
 	}
 	return row, nil
 }

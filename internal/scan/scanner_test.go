@@ -43,7 +43,7 @@ func TestCrashLoopEnds(t *testing.T) {
 }
 
 // note returns why the scan of run0 waits.
-func (w *world) note() engine.Note { return engine.ParseNote(w.read(run0).Scan.Note) }
+func (w *world) note() ledger.Note { return ledger.ParseNote(w.read(run0).Scan.Note) }
 
 // TestBlocked: without the scope the operation is blocked, the run says why it waits, and
 // the scan continues once the scope is there, however long that takes and whichever worker
@@ -168,7 +168,7 @@ func TestScansAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run.Kind = engine.ScanOf(run.Kind)
+		run.Kind = ledger.ScanOf(run.Kind)
 		task := w.task(engine.NewTask(run, seg, r.Token, r.Rows...))
 		all.Go(func() { _ = of.ProcessTask(t.Context(), task) })
 	}

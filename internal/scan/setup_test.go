@@ -196,7 +196,7 @@ func (w *world) release() *asynq.Task {
 		w.advance(max(r.Due.Sub(r.Now), time.Second))
 		return nil
 	}
-	run.Kind = engine.ScanOf(run.Kind)
+	run.Kind = ledger.ScanOf(run.Kind)
 	return w.task(engine.NewTask(run, segment(run, ledger.ScanSegment), r.Token, r.Rows...))
 }
 

@@ -89,7 +89,7 @@ func (l watched) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
 		case ledger.Result:
 			h.settles = append(h.settles, settle{now(), e.Outcome, doubt})
 		case ledger.Waiting:
-			h.plans = append(h.plans, plannedWait{span{now(), now().Add(e.After)}, engine.ParseNote(e.Memo).Outcome})
+			h.plans = append(h.plans, plannedWait{span{now(), now().Add(e.After)}, ledger.ParseNote(e.Memo).Outcome})
 		}
 	}
 	return receipt, err

@@ -245,7 +245,7 @@ func (p *fleetPart) dispatchConfig(states *sweep.States) dispatch.Config {
 			handlers.Create:  {Operations: dispatch.Always(apiclient.OpCreateTemplate), Cost: one},
 			handlers.Recheck: {Operations: dispatch.Operations{Ready: []string{read, change}}, Cost: dispatch.Cost{Ready: 2}},
 
-			engine.ScanOf(handlers.Verify): {Cost: one}, engine.ScanOf(handlers.Recheck): {Cost: one},
+			ledger.ScanOf(handlers.Verify): {Cost: one}, ledger.ScanOf(handlers.Recheck): {Cost: one},
 		},
 		Ended: func(ctx context.Context, run ledger.Run) error {
 			if err := conclude(ctx, states, run); err != nil || run.Single {

@@ -27,7 +27,7 @@ func Concerns(o obstacle.Obstacle, r ledger.Run) bool {
 	}
 	work := kind.Work()
 	if r.Scanning() {
-		work = append(work, kinds[engine.ScanOf(r.Kind)].Work()...)
+		work = append(work, kinds[ledger.ScanOf(r.Kind)].Work()...)
 	}
 	return slices.ContainsFunc(work, o.Holds)
 }

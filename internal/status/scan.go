@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
 )
@@ -26,7 +25,7 @@ func scanOf(r ledger.Run) *Scan {
 	if r.Scan == nil || json.Unmarshal(r.Scan.Progress, &s.Progress) != nil {
 		return nil
 	}
-	note := engine.ParseNote(r.Scan.Note)
+	note := ledger.ParseNote(r.Scan.Note)
 	text := string(cmp.Or(note.Outcome, ledger.Outcome(note.Memo)))
 	if note.Reason != "" {
 		text += ": " + note.Reason

@@ -179,7 +179,7 @@ func (s *site) execute(seg ledger.Segment) bool {
 	run, err := s.m.Ledger.Run(ctx, seg.Tenant, seg.Run)
 	must(s.t, err)
 	if seg.Number == ledger.ScanSegment {
-		run.Kind = engine.ScanOf(run.Kind)
+		run.Kind = ledger.ScanOf(run.Kind)
 	}
 	released, err := s.m.Ledger.Release(ctx, seg, ledger.Quota{First: 100, Check: 100, Ready: 100})
 	must(s.t, err)

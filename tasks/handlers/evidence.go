@@ -19,6 +19,7 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
+	"orgops/internal/ledger"
 	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
@@ -275,7 +276,7 @@ func (s VerifyState) Pack() ([]byte, error) {
 	if s.Record == nil && s.Found == nil && s.Since.IsZero() && s.Evidence == nil {
 		return nil, nil
 	}
-	memo, err := compress(engine.MaxMemo, func(cut int) any {
+	memo, err := compress(ledger.MaxNoteMemo, func(cut int) any {
 		p := packedState{VerifyState: s}
 		if s.Evidence != nil {
 			p.Evidence = s.Evidence.packed(cut)
@@ -285,7 +286,7 @@ func (s VerifyState) Pack() ([]byte, error) {
 		}
 		return p
 	})
-	if err == nil && len(memo) > engine.MaxMemo && s.Record != nil {
+	if err == nil && len(memo) > ledger.MaxNoteMemo && s.Record != nil {
 		without := s
 		without.Record = nil
 		return without.Pack()

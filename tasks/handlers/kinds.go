@@ -20,7 +20,6 @@ package handlers
 
 import (
 	"orgops/internal/dispatch"
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 )
 
@@ -30,7 +29,7 @@ func Released(maxClientsPerRequest int) map[ledger.Kind]dispatch.Kind {
 	return map[ledger.Kind]dispatch.Kind{
 		Verify: releaseVerify, Read: releaseRead, Update: releaseUpdate, Remove: releaseRemove(maxClientsPerRequest),
 		Create: releaseCreate, Recheck: releaseRecheck, Revoke: releaseRevoke,
-		engine.ScanOf(Verify): releaseScan, engine.ScanOf(Recheck): releaseScan,
+		ledger.ScanOf(Verify): releaseScan, ledger.ScanOf(Recheck): releaseScan,
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"orgops/apiclient"
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
@@ -46,7 +45,7 @@ func TestReleased(t *testing.T) {
 		}
 		scans++
 		if k.Cost.First == 0 || k.Cost.Check == 0 || k.Batch > 1 ||
-			kind != engine.ScanOf(handlers.Verify) && kind != engine.ScanOf(handlers.Recheck) {
+			kind != ledger.ScanOf(handlers.Verify) && kind != ledger.ScanOf(handlers.Recheck) {
 			t.Errorf("%s is released, and neither a scan nor described: add it to kinds of tasks/kinds.go; %+v", kind, k)
 		}
 	}

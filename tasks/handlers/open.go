@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"time"
 
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/untrusted"
 )
@@ -27,7 +26,7 @@ type Open struct {
 
 // ReadOpen reads the state of an open row of a kind.
 func ReadOpen(kind ledger.Kind, row ledger.RowState) (o Open) {
-	note := engine.ParseNote(row.Checkpoint.Memo)
+	note := ledger.ParseNote(row.Checkpoint.Memo)
 	if kind == Verify && len(note.Memo) > 0 {
 		if v, err := ReadOpenVerify(note.Memo, row.Content); err == nil { // else it is of a newer version
 			o.OpenVerify = v

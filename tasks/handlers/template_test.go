@@ -198,7 +198,7 @@ func TestTemplate(t *testing.T) {
 			[]string{`"mdl"`, "presentation.nationality", "rename"}, 1, 1, 2},
 		{"another of the name, and the server permits that", true, there(other()), nil, ledger.Done, nil, 2, 1, 0},
 		{"taken, but not listed", false, fails(sandbox.Fault{Status: http.StatusConflict}), func(s *creation) {
-			if note := engine.ParseNote(s.Row(0).Checkpoint.Memo); note.Outcome != ledger.Transient ||
+			if note := ledger.ParseNote(s.Row(0).Checkpoint.Memo); note.Outcome != ledger.Transient ||
 				!contains(note.Reason, "does not list it") {
 				s.t.Errorf("note %+v", note)
 			}

@@ -126,7 +126,7 @@ func TestSendVerified(t *testing.T) {
 			case row.Checkpoint.Note != "":
 				got = givenBack
 			case row.Phase != ledger.PhaseSettled:
-				got = engine.ParseNote(row.Checkpoint.Memo).Outcome
+				got = ledger.ParseNote(row.Checkpoint.Memo).Outcome
 			}
 			if got != c.outcome {
 				t.Errorf("the row has ended as %q, want %q: %+v", got, c.outcome, row)

@@ -294,7 +294,7 @@ func (s *verifySite) settle() ledger.Result {
 	}
 	row := s.Row(0)
 	if row.Phase != ledger.PhaseSettled {
-		s.t.Fatalf("the row stays open: %+v, note %+v", row, engine.ParseNote(row.Checkpoint.Memo))
+		s.t.Fatalf("the row stays open: %+v, note %+v", row, ledger.ParseNote(row.Checkpoint.Memo))
 	}
 	return row.Result
 }
@@ -375,7 +375,7 @@ func (s *verifySite) wantApart(least time.Duration) {
 // state returns the state stored with the open row.
 func (s *verifySite) state() handlers.VerifyState {
 	s.t.Helper()
-	state, err := handlers.ReadVerifyState(engine.ParseNote(s.Row(0).Checkpoint.Memo).Memo)
+	state, err := handlers.ReadVerifyState(ledger.ParseNote(s.Row(0).Checkpoint.Memo).Memo)
 	if err != nil {
 		s.t.Fatal(err)
 	}

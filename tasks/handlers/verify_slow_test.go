@@ -110,7 +110,7 @@ func TestVerifyPlaces(t *testing.T) {
 				t.Errorf("checked %q at once", asked)
 			}
 			state := s.Row(1)
-			note := engine.ParseNote(state.Checkpoint.Memo)
+			note := ledger.ParseNote(state.Checkpoint.Memo)
 			open, err := handlers.ReadOpenVerify(note.Memo, nil)
 			if err != nil || state.Phase != ledger.PhaseWaiting || state.Checkpoint.Attempts != 0 ||
 				c.reasons == nil && note.Outcome != ledger.Paced || open.Record == nil || open.Record.Host != "_ss.d1.example" {

@@ -267,7 +267,7 @@ func TestVerifyNotFound(t *testing.T) {
 			s.verify()
 			s.step()
 			const why = "404 Not Found: No organization"
-			note := engine.ParseNote(s.Row(0).Checkpoint.Memo)
+			note := ledger.ParseNote(s.Row(0).Checkpoint.Memo)
 			if note.Outcome != ledger.Transient || !contains(note.Reason, why) ||
 				!contains(note.Reason, "read once more half a minute later") {
 				t.Errorf("note %+v, want the reason of the first read", note)
@@ -526,7 +526,7 @@ func TestNoReadScope(t *testing.T) {
 			for range 3 {
 				s.step()
 				r := s.Row(0)
-				if note := engine.ParseNote(r.Checkpoint.Memo); r.Phase != ledger.PhaseWaiting || r.Checkpoint.Attempts != 0 ||
+				if note := ledger.ParseNote(r.Checkpoint.Memo); r.Phase != ledger.PhaseWaiting || r.Checkpoint.Attempts != 0 ||
 					note.Outcome != ledger.Blocked {
 					t.Errorf("row %+v, note %+v", r, note)
 				}
@@ -585,7 +585,7 @@ func TestVerifyMemo(t *testing.T) {
 		!slices.Equal(e.Said[0].Values, []string{`"v=other"`, `"v=more\a"`}) {
 		t.Errorf("evidence %+v", e)
 	}
-	note := engine.ParseNote(s.Row(0).Checkpoint.Memo)
+	note := ledger.ParseNote(s.Row(0).Checkpoint.Memo)
 	if note.Outcome != ledger.NotYetFound || note.Reason != "" || len(note.Memo) > 400 {
 		t.Errorf("note %+v of %d bytes", note, len(note.Memo))
 	}

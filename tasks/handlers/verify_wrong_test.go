@@ -34,7 +34,7 @@ func (d diagnosing) Diagnose(ctx context.Context, host, domain, token string,
 func (s *verifySite) open(number ledger.Row) handlers.OpenVerify {
 	s.t.Helper()
 	row := s.Row(number)
-	open, err := handlers.ReadOpenVerify(engine.ParseNote(row.Checkpoint.Memo).Memo, row.Content)
+	open, err := handlers.ReadOpenVerify(ledger.ParseNote(row.Checkpoint.Memo).Memo, row.Content)
 	if err != nil {
 		s.t.Fatal(err)
 	}
