@@ -24,6 +24,7 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/queues"
 	"orgops/internal/scan"
+	"orgops/internal/scan/progress"
 	"orgops/internal/status"
 	"orgops/internal/sweep"
 	"orgops/internal/workers"
@@ -271,7 +272,7 @@ func afterEnd(ctx context.Context, states *sweep.States, notifier events.Notifie
 	}
 	e := activity.OfRun(run.Tenant, run.ID, activity.Ended, status.Counts(run))
 	if run.Kind == handlers.Recheck && run.Scan != nil && !run.Cancelled {
-		var progress sweep.Progress
+		var progress progress.Scan
 		if err := json.Unmarshal(run.Scan.Progress, &progress); err != nil {
 			return fmt.Errorf("sweep %s: read its progress: %w", run.ID, err)
 		}

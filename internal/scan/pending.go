@@ -6,7 +6,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/ledger"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
 	"orgops/tasks"
 )
 
@@ -17,7 +17,7 @@ type pending struct{}
 // which begins within a minute needs no read of its own; but not one that would be
 // refused: its check reads the record again, and gives the reason. A record outside the
 // specification may be pending unless it reads as verified: it is a refused row.
-func (pending) row(_ context.Context, p sweep.Progress, organization string, l listed,
+func (pending) row(_ context.Context, p progress.Scan, organization string, l listed,
 	at time.Time) (*ledger.FoundRow, error) {
 	d := l.Record
 	if d.Status == apiclient.StatusVerified {

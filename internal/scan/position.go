@@ -7,7 +7,7 @@ import (
 
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
 	"orgops/internal/untrusted"
 )
 
@@ -23,7 +23,7 @@ const (
 // position is where the next step begins, stored as JSON: the content of the scan's row. That of a
 // scan which has not begun is its progress alone.
 type position struct {
-	sweep.Progress
+	progress.Scan
 	Step int64 `json:"step,omitempty"`
 
 	From    string         `json:"from,omitempty"`     // the checkpoint of the next page of organizations
@@ -84,7 +84,7 @@ func (o *outcome) step() (s ledger.ScanStep, err error) {
 	}
 	s = ledger.ScanStep{Number: o.Step, Rows: o.rows, Last: o.Ended}
 	o.Step++
-	if s.Progress, err = json.Marshal(o.Progress); err == nil {
+	if s.Progress, err = json.Marshal(o.Scan); err == nil {
 		s.Position, err = json.Marshal(o.position)
 	}
 	if err != nil {

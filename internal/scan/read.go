@@ -16,7 +16,7 @@ import (
 	"orgops/apiclient"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
 	"orgops/tasks/handlers"
 )
 
@@ -110,7 +110,7 @@ type page struct {
 	err  error
 }
 
-func (r *reader) readPage(ctx context.Context, p sweep.Progress, o organization) (result page) {
+func (r *reader) readPage(ctx context.Context, p progress.Scan, o organization) (result page) {
 	if err := r.requests.Acquire(ctx, 1); err != nil {
 		return page{err: err}
 	}
@@ -144,7 +144,7 @@ func (r *reader) readPage(ctx context.Context, p sweep.Progress, o organization)
 // none could be read, unless those that failed are to be put off.
 func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organization,
 	putOff bool) (left, late []organization, err error) {
-	pages, progress := make([]page, len(batch)), o.Progress
+	pages, progress := make([]page, len(batch)), o.Scan
 	var all sync.WaitGroup
 	for i, org := range batch {
 		all.Go(func() {

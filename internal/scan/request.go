@@ -9,7 +9,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/ledger"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
 	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
@@ -18,7 +18,7 @@ import (
 type request interface {
 	// row returns the row of a record that was listed at a time, in Redis' time; nil: it is
 	// none.
-	row(ctx context.Context, p sweep.Progress, organization string, l listed, at time.Time) (*ledger.FoundRow, error)
+	row(ctx context.Context, p progress.Scan, organization string, l listed, at time.Time) (*ledger.FoundRow, error)
 }
 
 // listed is a record of an organization's list.
@@ -38,7 +38,7 @@ func outsideSpec(organization string, l listed) error {
 }
 
 // recordOf returns a record as a sweep's row has it.
-func recordOf(organization string, d apiclient.DiscoveryDomain, p sweep.Progress) tasks.RecheckRow {
+func recordOf(organization string, d apiclient.DiscoveryDomain, p progress.Scan) tasks.RecheckRow {
 	return tasks.RecheckRow{
 		OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Domain, VerificationHost: d.VerificationHost,
 		VerificationTXT: d.VerificationTXT,

@@ -16,7 +16,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/internal/scan"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
 	"orgops/tasks/handlers"
 )
 
@@ -74,7 +74,7 @@ func TestBlocked(t *testing.T) {
 	lift()
 	w.drain(of)
 	w.wantFound("org_1/ord_1")
-	w.wantProgress(sweep.Progress{Read: 1, Ended: true})
+	w.wantProgress(progress.Scan{Read: 1, Ended: true})
 	if r := w.read(run0); len(r.Scan.Note) > 0 {
 		t.Errorf("note %q", r.Scan.Note)
 	}
@@ -159,7 +159,7 @@ func TestScansAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for _, id := range []ledger.RunID{"a", "b", "c"} {
 		run, _, err := w.Create(t.Context(), ledger.NewRun{ID: id, Tenant: tenant, Kind: handlers.Verify,
-			Scan: progress(t, sweep.Progress{})})
+			Scan: progressJSON(t, progress.Scan{})})
 		if err != nil {
 			t.Fatal(err)
 		}

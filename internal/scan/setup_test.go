@@ -27,7 +27,7 @@ import (
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/scan"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
 	"orgops/tasks/handlers"
 )
 
@@ -156,17 +156,17 @@ func (w *world) create(kind ledger.Kind, progress []byte) {
 // pending creates run0: the pending domains of one organization, or of all.
 func (w *world) pending(organization string) {
 	w.t.Helper()
-	w.create(handlers.Verify, progress(w.t, sweep.Progress{Organization: organization}))
+	w.create(handlers.Verify, progressJSON(w.t, progress.Scan{Organization: organization}))
 }
 
 // sweep creates run0, a sweep.
-func (w *world) sweep(p sweep.Progress) {
+func (w *world) sweep(p progress.Scan) {
 	w.t.Helper()
-	w.create(recheck, progress(w.t, p))
+	w.create(recheck, progressJSON(w.t, p))
 }
 
 // progress returns the stored form.
-func progress(t *testing.T, p sweep.Progress) []byte {
+func progressJSON(t *testing.T, p progress.Scan) []byte {
 	t.Helper()
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -317,7 +317,7 @@ func (w *world) rowsOf(seg ledger.Segment) (all []ledger.RowState) {
 }
 
 // progress returns that of run0.
-func (w *world) progress() (p sweep.Progress) {
+func (w *world) progress() (p progress.Scan) {
 	w.t.Helper()
 	if err := json.Unmarshal(w.read(run0).Scan.Progress, &p); err != nil {
 		w.t.Fatal(err)
@@ -360,7 +360,7 @@ func wantNames(t *testing.T, got, want []string) {
 }
 
 // wantProgress fails unless that is run0's.
-func (w *world) wantProgress(want sweep.Progress) {
+func (w *world) wantProgress(want progress.Scan) {
 	w.t.Helper()
 	if got := w.progress(); got != want {
 		w.t.Errorf("progress %+v, want %+v", got, want)

@@ -6,7 +6,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/ledger"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
 	"orgops/tasks"
 )
 
@@ -22,7 +22,7 @@ type swept struct{ states States }
 // row returns the row of a verified domain, and of another one if the sweep is to prove
 // these or the domain has a state: a sweep may have set it to pending. A record outside
 // the specification may be verified unless it reads as pending.
-func (s swept) row(ctx context.Context, p sweep.Progress, organization string, l listed,
+func (s swept) row(ctx context.Context, p progress.Scan, organization string, l listed,
 	_ time.Time) (*ledger.FoundRow, error) {
 	d := l.Record
 	wanted := d.Status == apiclient.StatusVerified || l.Err != nil
@@ -52,7 +52,7 @@ func (s swept) row(ctx context.Context, p sweep.Progress, organization string, l
 	return row, err
 }
 
-func (s swept) wantsPending(ctx context.Context, p sweep.Progress, domain string) (bool, error) {
+func (s swept) wantsPending(ctx context.Context, p progress.Scan, domain string) (bool, error) {
 	if p.Pending || apiclient.CheckID("discovery_domain_id", domain) != nil {
 		return p.Pending, nil // a record without an id has no state
 	}

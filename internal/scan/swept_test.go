@@ -13,7 +13,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/internal/scan"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
 )
 
 // sweptRow is the content of a row of a sweep.
@@ -82,7 +82,7 @@ func TestSweepSpreadsItsChecks(t *testing.T) {
 			w.sandbox.AddDomain(fmt.Sprintf("org_%d", i%8), sandbox.Domain{ID: fmt.Sprintf("ord_%d", i),
 				Domain: fmt.Sprintf("d%d.example.org", i), Status: "verified"})
 		}
-		w.sweep(sweep.Progress{Tick: tick, SpreadUntil: tick + hours*3600})
+		w.sweep(progress.Scan{Tick: tick, SpreadUntil: tick + hours*3600})
 		w.scanned()
 		_, due := w.swept()
 		if len(due) != domains {
@@ -125,7 +125,7 @@ func TestSweepOfPending(t *testing.T) {
 				w.sandbox.AddDomain("org_1", sandbox.Domain{ID: id, Status: status, Domain: id[4:] + ".example.org"})
 			}
 			w.sandbox.AddDomain("org_2", sandbox.Domain{ID: "ord_4", Status: "verified"})
-			w.sweep(sweep.Progress{Organization: "org_1", Tick: 1, Pending: proves})
+			w.sweep(progress.Scan{Organization: "org_1", Tick: 1, Pending: proves})
 			w.scanned()
 			want := []string{"org_1/ord_1", "org_1/ord_3"}
 			if proves {
@@ -165,7 +165,7 @@ func TestSweepOfWhatCannotBeChecked(t *testing.T) {
 			w := newWorld(t)
 			tt.record.Status = apiclient.StatusVerified
 			w.api = onePage(tt.record).answered(w.api)
-			w.sweep(sweep.Progress{Organization: "org_1", Tick: 1})
+			w.sweep(progress.Scan{Organization: "org_1", Tick: 1})
 			w.scanned()
 			rows := w.read(run0).rows
 			if ids, reasons := w.read(run0).refused(t); len(rows) != 1 || len(ids) != 1 ||
@@ -194,7 +194,7 @@ func TestLongestRows(t *testing.T) {
 			if kind == "pending" {
 				w.pending("org_1")
 			} else {
-				w.sweep(sweep.Progress{Organization: "org_1", Tick: 1})
+				w.sweep(progress.Scan{Organization: "org_1", Tick: 1})
 			}
 			w.scanned()
 			if rows := w.read(run0).rows; len(rows) != 1 || rows[0].Result.Outcome != "" ||

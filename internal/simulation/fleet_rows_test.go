@@ -11,7 +11,7 @@ import (
 	"orgops/apiclient"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
 	"orgops/producer"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
@@ -177,7 +177,7 @@ func (f *fleet) sweep(all *sync.WaitGroup, tn *fleetTenant, domains int) {
 	all.Go(func() {
 		f.must(func(ctx context.Context) error {
 			_, _, err := f.intake().BeginSweep(ctx, ledger.NewRun{ID: r.id, Tenant: tn.name},
-				sweep.Progress{Organization: org, Tick: f.start.Unix()})
+				progress.Scan{Organization: org, Tick: f.start.Unix()})
 			return err
 		})
 		r.from = now()

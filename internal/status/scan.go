@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"orgops/internal/ledger"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
 )
 
 // Scan is the progress of the scan that finds a run's rows.
 type Scan struct {
-	sweep.Progress
+	progress.Scan
 
 	Reason    string    `json:"reason,omitempty"` // why it does not continue
 	NextTry   time.Time `json:"next_try,omitzero"`
@@ -22,7 +22,7 @@ type Scan struct {
 // scanOf returns the scan that finds the run's rows; nil: there is none.
 func scanOf(r ledger.Run) *Scan {
 	var s Scan
-	if r.Scan == nil || json.Unmarshal(r.Scan.Progress, &s.Progress) != nil {
+	if r.Scan == nil || json.Unmarshal(r.Scan.Progress, &s.Scan) != nil {
 		return nil
 	}
 	note := ledger.ParseNote(r.Scan.Note)

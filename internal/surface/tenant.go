@@ -20,6 +20,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/scan"
+	"orgops/internal/scan/progress"
 	"orgops/internal/status"
 	"orgops/internal/sweep"
 	"orgops/internal/tenant"
@@ -216,7 +217,7 @@ func (s *site) follow(ctx context.Context, run ledger.Run) {
 	s.t.Helper()
 	entry := activity.OfRun(run.Tenant, run.ID, activity.Ended, status.Counts(run))
 	if run.Kind == handlers.Recheck && run.Scan != nil && !run.Cancelled {
-		var progress sweep.Progress
+		var progress progress.Scan
 		must(s.t, json.Unmarshal(run.Scan.Progress, &progress))
 		states := s.states()
 		must(s.t, states.Conclude(ctx, string(run.ID), progress))

@@ -16,6 +16,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/meters"
+	"orgops/internal/scan/progress"
 	"orgops/internal/status"
 	"orgops/internal/sweep"
 	"orgops/internal/tenant"
@@ -274,7 +275,7 @@ func (s *site) sweep(day int) {
 	i := s.intake()
 	i.By = s.author("schedule")
 	_, _, err := i.BeginSweep(s.t.Context(), ledger.NewRun{ID: ledger.RunID(id), Tenant: s.name},
-		sweep.Progress{Tick: November(day, 3, 0).Unix()})
+		progress.Scan{Tick: November(day, 3, 0).Unix()})
 	must(s.t, err)
 	s.work()
 }

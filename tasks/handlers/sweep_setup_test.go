@@ -17,6 +17,7 @@ import (
 	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
+	"orgops/internal/scan/progress"
 	"orgops/internal/sweep"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
@@ -183,7 +184,7 @@ func (s *sweepSite) sweep() (r ledger.Result) {
 // conclude ends a sweep of the tenant.
 func (s *sweepSite) conclude(tick int64) {
 	s.t.Helper()
-	if err := s.states.Conclude(s.t.Context(), "sweep", sweep.Progress{Tick: tick, Read: 1, Ended: true}); err != nil {
+	if err := s.states.Conclude(s.t.Context(), "sweep", progress.Scan{Tick: tick, Read: 1, Ended: true}); err != nil {
 		s.t.Fatal(err)
 	}
 }
