@@ -23,6 +23,7 @@ import (
 	"orgops/internal/meters"
 	"orgops/internal/pace"
 	"orgops/internal/queues"
+	"orgops/internal/release"
 	"orgops/internal/scan"
 	"orgops/internal/scan/progress"
 	"orgops/internal/status"
@@ -30,6 +31,7 @@ import (
 	"orgops/internal/workers"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
+	"orgops/tasks/releases"
 )
 
 // newExecution sets the engine and dispatcher of a tenant, not started, and returns the queue of
@@ -37,7 +39,7 @@ import (
 func (w *worker) newExecution(t *served, notifier events.Notifier) (queues.Queue, error) {
 	name := ledger.Tenant(t.Name)
 	executed := w.handlers(t, notifier)
-	released := handlers.Released(t.MaxClientsPerRequest)
+	released := releases.Kinds(t.MaxClientsPerRequest)
 	if err := checkKinds(executed, released); err != nil {
 		return queues.Queue{}, err
 	}
@@ -50,7 +52,7 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (queues.Queue
 			w.traces.Ended(ctx, string(outcome))
 		},
 	})
-	places, queue := rowPlaces(t.Limit.Rate), engine.Queue(name)
+	places, queue := rowPlaces(t.Limit.Rate), queues.OfRows(t.Name)
 	// The commands of the dispatcher end with their contexts, apart from
 	// those that enqueue events, so that a worker whose Redis is down can stop.
 	own := ledger.New(w.permits)
@@ -73,12 +75,12 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (queues.Queue
 // checkKinds returns an error that names each place in which a kind is missing. The rows of a kind
 // that is not released would wait for ever, and those of one without a handler would be given back
 // every five seconds, while the worker is ready.
-func checkKinds(executed map[ledger.Kind]engine.Handler, released map[ledger.Kind]dispatch.Kind) error {
+func checkKinds(executed map[ledger.Kind]engine.Handler, released map[ledger.Kind]release.Kind) error {
 	var missing []error
 	for _, kind := range tasks.All() {
 		if _, ok := released[ledger.Kind(kind.Name)]; !ok {
 			missing = append(missing, fmt.Errorf("kind %s is described in package tasks and not released: add it to "+
-				"Released in tasks/handlers/kinds.go", kind.Name))
+				"Kinds in tasks/releases/releases.go", kind.Name))
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(released)) {
@@ -89,8 +91,8 @@ func checkKinds(executed map[ledger.Kind]engine.Handler, released map[ledger.Kin
 	}
 	for _, kind := range slices.Sorted(maps.Keys(executed)) {
 		if _, ok := released[kind]; !ok {
-			missing = append(missing, fmt.Errorf("kind %s has a handler and is not released: add it to Released in "+
-				"tasks/handlers/kinds.go", kind))
+			missing = append(missing, fmt.Errorf("kind %s has a handler and is not released: add it to Kinds in "+
+				"tasks/releases/releases.go", kind))
 		}
 	}
 	return errors.Join(missing...)
@@ -202,7 +204,7 @@ func metricType(k ledger.Kind) string {
 // about returns the life of this process, as the ledger shows it.
 func (w *worker) about() ledger.Session {
 	s := ledger.Session{ID: w.session, Version: version, Host: w.host, Protocol: engine.Protocol, Started: w.started,
-		Refused: w.file != nil && w.file.refused.Load(), Kinds: slices.Sorted(maps.Keys(handlers.Released(1)))}
+		Refused: w.file != nil && w.file.refused.Load(), Kinds: slices.Sorted(maps.Keys(releases.Kinds(1)))}
 	if w.clock.Load() != nil {
 		return s // it executes nothing
 	}

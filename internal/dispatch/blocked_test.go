@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
+	"orgops/internal/release"
 	"orgops/tasks/handlers"
 )
 
@@ -22,15 +22,15 @@ func TestBlockedChanges(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		var changes atomic.Int64
 		s.start(func(o *options) {
-			o.dispatch.Kinds = map[ledger.Kind]dispatch.Kind{
+			o.dispatch.Kinds = map[ledger.Kind]release.Kind{
 				handlers.Verify: {
-					Operations: dispatch.Operations{First: []string{apiclient.OpGetDiscoveryDomain},
+					Operations: release.Operations{First: []string{apiclient.OpGetDiscoveryDomain},
 						Ready: []string{apiclient.OpUpdateDiscoveryDomain}},
-					Cost: dispatch.Cost{First: 2, Ready: 2},
+					Cost: release.Cost{First: 2, Ready: 2},
 				},
 				handlers.Recheck: {},
-				handlers.Remove: {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients),
-					Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}},
+				handlers.Remove: {Operations: release.Always(apiclient.OpRemoveOrganizationClients),
+					Cost: release.Cost{First: 1, Check: 1, Ready: 1}},
 			}
 			o.dispatch.Rate = func() float64 { return 10 }
 			o.dispatch.Pace = func(context.Context) (pace.State, error) {
@@ -63,16 +63,16 @@ func TestBlockedChanges(t *testing.T) {
 // probes go to a newer run too, whose first row ends it: neither waits for the other's rows.
 func TestProbesOfAllRuns(t *testing.T) {
 	t.Parallel()
-	for name, operations := range map[string]dispatch.Operations{
-		"of rows that need the operation":        dispatch.Always(apiclient.OpUpdateDiscoveryDomain),
+	for name, operations := range map[string]release.Operations{
+		"of rows that need the operation":        release.Always(apiclient.OpUpdateDiscoveryDomain),
 		"of a run that is also served meanwhile": {Ready: []string{apiclient.OpUpdateDiscoveryDomain}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onSite(t, func(t *testing.T, s *site) {
 				var older, newer atomic.Int64
 				s.start(func(o *options) {
-					o.dispatch.Kinds = map[ledger.Kind]dispatch.Kind{
-						handlers.Verify: {Operations: operations, Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}},
+					o.dispatch.Kinds = map[ledger.Kind]release.Kind{
+						handlers.Verify: {Operations: operations, Cost: release.Cost{First: 1, Check: 1, Ready: 1}},
 					}
 					o.dispatch.Rate = func() float64 { return 10 }
 					o.dispatch.Pace = func(context.Context) (pace.State, error) {
@@ -126,10 +126,10 @@ func TestStoppedTenant(t *testing.T) {
 		var found atomic.Int64
 		s.start(func(o *options) {
 			o.dispatch.Pace = limiter.State
-			o.dispatch.Kinds[handlers.Verify] = dispatch.Kind{
-				Operations: dispatch.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}},
+			o.dispatch.Kinds[handlers.Verify] = release.Kind{
+				Operations: release.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}},
 			}
-			o.dispatch.Kinds[handlers.Recheck] = dispatch.Kind{}
+			o.dispatch.Kinds[handlers.Recheck] = release.Kind{}
 			o.engine.Handlers[handlers.Verify] = engine.One(func(ctx context.Context, _ *engine.Execution,
 				row *engine.Row) *engine.Consequence {
 				found.Add(1)

@@ -14,15 +14,16 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/dnscheck/dnschecktest"
-	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
+	"orgops/internal/release"
 	"orgops/internal/workers"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
+	"orgops/tasks/releases"
 )
 
 // progress is a tenant whose rows make requests at a rate, by some workers, each with its own
@@ -183,11 +184,11 @@ func (p *progress) join(o *options, rank, fleet int) {
 	o.dispatch.Place = func() workers.Place { return workers.Place{Rank: rank, Workers: fleet} }
 	o.dispatch.Pace, o.dispatch.Rate = l.State, func() float64 { return share * p.rate }
 	o.dispatch.Ahead = func() time.Duration { return l.Ahead(pace.Finish) }
-	o.dispatch.Kinds = handlers.Released(apiclient.MaxClientsPerRequest)
-	o.dispatch.Kinds[updates] = dispatch.Kind{Operations: dispatch.Always(apiclient.OpUpdateDiscoveryDomain),
-		Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}
-	o.dispatch.Kinds[waits] = dispatch.Kind{
-		Operations: dispatch.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}}, Cost: dispatch.Cost{Ready: 2},
+	o.dispatch.Kinds = releases.Kinds(apiclient.MaxClientsPerRequest)
+	o.dispatch.Kinds[updates] = release.Kind{Operations: release.Always(apiclient.OpUpdateDiscoveryDomain),
+		Cost: release.Cost{First: 1, Check: 1, Ready: 1}}
+	o.dispatch.Kinds[waits] = release.Kind{
+		Operations: release.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}}, Cost: release.Cost{Ready: 2},
 	}
 	api := func(b apiclient.Binding) handlers.Domains { return progressAPI{p, l, b} }
 	o.engine.Block = l.Block

@@ -19,6 +19,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/logtest"
 	"orgops/internal/redistest"
+	"orgops/internal/release"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
 	"orgops/tasks"
@@ -217,9 +218,9 @@ func (s *site) start(change ...func(*options)) *worker {
 	l := ledger.New(rdb)
 	o := options{engine: s.engineConfig(l, w.session.ID), places: places, dispatch: dispatch.Config{
 		Tenant: tenant, Ledger: l, Redis: rdb, Queue: queue, Session: w.session.ID, Protocol: engine.Protocol, Places: places,
-		Kinds: map[ledger.Kind]dispatch.Kind{
-			handlers.Update: {Operations: dispatch.Always(apiclient.OpUpdateDiscoveryDomain),
-				Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}},
+		Kinds: map[ledger.Kind]release.Kind{
+			handlers.Update: {Operations: release.Always(apiclient.OpUpdateDiscoveryDomain),
+				Cost: release.Cost{First: 1, Check: 1, Ready: 1}},
 		},
 		Logger: s.logger(),
 	}}

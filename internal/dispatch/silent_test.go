@@ -18,8 +18,10 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/queues"
 	"orgops/internal/redistest"
+	"orgops/internal/release"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
+	"orgops/tasks/releases"
 )
 
 // silentDNS is the name servers and resolvers of a zone that do not answer: a check takes 8 s,
@@ -101,8 +103,8 @@ func waitOfNine(t *testing.T, silent bool) (p99 time.Duration) {
 						return engine.Settle(ledger.Result{})
 					}),
 				}})
-			queue, kinds := engine.Queue(name), handlers.Released(1)
-			kinds[single] = dispatch.Kind{Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}
+			queue, kinds := queues.OfRows(string(name)), releases.Kinds(1)
+			kinds[single] = release.Kind{Cost: release.Cost{First: 1, Check: 1, Ready: 1}}
 			config := engine.ServerConfig(places)
 			config.TaskCheckInterval = 50 * time.Millisecond // fewer polls than usual, which take the test's time
 			servers.Add(queues.Queue{Name: queue, Tenant: string(name), Config: config, Handler: e})

@@ -22,6 +22,8 @@ import (
 	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
+	"orgops/internal/queues"
+	"orgops/internal/release"
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
 	"orgops/tasks"
@@ -226,24 +228,24 @@ func (p *fleetPart) api() func(apiclient.Binding) fleetAPI {
 // dispatchConfig releases rows as cmd/worker does.
 func (p *fleetPart) dispatchConfig(states *sweep.States) dispatch.Config {
 	w, name, rate := p.w, p.tn.name, p.tn.limit
-	one := dispatch.Cost{First: 1, Check: 1, Ready: 1}
+	one := release.Cost{First: 1, Check: 1, Ready: 1}
 	read, change := apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain
 	return dispatch.Config{
-		Tenant: name, Ledger: w.ledger, Redis: w.rdb, Queue: engine.Queue(name), Session: w.session.ID,
+		Tenant: name, Ledger: w.ledger, Redis: w.rdb, Queue: queues.OfRows(string(name)), Session: w.session.ID,
 		Protocol: engine.Protocol, Places: fleetPlaces,
 		Pace: p.limiter.State, Ahead: func() time.Duration { return p.limiter.Ahead(pace.Finish) },
 		Rate: func() float64 {
 			left, _ := rate.Effective()
 			return left.PerSecond()
 		},
-		Kinds: map[ledger.Kind]dispatch.Kind{
-			handlers.Verify: {Operations: dispatch.Operations{First: []string{read}, Ready: []string{read, change}},
-				Cost: dispatch.Cost{First: 2, Ready: 2}},
-			handlers.Update: {Operations: dispatch.Always(read, change), Cost: dispatch.Cost{First: 2, Check: 2, Ready: 2}},
-			handlers.Remove: {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: one,
+		Kinds: map[ledger.Kind]release.Kind{
+			handlers.Verify: {Operations: release.Operations{First: []string{read}, Ready: []string{read, change}},
+				Cost: release.Cost{First: 2, Ready: 2}},
+			handlers.Update: {Operations: release.Always(read, change), Cost: release.Cost{First: 2, Check: 2, Ready: 2}},
+			handlers.Remove: {Operations: release.Always(apiclient.OpRemoveOrganizationClients), Cost: one,
 				Batch: apiclient.MaxClientsPerRequest, Group: tasks.OrganizationOf},
-			handlers.Create:  {Operations: dispatch.Always(apiclient.OpCreateTemplate), Cost: one},
-			handlers.Recheck: {Operations: dispatch.Operations{Ready: []string{read, change}}, Cost: dispatch.Cost{Ready: 2}},
+			handlers.Create:  {Operations: release.Always(apiclient.OpCreateTemplate), Cost: one},
+			handlers.Recheck: {Operations: release.Operations{Ready: []string{read, change}}, Cost: release.Cost{Ready: 2}},
 
 			ledger.ScanOf(handlers.Verify): {Cost: one}, ledger.ScanOf(handlers.Recheck): {Cost: one},
 		},
@@ -335,7 +337,7 @@ return redis.call('LPUSH', KEYS[3], ARGV[2])`)
 
 // keysOf returns asynq's keys of a tenant's queue, and the prefix of its tasks.
 func keysOf(tn *fleetTenant) (pending, active, lease, tasks string) {
-	prefix := "asynq:{" + engine.Queue(tn.name) + "}:"
+	prefix := "asynq:{" + queues.OfRows(string(tn.name)) + "}:"
 	return prefix + "pending", prefix + "active", prefix + "lease", prefix + "t:"
 }
 

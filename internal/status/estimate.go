@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/activity"
-	"orgops/internal/dispatch"
 	"orgops/internal/ledger"
 	"orgops/internal/obstacle"
 	"orgops/internal/pace"
@@ -127,7 +126,7 @@ type budget struct {
 // rival is a run that shares the rate of its tenant with others.
 type rival struct {
 	run   ledger.Incarnation
-	class dispatch.Class
+	class ledger.Class
 	left  int64 // rows that are not settled and do not wait
 }
 
@@ -247,7 +246,7 @@ func (b budget) holds(now time.Time, r ledger.Run, held bool) bool {
 // its tenant's runs of the same class take equal shares, and later classes a ninth
 // ([dispatch.Round.Plan]).
 func (b budget) ahead(r ledger.Run, left int64) float64 {
-	class, before, beside, sharing := dispatch.ClassOf(r), int64(0), left, 1
+	class, before, beside, sharing := ledger.ClassOf(r), int64(0), left, 1
 	for _, other := range b.rivals {
 		switch {
 		case other.run == r.Incarnation:
@@ -280,7 +279,7 @@ func readBudget(ctx context.Context, rdb redis.UniversalClient, name ledger.Tena
 	for _, r := range open {
 		waiting, _ := l.Waiting(ctx, r)
 		if left := r.Total() - r.Settled() - waiting; left > fewRows {
-			b.rivals = append(b.rivals, rival{r.Incarnation, dispatch.ClassOf(r), left})
+			b.rivals = append(b.rivals, rival{r.Incarnation, ledger.ClassOf(r), left})
 		}
 	}
 	return b

@@ -31,9 +31,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/activity"
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
+	"orgops/internal/queues"
 	"orgops/internal/redistest"
 	"orgops/internal/tenant"
 	"orgops/internal/web"
@@ -119,7 +119,7 @@ func (n names) fill(t *testing.T, rdb redis.UniversalClient) {
 		activity.OfRun(n.tenant, n.in("{run}"), activity.Submitted, ""))
 	must(t, rdb.HSet(t.Context(), "orgops:v3:{tenant:"+n.tenant+"}:webhooks", n.in("{endpoint}.failed"), 1).Err())
 	_, err = asynq.NewClientFromRedisClient(rdb).Enqueue(asynq.NewTask("x", nil),
-		asynq.Queue(engine.Queue(ledger.Tenant(n.tenant))), asynq.TaskID(n.word))
+		asynq.Queue(queues.OfRows(n.tenant)), asynq.TaskID(n.word))
 	must(t, err)
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"orgops/apiclient"
-	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
@@ -16,11 +15,6 @@ import (
 
 // Read is the kind of rows that read a discovery domain and check its token once.
 const Read ledger.Kind = tasks.TypeRead
-
-var releaseRead = dispatch.Kind{
-	Operations: dispatch.Operations{First: []string{apiclient.OpGetDiscoveryDomain}},
-	Cost:       dispatch.Cost{First: 1},
-}
 
 // NewRead returns the handler of [Read]. Its rows settle by the first answers of the API and of
 // DNS, behind the requests that finish rows of other kinds. See [ReadState].

@@ -18,7 +18,6 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
-	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
@@ -28,13 +27,6 @@ import (
 
 // Recheck is the kind of rows that check a discovery domain for a sweep.
 const Recheck ledger.Kind = tasks.TypeRecheck
-
-// releaseRecheck has no operations of a check, which needs DNS only, unless the token is gone: then
-// it reads the record. A pending domain whose token is there is read and changed.
-var releaseRecheck = dispatch.Kind{
-	Operations: dispatch.Operations{Ready: []string{apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain}},
-	Cost:       dispatch.Cost{Ready: 2},
-}
 
 // ClassOfScan returns the class of the requests of a scan.
 func ClassOfScan(ofSweep bool) pace.Class {

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/tasks"
@@ -26,14 +25,6 @@ import (
 
 // Remove is the kind of rows that remove a client's association with an organization.
 const Remove ledger.Kind = tasks.TypeRemove
-
-// releaseRemove makes a task of the rows that one request removes.
-func releaseRemove(maxClientsPerRequest int) dispatch.Kind {
-	return dispatch.Kind{
-		Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: oneRequest,
-		Batch: min(maxClientsPerRequest, apiclient.MaxClientsPerRequest), Group: tasks.OrganizationOf,
-	}
-}
 
 // Clients is the part of the API's client that removals need.
 type Clients interface {

@@ -21,7 +21,6 @@ import (
 	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/activity"
-	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
@@ -32,11 +31,6 @@ import (
 // content is a [sweep.RevokeRow]. Only a command of an operator submits such rows, and sweeps
 // those that route a domain again.
 const Revoke ledger.Kind = tasks.TypeRevoke
-
-// releaseRevoke does not have the change: a domain whose token is there is not changed, and would
-// not end the block of changes.
-var releaseRevoke = dispatch.Kind{Operations: dispatch.Always(apiclient.OpGetDiscoveryDomain),
-	Cost: dispatch.Cost{First: 2, Check: 2, Ready: 2}}
 
 type revokeRow struct{ sweep.RevokeRow }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
@@ -24,11 +23,6 @@ func decode[T interface{ Validate() error }](row *engine.Row) (content T, err er
 	}
 	return content, nil
 }
-
-// oneRequest is the cost of rows whose executions make one request, and of those that make two at
-// times: a cost that is too high leaves a part of the tenant's rate unused; one that is too low
-// only has tasks wait in their places for permits, at most as many as there are places.
-var oneRequest = dispatch.Cost{First: 1, Check: 1, Ready: 1}
 
 // putIntent stores the intent of a request as JSON: by Intend of the execution right before the
 // request is sent, or by Amend, which replaces it, also in a stopped run.

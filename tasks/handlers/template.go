@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/tasks"
@@ -26,8 +25,6 @@ import (
 
 // Create is the kind of rows that create a verifiable credential template.
 const Create ledger.Kind = tasks.TypeCreate
-
-var releaseCreate = dispatch.Kind{Operations: dispatch.Always(apiclient.OpCreateTemplate), Cost: oneRequest}
 
 // Templates is the part of the API's client that creations need.
 type Templates interface {

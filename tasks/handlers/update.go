@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
@@ -24,12 +23,6 @@ import (
 
 // Update is the kind of rows that set a discovery domain's status or discovery flag.
 const Update ledger.Kind = tasks.TypeUpdate
-
-// releaseUpdate has the read of the values that the PATCH replaces.
-var releaseUpdate = dispatch.Kind{
-	Operations: dispatch.Always(apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain),
-	Cost:       dispatch.Cost{First: 2, Check: 2, Ready: 2},
-}
 
 // UpdateConfig configures the handler of [Update].
 type UpdateConfig struct {

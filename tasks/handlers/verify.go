@@ -17,7 +17,6 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
-	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
@@ -27,18 +26,6 @@ import (
 
 // Verify is the kind of rows that verify a discovery domain once its token is in DNS.
 const Verify ledger.Kind = tasks.TypeVerify
-
-// releaseVerify counts two requests for a first execution, which reads the record, and changes it
-// if the token is there, also if the token is not: with one, rows whose token is there would wait
-// for permits in their places, and read the record once more in the end. A check needs DNS only,
-// and is released while operations are blocked.
-var releaseVerify = dispatch.Kind{
-	Operations: dispatch.Operations{
-		First: []string{apiclient.OpGetDiscoveryDomain},
-		Ready: []string{apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain},
-	},
-	Cost: dispatch.Cost{First: 2, Ready: 2},
-}
 
 // NewVerify returns the handler of [Verify].
 func NewVerify(cfg VerifyConfig) engine.Handler {
