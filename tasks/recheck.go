@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 )
 
@@ -23,12 +23,12 @@ var recheck = Kind{
 
 // RecheckRow is the content of a row of [TypeRecheck]: a record as the sweep's scan has read it.
 type RecheckRow struct {
-	OrganizationID    string                 `json:"organization_id"`
-	DiscoveryDomainID string                 `json:"discovery_domain_id"`
-	Domain            string                 `json:"domain"`
-	VerificationHost  string                 `json:"verification_host"`
-	VerificationTXT   string                 `json:"verification_txt"`
-	Status            apiclient.DomainStatus `json:"status"`
+	OrganizationID    string              `json:"organization_id"`
+	DiscoveryDomainID string              `json:"discovery_domain_id"`
+	Domain            string              `json:"domain"`
+	VerificationHost  string              `json:"verification_host"`
+	VerificationTXT   string              `json:"verification_txt"`
+	Status            schema.DomainStatus `json:"status"`
 	// UseForOrganizationDiscovery is nil if the record omits it.
 	UseForOrganizationDiscovery *bool `json:"use_for_organization_discovery,omitempty"`
 	// Prove says that a pending domain is verified if its token is there, even if no

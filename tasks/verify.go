@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 )
 
@@ -100,7 +100,7 @@ type VerifyRow struct {
 
 // ListedDomain is a record of a listing.
 type ListedDomain struct {
-	apiclient.DiscoveryDomain
+	schema.DiscoveryDomain
 	// At is when the listing was requested, in Redis' time.
 	At time.Time `json:"at"`
 }
@@ -111,7 +111,7 @@ const maxToken = 4096
 
 // Validate checks the row, as far as that needs no tenant.
 func (r VerifyRow) Validate() error {
-	err := apiclient.CheckID("organization_id", r.OrganizationID)
+	err := schema.CheckID("organization_id", r.OrganizationID)
 	if r.DiscoveryDomainID != "" || r.Domain == "" {
 		err = CheckDomainIDs(r.OrganizationID, r.DiscoveryDomainID)
 	}
@@ -178,6 +178,6 @@ func CheckProvable(domain, host string) error {
 
 // CheckDomainIDs returns an error unless both ids have their form.
 func CheckDomainIDs(organization, domain string) error {
-	return errors.Join(apiclient.CheckID("organization_id", organization),
-		apiclient.CheckID("discovery_domain_id", domain))
+	return errors.Join(schema.CheckID("organization_id", organization),
+		schema.CheckID("discovery_domain_id", domain))
 }

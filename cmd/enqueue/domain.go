@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
@@ -116,7 +116,7 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 		}
 		id = name.ID
 	}
-	if err := t.connectToRead(ctx, apiclient.CheckID("discovery_domain_id", id), tasks.CheckTenant(c.Tenant)); err != nil {
+	if err := t.connectToRead(ctx, schema.CheckID("discovery_domain_id", id), tasks.CheckTenant(c.Tenant)); err != nil {
 		return err
 	}
 	r, ok, err := status.SweptDomainOf(ctx, t.redis, c.Tenant, id)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
@@ -89,7 +89,7 @@ func (o oneDomain) named(ctx context.Context, t *tool, tenant string) (status.Do
 	if o.Domain == "" {
 		err = errors.New("--org names the organization of a domain: name the domain by --domain")
 	} else if !isName {
-		err = errors.Join(err, apiclient.CheckID("discovery_domain_id", o.Domain))
+		err = errors.Join(err, schema.CheckID("discovery_domain_id", o.Domain))
 	}
 	if err != nil {
 		return name, cli.Usage(err)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/status"
 	"orgops/internal/view"
@@ -52,7 +52,7 @@ func checkAsked(v view.View, asked status.DomainName) (view.Tenant, error) {
 		if err := t.Organization(asked.Organization); err != nil {
 			return t, notFound(err)
 		}
-		err = apiclient.CheckID("organization", asked.Organization)
+		err = schema.CheckID("organization", asked.Organization)
 	}
 	switch {
 	case asked.ID == "":
@@ -60,7 +60,7 @@ func checkAsked(v view.View, asked status.DomainName) (view.Tenant, error) {
 	case strings.Contains(asked.ID, "."):
 		err = errors.Join(err, dnscheck.CheckHost(handlers.NameKey(asked.ID)))
 	case asked.Organization != "":
-		err = errors.Join(err, apiclient.CheckID("domain", asked.ID))
+		err = errors.Join(err, schema.CheckID("domain", asked.ID))
 	case len(asked.ID) > longestAsked:
 		err = errors.Join(err, fmt.Errorf("domain: %d bytes: want an id, a name, or the beginning of a name", len(asked.ID)))
 	}
@@ -89,7 +89,7 @@ func (s *site) candidates(ctx context.Context, t view.Tenant, asked status.Domai
 	defer cancel()
 	fits := func(k status.KnownDomain) bool {
 		return (asked.Organization == "" || asked.Organization == k.Organization) &&
-			apiclient.CheckID("organization", k.Organization) == nil && apiclient.CheckID("domain", k.ID) == nil
+			schema.CheckID("organization", k.Organization) == nil && schema.CheckID("domain", k.ID) == nil
 	}
 	known, err := t.Find(ctx, asked.ID, mostCandidates, fits)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *site) candidates(ctx context.Context, t view.Tenant, asked status.Domai
 		}
 		return found, nil
 	}
-	if apiclient.CheckID("domain", asked.ID) != nil {
+	if schema.CheckID("domain", asked.ID) != nil {
 		return nil, nil
 	}
 	// An id that a newer name has replaced in the index.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/view"
 )
 
@@ -30,10 +30,10 @@ func (s *site) mayRead(ctx context.Context) error {
 }
 
 // readRecord reads the API's record; its request waits for a permit.
-func (s *site) readRecord(ctx context.Context, d view.Domain) (apiclient.DiscoveryDomain, error) {
+func (s *site) readRecord(ctx context.Context, d view.Domain) (schema.DiscoveryDomain, error) {
 	here, served := s.here.of(d.In())
 	if !served || here.API == nil {
-		return apiclient.DiscoveryDomain{},
+		return schema.DiscoveryDomain{},
 			fmt.Errorf(
 				"this worker does not serve tenant %s, so it has no credentials for the API: open the pages of a worker that does",
 				d.Tenant)
@@ -41,7 +41,7 @@ func (s *site) readRecord(ctx context.Context, d view.Domain) (apiclient.Discove
 	ctx, cancel := context.WithTimeout(ctx, recordWait)
 	defer cancel()
 	if err := s.mayRead(ctx); err != nil {
-		return apiclient.DiscoveryDomain{}, err
+		return schema.DiscoveryDomain{}, err
 	}
 	record, err := here.API.DiscoveryDomain(ctx, d.Organization, d.ID)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -74,7 +74,7 @@ func (s *site) listedAs(ctx context.Context, here Tenant, named view.Domain) (id
 			if !strings.EqualFold(l.Record.Domain, strings.TrimSuffix(named.ID, ".")) {
 				continue
 			}
-			if l.Err != nil && apiclient.CheckID("domain", l.Record.ID) != nil {
+			if l.Err != nil && schema.CheckID("domain", l.Record.ID) != nil {
 				return "", errors.New("the API's record of that name violates the specification: " + printable(l.Err.Error()))
 			}
 			return l.Record.ID, nil // reading it finds other faults

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/ledger"
 	"orgops/internal/obstacle"
@@ -36,8 +37,8 @@ type domainPage struct {
 type domainAnswer struct {
 	Served        bool // by this worker
 	Summary       summary
-	Record        apiclient.DiscoveryDomain // the API's
-	RecordProblem string                    // why it could not be read; Record is empty then
+	Record        schema.DiscoveryDomain // the API's
+	RecordProblem string                 // why it could not be read; Record is empty then
 	Known         status.Domain
 	Checked       *checkView
 	Publish       status.Instructions
@@ -267,14 +268,14 @@ func haveChecked(ctx context.Context, d view.Domain) string {
 // facts are the sources of a domain's page: the API's record, what Redis has, why no row of the
 // tenant is executed, and the result of a check that was made just now.
 type facts struct {
-	record apiclient.DiscoveryDomain
+	record schema.DiscoveryDomain
 	err    error // why there is no record
 	known  status.Domain
 	held   []obstacle.Obstacle
 	check  *status.Findings // nil: none was made
 }
 
-func (f facts) verified() bool { return f.err == nil && f.record.Status == apiclient.StatusVerified }
+func (f facts) verified() bool { return f.err == nil && f.record.Status == schema.StatusVerified }
 
 // published reports whether the check has found the record.
 func (f facts) published() bool { return f.check != nil && f.check.State == dnscheck.Present.String() }

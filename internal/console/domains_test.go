@@ -25,6 +25,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/activity"
 	"orgops/internal/console"
@@ -519,7 +520,7 @@ func TestTenantsPageAfterAFailedToken(t *testing.T) {
 func TestTenantsPage(t *testing.T) {
 	s := newLookSite(t)
 	s.row(t, "run-1", "other", "org_1", "ord_1", "", "not_yet: no")
-	if err := s.pace.Block(t.Context(), apiclient.OpUpdateDiscoveryDomain, "403 insufficient_scope "+script); err != nil {
+	if err := s.pace.Block(t.Context(), schema.OpUpdateDiscoveryDomain, "403 insufficient_scope "+script); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil) // fetches a token

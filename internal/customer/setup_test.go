@@ -16,7 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/logtest"
@@ -68,12 +68,12 @@ func newWorld(t *testing.T, s PageSettings) *world {
 	if w.page, err = s.Handler(w.links, nil, log); err != nil {
 		t.Fatal(err)
 	}
-	w.segment = w.waits("a", apiclient.StatusPending)
+	w.segment = w.waits("a", schema.StatusPending)
 	return w
 }
 
 // waits has a row of the domain executed, in a run of its own, and wait for an hour.
-func (w *world) waits(run ledger.RunID, as apiclient.DomainStatus) ledger.Segment {
+func (w *world) waits(run ledger.RunID, as schema.DomainStatus) ledger.Segment {
 	w.t.Helper()
 	ledgertest.Submit(w.t, w.ledger, ledger.NewRun{ID: run, Tenant: "acme",
 		Description: ledger.Description{Format: "jsonl"}}, `{"organization_id":"org_1","discovery_domain_id":"ord_1"}`)

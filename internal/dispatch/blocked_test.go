@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/engine"
 	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
@@ -24,19 +24,19 @@ func TestBlockedChanges(t *testing.T) {
 		s.start(func(o *options) {
 			o.dispatch.Kinds = map[ledger.Kind]release.Kind{
 				handlers.Verify: {
-					Operations: release.Operations{First: []string{apiclient.OpGetDiscoveryDomain},
-						Ready: []string{apiclient.OpUpdateDiscoveryDomain}},
+					Operations: release.Operations{First: []string{schema.OpGetDiscoveryDomain},
+						Ready: []string{schema.OpUpdateDiscoveryDomain}},
 					Cost: release.Cost{First: 2, Ready: 2},
 				},
 				handlers.Recheck: {},
-				handlers.Remove: {Operations: release.Always(apiclient.OpRemoveOrganizationClients),
+				handlers.Remove: {Operations: release.Always(schema.OpRemoveOrganizationClients),
 					Cost: release.Cost{First: 1, Check: 1, Ready: 1}},
 			}
 			o.dispatch.Rate = func() float64 { return 10 }
 			o.dispatch.Pace = func(context.Context) (pace.State, error) {
 				at := time.Now()
 				return pace.State{
-					At: at, Blocks: []pace.Block{{Operation: apiclient.OpUpdateDiscoveryDomain, NextProbe: at.Add(time.Minute)}},
+					At: at, Blocks: []pace.Block{{Operation: schema.OpUpdateDiscoveryDomain, NextProbe: at.Add(time.Minute)}},
 				}, nil
 			}
 			o.engine.Handlers = map[ledger.Kind]engine.Handler{
@@ -64,8 +64,8 @@ func TestBlockedChanges(t *testing.T) {
 func TestProbesOfAllRuns(t *testing.T) {
 	t.Parallel()
 	for name, operations := range map[string]release.Operations{
-		"of rows that need the operation":        release.Always(apiclient.OpUpdateDiscoveryDomain),
-		"of a run that is also served meanwhile": {Ready: []string{apiclient.OpUpdateDiscoveryDomain}},
+		"of rows that need the operation":        release.Always(schema.OpUpdateDiscoveryDomain),
+		"of a run that is also served meanwhile": {Ready: []string{schema.OpUpdateDiscoveryDomain}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onSite(t, func(t *testing.T, s *site) {
@@ -81,7 +81,7 @@ func TestProbesOfAllRuns(t *testing.T) {
 							return pace.State{At: at}, nil
 						}
 						return pace.State{
-							At: at, Blocks: []pace.Block{{Operation: apiclient.OpUpdateDiscoveryDomain, NextProbe: at}},
+							At: at, Blocks: []pace.Block{{Operation: schema.OpUpdateDiscoveryDomain, NextProbe: at}},
 						}, nil
 					}
 					o.engine.Handlers = map[ledger.Kind]engine.Handler{
@@ -119,7 +119,7 @@ func TestProbesOfAllRuns(t *testing.T) {
 func TestStoppedTenant(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {
-		limiter := pace.New(pace.Config{Redis: s.rdb, Tenant: string(tenant), Writes: apiclient.Writes})
+		limiter := pace.New(pace.Config{Redis: s.rdb, Tenant: string(tenant), Writes: schema.Writes})
 		if _, err := limiter.Stop(t.Context(), "alice", "wrong file"); err != nil {
 			t.Fatal(err)
 		}
@@ -127,14 +127,14 @@ func TestStoppedTenant(t *testing.T) {
 		s.start(func(o *options) {
 			o.dispatch.Pace = limiter.State
 			o.dispatch.Kinds[handlers.Verify] = release.Kind{
-				Operations: release.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}},
+				Operations: release.Operations{Ready: []string{schema.OpUpdateDiscoveryDomain}},
 			}
 			o.dispatch.Kinds[handlers.Recheck] = release.Kind{}
 			o.engine.Handlers[handlers.Verify] = engine.One(func(ctx context.Context, _ *engine.Execution,
 				row *engine.Row) *engine.Consequence {
 				found.Add(1)
 				row.Stage = ledger.StageReady
-				return enginetest.End(limiter.Wait(ctx, pace.Request{Operation: apiclient.OpUpdateDiscoveryDomain}))
+				return enginetest.End(limiter.Wait(ctx, pace.Request{Operation: schema.OpUpdateDiscoveryDomain}))
 			})
 			o.engine.Handlers[handlers.Recheck] = done
 		})

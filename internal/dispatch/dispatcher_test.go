@@ -13,7 +13,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
@@ -31,7 +31,7 @@ func (s *site) dispatcher(change ...func(*dispatch.Config)) *dispatch.Dispatcher
 		Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(),
 		Protocol: 1, Places: places,
 		Kinds: map[ledger.Kind]release.Kind{
-			handlers.Update: {Operations: release.Always(apiclient.OpUpdateDiscoveryDomain),
+			handlers.Update: {Operations: release.Always(schema.OpUpdateDiscoveryDomain),
 				Cost: release.Cost{First: 1, Check: 1, Ready: 1}},
 		},
 		Logger: s.logger(),
@@ -207,16 +207,16 @@ func TestPausedQueue(t *testing.T) {
 // TestBlockedOperation releases one row of a sort while its operation is blocked, and the rows of
 // other sorts; and nothing while the tenant is paused.
 func TestBlockedOperation(t *testing.T) {
-	blocked := pace.State{Blocks: []pace.Block{{Operation: apiclient.OpUpdateDiscoveryDomain}}}
+	blocked := pace.State{Blocks: []pace.Block{{Operation: schema.OpUpdateDiscoveryDomain}}}
 	for _, c := range []struct {
 		name       string
 		state      pace.State
 		operations release.Operations
 		want       int
 	}{
-		{"blocked", blocked, release.Always(apiclient.OpUpdateDiscoveryDomain), 1},
-		{"proven rows are blocked", blocked, release.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}}, 1 + 3},
-		{"paused", pace.State{PausedUntil: time.Now().Add(time.Hour)}, release.Always(apiclient.OpUpdateDiscoveryDomain), 0},
+		{"blocked", blocked, release.Always(schema.OpUpdateDiscoveryDomain), 1},
+		{"proven rows are blocked", blocked, release.Operations{Ready: []string{schema.OpUpdateDiscoveryDomain}}, 1 + 3},
+		{"paused", pace.State{PausedUntil: time.Now().Add(time.Hour)}, release.Always(schema.OpUpdateDiscoveryDomain), 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/dnscheck/dnschecktest"
 	"orgops/internal/engine"
@@ -78,7 +79,7 @@ func (p *progress) request(ctx context.Context, l *pace.Limiter, r pace.Request,
 
 // repeat makes requests of a class, so many at a time, one after the other, until the test ends.
 func (p *progress) repeat(c pace.Class, atOnce int) {
-	r := pace.Request{Operation: apiclient.OpListDiscoveryDomains, Class: c}
+	r := pace.Request{Operation: schema.OpListDiscoveryDomains, Class: c}
 	for range atOnce {
 		p.beside.Go(func() {
 			for p.ctx.Err() == nil {
@@ -104,31 +105,31 @@ func (a progressAPI) send(ctx context.Context, operation string, status int, int
 	return a.request(ctx, a.limiter, r, status, intent, a.binding.Before)
 }
 
-func (a progressAPI) record(id string) apiclient.DiscoveryDomain {
+func (a progressAPI) record(id string) schema.DiscoveryDomain {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	d := apiclient.DiscoveryDomain{ID: id, Domain: "customer.example", Status: apiclient.StatusPending,
+	d := schema.DiscoveryDomain{ID: id, Domain: "customer.example", Status: schema.StatusPending,
 		VerificationHost: "_check.customer.example", VerificationTXT: "token", UseForOrganizationDiscovery: new(true)}
 	if a.verified[id] {
-		d.Status = apiclient.StatusVerified
+		d.Status = schema.StatusVerified
 	}
 	return d
 }
 
 // DiscoveryDomain implements [handlers.Domains].
-func (a progressAPI) DiscoveryDomain(ctx context.Context, _, id string) (apiclient.DiscoveryDomain, error) {
-	err := a.send(ctx, apiclient.OpGetDiscoveryDomain, http.StatusOK, nil)
+func (a progressAPI) DiscoveryDomain(ctx context.Context, _, id string) (schema.DiscoveryDomain, error) {
+	err := a.send(ctx, schema.OpGetDiscoveryDomain, http.StatusOK, nil)
 	return a.record(id), err
 }
 
 // UpdateDiscoveryDomain implements [handlers.Domains].
 func (a progressAPI) UpdateDiscoveryDomain(ctx context.Context, _, id string,
-	_ apiclient.DiscoveryDomainUpdate, intent apiclient.Intent) (apiclient.DiscoveryDomain, error) {
+	_ schema.DiscoveryDomainUpdate, intent apiclient.Intent) (schema.DiscoveryDomain, error) {
 	status := http.StatusOK
 	if a.fails(id) {
 		status = http.StatusInternalServerError
 	}
-	err := a.send(ctx, apiclient.OpUpdateDiscoveryDomain, status, intent)
+	err := a.send(ctx, schema.OpUpdateDiscoveryDomain, status, intent)
 	if err == nil {
 		a.mu.Lock()
 		a.verified[id] = true
@@ -184,11 +185,11 @@ func (p *progress) join(o *options, rank, fleet int) {
 	o.dispatch.Place = func() workers.Place { return workers.Place{Rank: rank, Workers: fleet} }
 	o.dispatch.Pace, o.dispatch.Rate = l.State, func() float64 { return share * p.rate }
 	o.dispatch.Ahead = func() time.Duration { return l.Ahead(pace.Finish) }
-	o.dispatch.Kinds = releases.Kinds(apiclient.MaxClientsPerRequest)
-	o.dispatch.Kinds[updates] = release.Kind{Operations: release.Always(apiclient.OpUpdateDiscoveryDomain),
+	o.dispatch.Kinds = releases.Kinds(schema.MaxClientsPerRequest)
+	o.dispatch.Kinds[updates] = release.Kind{Operations: release.Always(schema.OpUpdateDiscoveryDomain),
 		Cost: release.Cost{First: 1, Check: 1, Ready: 1}}
 	o.dispatch.Kinds[waits] = release.Kind{
-		Operations: release.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}}, Cost: release.Cost{Ready: 2},
+		Operations: release.Operations{Ready: []string{schema.OpUpdateDiscoveryDomain}}, Cost: release.Cost{Ready: 2},
 	}
 	api := func(b apiclient.Binding) handlers.Domains { return progressAPI{p, l, b} }
 	o.engine.Block = l.Block
@@ -203,7 +204,7 @@ func (p *progress) join(o *options, rank, fleet int) {
 			p.mu.Lock()
 			p.begun[x.Run]++
 			p.mu.Unlock()
-			r := pace.Request{Operation: apiclient.OpUpdateDiscoveryDomain}
+			r := pace.Request{Operation: schema.OpUpdateDiscoveryDomain}
 			err := p.request(ctx, l, r, http.StatusOK, x.Fenced().Before)
 			p.mu.Lock()
 			p.permits[x.Run]++
@@ -246,10 +247,10 @@ var obstacles = []struct {
 	}},
 	{"a pause that ends", []ledger.Kind{handlers.Verify, updates}, func(p *progress) {
 		l := p.limiters[len(p.limiters)-1]
-		if err := l.Wait(p.ctx, pace.Request{Operation: apiclient.OpGetDiscoveryDomain}); err != nil {
+		if err := l.Wait(p.ctx, pace.Request{Operation: schema.OpGetDiscoveryDomain}); err != nil {
 			p.t.Fatal(err)
 		}
-		l.Answered(p.ctx, apiclient.OpGetDiscoveryDomain, http.StatusTooManyRequests,
+		l.Answered(p.ctx, schema.OpGetDiscoveryDomain, http.StatusTooManyRequests,
 			nil, 60*time.Second)
 		time.Sleep(time.Minute)
 	}},

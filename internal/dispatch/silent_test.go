@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
@@ -44,14 +45,14 @@ func (silentDNS) Diagnose(context.Context, string, string, string, dnscheck.Verd
 // pendingDomains is an API whose domains are all pending.
 type pendingDomains struct{}
 
-func (pendingDomains) DiscoveryDomain(_ context.Context, _, domain string) (apiclient.DiscoveryDomain, error) {
-	return apiclient.DiscoveryDomain{ID: domain, Domain: "customer.example", Status: apiclient.StatusPending,
+func (pendingDomains) DiscoveryDomain(_ context.Context, _, domain string) (schema.DiscoveryDomain, error) {
+	return schema.DiscoveryDomain{ID: domain, Domain: "customer.example", Status: schema.StatusPending,
 		VerificationHost: "_check.customer.example", VerificationTXT: "token"}, nil
 }
 
 func (pendingDomains) UpdateDiscoveryDomain(context.Context, string, string,
-	apiclient.DiscoveryDomainUpdate, apiclient.Intent) (apiclient.DiscoveryDomain, error) {
-	return apiclient.DiscoveryDomain{}, fmt.Errorf("nothing was proven")
+	schema.DiscoveryDomainUpdate, apiclient.Intent) (schema.DiscoveryDomain, error) {
+	return schema.DiscoveryDomain{}, fmt.Errorf("nothing was proven")
 }
 
 // noLine is the line of a tenant whose requests do not wait for permits.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/engine"
 	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
@@ -55,7 +56,7 @@ type pacedClients struct {
 
 // RemoveOrganizationClients implements [handlers.Clients].
 func (c pacedClients) RemoveOrganizationClients(ctx context.Context, _ string, clients []string) error {
-	return c.request(ctx, c.binding, apiclient.OpRemoveOrganizationClients, clients)
+	return c.request(ctx, c.binding, schema.OpRemoveOrganizationClients, clients)
 }
 
 // requests returns how many requests were sent, how many of them before the last removal, and how
@@ -99,7 +100,7 @@ func TestSmallRunsBesideABigOne(t *testing.T) {
 						return engine.Ready("waits for a permit")
 					}
 					for range c.requests {
-						if err := api.request(ctx, x.Fenced(), apiclient.OpUpdateDiscoveryDomain, nil); err != nil {
+						if err := api.request(ctx, x.Fenced(), schema.OpUpdateDiscoveryDomain, nil); err != nil {
 							return enginetest.End(err)
 						}
 					}
@@ -112,7 +113,7 @@ func TestSmallRunsBesideABigOne(t *testing.T) {
 					o.places, o.dispatch.Places = 450, 450 // as those of cmd/worker
 					o.dispatch.Pace, o.dispatch.Rate = api.State, func() float64 { return perSecond }
 					o.dispatch.Ahead = func() time.Duration { return api.Ahead(pace.Finish) }
-					o.dispatch.Kinds = releases.Kinds(apiclient.MaxClientsPerRequest)
+					o.dispatch.Kinds = releases.Kinds(schema.MaxClientsPerRequest)
 					o.dispatch.Kinds[big] = release.Kind{Cost: c.cost}
 					o.engine.Handlers = map[ledger.Kind]engine.Handler{big: engine.One(execute),
 						handlers.Remove: handlers.NewRemove(handlers.RemoveConfig{

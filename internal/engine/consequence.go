@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/ledger"
 )
@@ -64,7 +65,7 @@ func decide(err error) Consequence {
 		odd     *apiclient.AnswerError
 		token   *apiclient.TokenError
 		proxy   *apiclient.ProxyError
-		request *apiclient.ValidationError
+		request *schema.ValidationError
 		query   *dnscheck.QuestionError
 	)
 	switch {

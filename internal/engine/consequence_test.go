@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
@@ -54,7 +55,7 @@ func (a redisAnswer) Error() string { return string(a) }
 func (redisAnswer) RedisError()     {}
 
 func answer(status int) *apiclient.Error {
-	return &apiclient.Error{Operation: apiclient.OpGetDiscoveryDomain, Method: "GET", Path: "/x",
+	return &apiclient.Error{Operation: schema.OpGetDiscoveryDomain, Method: "GET", Path: "/x",
 		Status: status, Message: "says so"}
 }
 
@@ -90,7 +91,7 @@ func TestDecide(t *testing.T) {
 	invalid := decided{ledger.InvalidRow, 0, false, ""}
 	stopping := decided{ledger.Stopping, 0, false, ""}
 	all := decided{ledger.Blocked, 30 * s, false, "*"}
-	one := decided{ledger.Blocked, 30 * s, false, apiclient.OpGetDiscoveryDomain}
+	one := decided{ledger.Blocked, 30 * s, false, schema.OpGetDiscoveryDomain}
 	away := decided{ledger.Transient, 10 * s, false, ""}
 	unreachable := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
 	paced := func(after time.Duration) decided { return decided{ledger.Paced, after, false, ""} }
@@ -164,11 +165,11 @@ func TestDecide(t *testing.T) {
 		{"a proxy that does not reach the API", &apiclient.TransportError{Err: &apiclient.ProxyError{Status: 503}}, trouble},
 		{"timeout", &apiclient.TransportError{Sent: true, Err: context.DeadlineExceeded}, trouble},
 		{
-			"own request not valid", &apiclient.ValidationError{
-				Fields: []apiclient.FieldError{{Field: "f", Rule: "r", Value: "v"}},
+			"own request not valid", &schema.ValidationError{
+				Fields: []schema.FieldError{{Field: "f", Rule: "r", Value: "v"}},
 			}, invalid,
 		},
-		{"id not valid", apiclient.CheckID("organization_id", "a/b"), invalid},
+		{"id not valid", schema.CheckID("organization_id", "a/b"), invalid},
 		{"host not a name", dnscheck.CheckHost("not a name"), refused},
 		{"no token", &dnscheck.QuestionError{Host: "h", Problem: "p"}, refused},
 

@@ -12,6 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/engine"
 	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
@@ -24,7 +25,7 @@ const kind = ledger.Kind("test")
 func TestEndings(t *testing.T) {
 	t.Parallel()
 	api := func(status int, message string) error {
-		return &apiclient.Error{Operation: apiclient.OpUpdateDiscoveryDomain, Status: status, Message: message}
+		return &apiclient.Error{Operation: schema.OpUpdateDiscoveryDomain, Status: status, Message: message}
 	}
 	for _, c := range []struct {
 		name     string

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/engine"
 	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
@@ -35,7 +36,7 @@ type operation struct {
 	landed func(*sandbox.Sandbox) bool // nil: the operation changes nothing
 }
 
-var templateRequest = apiclient.TemplateRequest{
+var templateRequest = schema.TemplateRequest{
 	Name: "n", Type: "t", Dialect: "simplified/1.0", WellKnownTrustedIssuers: "aamva",
 }
 
@@ -62,7 +63,7 @@ func operations() []operation {
 		}, nil},
 		{sandbox.OpUpdateDiscoveryDomain, func(ctx context.Context, c *apiclient.Client) error {
 			_, err := c.UpdateDiscoveryDomain(ctx, org, dom,
-				apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusVerified)}, nil)
+				schema.DiscoveryDomainUpdate{Status: new(schema.StatusVerified)}, nil)
 			return err
 		}, verified},
 		{sandbox.OpRemoveOrganizationClients, func(ctx context.Context, c *apiclient.Client) error {

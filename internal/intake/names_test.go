@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
@@ -49,7 +49,7 @@ func (b *byName) learn(domains ...[3]string) {
 		for _, d := range page {
 			subject := &ledger.Subject{ID: d[2]}
 			if d[1] != "" {
-				subject = handlers.Known{Domain: d[0], OrganizationID: d[1], ID: d[2], Status: apiclient.StatusPending,
+				subject = handlers.Known{Domain: d[0], OrganizationID: d[1], ID: d[2], Status: schema.StatusPending,
 					At: time.Now()}.Subject()
 			}
 			ends = append(ends, ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: subject})

@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/tasks"
@@ -20,13 +20,13 @@ func TestUndoOfARun(t *testing.T) {
 	handInAs(t, "a", tasks.TypeUpdate, text)
 	i := taker(t)
 	before := []*handlers.Before{
-		{Status: apiclient.StatusVerified, UseForOrganizationDiscovery: new(true)},
-		{Status: apiclient.StatusVerified, UseForOrganizationDiscovery: new(true)},
-		{Status: apiclient.StatusVerified, UseForOrganizationDiscovery: new(true)},
-		{Status: apiclient.StatusPending, UseForOrganizationDiscovery: new(true)},
-		{Status: apiclient.StatusPending, UseForOrganizationDiscovery: nil},
+		{Status: schema.StatusVerified, UseForOrganizationDiscovery: new(true)},
+		{Status: schema.StatusVerified, UseForOrganizationDiscovery: new(true)},
+		{Status: schema.StatusVerified, UseForOrganizationDiscovery: new(true)},
+		{Status: schema.StatusPending, UseForOrganizationDiscovery: new(true)},
+		{Status: schema.StatusPending, UseForOrganizationDiscovery: nil},
 		nil, // refused
-		{Status: apiclient.StatusPending, UseForOrganizationDiscovery: nil},
+		{Status: schema.StatusPending, UseForOrganizationDiscovery: nil},
 	}
 	segment, nonce, rows := ledgertest.Begin(t, i.Ledger, "a", len(before))
 	var ends []ledger.RowEnd

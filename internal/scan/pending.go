@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/ledger"
 	"orgops/internal/scan/progress"
 	"orgops/tasks"
@@ -20,7 +20,7 @@ type pending struct{}
 func (pending) row(_ context.Context, p progress.Scan, organization string, l listed,
 	at time.Time) (*ledger.FoundRow, error) {
 	d := l.Record
-	if d.Status == apiclient.StatusVerified {
+	if d.Status == schema.StatusVerified {
 		return nil, nil
 	}
 	row := tasks.VerifyRow{OrganizationID: organization, DiscoveryDomainID: d.ID}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/scan/progress"
@@ -22,9 +23,9 @@ import (
 
 // API is the part of [apiclient.Client] that a scan needs.
 type API interface {
-	OrganizationsPage(ctx context.Context, from string) ([]apiclient.Listed[apiclient.Organization], string, error)
+	OrganizationsPage(ctx context.Context, from string) ([]apiclient.Listed[schema.Organization], string, error)
 	DiscoveryDomainsPage(ctx context.Context,
-		organization, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error)
+		organization, from string) ([]apiclient.Listed[schema.DiscoveryDomain], string, error)
 }
 
 // Parallel is how many requests the scans of a tenant have in progress in a worker: as many as are
@@ -94,7 +95,7 @@ func (r *reader) readOrganizations(ctx context.Context, o *outcome) error {
 		return err
 	}
 	for _, l := range records {
-		if l.Err != nil && apiclient.CheckID("id", l.Record.ID) != nil {
+		if l.Err != nil && schema.CheckID("id", l.Record.ID) != nil {
 			o.missed("an organization: " + l.Err.Error())
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/ledger"
 	"orgops/internal/scan/progress"
 	"orgops/internal/untrusted"
@@ -22,14 +23,14 @@ type request interface {
 }
 
 // listed is a record of an organization's list.
-type listed = apiclient.Listed[apiclient.DiscoveryDomain]
+type listed = apiclient.Listed[schema.DiscoveryDomain]
 
 // outsideSpec returns why a record of an organization's list is outside the specification;
 // nil if it is not.
 func outsideSpec(organization string, l listed) error {
 	err := l.Err
 	if err == nil {
-		err = apiclient.CheckID("discovery_domain_id", l.Record.ID)
+		err = schema.CheckID("discovery_domain_id", l.Record.ID)
 	}
 	if err == nil {
 		return nil
@@ -38,12 +39,12 @@ func outsideSpec(organization string, l listed) error {
 }
 
 // recordOf returns a record as a sweep's row has it.
-func recordOf(organization string, d apiclient.DiscoveryDomain, p progress.Scan) tasks.RecheckRow {
+func recordOf(organization string, d schema.DiscoveryDomain, p progress.Scan) tasks.RecheckRow {
 	return tasks.RecheckRow{
 		OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Domain, VerificationHost: d.VerificationHost,
 		VerificationTXT: d.VerificationTXT,
 		Status:          d.Status, UseForOrganizationDiscovery: d.UseForOrganizationDiscovery,
-		Prove: p.Pending && d.Status != apiclient.StatusVerified, Tick: p.Tick,
+		Prove: p.Pending && d.Status != schema.StatusVerified, Tick: p.Tick,
 	}
 }
 

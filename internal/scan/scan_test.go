@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/sandbox"
 	"orgops/internal/scan"
 	"orgops/internal/scan/progress"
@@ -396,7 +397,7 @@ func TestPendingRows(t *testing.T) {
 	}
 	l := rows["ord_1"].Listed
 	if l == nil || l.ID != "ord_1" || l.VerificationHost != d.Host || l.VerificationTXT != d.TXT ||
-		l.Status != apiclient.StatusPending || l.UseForOrganizationDiscovery == nil || *l.UseForOrganizationDiscovery {
+		l.Status != schema.StatusPending || l.UseForOrganizationDiscovery == nil || *l.UseForOrganizationDiscovery {
 		t.Errorf("listed is %+v, want the record %+v", l, d)
 	}
 	if at := l.At.Sub(start.Add(time.Hour)); at < 0 || at > time.Minute {

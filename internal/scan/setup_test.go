@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
@@ -510,7 +511,7 @@ type sabotagedAPI struct {
 }
 
 func (a sabotagedAPI) OrganizationsPage(ctx context.Context,
-	from string) (page []apiclient.Listed[apiclient.Organization], next string, err error) {
+	from string) (page []apiclient.Listed[schema.Organization], next string, err error) {
 	err = a.call(class(a.class)+"organizations", func() error {
 		page, next, err = a.api.OrganizationsPage(ctx, from)
 		return err
@@ -519,7 +520,7 @@ func (a sabotagedAPI) OrganizationsPage(ctx context.Context,
 }
 
 func (a sabotagedAPI) DiscoveryDomainsPage(ctx context.Context,
-	org, from string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
+	org, from string) (page []apiclient.Listed[schema.DiscoveryDomain], next string, err error) {
 	err = a.call(class(a.class)+"domains", func() error {
 		page, next, err = a.api.DiscoveryDomainsPage(ctx, org, from)
 		return err
@@ -528,7 +529,7 @@ func (a sabotagedAPI) DiscoveryDomainsPage(ctx context.Context,
 }
 
 // domainPage is a page of an organization's domains.
-type domainPage = []apiclient.Listed[apiclient.DiscoveryDomain]
+type domainPage = []apiclient.Listed[schema.DiscoveryDomain]
 
 // fake is an API of which a test answers some requests. A page of organizations has one of them.
 type fake struct {
@@ -547,12 +548,12 @@ func (f fake) answered(api func(apiclient.Binding) scan.API) func(apiclient.Bind
 }
 
 func (f fake) OrganizationsPage(ctx context.Context,
-	from string) (page []apiclient.Listed[apiclient.Organization], next string, err error) {
+	from string) (page []apiclient.Listed[schema.Organization], next string, err error) {
 	if f.organizations == nil {
 		return f.API.OrganizationsPage(ctx, from)
 	}
 	id, next, err := f.organizations(from)
-	return []apiclient.Listed[apiclient.Organization]{{Record: apiclient.Organization{ID: id}}}, next, err
+	return []apiclient.Listed[schema.Organization]{{Record: schema.Organization{ID: id}}}, next, err
 }
 
 func (f fake) DiscoveryDomainsPage(ctx context.Context, org, from string) (page domainPage, next string, err error) {
@@ -563,7 +564,7 @@ func (f fake) DiscoveryDomainsPage(ctx context.Context, org, from string) (page 
 }
 
 // onePage is an API whose organizations have one record.
-func onePage(record apiclient.DiscoveryDomain) fake {
+func onePage(record schema.DiscoveryDomain) fake {
 	return fake{domains: func(context.Context, scan.API, string, string) (domainPage, string, error) {
 		return domainPage{{Record: record}}, "", nil
 	}}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/ledger"
 	"orgops/internal/scan/progress"
 	"orgops/tasks"
@@ -25,8 +25,8 @@ type swept struct{ states States }
 func (s swept) row(ctx context.Context, p progress.Scan, organization string, l listed,
 	_ time.Time) (*ledger.FoundRow, error) {
 	d := l.Record
-	wanted := d.Status == apiclient.StatusVerified || l.Err != nil
-	if d.Status == apiclient.StatusPending || l.Err == nil && d.Status != apiclient.StatusVerified {
+	wanted := d.Status == schema.StatusVerified || l.Err != nil
+	if d.Status == schema.StatusPending || l.Err == nil && d.Status != schema.StatusVerified {
 		var err error
 		if wanted, err = s.wantsPending(ctx, p, d.ID); err != nil {
 			return nil, err
@@ -42,7 +42,7 @@ func (s swept) row(ctx context.Context, p progress.Scan, organization string, l 
 	if bad != nil { // the members that name it
 		content = tasks.RecheckRow{
 			OrganizationID: organization, DiscoveryDomainID: name(d.ID), Domain: name(d.Domain),
-			Status: apiclient.DomainStatus(name(string(d.Status))), Tick: p.Tick,
+			Status: schema.DomainStatus(name(string(d.Status))), Tick: p.Tick,
 		}
 	}
 	row, err := found(organization, content, bad)
@@ -53,7 +53,7 @@ func (s swept) row(ctx context.Context, p progress.Scan, organization string, l 
 }
 
 func (s swept) wantsPending(ctx context.Context, p progress.Scan, domain string) (bool, error) {
-	if p.Pending || apiclient.CheckID("discovery_domain_id", domain) != nil {
+	if p.Pending || schema.CheckID("discovery_domain_id", domain) != nil {
 		return p.Pending, nil // a record without an id has no state
 	}
 	state, err := s.states.Domain(ctx, domain)

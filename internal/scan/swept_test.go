@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/internal/scan"
@@ -147,23 +147,23 @@ func TestSweepOfPending(t *testing.T) {
 func TestSweepOfWhatCannotBeChecked(t *testing.T) {
 	long := func(c string) string { return strings.Repeat(c, 1<<20) }
 	for name, tt := range map[string]struct {
-		record apiclient.DiscoveryDomain
+		record schema.DiscoveryDomain
 		why    string
 	}{
-		"public suffix": {apiclient.DiscoveryDomain{ID: "ord_1", Domain: "co.uk", VerificationHost: "_x.co.uk",
+		"public suffix": {schema.DiscoveryDomain{ID: "ord_1", Domain: "co.uk", VerificationHost: "_x.co.uk",
 			VerificationTXT: "t"}, "cannot be proven"},
-		"host elsewhere": {apiclient.DiscoveryDomain{ID: "ord_1", Domain: "example.org", VerificationHost: "_x.example.net",
+		"host elsewhere": {schema.DiscoveryDomain{ID: "ord_1", Domain: "example.org", VerificationHost: "_x.example.net",
 			VerificationTXT: "t"}, "not below"},
-		"no token": {apiclient.DiscoveryDomain{ID: "ord_1", Domain: "example.org", VerificationHost: "_x.example.org"},
+		"no token": {schema.DiscoveryDomain{ID: "ord_1", Domain: "example.org", VerificationHost: "_x.example.org"},
 			"verification_txt"},
-		"odd id": {apiclient.DiscoveryDomain{ID: "../x", Domain: "example.org", VerificationHost: "_x.example.org",
+		"odd id": {schema.DiscoveryDomain{ID: "../x", Domain: "example.org", VerificationHost: "_x.example.org",
 			VerificationTXT: "t"}, "discovery_domain_id"},
-		"long all": {apiclient.DiscoveryDomain{ID: long("i"), Domain: long("d"), VerificationHost: long("h"),
+		"long all": {schema.DiscoveryDomain{ID: long("i"), Domain: long("d"), VerificationHost: long("h"),
 			VerificationTXT: long("t")}, "discovery_domain_id"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			tt.record.Status = apiclient.StatusVerified
+			tt.record.Status = schema.StatusVerified
 			w.api = onePage(tt.record).answered(w.api)
 			w.sweep(progress.Scan{Organization: "org_1", Tick: 1})
 			w.scanned()
@@ -184,12 +184,12 @@ func TestLongestRows(t *testing.T) {
 	label := strings.Repeat("a", 63)
 	domain := strings.Join([]string{label, label, label[:20], "example.org"}, ".")
 	id := strings.Repeat("i", 128)
-	record := apiclient.DiscoveryDomain{ID: id, Domain: domain, VerificationHost: "_ss-verification." + domain,
+	record := schema.DiscoveryDomain{ID: id, Domain: domain, VerificationHost: "_ss-verification." + domain,
 		VerificationTXT: strings.Repeat("\x01", 4096)}
 	for _, kind := range []string{"pending", "verified"} {
 		t.Run(kind, func(t *testing.T) {
 			w := newWorld(t)
-			record.Status = apiclient.DomainStatus(kind)
+			record.Status = schema.DomainStatus(kind)
 			w.api = onePage(record).answered(w.api)
 			if kind == "pending" {
 				w.pending("org_1")

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/scan/progress"
@@ -81,9 +81,9 @@ func (f *fleet) addRow(r *fleetRun, org string) {
 		r.add(c.id, tasks.RemoveRow{OrganizationID: org, ClientID: c.id})
 	case handlers.Create:
 		name := fmt.Sprintf("%s %d", r.id, len(r.rows))
-		r.add(name, apiclient.TemplateRequest{
+		r.add(name, schema.TemplateRequest{
 			Name: name, Type: "mdl", Dialect: "simplified/1.0", WellKnownTrustedIssuers: "aamva",
-			Presentation: apiclient.Presentation{Claims: map[string]bool{"given_name": true}},
+			Presentation: schema.Presentation{Claims: map[string]bool{"given_name": true}},
 		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/activity"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
@@ -206,7 +207,7 @@ func (w *fleetWorker) newPart(tn *fleetTenant) *fleetPart {
 	p := &fleetPart{w: w, tn: tn, bell: make(chan struct{}, 1), places: make(chan struct{}, fleetPlaces)}
 	left, _ := tn.limit.Effective()
 	p.limiter = pace.New(pace.Config{
-		Redis: w.rdb, Tenant: string(tn.name), Limit: tn.limit, Stopping: w.stopping, Writes: apiclient.Writes,
+		Redis: w.rdb, Tenant: string(tn.name), Limit: tn.limit, Stopping: w.stopping, Writes: schema.Writes,
 		MaxWait: 20*time.Second + time.Duration(2/left.PerSecond()*float64(time.Second)),
 	})
 	states := &sweep.States{Tenant: string(tn.name), Store: sweep.NewStore(w.rdb, string(tn.name)),
@@ -229,7 +230,7 @@ func (p *fleetPart) api() func(apiclient.Binding) fleetAPI {
 func (p *fleetPart) dispatchConfig(states *sweep.States) dispatch.Config {
 	w, name, rate := p.w, p.tn.name, p.tn.limit
 	one := release.Cost{First: 1, Check: 1, Ready: 1}
-	read, change := apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain
+	read, change := schema.OpGetDiscoveryDomain, schema.OpUpdateDiscoveryDomain
 	return dispatch.Config{
 		Tenant: name, Ledger: w.ledger, Redis: w.rdb, Queue: queues.OfRows(string(name)), Session: w.session.ID,
 		Protocol: engine.Protocol, Places: fleetPlaces,
@@ -242,9 +243,9 @@ func (p *fleetPart) dispatchConfig(states *sweep.States) dispatch.Config {
 			handlers.Verify: {Operations: release.Operations{First: []string{read}, Ready: []string{read, change}},
 				Cost: release.Cost{First: 2, Ready: 2}},
 			handlers.Update: {Operations: release.Always(read, change), Cost: release.Cost{First: 2, Check: 2, Ready: 2}},
-			handlers.Remove: {Operations: release.Always(apiclient.OpRemoveOrganizationClients), Cost: one,
-				Batch: apiclient.MaxClientsPerRequest, Group: tasks.OrganizationOf},
-			handlers.Create:  {Operations: release.Always(apiclient.OpCreateTemplate), Cost: one},
+			handlers.Remove: {Operations: release.Always(schema.OpRemoveOrganizationClients), Cost: one,
+				Batch: schema.MaxClientsPerRequest, Group: tasks.OrganizationOf},
+			handlers.Create:  {Operations: release.Always(schema.OpCreateTemplate), Cost: one},
 			handlers.Recheck: {Operations: release.Operations{Ready: []string{read, change}}, Cost: release.Cost{Ready: 2}},
 
 			ledger.ScanOf(handlers.Verify): {Cost: one}, ledger.ScanOf(handlers.Recheck): {Cost: one},

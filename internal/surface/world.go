@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/engine"
@@ -150,11 +151,11 @@ func addDomains(s *site) {
 		"alias.example", mistaken("alias.example", dnscheck.MistakeAlias, "shops.example", ""),
 		"other.example", mistaken("other.example", dnscheck.MistakeOther, `"`+token("before")+`"`, "", token("before")),
 	) {
-		s.add("org_shop", name, apiclient.StatusPending, always(a))
+		s.add("org_shop", name, schema.StatusPending, always(a))
 	}
-	s.named("verified.example").Status = apiclient.StatusVerified
+	s.named("verified.example").Status = schema.StatusVerified
 	s.named("unavailable.example").fails = &apiclient.Error{
-		Operation: apiclient.OpGetDiscoveryDomain, Method: http.MethodGet, Path: "/organizations/org_shop/discovery-domains/ord_08",
+		Operation: schema.OpGetDiscoveryDomain, Method: http.MethodGet, Path: "/organizations/org_shop/discovery-domains/ord_08",
 		Status: http.StatusServiceUnavailable, Title: "Service Unavailable", RetryAfter: time.Hour,
 	}
 
@@ -171,15 +172,15 @@ func addDomains(s *site) {
 		"unproven.example", []phase{always(missing)},
 		"unknown.example", []phase{always(present), fromDay(16, silent)},
 	) {
-		s.add("org_swept", name, apiclient.StatusVerified, phases...)
+		s.add("org_swept", name, schema.StatusVerified, phases...)
 	}
 
 	// A scan finds the pending domains of an organization. The last two are those of the run of
 	// October.
-	s.add("org_pending", "first.example", apiclient.StatusPending, always(present))
-	s.add("org_pending", "second.example", apiclient.StatusPending, always(missing))
-	s.add("org_october", "october.example", apiclient.StatusPending, always(present))
-	s.add("org_october", "late.example", apiclient.StatusPending, always(missing))
+	s.add("org_pending", "first.example", schema.StatusPending, always(present))
+	s.add("org_pending", "second.example", schema.StatusPending, always(missing))
+	s.add("org_october", "october.example", schema.StatusPending, always(present))
+	s.add("org_october", "late.example", schema.StatusPending, always(missing))
 }
 
 // named returns the domain of a name.
@@ -386,14 +387,14 @@ func tenants(t *testing.T, m *Moment) {
 	for _, name := range []string{"blocked", "limited", "quiet", "stopped", "tokenless", "unserved"} {
 		s := newSite(t, m, tenant.Announced{Tenant: name, Rate: "2/s", Burst: 2, Reserve: 20,
 			GiveUp: cli.Duration(72 * time.Hour), MaxClientsPerRequest: 100}, workerOne)
-		s.add("org_1", name+".example", apiclient.StatusPending, always(present))
+		s.add("org_1", name+".example", schema.StatusPending, always(present))
 		if name == "quiet" {
 			continue
 		}
 		s.submit(name+"-run", tasks.TypeVerify, s.rowsOf(name+".example"))
 		switch name {
 		case "blocked":
-			s.fails = &apiclient.Error{Operation: apiclient.OpGetDiscoveryDomain, Method: http.MethodGet,
+			s.fails = &apiclient.Error{Operation: schema.OpGetDiscoveryDomain, Method: http.MethodGet,
 				Path: "/organizations/org_1/discovery-domains/ord_01", Status: http.StatusForbidden, Title: "Forbidden",
 				Message: "Insufficient scope, expected any of: read:organization_discovery_domains", Code: "insufficient_scope"}
 			s.work()
@@ -401,7 +402,7 @@ func tenants(t *testing.T, m *Moment) {
 			s.fails = &apiclient.TokenError{Status: http.StatusUnauthorized, Code: "access_denied", Description: "Unauthorized"}
 			s.work()
 		case "limited":
-			s.limiter.Answered(ctx, apiclient.OpGetDiscoveryDomain, http.StatusTooManyRequests, nil, 30*time.Minute)
+			s.limiter.Answered(ctx, schema.OpGetDiscoveryDomain, http.StatusTooManyRequests, nil, 30*time.Minute)
 		case "stopped":
 			_, err := status.StopTenant(ctx, s.author(ada), name, "wrong file, ticket 4711")
 			must(t, err)

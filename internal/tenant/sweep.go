@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/sweep"
 	"orgops/internal/untrusted"
@@ -63,7 +63,7 @@ func (t *Settings) checkRules() error {
 // checkProtected refuses an entry that is neither an id nor a name in the form of the API: it
 // would protect nothing.
 func checkProtected(p string) error {
-	if apiclient.CheckID("protect", p) == nil {
+	if schema.CheckID("protect", p) == nil {
 		return nil
 	}
 	ascii, err := dnscheck.CheckDomain(p)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/klauspost/compress/flate"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
@@ -68,13 +68,13 @@ func (e Evidence) hasAdvice() bool {
 
 // Before has the values of a record before a change.
 type Before struct {
-	Status apiclient.DomainStatus `json:"status"`
+	Status schema.DomainStatus `json:"status"`
 	// UseForOrganizationDiscovery is nil if the record had none.
 	UseForOrganizationDiscovery *bool `json:"use_for_organization_discovery,omitempty"`
 }
 
 // Verified reports whether the domain was verified.
-func (b Before) Verified() bool { return b.Status == apiclient.StatusVerified }
+func (b Before) Verified() bool { return b.Status == schema.StatusVerified }
 
 // String returns the values for people.
 func (b Before) String() string {
@@ -108,7 +108,7 @@ const (
 )
 
 // newCompared returns the record without a long token, of which it has the hash.
-func newCompared(organization string, d apiclient.DiscoveryDomain) *Compared {
+func newCompared(organization string, d schema.DiscoveryDomain) *Compared {
 	c := &Compared{organization, d.ID, d.Domain, d.VerificationHost, d.VerificationTXT, ""}
 	if len(c.TXT) > maxPlainToken {
 		c.TXT, c.TXTSHA256 = "", fmt.Sprintf("%x", sha256.Sum256([]byte(d.VerificationTXT)))
@@ -117,7 +117,7 @@ func newCompared(organization string, d apiclient.DiscoveryDomain) *Compared {
 }
 
 // is reports whether the record has this domain, host and token.
-func (c *Compared) is(d apiclient.DiscoveryDomain) bool {
+func (c *Compared) is(d schema.DiscoveryDomain) bool {
 	other := newCompared(c.OrganizationID, d)
 	return sameName(c.Domain, d.Domain) && sameName(c.Host, d.VerificationHost) &&
 		c.TXT == other.TXT && c.TXTSHA256 == other.TXTSHA256
@@ -257,7 +257,7 @@ type VerifyRecord struct {
 	ID string `json:"discovery_domain_id,omitempty"`
 }
 
-func recordOf(d apiclient.DiscoveryDomain) *VerifyRecord {
+func recordOf(d schema.DiscoveryDomain) *VerifyRecord {
 	return &VerifyRecord{Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
 }
 

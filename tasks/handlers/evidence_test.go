@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
@@ -49,14 +49,14 @@ func noise(n int) string {
 }
 
 // record returns a domain as the service has them, with random ids.
-func record() apiclient.DiscoveryDomain {
+func record() schema.DiscoveryDomain {
 	raw := make([]byte, 16)
 	for i := range raw {
 		raw[i] = byte(rand.Uint32())
 	}
 	domain := strings.ToLower(strings.NewReplacer("-", "a", "_", "b").Replace(random(8+rand.IntN(10)))) + ".com"
-	return apiclient.DiscoveryDomain{
-		ID: "ord_" + random(22), Domain: domain, Status: apiclient.StatusPending,
+	return schema.DiscoveryDomain{
+		ID: "ord_" + random(22), Domain: domain, Status: schema.StatusPending,
 		VerificationHost: "_ss-verification." + organization + "." + domain, VerificationTXT: fmt.Sprintf("%x", raw),
 	}
 }
@@ -84,7 +84,7 @@ func absent(host string, n int, values ...string) dnscheck.Verdict {
 
 // mistaken returns the state of a waiting row: of three records one is nowhere, one at the domain,
 // and one is quoted.
-func mistaken(d apiclient.DiscoveryDomain, servers, row int) handlers.VerifyState {
+func mistaken(d schema.DiscoveryDomain, servers, row int) handlers.VerifyState {
 	quoted := strconv.Quote(d.VerificationTXT)
 	values, found := []string(nil), (*dnscheck.Finding)(nil)
 	switch row % 3 {
@@ -138,9 +138,9 @@ func TestMemoIsSmall(t *testing.T) {
 // TestMemoHasABound checks the bound for any answers of servers and any record.
 func TestMemoHasABound(t *testing.T) {
 	v := loud()
-	long := apiclient.DiscoveryDomain{Domain: random(253), VerificationHost: random(253), VerificationTXT: random(4096)}
+	long := schema.DiscoveryDomain{Domain: random(253), VerificationHost: random(253), VerificationTXT: random(4096)}
 	for name, c := range map[string]struct {
-		record apiclient.DiscoveryDomain
+		record schema.DiscoveryDomain
 		kept   bool
 	}{"usual record": {record(), true}, "longest record": {long, false}} {
 		state := handlers.Waiting(c.record, v, now)
@@ -311,7 +311,7 @@ func TestProofsAreSmall(t *testing.T) {
 	if n := total / len(proofs()); n > mean {
 		t.Errorf("the mean is %d bytes, want at most %d", n, mean)
 	}
-	long := apiclient.DiscoveryDomain{ID: random(64), Domain: random(253), VerificationHost: random(253),
+	long := schema.DiscoveryDomain{ID: random(64), Domain: random(253), VerificationHost: random(253),
 		VerificationTXT: random(4096)}
 	packed, err := handlers.ProofEvidence(loud(), handlers.NewCompared(random(64), long), now).Pack()
 	if err != nil || len(packed) > handlers.MaxEvidence {
@@ -369,7 +369,7 @@ func TestSizesOfRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	domains := make([]apiclient.DiscoveryDomain, rows)
+	domains := make([]schema.DiscoveryDomain, rows)
 	stager, err := l.NewStager(t.Context(), run)
 	for i := range domains {
 		domains[i] = record()

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/tasks"
@@ -24,7 +24,7 @@ const (
 
 // Sending has the arguments of [SendVerified].
 type Sending struct {
-	Record  apiclient.DiscoveryDomain
+	Record  schema.DiscoveryDomain
 	Age     time.Duration // of the record
 	Flag    *bool         // of the row
 	BySweep bool
@@ -53,11 +53,11 @@ func SendVerified(cfg VerifyConfig, organization, domain string, s Sending) engi
 }
 
 // Waiting returns the state of a row after its first check.
-func Waiting(d apiclient.DiscoveryDomain, v dnscheck.Verdict, at time.Time) VerifyState {
+func Waiting(d schema.DiscoveryDomain, v dnscheck.Verdict, at time.Time) VerifyState {
 	e := checkEvidence(v, at)
 	e.Record = recordOf(d)
 	return VerifyState{Record: recordOf(d), Found: digest(v), Diagnosed: at.Unix(), Evidence: &e}
 }
 
 // Is reports whether the record is the one compared.
-func (c *Compared) Is(d apiclient.DiscoveryDomain) bool { return c.is(d) }
+func (c *Compared) Is(d schema.DiscoveryDomain) bool { return c.is(d) }

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/net/idna"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
@@ -25,7 +25,7 @@ type Known struct {
 	OrganizationID, ID, Domain string
 	// Host and TXT are the record to publish. An empty TXT is too long to be kept.
 	Host, TXT string
-	Status    apiclient.DomainStatus
+	Status    schema.DomainStatus
 	// Read is when the record was read.
 	Read time.Time
 	// State is the result of the last check: present, absent or unknown; "": there was none. At is
@@ -103,7 +103,7 @@ func (k Known) Subject() *ledger.Subject {
 const maxDomain = 253
 
 // knownOf returns what a record says that was read now.
-func knownOf(x *engine.Execution, organization string, d apiclient.DiscoveryDomain) Known {
+func knownOf(x *engine.Execution, organization string, d schema.DiscoveryDomain) Known {
 	return Known{OrganizationID: organization, ID: d.ID, Domain: d.Domain,
 		Host: d.VerificationHost, TXT: d.VerificationTXT,
 		Status: d.Status, Read: x.Now()}
@@ -145,7 +145,7 @@ func (k Known) pack(name string) []byte {
 	if len(txt) > maxKnownTXT {
 		txt = nil
 	}
-	if k.Status == apiclient.StatusVerified {
+	if k.Status == schema.StatusVerified {
 		flags |= knownVerified
 	}
 	run := string(k.Run)
@@ -194,7 +194,7 @@ func ReadKnown(s ledger.Subject) (Known, error) {
 	}
 	txt, row := text, int(binary.BigEndian.Uint32(b[14:]))
 	k := Known{
-		OrganizationID: organization, ID: s.ID, Domain: s.Name, TXT: txt, Status: apiclient.StatusPending,
+		OrganizationID: organization, ID: s.ID, Domain: s.Name, TXT: txt, Status: schema.StatusPending,
 		Host: strings.NewReplacer(knownPrefix, hostPrefix, knownOrganization, organization, knownName, s.Name).Replace(host),
 		Read: timeOf(binary.BigEndian.Uint32(b[6:])), Next: timeOf(binary.BigEndian.Uint32(b[10:])),
 		State: knownStates[b[2]], At: s.At,
@@ -204,7 +204,7 @@ func ReadKnown(s ledger.Subject) (Known, error) {
 		k.TXT = hex.EncodeToString([]byte(txt))
 	}
 	if b[1]&knownVerified != 0 {
-		k.Status = apiclient.StatusVerified
+		k.Status = schema.StatusVerified
 	}
 	return k, nil
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/tasks/handlers"
@@ -18,13 +18,13 @@ func TestKnown(t *testing.T) {
 	whole := handlers.Known{
 		OrganizationID: "org_2iEQW5K6I4KggeE5", ID: "ord_1", Domain: "acme.example",
 		Host: "_ss-verification.org_2iEQW5K6I4KggeE5.acme.example", TXT: "4df023cd7bbe09c0e2f95901123024fe",
-		Status: apiclient.StatusPending, Read: at.Add(-time.Hour), State: "absent", At: at, Next: at.Add(time.Minute),
+		Status: schema.StatusPending, Read: at.Add(-time.Hour), State: "absent", At: at, Next: at.Add(time.Minute),
 		Run: "signup-4711", Segment: 3, Row: ledger.SegmentRows - 1,
 	}
 	for name, change := range map[string]func(*handlers.Known){
 		"as the service has them": func(*handlers.Known) {},
 		"verified": func(k *handlers.Known) {
-			k.Status, k.State, k.Next = apiclient.StatusVerified, "present", time.Time{}
+			k.Status, k.State, k.Next = schema.StatusVerified, "present", time.Time{}
 		},
 		"without a check":        func(k *handlers.Known) { k.State = "" },
 		"unknown":                func(k *handlers.Known) { k.State = "unknown" },
@@ -130,7 +130,7 @@ func TestSizeOfNames(t *testing.T) {
 		ends = append(ends, ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: handlers.Known{
 			OrganizationID: organization, ID: "ord_" + random(22), Domain: name,
 			Host: "_ss-verification." + organization + "." + name, TXT: "4df023cd7bbe09c0e2f95901123024fe",
-			Status: apiclient.StatusVerified, Read: now, State: "present", At: now,
+			Status: schema.StatusVerified, Read: now, State: "present", At: now,
 			Run: "20261127-030000-abcd", Row: ledger.Row(i % ledger.SegmentRows),
 		}.Subject()})
 	}

@@ -6,7 +6,7 @@ import (
 	"context"
 	"strings"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
@@ -61,7 +61,7 @@ func NewRead(cfg VerifyConfig) engine.Handler {
 func ReadState(r ledger.Result) string {
 	switch e, err := ReadEvidence(r.Evidence); {
 	case r.Outcome == ledger.Unchanged && strings.HasPrefix(r.Detail, verifiedBefore):
-		return string(apiclient.StatusVerified)
+		return string(schema.StatusVerified)
 	case r.Outcome == ledger.Unchanged && len(r.Evidence) > 0 && err == nil:
 		return e.State
 	case r.Outcome == ledger.Refused && strings.HasPrefix(r.Detail, notFound):

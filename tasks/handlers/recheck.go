@@ -16,7 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
@@ -105,7 +105,7 @@ func (r *recheck) execute(ctx context.Context) *engine.Consequence {
 	if end := r.notice(ctx); end != nil {
 		return end
 	}
-	switch pending := r.record.Status != apiclient.StatusVerified; {
+	switch pending := r.record.Status != schema.StatusVerified; {
 	case pending && !r.mayVerify():
 		return r.foreign(ctx)
 	case pending && r.row.Stage == ledger.StageReady:
@@ -167,7 +167,7 @@ func (r *recheck) notice(ctx context.Context) *engine.Consequence {
 
 // recordRead returns the record as states compare it.
 func (r *recheck) recordRead() sweep.RecordRead {
-	return recordRead(r.record.OrganizationID, r.record.DiscoveryDomainID, apiclient.DiscoveryDomain{
+	return recordRead(r.record.OrganizationID, r.record.DiscoveryDomainID, schema.DiscoveryDomain{
 		Status: r.record.Status, VerificationHost: r.record.VerificationHost, VerificationTXT: r.record.VerificationTXT,
 	}, r.x.Now())
 }
@@ -177,9 +177,9 @@ func (r *recheck) recordRead() sweep.RecordRead {
 func (r *recheck) contradicts(revoked sweep.Revocation) bool {
 	status, flag := r.record.Status, r.record.UseForOrganizationDiscovery
 	if revoked.Set == sweep.SetPending {
-		return status == apiclient.StatusVerified
+		return status == schema.StatusVerified
 	}
-	return status != apiclient.StatusVerified || flag != nil && *flag
+	return status != schema.StatusVerified || flag != nil && *flag
 }
 
 // read reads the record, and returns nil unless that ends the row: that of a domain that does not
@@ -237,7 +237,7 @@ func (r *recheck) mayVerify() bool { return r.record.Prove || r.state.IsPending(
 
 // pending describes the status of a record that is not verified.
 func (r *recheck) pending() string {
-	if r.record.Status == apiclient.StatusPending {
+	if r.record.Status == schema.StatusPending {
 		return "pending"
 	}
 	return fmt.Sprintf("status %.64q, which counts as pending", string(r.record.Status))
@@ -277,7 +277,7 @@ func (r *recheck) check(ctx context.Context) *engine.Consequence {
 	if end != nil {
 		return end
 	}
-	if v.State == dnscheck.Absent && r.record.Status == apiclient.StatusVerified {
+	if v.State == dnscheck.Absent && r.record.Status == schema.StatusVerified {
 		// Before an absence is stored: host and token are still the record's, or these are checked.
 		before := r.tokenHash()
 		if end := r.read(ctx); end != nil {
@@ -297,7 +297,7 @@ func (r *recheck) check(ctx context.Context) *engine.Consequence {
 	case v.State != dnscheck.Present:
 		described += ": " + v.Sentence()
 	}
-	if r.record.Status != apiclient.StatusVerified {
+	if r.record.Status != schema.StatusVerified {
 		switch {
 		case !r.mayVerify(): // it was verified when it was scanned
 			return r.foreign(ctx)
@@ -363,7 +363,7 @@ func (r *recheck) queryAndProve(ctx context.Context) (v dnscheck.Verdict, err er
 	d := r.record
 	v, err = r.cfg.Verify.DNS.Check(ctx, d.VerificationHost, d.VerificationTXT)
 	proven := r.state.Proven != nil && r.state.OrganizationID == d.OrganizationID && r.state.TokenHash == r.tokenHash()
-	if err != nil || v.State != dnscheck.Present || d.Status != apiclient.StatusVerified || proven {
+	if err != nil || v.State != dnscheck.Present || d.Status != schema.StatusVerified || proven {
 		return v, err
 	}
 	strict, err := r.cfg.Verify.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
@@ -375,7 +375,7 @@ func (r *recheck) queryAndProve(ctx context.Context) (v dnscheck.Verdict, err er
 		r.unproven = strict.Sentence()
 		return v, nil
 	}
-	e := proofEvidence(proof.Verdict(), newCompared(d.OrganizationID, apiclient.DiscoveryDomain{ID: d.DiscoveryDomainID,
+	e := proofEvidence(proof.Verdict(), newCompared(d.OrganizationID, schema.DiscoveryDomain{ID: d.DiscoveryDomainID,
 		Domain: d.Domain, VerificationHost: d.VerificationHost, VerificationTXT: d.VerificationTXT}), r.x.Now())
 	r.cfg.Verify.Logger.InfoContext(ctx, "audit", "event", "domain proven", "run", r.x.Run,
 		"organization_id", d.OrganizationID, "discovery_domain_id", d.DiscoveryDomainID, "domain", d.Domain,

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/tasks"
@@ -44,7 +45,7 @@ type ClientLimit interface {
 type RemoveConfig struct {
 	API func(apiclient.Binding) Clients
 	// MaxClientsPerRequest is the tenant's setting, which Limit lowers; 0:
-	// [apiclient.MaxClientsPerRequest].
+	// [schema.MaxClientsPerRequest].
 	MaxClientsPerRequest int
 	Limit                ClientLimit
 	// Observe is called with the limit before each request. nil: not called.
@@ -69,7 +70,7 @@ const (
 
 // NewRemove returns the handler of [Remove].
 func NewRemove(cfg RemoveConfig) engine.Handler {
-	cfg.MaxClientsPerRequest = cmp.Or(cfg.MaxClientsPerRequest, apiclient.MaxClientsPerRequest)
+	cfg.MaxClientsPerRequest = cmp.Or(cfg.MaxClientsPerRequest, schema.MaxClientsPerRequest)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &remove{cfg: cfg}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
@@ -476,7 +477,7 @@ type unstamped struct {
 }
 
 func (u unstamped) DiscoveryDomain(ctx context.Context,
-	organization, domain string) (apiclient.DiscoveryDomain, error) {
+	organization, domain string) (schema.DiscoveryDomain, error) {
 	return u.reads.DiscoveryDomain(ctx, organization, domain)
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/activity"
 	"orgops/internal/engine"
@@ -154,7 +154,7 @@ func (s *sweepSite) rowOf() tasks.RecheckRow {
 	d, _ := s.sandbox.Domain(org, dom)
 	return tasks.RecheckRow{
 		OrganizationID: org, DiscoveryDomainID: d.ID, Domain: d.Domain, VerificationHost: d.Host, VerificationTXT: d.TXT,
-		Status: apiclient.DomainStatus(d.Status), UseForOrganizationDiscovery: d.Use, Prove: s.prove,
+		Status: schema.DomainStatus(d.Status), UseForOrganizationDiscovery: d.Use, Prove: s.prove,
 		Tick: s.clock.now().Unix(),
 	}
 }

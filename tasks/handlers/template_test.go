@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
@@ -64,13 +65,13 @@ type steppedTemplates struct {
 }
 
 func (c steppedTemplates) CreateTemplate(ctx context.Context,
-	r apiclient.TemplateRequest, intent apiclient.Intent) (made apiclient.Template, err error) {
+	r schema.TemplateRequest, intent apiclient.Intent) (made schema.Template, err error) {
 	c.step("POST", func() { made, err = c.templates.CreateTemplate(ctx, r, intent) })
 	return made, err
 }
 
-func (c steppedTemplates) Templates(ctx context.Context) iter.Seq2[apiclient.Template, error] {
-	return func(yield func(apiclient.Template, error) bool) {
+func (c steppedTemplates) Templates(ctx context.Context) iter.Seq2[schema.Template, error] {
+	return func(yield func(schema.Template, error) bool) {
 		c.step("list", func() { c.templates.Templates(ctx)(yield) })
 	}
 }
@@ -396,12 +397,12 @@ type fatal struct {
 	sent    chan struct{} // is closed by the client
 }
 
-func (f fatal) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest,
-	_ apiclient.Intent) (apiclient.Template, error) {
+func (f fatal) CreateTemplate(ctx context.Context, r schema.TemplateRequest,
+	_ apiclient.Intent) (schema.Template, error) {
 	f.request.Go(func() { _, _ = f.templates.CreateTemplate(context.WithoutCancel(ctx), r, nil) })
 	<-f.sent
 	runtime.Goexit()
-	return apiclient.Template{}, nil
+	return schema.Template{}, nil
 }
 
 // TestForgottenIntent has Redis lose the intent of a POST that lands later. The API refuses the

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
@@ -73,7 +74,7 @@ type patch struct {
 }
 
 func (u *update) execute(ctx context.Context) *engine.Consequence {
-	if s := u.want.Status; s != nil && *s == apiclient.StatusVerified && !u.cfg.AllowUnproven {
+	if s := u.want.Status; s != nil && *s == schema.StatusVerified && !u.cfg.AllowUnproven {
 		return engine.Fail(
 			engine.Refuse("status verified is not set without a proof: submit the domain with `enqueue domains verify`"))
 	}
@@ -151,7 +152,7 @@ func (u *update) patch(ctx context.Context, before *Before) *engine.Consequence 
 			return errStale
 		}
 		now := u.x.Now()
-		if next.Status != nil && *next.Status == apiclient.StatusPending && d.Status == apiclient.StatusVerified {
+		if next.Status != nil && *next.Status == schema.StatusPending && d.Status == schema.StatusVerified {
 			if err := u.count(ctx, now); err != nil {
 				return err
 			}
@@ -175,7 +176,7 @@ func (u *update) patch(ctx context.Context, before *Before) *engine.Consequence 
 
 // done settles the row of a record that was changed at that time.
 func (u *update) done(ctx context.Context, before Before, at time.Time) *engine.Consequence {
-	if s := u.want.Status; s != nil && *s == apiclient.StatusPending {
+	if s := u.want.Status; s != nil && *s == schema.StatusPending {
 		if err := u.cfg.States.SetToPending(ctx, u.domain, string(u.x.Run), at); err != nil {
 			return fail(err)
 		}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/events"
@@ -182,7 +183,7 @@ const mostPages = 100
 
 // find finds the domain of a row that has its name instead of its id: by the index of names, whose
 // entry may be old, or else in the list of the organization's domains.
-func (v *verification) find(ctx context.Context, b apiclient.Binding) (d apiclient.DiscoveryDomain, err error) {
+func (v *verification) find(ctx context.Context, b apiclient.Binding) (d schema.DiscoveryDomain, err error) {
 	// By the index. Its entry may be old, so that the record must have the name.
 	name := NameKey(v.want.Domain)
 	if v.cfg.Named != nil {
@@ -203,7 +204,7 @@ func (v *verification) find(ctx context.Context, b apiclient.Binding) (d apiclie
 	client := v.cfg.List(b)
 	from := ""
 	for range mostPages {
-		var all []apiclient.Listed[apiclient.DiscoveryDomain]
+		var all []apiclient.Listed[schema.DiscoveryDomain]
 		all, from, err = client.DiscoveryDomainsPage(ctx, v.organization, from)
 		v.readAt = v.x.Requested()
 		if isNotFound(err) {
@@ -365,7 +366,7 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 	// The index of names learns the answer.
 	known := Known{
 		OrganizationID: v.organization, ID: v.domain, Domain: s.Record.Domain, Host: s.Record.Host, TXT: s.Record.TXT,
-		Status: apiclient.StatusPending, Read: cmp.Or(v.readAt, v.row.FirstBegun, now), State: state.String(),
+		Status: schema.StatusPending, Read: cmp.Or(v.readAt, v.row.FirstBegun, now), State: state.String(),
 	}
 	learn(v.x, v.row, known)
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
@@ -41,7 +41,7 @@ func TestVerifyByName(t *testing.T) {
 			if e := s.events[0]; e.Data.DiscoveryDomainID != dom || e.Data.OrganizationID != org {
 				t.Errorf("event of %s of %s, want %s", e.Data.DiscoveryDomainID, e.Data.OrganizationID, dom)
 			}
-			if k, ok := s.knownDomain(); !ok || k.ID != dom || k.Status != apiclient.StatusVerified {
+			if k, ok := s.knownDomain(); !ok || k.ID != dom || k.Status != schema.StatusVerified {
 				t.Errorf("known is %+v", k)
 			}
 		})

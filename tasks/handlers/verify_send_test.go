@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/dnscheck/dnschecktest"
 	"orgops/internal/engine"
@@ -68,7 +68,7 @@ func TestSendVerified(t *testing.T) {
 			sending.Row.VerificationTXT = sending.Record.VerificationTXT
 		}, true, ledger.Done},
 		{"verified", func(_ *verifySite, sending *handlers.Sending) {
-			sending.Record.Status = apiclient.StatusVerified
+			sending.Record.Status = schema.StatusVerified
 		}, false, ledger.Unchanged},
 		{"a status that is not in the specification", func(_ *verifySite, sending *handlers.Sending) {
 			sending.Record.Status = "suspended"
@@ -104,7 +104,7 @@ func TestSendVerified(t *testing.T) {
 			s := newVerifySite(t)
 			d := s.domain(sandbox.Domain{Use: new(false)}, true)
 			sending := handlers.Sending{
-				Record: apiclient.DiscoveryDomain{ID: d.ID, Domain: d.Domain, Status: apiclient.StatusPending,
+				Record: schema.DiscoveryDomain{ID: d.ID, Domain: d.Domain, Status: schema.StatusPending,
 					UseForOrganizationDiscovery: d.Use, VerificationHost: d.Host, VerificationTXT: d.TXT},
 				Proof: proven(d.Host, d.TXT),
 			}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/events"
@@ -31,8 +31,8 @@ func contains(text, part string) bool { return strings.Contains(text, part) }
 func (s *verifySite) listed(ago time.Duration) func(*tasks.VerifyRow) {
 	d, _ := s.sandbox.Domain(org, dom)
 	return func(r *tasks.VerifyRow) {
-		r.Listed = &tasks.ListedDomain{At: s.clock.now().Add(-ago), DiscoveryDomain: apiclient.DiscoveryDomain{
-			ID: d.ID, Domain: d.Domain, Status: apiclient.DomainStatus(d.Status), UseForOrganizationDiscovery: d.Use,
+		r.Listed = &tasks.ListedDomain{At: s.clock.now().Add(-ago), DiscoveryDomain: schema.DiscoveryDomain{
+			ID: d.ID, Domain: d.Domain, Status: schema.DomainStatus(d.Status), UseForOrganizationDiscovery: d.Use,
 			VerificationHost: d.Host, VerificationTXT: d.TXT,
 		}}
 	}
@@ -222,7 +222,7 @@ func TestVerifyRows(t *testing.T) {
 		d := s.domain(sandbox.Domain{Status: "verified"}, true)
 		s.verify(claim(d.Host, d.TXT))
 		s.wantResult(ledger.Unchanged, "before")
-		s.wantKnown("a", d, apiclient.StatusVerified, "")
+		s.wantKnown("a", d, schema.StatusVerified, "")
 		s.wantRequests("GET")
 		s.wantEvents()
 	})
@@ -333,7 +333,7 @@ func TestVerifyExpires(t *testing.T) {
 			s.verify()
 			s.clock.advance(c.late)
 			r := s.wantResult(ledger.Expired, c.detail)
-			if k, _ := s.knownDomain(); k.Status != apiclient.StatusPending || !k.Next.IsZero() {
+			if k, _ := s.knownDomain(); k.Status != schema.StatusPending || !k.Next.IsZero() {
 				t.Errorf("known is %+v, want no next check", k)
 			}
 			age := s.clock.now().Sub(s.began)
@@ -560,7 +560,7 @@ func TestVerifyAudit(t *testing.T) {
 func TestAttemptsAreFailuresInARow(t *testing.T) {
 	s := newVerifySite(t)
 	s.domain(sandbox.Domain{}, false)
-	s.fail(apiclient.OpGetDiscoveryDomain, sandbox.Fault{Status: 500, Count: 2})
+	s.fail(schema.OpGetDiscoveryDomain, sandbox.Fault{Status: 500, Count: 2})
 	s.verify()
 	for _, want := range []int{1, 2, 0} {
 		s.step()

@@ -2,7 +2,7 @@
 package releases
 
 import (
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/ledger"
 	"orgops/internal/release"
 	"orgops/tasks"
@@ -34,44 +34,44 @@ var scan = release.Kind{Cost: release.Cost{First: 1, Check: 1}}
 // and is released while operations are blocked.
 var verify = release.Kind{
 	Operations: release.Operations{
-		First: []string{apiclient.OpGetDiscoveryDomain},
-		Ready: []string{apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain},
+		First: []string{schema.OpGetDiscoveryDomain},
+		Ready: []string{schema.OpGetDiscoveryDomain, schema.OpUpdateDiscoveryDomain},
 	},
 	Cost: release.Cost{First: 2, Ready: 2},
 }
 
 var read = release.Kind{
-	Operations: release.Operations{First: []string{apiclient.OpGetDiscoveryDomain}},
+	Operations: release.Operations{First: []string{schema.OpGetDiscoveryDomain}},
 	Cost:       release.Cost{First: 1},
 }
 
 // update has the read of the values that the PATCH replaces.
 var update = release.Kind{
-	Operations: release.Always(apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain),
+	Operations: release.Always(schema.OpGetDiscoveryDomain, schema.OpUpdateDiscoveryDomain),
 	Cost:       release.Cost{First: 2, Check: 2, Ready: 2},
 }
 
 // recheck has no operations of a check, which needs DNS only, unless the token is gone: then
 // it reads the record. A pending domain whose token is there is read and changed.
 var recheck = release.Kind{
-	Operations: release.Operations{Ready: []string{apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain}},
+	Operations: release.Operations{Ready: []string{schema.OpGetDiscoveryDomain, schema.OpUpdateDiscoveryDomain}},
 	Cost:       release.Cost{Ready: 2},
 }
 
 // revoke does not have the change: a domain whose token is there is not changed, and would
 // not end the block of changes.
-var revoke = release.Kind{Operations: release.Always(apiclient.OpGetDiscoveryDomain),
+var revoke = release.Kind{Operations: release.Always(schema.OpGetDiscoveryDomain),
 	Cost: release.Cost{First: 2, Check: 2, Ready: 2}}
 
 // remove makes a task of the rows that one request removes.
 func remove(maxClientsPerRequest int) release.Kind {
 	return release.Kind{
-		Operations: release.Always(apiclient.OpRemoveOrganizationClients), Cost: oneRequest,
-		Batch: min(maxClientsPerRequest, apiclient.MaxClientsPerRequest), Group: tasks.OrganizationOf,
+		Operations: release.Always(schema.OpRemoveOrganizationClients), Cost: oneRequest,
+		Batch: min(maxClientsPerRequest, schema.MaxClientsPerRequest), Group: tasks.OrganizationOf,
 	}
 }
 
-var create = release.Kind{Operations: release.Always(apiclient.OpCreateTemplate), Cost: oneRequest}
+var create = release.Kind{Operations: release.Always(schema.OpCreateTemplate), Cost: oneRequest}
 
 // oneRequest is the cost of rows whose executions make one request, and of those that make two at
 // times: a cost that is too high leaves a part of the tenant's rate unused; one that is too low

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/ledger"
 	"orgops/tasks"
 	"orgops/tasks/releases"
@@ -20,13 +20,13 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s is described and not released: add it to Kinds", kind.Name)
 			continue
 		}
-		writes := k.Cost.Ready > 0 && slices.ContainsFunc(k.Operations.Ready, apiclient.Writes)
+		writes := k.Cost.Ready > 0 && slices.ContainsFunc(k.Operations.Ready, schema.Writes)
 		freeCheck := len(k.Operations.Check) == 0 && k.Cost.Check == 0
 		switch kind.Name {
 		case tasks.TypeRecheck:
 			ok = ok && writes && freeCheck && len(k.Operations.First) == 0 && k.Cost.First == 0
 		case tasks.TypeRevoke:
-			ok = ok && k.Cost.First > 0 && !slices.ContainsFunc(k.Operations.First, apiclient.Writes)
+			ok = ok && k.Cost.First > 0 && !slices.ContainsFunc(k.Operations.First, schema.Writes)
 		case tasks.TypeRead:
 			ok = ok && !writes && freeCheck && k.Cost.First > 0
 		case tasks.TypeVerify:
