@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 
 	"github.com/miekg/dns"
+
+	"orgops/dnscheck/dnsname"
 )
 
 // passedAlias is an alias on the way to the token. If the way leaves the registered domain, each
@@ -20,8 +22,8 @@ type passedAlias struct {
 
 // isWithin reports whether a wildcard in the host's registered domain could have given the alias.
 func (a passedAlias) isWithin(host string) bool {
-	own := registered(unrooted(host))
-	return own != "" && Within(unrooted(a.name), own) && !sameName(a.name, own) && !sameName(a.name, a.zone.name)
+	own := dnsname.Registered(dnsname.Unrooted(host))
+	return own != "" && dnsname.Within(dnsname.Unrooted(a.name), own) && !dnsname.Same(a.name, own) && !dnsname.Same(a.name, a.zone.name)
 }
 
 // sibling returns the name with a random first label, and that label.
@@ -34,8 +36,8 @@ func (a passedAlias) sibling() (name, random string) {
 // isSharedBy reports whether the alias of the sibling is the same, or the same with the random
 // label in it, as DNAME makes it.
 func (a passedAlias) isSharedBy(target, random string) bool {
-	first, _, _ := strings.Cut(canonical(a.name), ".")
-	return sameName(target, a.target) || sameName(strings.ReplaceAll(canonical(target), random, first), a.target)
+	first, _, _ := strings.Cut(dnsname.Canonical(a.name), ".")
+	return dnsname.Same(target, a.target) || dnsname.Same(strings.ReplaceAll(dnsname.Canonical(target), random, first), a.target)
 }
 
 // isOwn reports whether more than half of the zone's servers answer for the sibling without the
@@ -56,7 +58,7 @@ func (c *Checker) ownAliases(ctx context.Context, host string, resolvers []resol
 		for _, target := range o.Aliases {
 			alias := passedAlias{name: name, target: target}
 			name = target
-			key := passedName{canonical(alias.name), canonical(alias.target)}
+			key := passedName{dnsname.Canonical(alias.name), dnsname.Canonical(alias.target)}
 			if !alias.isWithin(host) || tested[key] {
 				continue
 			}

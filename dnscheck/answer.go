@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"orgops/dnscheck/dnsname"
 )
 
 // maxAliases bounds the CNAMEs that are followed, as resolvers do (8 to 16). A verification
@@ -27,7 +29,7 @@ type aliasPath struct {
 
 func newAliasPath(host string) *aliasPath {
 	name := dns.Fqdn(host)
-	return &aliasPath{name: name, visited: []string{canonical(name)}}
+	return &aliasPath{name: name, visited: []string{dnsname.Canonical(name)}}
 }
 
 // finding is the result of one reply. queryTarget: an alias's target has to be queried.
@@ -143,14 +145,14 @@ func (f finding) requireNoToken(r reply, token string) finding {
 }
 
 func (a *aliasPath) follow(target string) error {
-	if slices.Contains(a.visited, canonical(target)) {
-		return fmt.Errorf("the aliases (CNAME) run in a circle: back to %s", shownHost(unrooted(target)))
+	if slices.Contains(a.visited, dnsname.Canonical(target)) {
+		return fmt.Errorf("the aliases (CNAME) run in a circle: back to %s", dnsname.Shown(dnsname.Unrooted(target)))
 	}
 	if len(a.targets) == maxAliases {
 		return fmt.Errorf("more than %d aliases (CNAME) in a row", maxAliases)
 	}
-	a.visited = append(a.visited, canonical(target))
-	a.targets = append(a.targets, unrooted(target))
+	a.visited = append(a.visited, dnsname.Canonical(target))
+	a.targets = append(a.targets, dnsname.Unrooted(target))
 	a.name = target
 	return nil
 }
@@ -174,13 +176,13 @@ func aliasAt(answer []dns.RR, zone, name string) (target string, err error) {
 		if next == "" {
 			continue
 		}
-		if target != "" && !sameName(next, target) {
-			return "", fmt.Errorf("%s has more than one alias (CNAME)", shownHost(unrooted(name)))
+		if target != "" && !dnsname.Same(next, target) {
+			return "", fmt.Errorf("%s has more than one alias (CNAME)", dnsname.Shown(dnsname.Unrooted(name)))
 		}
 		target = next
 	}
 	if target != "" && len(textsAt(answer, name)) > 0 {
-		return "", fmt.Errorf("%s has an alias (CNAME) and TXT records", shownHost(unrooted(name)))
+		return "", fmt.Errorf("%s has an alias (CNAME) and TXT records", dnsname.Shown(dnsname.Unrooted(name)))
 	}
 	return target, nil
 }
@@ -191,9 +193,9 @@ var errNoSuchName = errors.New("the DNAME there makes an invalid name (YXDOMAIN)
 // Servers should add the CNAME that follows from it (RFC 6672 section 3.1), but not all do.
 // The servers of a zone have no authority over a DNAME outside of it.
 func renamed(d *dns.DNAME, zone, name string) (string, error) {
-	owner, labels := canonical(d.Hdr.Name), dns.Split(name)
+	owner, labels := dnsname.Canonical(d.Hdr.Name), dns.Split(name)
 	below := len(labels) - dns.CountLabel(owner)
-	if d.Hdr.Class != dns.ClassINET || below < 1 || !dns.IsSubDomain(owner, canonical(name)) ||
+	if d.Hdr.Class != dns.ClassINET || below < 1 || !dns.IsSubDomain(owner, dnsname.Canonical(name)) ||
 		!dns.IsSubDomain(zone, owner) {
 		return "", nil
 	}
@@ -221,7 +223,7 @@ func textsAt(answer []dns.RR, name string) []*dns.TXT {
 
 func isAt(record dns.RR, name string) bool {
 	h := record.Header()
-	return h.Class == dns.ClassINET && sameName(h.Name, name)
+	return h.Class == dns.ClassINET && dnsname.Same(h.Name, name)
 }
 
 // failure is the finding of a response code that is not an answer.
@@ -299,7 +301,7 @@ func negativeTTL(authority []dns.RR, name string) time.Duration {
 // soaOf returns the SOA record of a zone that contains the name, or nil.
 func soaOf(authority []dns.RR, name string) *dns.SOA {
 	for _, soa := range recordsOf[*dns.SOA](authority) {
-		if soa.Hdr.Class == dns.ClassINET && dns.IsSubDomain(canonical(soa.Hdr.Name), canonical(name)) {
+		if soa.Hdr.Class == dns.ClassINET && dns.IsSubDomain(dnsname.Canonical(soa.Hdr.Name), dnsname.Canonical(name)) {
 			return soa
 		}
 	}

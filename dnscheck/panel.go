@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"orgops/dnscheck/dnsname"
 )
 
 const (
@@ -184,7 +186,7 @@ func (c resolverClient) values(ctx context.Context, name string, kind uint16) ba
 
 func valueOf(record dns.RR) string {
 	if ns, ok := record.(*dns.NS); ok {
-		return strings.TrimPrefix(canonical(ns.Ns), ".") // the root is no name server
+		return strings.TrimPrefix(dnsname.Canonical(ns.Ns), ".") // the root is no name server
 	}
 	if addr, ok := addressIn(record); ok {
 		return addr.String()
@@ -353,7 +355,7 @@ type question struct {
 
 // validate returns a *QuestionError, or the context's error.
 func (q question) validate(ctx context.Context) error {
-	if err := CheckHost(q.host); err != nil {
+	if err := dnsname.CheckHost(q.host); err != nil {
 		return err
 	}
 	if q.token == "" {
@@ -366,5 +368,5 @@ func (q question) validate(ctx context.Context) error {
 }
 
 func contextError(ctx context.Context, host string) error {
-	return fmt.Errorf("check the TXT record at %s: %w", shownHost(host), ctx.Err())
+	return fmt.Errorf("check the TXT record at %s: %w", dnsname.Shown(host), ctx.Err())
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"orgops/dnscheck/dnsname"
 )
 
 // gracePeriod is for how long other servers are waited for once a majority has answered.
@@ -181,12 +183,12 @@ func (q *zoneQuery) queryOver(ctx context.Context, addr netip.Addr, transport st
 // observed completes the observation of a server's answer.
 func (q *zoneQuery) observed(server int, a serverAnswer) serverAnswer {
 	a.server, a.observation = server, a.observation.with(a.finding)
-	a.observation.Resolver = shownHost(unrooted(q.zone.servers[server].name))
+	a.observation.Resolver = dnsname.Shown(dnsname.Unrooted(q.zone.servers[server].name))
 	if a.isReferral() {
 		a.observation.Reason = ReasonReferral
 	}
 	if a.isAlias() {
-		a.observation.Reason, a.observation.Aliases = ReasonAlias, []string{unrooted(a.alias)}
+		a.observation.Reason, a.observation.Aliases = ReasonAlias, []string{dnsname.Unrooted(a.alias)}
 	}
 	return a
 }
@@ -231,9 +233,9 @@ func (p *zonePoll) kinds() (yes, no, refers bool, aliases []string) {
 		gave = p.majority
 	}
 	for _, a := range p.answers {
-		isTarget := func(target string) bool { return sameName(a.alias, target) }
+		isTarget := func(target string) bool { return dnsname.Same(a.alias, target) }
 		if a.isAlias() && !slices.ContainsFunc(aliases, isTarget) &&
-			gave(func(b serverAnswer) bool { return b.isAlias() && sameName(a.alias, b.alias) }) {
+			gave(func(b serverAnswer) bool { return b.isAlias() && dnsname.Same(a.alias, b.alias) }) {
 			aliases = append(aliases, a.alias)
 		}
 	}

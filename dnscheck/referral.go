@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"orgops/dnscheck/dnsname"
 )
 
 const (
@@ -127,7 +129,7 @@ func readServerAnswer(r reply, zone, name string, kind uint16, token string) ser
 		return serverAnswer{alias: target}
 	}
 	if kind == dns.TypeNS {
-		records := slices.DeleteFunc(nsRecords(r.answer), func(ns *dns.NS) bool { return !sameName(ns.Hdr.Name, name) })
+		records := slices.DeleteFunc(nsRecords(r.answer), func(ns *dns.NS) bool { return !dnsname.Same(ns.Hdr.Name, name) })
 		if len(records) > 0 && r.rcode == dns.RcodeSuccess {
 			return serverAnswer{down: delegationBy(zone, records, r.additional)}
 		}
@@ -154,8 +156,8 @@ func referral(r reply, zone, name string) (*delegation, error) {
 	if r.rcode != dns.RcodeSuccess || len(r.answer) > 0 || len(recordsOf[*dns.SOA](r.authority)) > 0 || len(records) == 0 {
 		return nil, nil
 	}
-	cut := canonical(records[0].Hdr.Name)
-	other := func(ns *dns.NS) bool { return canonical(ns.Hdr.Name) != cut }
+	cut := dnsname.Canonical(records[0].Hdr.Name)
+	other := func(ns *dns.NS) bool { return dnsname.Canonical(ns.Hdr.Name) != cut }
 	problem := ""
 	switch {
 	case slices.ContainsFunc(records, other):
@@ -163,9 +165,9 @@ func referral(r reply, zone, name string) (*delegation, error) {
 	case cut == zone:
 		problem = "refers to itself"
 	case !dns.IsSubDomain(zone, cut):
-		problem = "refers upward or sideways, to " + shownHost(unrooted(cut))
-	case !dns.IsSubDomain(cut, canonical(name)):
-		problem = "refers to " + shownHost(unrooted(cut)) + ", where the name does not lie"
+		problem = "refers upward or sideways, to " + dnsname.Shown(dnsname.Unrooted(cut))
+	case !dns.IsSubDomain(cut, dnsname.Canonical(name)):
+		problem = "refers to " + dnsname.Shown(dnsname.Unrooted(cut)) + ", where the name does not lie"
 	}
 	switch {
 	case problem == "":
@@ -173,13 +175,13 @@ func referral(r reply, zone, name string) (*delegation, error) {
 	case r.authoritative: // an empty answer with the zone's name servers
 		return nil, nil
 	}
-	return nil, fmt.Errorf("the server is named as one of %s, and %s", shownHost(unrooted(zone)), problem)
+	return nil, fmt.Errorf("the server is named as one of %s, and %s", dnsname.Shown(dnsname.Unrooted(zone)), problem)
 }
 
 // delegationBy returns the delegation in the NS records of one zone, from a server of the zone
 // above.
 func delegationBy(above string, records []*dns.NS, additional []dns.RR) *delegation {
-	d := newDelegation(above, canonical(records[0].Hdr.Name), serverNames(records), additional)
+	d := newDelegation(above, dnsname.Canonical(records[0].Hdr.Name), serverNames(records), additional)
 	for _, ns := range records {
 		d.ttl = min(d.ttl, seconds(ns.Hdr.Ttl))
 	}
@@ -193,7 +195,7 @@ func nsRecords(section []dns.RR) []*dns.NS {
 // serverNames returns the servers in the records, each once.
 func serverNames(records []*dns.NS) (names []string) {
 	for _, ns := range records {
-		if name := canonical(ns.Ns); name != "." {
+		if name := dnsname.Canonical(ns.Ns); name != "." {
 			names = append(names, name)
 		}
 	}

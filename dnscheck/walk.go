@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"orgops/dnscheck/dnsname"
 )
 
 // ask queries the servers of the zone for the name. If those of a zone below a cached one all
@@ -52,7 +54,7 @@ func (w *walk) askZone(ctx context.Context) (*zonePoll, error) {
 	w.forgetDead(ctx, p)
 	if !p.any(serverAnswer.isUseful) {
 		err := fmt.Errorf("no name server of %s answered with authority: %s",
-			shownHost(unrooted(w.zone.name)), p.firstError())
+			dnsname.Shown(dnsname.Unrooted(w.zone.name)), p.firstError())
 		return p, &exchangeError{failureOf(w.observe(p)), err}
 	}
 	return p, nil
@@ -66,7 +68,7 @@ func (w *walk) pollZone(ctx context.Context) *zonePoll {
 		kind = dns.TypeA
 	}
 	names := []string{w.path.name}
-	if domain := belowRegistry(w.path.name); isRegistry(w.zone.name) && domain != "" && !sameName(domain, w.path.name) {
+	if domain := belowRegistry(w.path.name); isRegistry(w.zone.name) && domain != "" && !dnsname.Same(domain, w.path.name) {
 		names = []string{domain, w.path.name}
 	}
 	var p *zonePoll
@@ -109,7 +111,7 @@ func (w *walk) observe(p *zonePoll) (observations []Observation) {
 
 // nearest returns the lowest cached zone that contains the name.
 func (w *walk) nearest(name string) (delegation, bool) {
-	name = canonical(name)
+	name = dnsname.Canonical(name)
 	for _, off := range dns.Split(name) {
 		if d, ok := w.delegations.get(name[off:]); ok && len(d.servers) > 0 {
 			return d, true
@@ -135,7 +137,7 @@ func (w *walk) forgetDead(ctx context.Context, p *zonePoll) {
 // would deny the record after it is published (RFC 2308, RFC 8020). That a top-level domain does
 // not exist is cached, too.
 func (w *walk) topLevel(ctx context.Context, name string) (delegation, error) {
-	labels := dns.SplitDomainName(canonical(name))
+	labels := dns.SplitDomainName(dnsname.Canonical(name))
 	tld := dns.Fqdn(labels[len(labels)-1])
 	d, err := w.delegations.load(ctx, tld, func() (delegation, time.Duration, error) {
 		names, ttl, err := w.agreed(ctx, tld, dns.TypeNS)
@@ -159,7 +161,7 @@ func (w *walk) topLevel(ctx context.Context, name string) (delegation, error) {
 		return *d, slices.Min(append(ttls, ttl)), nil
 	})
 	if err = cmp.Or(err, d.none); err != nil {
-		return delegation{}, fmt.Errorf("find the name servers of %s: %w", shownHost(unrooted(tld)), err)
+		return delegation{}, fmt.Errorf("find the name servers of %s: %w", dnsname.Shown(dnsname.Unrooted(tld)), err)
 	}
 	return d, nil
 }
@@ -280,11 +282,11 @@ func (w *walk) find(ctx context.Context, name string) (addresses, time.Duration,
 			return addresses{}, 0, errors.Join(errAbandoned, errSpent)
 		case len(aliases) > 0:
 			err = &exchangeError{ReasonServerAlias, fmt.Errorf(
-				"its name is an alias (CNAME) of %s, which RFC 2181 section 10.3 forbids", shownHost(unrooted(aliases[0])))}
+				"its name is an alias (CNAME) of %s, which RFC 2181 section 10.3 forbids", dnsname.Shown(dnsname.Unrooted(aliases[0])))}
 		case p.majority(none):
 			err = errNoAddress
 		default:
-			zone := shownHost(unrooted(p.zone.name))
+			zone := dnsname.Shown(dnsname.Unrooted(p.zone.name))
 			err = &exchangeError{ReasonTooFew, fmt.Errorf("no majority of the name servers of %s gives its address", zone)}
 		}
 	}

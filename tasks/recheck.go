@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"orgops/apiclient/schema"
-	"orgops/dnscheck"
+	"orgops/dnscheck/dnsname"
 )
 
 // TypeRecheck is the kind of rows that check a discovery domain for a sweep.
@@ -68,7 +68,7 @@ func (r RecheckRow) checkMembers() error {
 	case r.Status == "":
 		return errors.New("status: want that of the record")
 	}
-	if err := dnscheck.CheckHost(r.VerificationHost); err != nil {
+	if err := dnsname.CheckHost(r.VerificationHost); err != nil {
 		return fmt.Errorf("verification_host: %w", err)
 	}
 	return nil

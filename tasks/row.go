@@ -109,7 +109,7 @@ type Row struct {
 // Organization is the organization that the row is about; empty for templates.
 func (r Row) Organization() string { return r.organization }
 
-// Domain is the name of the domain that the row is about, as [dnscheck.CheckDomain] returns it;
+// Domain is the name of the domain that the row is about, as [dnsname.CheckDomain] returns it;
 // empty if the row has none.
 func (r Row) Domain() string { return r.domain }
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"orgops/apiclient/schema"
-	"orgops/dnscheck"
+	"orgops/dnscheck/dnsname"
 )
 
 // TypeUpdate is the kind of rows that set a discovery domain's status or discovery flag
@@ -29,7 +29,7 @@ Example:
 	check: func(r *Row) (err error) {
 		if name := r.values[1]; strings.Contains(name, ".") { // package intake finds the id
 			r.values[1] = ""
-			if r.domain, err = dnscheck.CheckDomain(name); err == nil {
+			if r.domain, err = dnsname.CheckDomain(name); err == nil {
 				err = schema.CheckID("organization_id", r.organization)
 			}
 			return err

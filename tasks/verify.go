@@ -10,7 +10,7 @@ import (
 	"unicode"
 
 	"orgops/apiclient/schema"
-	"orgops/dnscheck"
+	"orgops/dnscheck/dnsname"
 )
 
 // TypeVerify is the kind of rows that verify a discovery domain once its token is in DNS
@@ -47,7 +47,7 @@ Examples:
 			v[1], v[2] = "", v[1]
 		}
 		if v[2] != "" {
-			if r.domain, err = dnscheck.CheckDomain(v[2]); err != nil {
+			if r.domain, err = dnsname.CheckDomain(v[2]); err != nil {
 				return err
 			}
 			v[2] = r.domain
@@ -116,7 +116,7 @@ func (r VerifyRow) Validate() error {
 		err = CheckDomainIDs(r.OrganizationID, r.DiscoveryDomainID)
 	}
 	if err == nil && r.Domain != "" {
-		_, err = dnscheck.CheckDomain(r.Domain)
+		_, err = dnsname.CheckDomain(r.Domain)
 	}
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (r VerifyRow) Validate() error {
 // checkRecord checks the record in the row.
 func (r VerifyRow) checkRecord() error {
 	if r.VerificationHost != "" {
-		if err := dnscheck.CheckHost(r.VerificationHost); err != nil {
+		if err := dnsname.CheckHost(r.VerificationHost); err != nil {
 			return fmt.Errorf("verification_host: %w", err)
 		}
 	}
@@ -166,10 +166,10 @@ func checkToken(token string) error {
 // CheckProvable refuses a record whose domain cannot be any organization's, such as a public
 // suffix, and one whose host is not below its domain.
 func CheckProvable(domain, host string) error {
-	if _, err := dnscheck.CheckDomain(domain); err != nil {
+	if _, err := dnsname.CheckDomain(domain); err != nil {
 		return fmt.Errorf("the record's domain cannot be proven: %w", err)
 	}
-	if dnscheck.Within(host, domain) {
+	if dnsname.Within(host, domain) {
 		return nil
 	}
 	return fmt.Errorf(

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"orgops/apiclient/schema"
-	"orgops/dnscheck"
+	"orgops/dnscheck/dnsname"
 	"orgops/internal/status"
 	"orgops/internal/view"
 	"orgops/internal/web"
@@ -58,7 +58,7 @@ func checkAsked(v view.View, asked status.DomainName) (view.Tenant, error) {
 	case asked.ID == "":
 		err = errors.Join(err, errors.New("domain: want its id or its name"))
 	case strings.Contains(asked.ID, "."):
-		err = errors.Join(err, dnscheck.CheckHost(handlers.NameKey(asked.ID)))
+		err = errors.Join(err, dnsname.CheckHost(handlers.NameKey(asked.ID)))
 	case asked.Organization != "":
 		err = errors.Join(err, schema.CheckID("domain", asked.ID))
 	case len(asked.ID) > longestAsked:

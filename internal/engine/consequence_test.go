@@ -15,6 +15,7 @@ import (
 	"orgops/apiclient"
 	"orgops/apiclient/schema"
 	"orgops/dnscheck"
+	"orgops/dnscheck/dnsname"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
@@ -170,7 +171,7 @@ func TestDecide(t *testing.T) {
 			}, invalid,
 		},
 		{"id not valid", schema.CheckID("organization_id", "a/b"), invalid},
-		{"host not a name", dnscheck.CheckHost("not a name"), refused},
+		{"host not a name", dnsname.CheckHost("not a name"), refused},
 		{"no token", &dnscheck.QuestionError{Host: "h", Problem: "p"}, refused},
 
 		{"redis: no memory", redisAnswer("OOM command not allowed when used memory > 'maxmemory'."), away},

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 	"orgops/internal/ledger"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
@@ -245,7 +246,7 @@ func foundAndAdvice(e handlers.Evidence, reason string) (found, advice string) {
 		}
 		return found, reason
 	}
-	if i := slices.IndexFunc(e.Said, func(o dnscheck.ObservationRecord) bool { return len(o.Values) > 0 }); i >= 0 {
+	if i := slices.IndexFunc(e.Said, func(o report.Observation) bool { return len(o.Values) > 0 }); i >= 0 {
 		found = strings.Replace(e.Said[i].Values[0], "…", "...", 1)
 	}
 	return found, reason + " Add a TXT record there with the expected value."

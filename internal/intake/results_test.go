@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
@@ -43,7 +43,7 @@ func packed(t *testing.T, p interface{ Pack() ([]byte, error) }) []byte {
 
 // proofOfDomain is the proof of a domain of that organization.
 func proofOfDomain(organization string) handlers.Evidence {
-	return handlers.Evidence{Evidence: dnscheck.Evidence{At: time.Unix(1795768200, 0).UTC()},
+	return handlers.Evidence{Evidence: report.Evidence{At: time.Unix(1795768200, 0).UTC()},
 		Compared: &handlers.Compared{OrganizationID: organization, DiscoveryDomainID: "d0", Domain: "acme.example",
 			Host: "_t.acme.example", TXT: "v"}}
 }
@@ -74,14 +74,14 @@ func TestResults(t *testing.T) {
 		letter = header + ",domain,host,value,found,advice\n"
 	)
 	check := handlers.Evidence{
-		Evidence: dnscheck.Evidence{At: time.Unix(1795768260, 0).UTC(), State: "absent"},
+		Evidence: report.Evidence{At: time.Unix(1795768260, 0).UTC(), State: "absent"},
 		Record:   &handlers.VerifyRecord{Domain: "alpha.example", Host: "_t.alpha.example", TXT: "=v"},
-		Finding:  &dnscheck.Finding{Mistake: dnscheck.MistakeQuoted, Host: "_t.alpha.example", Found: `"\"=v\""`},
+		Finding:  &report.Finding{Mistake: report.MistakeQuoted, Host: "_t.alpha.example", Found: `"\"=v\""`},
 	}
 	state := handlers.VerifyState{
 		Record: &handlers.VerifyRecord{Domain: "beta.example", Host: "_t.beta.example", TXT: "v"},
-		Evidence: &handlers.Evidence{Evidence: dnscheck.Evidence{At: time.Unix(1795768320, 0).UTC(), State: "absent",
-			Sentence: "Another.", Said: []dnscheck.ObservationRecord{{State: "absent"},
+		Evidence: &handlers.Evidence{Evidence: report.Evidence{At: time.Unix(1795768320, 0).UTC(), State: "absent",
+			Sentence: "Another.", Said: []report.Observation{{State: "absent"},
 				{State: "absent", Values: []string{"\"w\"…", `"x"`}}}}},
 	}
 	memo := append([]byte("not_yet\x00there is none\x00"), packed(t, state)...)

@@ -49,8 +49,8 @@ type Load struct {
 	PausedSince time.Time
 }
 
-// ReadLoad returns the load of a queue. One that was never used is empty. It counts tasks by asynq's
-// keys and not by its Inspector, as [Read] does.
+// ReadLoad returns the load of a queue. One that was never used is empty. It counts tasks by
+// asynq's keys and not by its Inspector, as [Read] does.
 func ReadLoad(ctx context.Context, rdb redis.UniversalClient, name string) (Load, error) {
 	prefix := prefixOf(name)
 	p := rdb.Pipeline()

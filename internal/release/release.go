@@ -1,5 +1,5 @@
-// Package release has the properties of a kind of rows on which their release depends. The dispatcher
-// plans by them, and views say by them what holds a run.
+// Package release has the properties of a kind of rows on which their release depends. The
+// dispatcher plans by them, and views say by them what holds a run.
 package release
 
 import "orgops/internal/obstacle"
@@ -55,8 +55,8 @@ func (k Kind) Work() (all []obstacle.Work) {
 	return all
 }
 
-// WorkAt returns what an execution of a row at a stage needs. A scan costs requests, whose operations
-// are not known.
+// WorkAt returns what an execution of a row at a stage needs. A scan costs requests, whose
+// operations are not known.
 func (k Kind) WorkAt(s Stage) obstacle.Work {
 	operations := k.Operations.Of(s)
 	return obstacle.Work{Operations: operations, Requests: len(operations) > 0 || k.Cost.Of(s) > 0}

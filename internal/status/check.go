@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 	"orgops/internal/provider"
 	"orgops/tasks/handlers"
 )
@@ -165,13 +166,13 @@ func (f Findings) Write(out io.Writer, heading Fact) error {
 }
 
 // Took returns the duration of an answer.
-func Took(o dnscheck.ObservationRecord) time.Duration {
+func Took(o report.Observation) time.Duration {
 	return time.Duration(o.Milliseconds * float64(time.Millisecond)).Round(time.Millisecond / 10)
 }
 
 // ServerName names a resolver, with its operator and perspective where its name does not have
 // them, or a name server with its address.
-func ServerName(o dnscheck.ObservationRecord) string {
+func ServerName(o report.Observation) string {
 	switch {
 	case !o.Authority:
 		return "resolver " + o.Asked + whose(o.Asked, o.Operator, o.Perspective)
@@ -198,7 +199,7 @@ func whose(name, operator, perspective string) string {
 }
 
 // AnswerText returns an answer in one line: aliases, values, codes.
-func AnswerText(o dnscheck.ObservationRecord) string {
+func AnswerText(o report.Observation) string {
 	const most = 3 // fit in a line; --json has all stored values
 	var parts []string
 	if len(o.Aliases) > 0 {
@@ -224,7 +225,7 @@ func AnswerText(o dnscheck.ObservationRecord) string {
 
 // MissingAnswers says which answers the evidence does not contain, and why; "": none is
 // missing.
-func MissingAnswers(e dnscheck.Evidence) string {
+func MissingAnswers(e report.Evidence) string {
 	answered := 0
 	for _, o := range e.Said {
 		if !o.Authority {

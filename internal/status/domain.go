@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
@@ -166,7 +167,7 @@ func (d *Domain) add(found intake.DomainRow) error {
 		}
 		if e.Finding != nil {
 			e.Finding.Sentence = e.Advice()
-			row.Evidence.Findings = []dnscheck.Finding{*e.Finding}
+			row.Evidence.Findings = []report.Finding{*e.Finding}
 		}
 		if e.Compared == nil {
 			row.sentence = cmp.Or(e.Advice(), sentence)

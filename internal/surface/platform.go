@@ -16,6 +16,7 @@ import (
 	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/dnscheck/dnschecktest"
+	"orgops/dnscheck/report"
 )
 
 // platform is the API of a tenant, and the DNS of its domains.
@@ -93,7 +94,7 @@ type answer struct {
 	values []string
 	// servers are the answers of each of the zone's name servers, if they differ.
 	servers []dnscheck.Observation
-	finding *dnscheck.Finding
+	finding *report.Finding
 	proof   *answer
 }
 
@@ -302,7 +303,7 @@ func (p *platform) Diagnose(_ context.Context, host, _, _ string, _ dnscheck.Ver
 	if err != nil || a.finding == nil {
 		return dnscheck.Diagnosis{}, err
 	}
-	return dnscheck.Diagnosis{Findings: []dnscheck.Finding{*a.finding}}, nil
+	return dnscheck.Diagnosis{Findings: []report.Finding{*a.finding}}, nil
 }
 
 // Operator returns the operator of the name servers of a domain.

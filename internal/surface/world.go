@@ -11,6 +11,7 @@ import (
 	"orgops/apiclient"
 	"orgops/apiclient/schema"
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 	"orgops/internal/cli"
 	"orgops/internal/engine"
 	"orgops/internal/intake"
@@ -102,13 +103,13 @@ var (
 
 // mistaken is the answer of a domain whose owner has made a mistake: at the host there are the
 // values, and the diagnosis finds found at a name, "" is the host.
-func mistaken(name string, m dnscheck.Mistake, found, at string, values ...string) answer {
+func mistaken(name string, m report.Mistake, found, at string, values ...string) answer {
 	host := "_ss-verification.org_shop." + name
 	if at == "" {
 		at = host
 	}
 	a := answer{state: dnscheck.Absent, reason: dnscheck.ReasonNoName, values: values,
-		finding: &dnscheck.Finding{Mistake: m, Host: at, Found: found}}
+		finding: &report.Finding{Mistake: m, Host: at, Found: found}}
 	a.finding.Sentence = a.finding.Advice(host)
 	if len(values) > 0 {
 		a.reason = dnscheck.ReasonOtherValue
@@ -141,15 +142,15 @@ func addDomains(s *site) {
 		"lagging.example", lagging,
 		"claimed.example", present,
 		"unavailable.example", present,
-		"apex.example", mistaken("apex.example", dnscheck.MistakeApex, "", "apex.example"),
-		"doubled.example", mistaken("doubled.example", dnscheck.MistakeDoubled, "",
+		"apex.example", mistaken("apex.example", report.MistakeApex, "", "apex.example"),
+		"doubled.example", mistaken("doubled.example", report.MistakeDoubled, "",
 			"_ss-verification.org_shop.doubled.example.doubled.example"),
-		"quoted.example", mistaken("quoted.example", dnscheck.MistakeQuoted, `"\"`+token("quoted.example")+`\""`, "",
+		"quoted.example", mistaken("quoted.example", report.MistakeQuoted, `"\"`+token("quoted.example")+`\""`, "",
 			`"`+token("quoted.example")+`"`),
-		"cut.example", mistaken("cut.example", dnscheck.MistakeCut, `"`+token("cut.example")[:12]+`"`, "",
+		"cut.example", mistaken("cut.example", report.MistakeCut, `"`+token("cut.example")[:12]+`"`, "",
 			token("cut.example")[:12]),
-		"alias.example", mistaken("alias.example", dnscheck.MistakeAlias, "shops.example", ""),
-		"other.example", mistaken("other.example", dnscheck.MistakeOther, `"`+token("before")+`"`, "", token("before")),
+		"alias.example", mistaken("alias.example", report.MistakeAlias, "shops.example", ""),
+		"other.example", mistaken("other.example", report.MistakeOther, `"`+token("before")+`"`, "", token("before")),
 	) {
 		s.add("org_shop", name, schema.StatusPending, always(a))
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"orgops/apiclient/schema"
-	"orgops/dnscheck"
+	"orgops/dnscheck/dnsname"
 	"orgops/internal/sweep"
 	"orgops/internal/untrusted"
 )
@@ -66,7 +66,7 @@ func checkProtected(p string) error {
 	if schema.CheckID("protect", p) == nil {
 		return nil
 	}
-	ascii, err := dnscheck.CheckDomain(p)
+	ascii, err := dnsname.CheckDomain(p)
 	if err != nil {
 		return fmt.Errorf("protect: want domains (including their subdomains) and organization ids: %w", err)
 	}

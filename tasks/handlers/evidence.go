@@ -18,6 +18,7 @@ import (
 
 	"orgops/apiclient/schema"
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/untrusted"
@@ -29,7 +30,7 @@ import (
 // JSON, compressed, since a million rows may have one. Strangers choose the answers of
 // servers, so it is cut until it fits.
 type Evidence struct {
-	dnscheck.Evidence
+	report.Evidence
 
 	// Compared is the record that was verified by the proof; nil for a check.
 	Compared *Compared `json:"compared,omitempty"`
@@ -40,7 +41,7 @@ type Evidence struct {
 	Record *VerifyRecord `json:"-"`
 	// Finding is the nearest mistake with it, by the last diagnosis; nil: none is known. It says
 	// nothing unless the check found the record absent.
-	Finding *dnscheck.Finding `json:"-"`
+	Finding *report.Finding `json:"-"`
 	// ResolversSee is what the resolvers saw while the name servers gave no verdict, by the last
 	// diagnosis; empty: not known.
 	ResolversSee string `json:"-"`
@@ -55,7 +56,7 @@ func (e Evidence) Advice() string {
 }
 
 // Mistake returns the customer's mistake with the record; empty: none was found.
-func (e Evidence) Mistake() dnscheck.Mistake {
+func (e Evidence) Mistake() report.Mistake {
 	if e.hasAdvice() {
 		return e.Finding.Mistake
 	}
@@ -151,7 +152,7 @@ func proofEvidence(v dnscheck.Verdict, c *Compared, at time.Time) Evidence {
 }
 
 // seenBy returns a property of each resolver that found the token, each once and in order.
-func (e Evidence) seenBy(property func(dnscheck.ObservationRecord) string) []string {
+func (e Evidence) seenBy(property func(report.Observation) string) []string {
 	var all []string
 	for _, o := range e.Said {
 		if !o.Authority && o.State == found {
@@ -166,8 +167,8 @@ func (e Evidence) seenBy(property func(dnscheck.ObservationRecord) string) []str
 type packed struct {
 	Evidence
 
-	Record  *VerifyRecord     `json:"record,omitempty"`
-	Finding *dnscheck.Finding `json:"finding,omitempty"`
+	Record  *VerifyRecord   `json:"record,omitempty"`
+	Finding *report.Finding `json:"finding,omitempty"`
 	// ResolversSee is a sentence of some 120 bytes without foreign text.
 	ResolversSee string `json:"resolvers_see,omitempty"`
 }
@@ -197,7 +198,7 @@ func (e Evidence) packed(cut int) *packed {
 			*text = untrusted.Cut(*text, c.text)
 		}
 		if c.text <= 2 { // the last cut: who is left out, and what was said stays
-			*o = dnscheck.ObservationRecord{Asked: o.Asked, Authority: o.Authority, Operator: o.Operator, State: o.State,
+			*o = report.Observation{Asked: o.Asked, Authority: o.Authority, Operator: o.Operator, State: o.State,
 				Reason: o.Reason, Authenticated: o.Authenticated}
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"orgops/apiclient/schema"
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/tasks/handlers"
@@ -86,13 +87,13 @@ func absent(host string, n int, values ...string) dnscheck.Verdict {
 // and one is quoted.
 func mistaken(d schema.DiscoveryDomain, servers, row int) handlers.VerifyState {
 	quoted := strconv.Quote(d.VerificationTXT)
-	values, found := []string(nil), (*dnscheck.Finding)(nil)
+	values, found := []string(nil), (*report.Finding)(nil)
 	switch row % 3 {
 	case 1:
-		found = &dnscheck.Finding{Mistake: dnscheck.MistakeApex, Host: d.Domain}
+		found = &report.Finding{Mistake: report.MistakeApex, Host: d.Domain}
 	case 2:
 		values = []string{quoted}
-		found = &dnscheck.Finding{Mistake: dnscheck.MistakeQuoted, Host: d.VerificationHost, Found: strconv.Quote(quoted)}
+		found = &report.Finding{Mistake: report.MistakeQuoted, Host: d.VerificationHost, Found: strconv.Quote(quoted)}
 	}
 	s := handlers.Waiting(d, absent(d.VerificationHost, servers, values...), now)
 	s.Evidence.Finding = found
@@ -144,7 +145,7 @@ func TestMemoHasABound(t *testing.T) {
 		kept   bool
 	}{"usual record": {record(), true}, "longest record": {long, false}} {
 		state := handlers.Waiting(c.record, v, now)
-		finding := &dnscheck.Finding{Mistake: dnscheck.MistakeDoubled, Host: random(200), Found: random(64)}
+		finding := &report.Finding{Mistake: report.MistakeDoubled, Host: random(200), Found: random(64)}
 		state.Evidence.Finding = finding
 		memo, err := state.Pack()
 		if err != nil || len(memo) > handlers.MaxEvidence {
@@ -297,8 +298,8 @@ func TestProofsAreSmall(t *testing.T) {
 			if err != nil || cmp.Diff(want, e.Compared) != "" || !e.Compared.Is(d) {
 				t.Errorf("%s: read back %+v, %v", name, e, err)
 			}
-			byName := cmpopts.SortSlices(func(a, b dnscheck.ObservationRecord) int { return strings.Compare(a.Asked, b.Asked) })
-			leftOut := cmpopts.IgnoreFields(dnscheck.ObservationRecord{}, "Values", "RCode")
+			byName := cmpopts.SortSlices(func(a, b report.Observation) int { return strings.Compare(a.Asked, b.Asked) })
+			leftOut := cmpopts.IgnoreFields(report.Observation{}, "Values", "RCode")
 			if diff := cmp.Diff(v.Evidence().Said, e.Said, byName, leftOut); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}

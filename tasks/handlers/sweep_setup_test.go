@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"orgops/apiclient/schema"
-	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 	"orgops/internal/activity"
 	"orgops/internal/engine"
 	"orgops/internal/events"
@@ -321,7 +321,7 @@ func (s *sweepSite) proofOf(d sandbox.Domain) []byte {
 // proofThat returns stored evidence of a proof of the record, after a change.
 func (s *sweepSite) proofThat(d sandbox.Domain, change func(*handlers.Evidence)) []byte {
 	s.t.Helper()
-	proof := handlers.Evidence{Evidence: dnscheck.Evidence{State: "present", Reason: "found"}}
+	proof := handlers.Evidence{Evidence: report.Evidence{State: "present", Reason: "found"}}
 	proof.Compared = &handlers.Compared{OrganizationID: org, DiscoveryDomainID: d.ID, Domain: d.Domain,
 		Host: d.Host, TXT: d.TXT}
 	change(&proof)

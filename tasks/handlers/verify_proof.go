@@ -23,6 +23,7 @@ import (
 	"orgops/apiclient"
 	"orgops/apiclient/schema"
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 	"orgops/internal/activity"
 	"orgops/internal/engine"
 	"orgops/internal/events"
@@ -432,8 +433,8 @@ func (v *verifier) settle(ctx context.Context, in *verifyIntent) *engine.Consequ
 		"organization_id", v.organization, "discovery_domain_id", v.domain,
 		"domain", e.Compared.Domain, "verification_host", e.Compared.Host,
 		"proven_at", e.At, "basis", e.Basis, "quorum", e.Quorum, "resolvers", e.Resolvers,
-		"operators", e.seenBy(func(o dnscheck.ObservationRecord) string { return o.Operator }),
-		"perspectives", e.seenBy(func(o dnscheck.ObservationRecord) string { return o.Perspective }))
+		"operators", e.seenBy(func(o report.Observation) string { return o.Operator }),
+		"perspectives", e.seenBy(func(o report.Observation) string { return o.Perspective }))
 	learn(v.x, v.row, Known{
 		OrganizationID: v.organization, ID: v.domain, Domain: e.Compared.Domain, Host: e.Compared.Host, TXT: e.Compared.TXT,
 		Status: schema.StatusVerified, Read: v.x.Now(), State: dnscheck.Present.String(),
