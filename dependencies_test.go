@@ -23,10 +23,10 @@ const module = "orgops"
 
 // rooms are all packages, and what each imports of this module: internal/ is left out, and * is
 // anything. Imports have one direction: apiclient and dnscheck, and the packages that store
-// something, import nothing of this module but untrusted, which shows text from outside, so that
-// each can be used and understood by itself. The core executes rows by their kinds, and does not
-// import tasks, which describes what can be submitted. The sandbox is a second opinion on the
-// specification: it shares no code about it.
+// something, import nothing of this module but untrusted, which shows text from outside, and the
+// packages of their own objects, so that each can be used and understood by itself. The core
+// executes rows by their kinds, and does not import tasks, which describes what can be submitted.
+// The sandbox is a second opinion on the specification: it shares no code about it.
 var rooms = map[string]string{
 	"apiclient":               "apiclient/schema untrusted",
 	"cmd/enqueue":             "*",
@@ -36,7 +36,7 @@ var rooms = map[string]string{
 	"dnscheck/dnsname":        "untrusted",
 	"dnscheck/internal/fake":  "",
 	"internal/cli":            "apiclient spelling",
-	"internal/console":        "apiclient apiclient/schema dnscheck dnscheck/dnsname activity deliveries health intake ledger meters obstacle status untrusted view web webhooks tasks tasks/handlers",
+	"internal/console":        "apiclient apiclient/schema dnscheck dnscheck/dnsname activity deliveries health intake ledger meters obstacle status untrusted view web webhooks tasks",
 	"internal/activity":       "redisconn untrusted",
 	"internal/customer":       "dnscheck cli ledger status untrusted view web",
 	"internal/deliveries":     "events queues untrusted webhooks",
@@ -44,11 +44,13 @@ var rooms = map[string]string{
 	"internal/engine":         "apiclient apiclient/schema dnscheck ledger untrusted",
 	"internal/enginetest":     "engine ledger redistest",
 	"internal/events":         "untrusted",
+	"internal/evidence":       "apiclient/schema dnscheck/report ledger untrusted tasks",
+	"internal/index":          "apiclient/schema dnscheck/dnsname dnscheck/report ledger tasks",
 	"internal/release":        "obstacle",
 	"internal/untrusted":      "",
 	"internal/health":         "apiclient dnscheck ledger obstacle pace redisconn status tenant untrusted tasks",
 	"internal/httpapi":        "cli customer intake ledger redisconn status untrusted view web tasks",
-	"internal/intake":         "dnscheck dnscheck/report activity ledger redisconn scan/progress spelling untrusted tasks tasks/handlers",
+	"internal/intake":         "dnscheck/report activity evidence index ledger redisconn scan/progress spelling untrusted tasks",
 	"internal/ledger":         "untrusted",
 	"internal/ledgertest":     "ledger",
 	"internal/logtest":        "",
@@ -67,20 +69,20 @@ var rooms = map[string]string{
 	"internal/scan/progress":  "",
 	"internal/simulation":     "",
 	"internal/spelling":       "",
-	"internal/status":         "dnscheck dnscheck/report activity cli deliveries intake ledger obstacle pace provider queues redisconn scan/progress sweep sweep/schedule tenant untrusted tasks tasks/handlers tasks/releases",
+	"internal/status":         "dnscheck dnscheck/dnsname dnscheck/report activity cli deliveries evidence index intake ledger obstacle pace provider queues redisconn scan/progress sweep sweep/schedule tenant untrusted tasks tasks/releases",
 	"internal/sweep":          "dnscheck events scan/progress untrusted",
 	"internal/sweep/schedule": "intake ledger scan/progress sweep",
 	"internal/tenant":         "apiclient apiclient/schema dnscheck dnscheck/dnsname cli deliveries ledger pace sweep untrusted webhooks tasks",
 	"internal/tracing":        "dnscheck",
 	"internal/view":           "activity deliveries health intake ledger meters obstacle pace redisconn status tenant untrusted web tasks",
-	"internal/viewtest":       "activity ledger ledgertest queues redistest tenant web tasks/handlers",
+	"internal/viewtest":       "activity index ledger ledgertest queues redistest tenant web",
 	"internal/web":            "cli untrusted tasks",
 	"internal/webhooks":       "apiclient dnscheck cli events untrusted web",
 	"internal/workers":        "ledger",
-	"producer":                "activity intake ledger tasks tasks/handlers",
+	"producer":                "activity evidence intake ledger tasks",
 	"tasks":                   "apiclient/schema dnscheck/dnsname",
-	"tasks/handlers":          "apiclient apiclient/schema dnscheck dnscheck/report activity engine events ledger pace sweep untrusted tasks",
-	"internal/surface":        "apiclient apiclient/schema dnscheck dnscheck/dnschecktest dnscheck/report activity cli deliveries engine events intake ledger ledgertest meters pace redistest reference scan scan/progress status sweep tenant webhooks producer tasks tasks/handlers",
+	"tasks/handlers":          "apiclient apiclient/schema dnscheck dnscheck/dnsname dnscheck/report activity engine events evidence index ledger pace sweep tasks",
+	"internal/surface":        "apiclient apiclient/schema dnscheck dnscheck/dnschecktest dnscheck/report activity cli deliveries engine events index intake ledger ledgertest meters pace redistest reference scan scan/progress status sweep tenant webhooks producer tasks tasks/handlers",
 	"tasks/releases":          "apiclient/schema ledger release tasks",
 	"apiclient/schema":        "untrusted",
 	"dnscheck/report":         "dnscheck/dnsname",

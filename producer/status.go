@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"orgops/internal/activity"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 // Status is how far a row is.
@@ -44,7 +44,7 @@ func (p *Producer) Status(ctx context.Context, tenant, id string) (Status, error
 		case run.Paused:
 			return Status{Reason: "paused"}, nil
 		}
-		open := handlers.ReadOpen(run.Kind, row)
+		open := evidence.ReadOpen(run.Kind, row)
 		return Status{Reason: cmp.Or(open.Reason, "waiting for a worker"), NextCheck: open.Next}, nil
 	}
 	return Status{}, fmt.Errorf("row %s: %w", id, ErrNotFound) // it was deleted meanwhile

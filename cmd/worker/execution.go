@@ -18,6 +18,7 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/health"
+	"orgops/internal/index"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/meters"
@@ -135,7 +136,7 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 		Keep: t.Cron.String() != ""}
 	verify := handlers.VerifyConfig{
 		API: domains, List: func(b apiclient.Binding) handlers.DomainList { return t.api.For(b) },
-		Named: handlers.NamedIn(w.ledger, name), DNS: dns, Line: t.limiter,
+		Named: index.NamedIn(w.ledger, name), DNS: dns, Line: t.limiter,
 		RequestTimeout: timeout, GiveUp: time.Duration(t.GiveUp),
 		Places: handlers.NewPlaces(dnsConcurrency, dnsConcurrency/2),
 		Notify: handlers.NotifyStates(states, w.author("worker")), Item: w.ledger.ItemOf, Logger: logger,

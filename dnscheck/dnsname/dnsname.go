@@ -162,7 +162,7 @@ const (
 	// MaxLength is the most bytes of a name in text without the last dot: 255 on the wire (RFC 1035
 	// section 2.3.4).
 	MaxLength = 253
-	maxLabel  = 63  // bytes of a label, same place
+	maxLabel  = 63 // bytes of a label, same place
 )
 
 // Problem describes why a name is invalid, and names the wanted one; empty: it is valid.
@@ -271,4 +271,14 @@ func Shown(name string) string {
 		return untrusted.QuoteASCII(name, MaxLength)
 	}
 	return name
+}
+
+// Key returns the form in which a domain's name is looked up: in lower case, with
+// internationalized labels in their xn-- form, without a final dot.
+func Key(domain string) string {
+	domain = strings.TrimSuffix(domain, ".")
+	if ascii, err := idna.Lookup.ToASCII(domain); err == nil {
+		return ascii
+	}
+	return strings.ToLower(domain)
 }

@@ -13,7 +13,6 @@ import (
 	"orgops/internal/status"
 	"orgops/internal/view"
 	"orgops/internal/web"
-	"orgops/tasks/handlers"
 )
 
 const (
@@ -58,7 +57,7 @@ func checkAsked(v view.View, asked status.DomainName) (view.Tenant, error) {
 	case asked.ID == "":
 		err = errors.Join(err, errors.New("domain: want its id or its name"))
 	case strings.Contains(asked.ID, "."):
-		err = errors.Join(err, dnsname.CheckHost(handlers.NameKey(asked.ID)))
+		err = errors.Join(err, dnsname.CheckHost(dnsname.Key(asked.ID)))
 	case asked.Organization != "":
 		err = errors.Join(err, schema.CheckID("domain", asked.ID))
 	case len(asked.ID) > longestAsked:

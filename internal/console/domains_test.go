@@ -31,6 +31,7 @@ import (
 	"orgops/internal/console"
 	"orgops/internal/engine"
 	"orgops/internal/health"
+	"orgops/internal/index"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
@@ -325,7 +326,7 @@ func knows(t *testing.T, l *ledger.Ledger, run ledger.RunID, organization, id, n
 		t.Fatal(err)
 	}
 	seg := ledger.Segment{Tenant: r.Tenant, Run: r.ID, Incarnation: r.Incarnation}
-	k := handlers.Known{OrganizationID: organization, ID: id, Domain: name, Host: "_v." + name, TXT: "t", At: time.Now(),
+	k := index.Entry{OrganizationID: organization, ID: id, Domain: name, Host: "_v." + name, TXT: "t", At: time.Now(),
 		Run: r.ID}
 	if _, err := l.End(t.Context(), seg, ledger.NewNonce(),
 		ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: k.Subject()}); err != nil {

@@ -17,12 +17,12 @@ import (
 	"go.uber.org/goleak"
 
 	"orgops/apiclient/schema"
+	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/logtest"
 	"orgops/internal/redistest"
 	"orgops/internal/status"
-	"orgops/tasks/handlers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -78,7 +78,7 @@ func (w *world) waits(run ledger.RunID, as schema.DomainStatus) ledger.Segment {
 	ledgertest.Submit(w.t, w.ledger, ledger.NewRun{ID: run, Tenant: "acme",
 		Description: ledger.Description{Format: "jsonl"}}, `{"organization_id":"org_1","discovery_domain_id":"ord_1"}`)
 	seg, nonce, begun := ledgertest.Begin(w.t, w.ledger, string(run), 1)
-	known := handlers.Known{OrganizationID: "org_1", ID: "ord_1", Domain: "acme.example", Host: "_v.acme.example",
+	known := index.Entry{OrganizationID: "org_1", ID: "ord_1", Domain: "acme.example", Host: "_v.acme.example",
 		TXT: "token-1", Status: as, Read: time.Now(), At: time.Now(), State: "absent", Next: time.Now().Add(time.Hour),
 		Run: run, Row: begun[0]}
 	if _, err := w.ledger.End(w.t.Context(), seg, nonce, ledger.RowEnd{Row: begun[0], Subject: known.Subject(),

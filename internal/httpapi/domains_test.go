@@ -18,11 +18,11 @@ import (
 	"orgops/apiclient/schema"
 	"orgops/internal/customer"
 	"orgops/internal/httpapi"
+	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
 	"orgops/internal/tenant"
-	"orgops/tasks/handlers"
 )
 
 // Tokens of readers of domains.
@@ -60,7 +60,7 @@ func (w *world) waits(run ledger.RunID, domains ...[3]string) ledger.Segment {
 	seg, nonce, begun := ledgertest.Begin(w.t, w.ledger, string(run), len(domains))
 	var ends []ledger.RowEnd
 	for i, d := range domains {
-		k := handlers.Known{OrganizationID: d[0], ID: d[1], Domain: d[2], Host: "_v." + d[2], TXT: "token",
+		k := index.Entry{OrganizationID: d[0], ID: d[1], Domain: d[2], Host: "_v." + d[2], TXT: "token",
 			Status: schema.StatusPending, Read: time.Now(), At: time.Now(), State: "absent", Next: time.Now().Add(time.Hour),
 			Run: run, Row: begun[i]}
 		ends = append(ends, ledger.RowEnd{Row: begun[i], Subject: k.Subject(),
@@ -264,7 +264,7 @@ func TestCheckSubmitsARow(t *testing.T) {
 func TestVerifiedIsNotChecked(t *testing.T) {
 	w := domainWorld(t)
 	seg := w.waits("a", [3]string{"org_1", "ord_1", "acme.example"})
-	k := handlers.Known{OrganizationID: "org_1", ID: "ord_1", Domain: "acme.example", Host: "_v", TXT: "t",
+	k := index.Entry{OrganizationID: "org_1", ID: "ord_1", Domain: "acme.example", Host: "_v", TXT: "t",
 		Status: schema.StatusVerified, Read: time.Now(), At: time.Now().Add(time.Minute), State: "present", Run: "a"}
 	if _, err := w.ledger.End(t.Context(), seg, ledger.NewNonce(),
 		ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: k.Subject()}); err != nil {

@@ -14,11 +14,10 @@ import (
 	"strings"
 	"time"
 
-	"orgops/dnscheck"
 	"orgops/dnscheck/report"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 // outcomes are those by which rows can be selected.
@@ -99,11 +98,11 @@ func export(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, 
 	}
 	names := slices.Concat([]string{outcomeName, errorName}, more)
 	switch {
-	case r.Kind == handlers.Verify, r.Kind == handlers.Read:
+	case r.Kind == tasks.TypeVerify, r.Kind == tasks.TypeRead:
 		names = append(names, adviceNames...)
 	case stored.kind.Proves:
 		names = append(names, domainName)
-	case r.Kind == handlers.Update && len(more) > 0:
+	case r.Kind == tasks.TypeUpdate && len(more) > 0:
 		names = append(names, statusBeforeName, flagBeforeName)
 	}
 	w, err := newRowWriter(out, header, names...)
@@ -171,8 +170,8 @@ func (s *storedRows) selected(ctx context.Context,
 // result returns the stored row, with the id that a worker has found if the row has the domain's
 // name instead, and the values of the added columns by their names.
 func (s *storedRows) result(row ledger.RowState) (content []byte, known map[string]string) {
-	reason, advice, evidence := row.Result.Detail, row.Result.Detail, row.Result.Evidence
-	var record handlers.VerifyRecord
+	reason, advice, stored := row.Result.Detail, row.Result.Detail, row.Result.Evidence
+	var record evidence.Record
 	if s.kind.Proves {
 		record = s.contentRecord(row.Content)
 	}
@@ -182,17 +181,17 @@ func (s *storedRows) result(row ledger.RowState) (content []byte, known map[stri
 	}
 	switch outcome := outcomeOf(row); {
 	case outcome == open:
-		waits := handlers.ReadOpen(s.run.Kind, row)
-		reason, advice, evidence = waits.Reason, waits.Sentence, waits.Evidence
+		waits := evidence.ReadOpen(s.run.Kind, row)
+		reason, advice, stored = waits.Reason, waits.Sentence, waits.Evidence
 		record = *cmp.Or(waits.Record, &record)
 	case s.kind.Name == tasks.TypeCreate && !failed(outcome):
 		reason, known[templateName] = "", row.Result.Detail
 	}
-	if e, err := handlers.ReadEvidence(evidence); err == nil { // else there is none, or of a newer version
+	if e, err := evidence.Read(stored); err == nil { // else there is none, or of a newer version
 		known[atName] = e.At.Format(time.RFC3339)
 		known[statusBeforeName], known[flagBeforeName] = before(e)
 		if c := e.Compared; c != nil {
-			record = handlers.VerifyRecord{Domain: c.Domain, Host: c.Host, TXT: c.TXT, ID: c.DiscoveryDomainID}
+			record = evidence.Record{Domain: c.Domain, Host: c.Host, TXT: c.TXT, ID: c.DiscoveryDomainID}
 		} else {
 			record = *cmp.Or(e.Record, &record)
 			known[foundName], known[adviceName] = foundAndAdvice(e, advice)
@@ -204,7 +203,7 @@ func (s *storedRows) result(row ledger.RowState) (content []byte, known map[stri
 }
 
 // before returns the values that an update has replaced; "": it is none, or the record had none.
-func before(e handlers.Evidence) (status, flag string) {
+func before(e evidence.Evidence) (status, flag string) {
 	if e.Before == nil {
 		return "", ""
 	}
@@ -215,15 +214,15 @@ func before(e handlers.Evidence) (status, flag string) {
 }
 
 // contentRecord returns the record that the row has itself: that of a listing, or its name alone.
-func (s *storedRows) contentRecord(content []byte) handlers.VerifyRecord {
+func (s *storedRows) contentRecord(content []byte) evidence.Record {
 	var row tasks.VerifyRow
 	if err := json.Unmarshal(content, &row); err != nil { // of a bad row
 		row = tasks.VerifyRow{Domain: s.rowMembers(content).Name}
 	}
 	if l := row.Listed; l != nil {
-		return handlers.VerifyRecord{Domain: l.Domain, Host: l.VerificationHost, TXT: l.VerificationTXT}
+		return evidence.Record{Domain: l.Domain, Host: l.VerificationHost, TXT: l.VerificationTXT}
 	}
-	return handlers.VerifyRecord{Domain: row.Domain}
+	return evidence.Record{Domain: row.Domain}
 }
 
 // withID returns a stored row with the domain's id, unless it is empty or the row has it.
@@ -236,8 +235,8 @@ func withID(content []byte, id string) []byte {
 
 // foundAndAdvice returns the values that the last check found, as printable ASCII, and the remedy.
 // reason is that of the row.
-func foundAndAdvice(e handlers.Evidence, reason string) (found, advice string) {
-	if e.State != dnscheck.Absent.String() {
+func foundAndAdvice(e evidence.Evidence, reason string) (found, advice string) {
+	if e.State != report.Absent {
 		return "", reason
 	}
 	if f := e.Finding; f != nil {

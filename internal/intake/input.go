@@ -7,9 +7,9 @@ import (
 	"io"
 	"slices"
 
+	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 // Input is rows to be submitted as one run. They are read once.
@@ -40,7 +40,7 @@ type Input struct {
 	Organizations Organizations
 	// Named returns the domains of each of some names, as [Intake.Named] does, for the rows that name
 	// a domain without its organization. nil: such rows are bad, unless [Intake.Submit] submits them.
-	Named func(names []string) ([][]handlers.Known, error)
+	Named func(names []string) ([][]index.Entry, error)
 }
 
 // Found has the numbers of rows of an input, and its bad rows and duplicates.

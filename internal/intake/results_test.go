@@ -13,12 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/dnscheck/report"
+	"orgops/internal/evidence"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 func results(t *testing.T, run ledger.Run, format string, outcomes ...string) (text string, rows int64) {
@@ -42,9 +42,9 @@ func packed(t *testing.T, p interface{ Pack() ([]byte, error) }) []byte {
 }
 
 // proofOfDomain is the proof of a domain of that organization.
-func proofOfDomain(organization string) handlers.Evidence {
-	return handlers.Evidence{Evidence: report.Evidence{At: time.Unix(1795768200, 0).UTC()},
-		Compared: &handlers.Compared{OrganizationID: organization, DiscoveryDomainID: "d0", Domain: "acme.example",
+func proofOfDomain(organization string) evidence.Evidence {
+	return evidence.Evidence{Evidence: report.Evidence{At: time.Unix(1795768200, 0).UTC()},
+		Compared: &evidence.Compared{OrganizationID: organization, DiscoveryDomainID: "d0", Domain: "acme.example",
 			Host: "_t.acme.example", TXT: "v"}}
 }
 
@@ -73,14 +73,14 @@ func TestResults(t *testing.T) {
 		header = "orgops_outcome,orgops_error,orgops_item,orgops_settled_at,orgops_at,orgops_template"
 		letter = header + ",domain,host,value,found,advice\n"
 	)
-	check := handlers.Evidence{
+	check := evidence.Evidence{
 		Evidence: report.Evidence{At: time.Unix(1795768260, 0).UTC(), State: "absent"},
-		Record:   &handlers.VerifyRecord{Domain: "alpha.example", Host: "_t.alpha.example", TXT: "=v"},
+		Record:   &evidence.Record{Domain: "alpha.example", Host: "_t.alpha.example", TXT: "=v"},
 		Finding:  &report.Finding{Mistake: report.MistakeQuoted, Host: "_t.alpha.example", Found: `"\"=v\""`},
 	}
-	state := handlers.VerifyState{
-		Record: &handlers.VerifyRecord{Domain: "beta.example", Host: "_t.beta.example", TXT: "v"},
-		Evidence: &handlers.Evidence{Evidence: report.Evidence{At: time.Unix(1795768320, 0).UTC(), State: "absent",
+	state := evidence.State{
+		Record: &evidence.Record{Domain: "beta.example", Host: "_t.beta.example", TXT: "v"},
+		Evidence: &evidence.Evidence{Evidence: report.Evidence{At: time.Unix(1795768320, 0).UTC(), State: "absent",
 			Sentence: "Another.", Said: []report.Observation{{State: "absent"},
 				{State: "absent", Values: []string{"\"w\"…", `"x"`}}}}},
 	}

@@ -11,8 +11,8 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/dnscheck/report"
+	"orgops/internal/evidence"
 	"orgops/internal/provider"
-	"orgops/tasks/handlers"
 )
 
 // TXTRecord is a record to check.
@@ -48,7 +48,7 @@ func Check(ctx context.Context, checker *dnscheck.Checker, record TXTRecord) (Ch
 	if err != nil {
 		return found, err
 	}
-	found.Findings = &Findings{Evidence: handlers.Evidence{Evidence: verdict.Evidence()}}
+	found.Findings = &Findings{Evidence: evidence.Evidence{Evidence: verdict.Evidence()}}
 	found.At = time.Now().UTC().Truncate(time.Second)
 	if name, target, out := verdict.AliasOut(); out && verdict.State == dnscheck.Present {
 		warning := fmt.Sprintf(
@@ -91,7 +91,7 @@ func publishIn(host string, zone dnscheck.Zone) *Publish {
 
 // Findings are the findings of a check or a proof.
 type Findings struct {
-	handlers.Evidence
+	evidence.Evidence
 	dnscheck.Diagnosis           // of a check by hand
 	Publish            *Publish  `json:"publish,omitempty"` // of a check by hand, if the record is missing
 	Next               time.Time `json:"-"`                 // when the record is checked next; zero: not known

@@ -13,9 +13,9 @@ import (
 	"orgops/dnscheck"
 	"orgops/dnscheck/report"
 	"orgops/internal/cli"
+	"orgops/internal/evidence"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/tasks/handlers"
 )
 
 // Domain has the rows of a discovery domain, and the state that sweeps have stored. It is for
@@ -24,11 +24,11 @@ import (
 type Domain struct {
 	DomainName
 
-	Known  *KnownDomain           `json:"known,omitempty"`        // nil: it is not in the index of names
-	Record *handlers.VerifyRecord `json:"record,omitempty"`       // as a worker has read it for a row
-	Rows   []DomainRow            `json:"rows,omitempty"`         // the newest first, or the one executed last
-	More   int                    `json:"more_rows,omitempty"`    // how many further rows a search has found
-	Swept  *SweptDomain           `json:"domain_state,omitempty"` // by sweeps; nil: none is stored
+	Known  *KnownDomain     `json:"known,omitempty"`        // nil: it is not in the index of names
+	Record *evidence.Record `json:"record,omitempty"`       // as a worker has read it for a row
+	Rows   []DomainRow      `json:"rows,omitempty"`         // the newest first, or the one executed last
+	More   int              `json:"more_rows,omitempty"`    // how many further rows a search has found
+	Swept  *SweptDomain     `json:"domain_state,omitempty"` // by sweeps; nil: none is stored
 	// Other is another organization with a domain of this id, by rows or sweeps; "": none.
 	Other string `json:"-"`
 }
@@ -43,7 +43,7 @@ type DomainRow struct {
 	// did not find the token.
 	Evidence *Findings `json:"evidence,omitempty"`
 	// Before is what the row has replaced; nil: it is no update, or has changed nothing.
-	Before *handlers.Before `json:"before,omitempty"`
+	Before *evidence.Before `json:"before,omitempty"`
 	Ledger ledger.Run       `json:"-"`
 
 	sentence string // that result, with advice; "": it is that of a proof, or not known
@@ -145,15 +145,15 @@ func (r domainRow) in(run ledger.Run) ledger.Segment {
 
 // add adds a row.
 func (d *Domain) add(found intake.DomainRow) error {
-	r, evidence, sentence := found.Run, found.Result.Evidence, found.Result.Detail
+	r, packed, sentence := found.Run, found.Result.Evidence, found.Result.Detail
 	row := DomainRow{Run: r.ID, Kind: r.Kind, CreatedAt: r.CreatedAt, Row: settledRow(r, found.RowState), Ledger: r}
 	if found.Phase != ledger.PhaseSettled {
-		open := handlers.ReadOpen(r.Kind, found.RowState)
-		row.Row, evidence, sentence = openRow(r, found.Item, open), open.Evidence, open.Sentence
+		open := evidence.ReadOpen(r.Kind, found.RowState)
+		row.Row, packed, sentence = openRow(r, found.Item, open), open.Evidence, open.Sentence
 		d.Record = cmp.Or(d.Record, open.Record)
 	}
-	if len(evidence) > 0 {
-		e, err := handlers.ReadEvidence(evidence)
+	if len(packed) > 0 {
+		e, err := evidence.Read(packed)
 		if err != nil {
 			return fmt.Errorf("row %d of run %s: %w", found.Item, r.ID, err)
 		}

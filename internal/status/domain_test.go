@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
 	"orgops/internal/status"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 // TestDomainOfReadsFewKeys checks that the row of a domain that was executed last is found without
@@ -31,7 +31,7 @@ func TestDomainOfReadsFewKeys(t *testing.T) {
 					Description: ledger.Description{Format: "jsonl"}}, rows...)
 			}
 			first := ledgertest.Find(t, l, "first")
-			known := handlers.Known{OrganizationID: "org_1", ID: "ord_1", Domain: "acme.example", Host: "_v.acme.example",
+			known := index.Entry{OrganizationID: "org_1", ID: "ord_1", Domain: "acme.example", Host: "_v.acme.example",
 				TXT: "t", At: time.Now(), Run: first.ID, Row: 1}
 			if _, err := l.End(t.Context(),
 				ledger.Segment{Tenant: first.Tenant, Run: first.ID, Incarnation: first.Incarnation}, ledger.NewNonce(),

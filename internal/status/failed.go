@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"orgops/dnscheck/report"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
-	"orgops/tasks/handlers"
 )
 
 // FailedReasons counts the failed rows of a run by outcome, the customer's mistake and reason.
@@ -109,7 +109,7 @@ func mistakeOf(r ledger.Result) report.Mistake {
 	if len(r.Evidence) == 0 {
 		return ""
 	}
-	e, err := handlers.ReadEvidence(r.Evidence)
+	e, err := evidence.Read(r.Evidence)
 	if err != nil { // it is of a newer version
 		return ""
 	}

@@ -9,11 +9,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/dnscheck/report"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
 	"orgops/internal/status"
-	"orgops/tasks/handlers"
 )
 
 // TestFailedByReason has 300 failed rows among 3,000 verified ones: their mistakes are counted
@@ -80,9 +80,9 @@ func resultOf(t *testing.T, row, every int, mistakes []report.Mistake) ledger.Re
 	case kind > len(mistakes):
 		return ledger.Result{Outcome: "refused", Detail: fmt.Sprintf("PATCH /organizations/o%d/discovery-domains/d: 404 Not Found", row)}
 	}
-	evidence, err := handlers.Evidence{
+	evidence, err := evidence.Evidence{
 		Evidence: report.Evidence{State: "absent"},
-		Record:   &handlers.VerifyRecord{Domain: "a.example", Host: "_t.a.example", TXT: "v"},
+		Record:   &evidence.Record{Domain: "a.example", Host: "_t.a.example", TXT: "v"},
 		Finding:  &report.Finding{Mistake: mistakes[kind], Host: "_t.a.example"},
 	}.Pack()
 	if err != nil {

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"orgops/dnscheck/dnsname"
+	"orgops/internal/index"
 	"orgops/internal/ledger"
-	"orgops/tasks/handlers"
 )
 
 // DomainName names a discovery domain.
@@ -63,7 +64,7 @@ const (
 // which keep is true. It reads the index of names, which has the domains of executed rows.
 func Find(ctx context.Context, l *ledger.Ledger, tenant, text string, n int,
 	keep func(KnownDomain) bool) (found Found, err error) {
-	t, key := ledger.Tenant(tenant), handlers.NameKey(text)
+	t, key := ledger.Tenant(tenant), dnsname.Key(text)
 	byID := func(skip int) ([]ledger.Subject, error) {
 		s, err := l.Subject(ctx, t, text)
 		if skip > 0 || errors.Is(err, ledger.ErrNotFound) {
@@ -120,7 +121,7 @@ func kept(tenant string, read func(skip int) ([]ledger.Subject, error), n int,
 }
 
 func knownDomain(tenant string, s ledger.Subject) (KnownDomain, error) {
-	k, err := handlers.ReadKnown(s)
+	k, err := index.Read(s)
 	return KnownDomain{
 		DomainName: DomainName{Tenant: tenant, Organization: k.OrganizationID, ID: k.ID}, Name: k.Domain,
 		Host: k.Host, TXT: k.TXT,

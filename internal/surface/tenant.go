@@ -16,6 +16,7 @@ import (
 	"orgops/internal/activity"
 	"orgops/internal/engine"
 	"orgops/internal/events"
+	"orgops/internal/index"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
@@ -94,7 +95,7 @@ func (s *site) start() {
 	domains := func(b apiclient.Binding) handlers.Domains { return s.bound(b) }
 	verify := handlers.VerifyConfig{
 		API: domains, List: func(b apiclient.Binding) handlers.DomainList { return s.bound(b) },
-		Named: handlers.NamedIn(s.m.Ledger, s.name), DNS: s, Line: s.limiter, RequestTimeout: requestTimeout,
+		Named: index.NamedIn(s.m.Ledger, s.name), DNS: s, Line: s.limiter, RequestTimeout: requestTimeout,
 		GiveUp: time.Duration(s.settings.GiveUp),
 		Notify: handlers.NotifyStates(states, s.author(worker)), Item: s.m.Ledger.ItemOf, Logger: log,
 		Notice: states.NoticeRead,

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"orgops/internal/activity"
+	"orgops/internal/index"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
@@ -22,7 +23,6 @@ import (
 	"orgops/internal/view"
 	"orgops/internal/web"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -69,7 +69,7 @@ func (w *world) knows(tenant ledger.Tenant, run ledger.RunID, organization, id, 
 	w.t.Helper()
 	r, err := w.ledger.Run(w.t.Context(), tenant, run)
 	must(w.t, err)
-	k := handlers.Known{OrganizationID: organization, ID: id, Domain: name, Host: "_v." + name, TXT: "t", At: time.Now(),
+	k := index.Entry{OrganizationID: organization, ID: id, Domain: name, Host: "_v." + name, TXT: "t", At: time.Now(),
 		Run: run}
 	_, err = w.ledger.End(w.t.Context(), ledger.Segment{Tenant: tenant, Run: run, Incarnation: r.Incarnation},
 		ledger.NewNonce(), ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: k.Subject()})

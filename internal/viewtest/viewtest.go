@@ -31,13 +31,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/activity"
+	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/queues"
 	"orgops/internal/redistest"
 	"orgops/internal/tenant"
 	"orgops/internal/web"
-	"orgops/tasks/handlers"
 )
 
 // Route has the requests of a route.
@@ -105,7 +105,7 @@ func (n names) fill(t *testing.T, rdb redis.UniversalClient) {
 	// The first run has ended, and the index of names has its domain.
 	id := n.in("{run}")
 	run := ledgertest.Find(t, l, id)
-	known := handlers.Known{OrganizationID: n.in("{organization}"), ID: n.in("{domain}"), Domain: n.in("{name}"),
+	known := index.Entry{OrganizationID: n.in("{organization}"), ID: n.in("{domain}"), Domain: n.in("{name}"),
 		Host: "_v." + n.in("{name}"), TXT: "token", At: time.Now(), Run: run.ID}
 	_, err := l.End(t.Context(), ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation},
 		ledger.NewNonce(), ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: known.Subject()})

@@ -9,11 +9,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"orgops/apiclient"
 	"orgops/apiclient/schema"
 	"orgops/internal/engine"
+	"orgops/internal/evidence"
 	"orgops/internal/pace"
 	"orgops/internal/sweep"
 )
@@ -210,3 +212,15 @@ func carriedOut(sent schema.DiscoveryDomainUpdate, got schema.DiscoveryDomain) e
 
 // differ reports whether two flags are given and differ.
 func differ(sent, got *bool) bool { return sent != nil && got != nil && *sent != *got }
+
+// isOf reports whether a proof compared a record with this domain, host and token.
+func isOf(c *evidence.Compared, d schema.DiscoveryDomain) bool {
+	other := evidence.NewCompared(c.OrganizationID, d)
+	return sameName(c.Domain, d.Domain) && sameName(c.Host, d.VerificationHost) &&
+		c.TXT == other.TXT && c.TXTSHA256 == other.TXTSHA256
+}
+
+// sameName compares names as DNS does (RFC 4343), apart from a trailing dot.
+func sameName(a, b string) bool {
+	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
+}

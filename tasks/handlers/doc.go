@@ -1,7 +1,6 @@
 // Package handlers executes the rows of each kind. The file of a kind begins with the reason why
 // its rows may be executed twice. Each file uses those below it:
 //
-//	open.go          why a row is open, in words
 //	recheck.go       domain:recheck, the check of a sweep
 //	revoke.go        domain:revoke, of a domain whose token is gone, and its undoing
 //	read.go          domain:read, a record and one check of its token
@@ -9,7 +8,6 @@
 //	verify_proof.go  the proof and PATCH of a row whose token is there, and of one whose answer was lost
 //	update.go        domain:update
 //	places.go        the places of DNS checks
-//	evidence.go      checks and proofs as they are stored, and the state of an open row
 //	change.go        PATCHes of domains, and answers that were lost
 //	known.go         the entries of domains in the index of names
 //	remove.go        clients:remove

@@ -10,17 +10,9 @@ import (
 	"orgops/tasks"
 )
 
-var (
-	NextCheck     = nextCheck
-	ProofEvidence = proofEvidence
-	NewCompared   = newCompared
-	CheckEvidence = checkEvidence
-)
+var NextCheck = nextCheck
 
-const (
-	MaxNegativeTTL = maxNegativeTTL
-	MaxEvidence    = maxEvidence
-)
+const MaxNegativeTTL = maxNegativeTTL
 
 // Sending has the arguments of [SendVerified].
 type Sending struct {
@@ -51,13 +43,3 @@ func SendVerified(cfg VerifyConfig, organization, domain string, s Sending) engi
 		return v.sendVerified(ctx, s.Proof)
 	})
 }
-
-// Waiting returns the state of a row after its first check.
-func Waiting(d schema.DiscoveryDomain, v dnscheck.Verdict, at time.Time) VerifyState {
-	e := checkEvidence(v, at)
-	e.Record = recordOf(d)
-	return VerifyState{Record: recordOf(d), Found: digest(v), Diagnosed: at.Unix(), Evidence: &e}
-}
-
-// Is reports whether the record is the one compared.
-func (c *Compared) Is(d schema.DiscoveryDomain) bool { return c.is(d) }

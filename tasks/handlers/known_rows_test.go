@@ -6,20 +6,20 @@ import (
 	"time"
 
 	"orgops/apiclient/schema"
+	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
-	"orgops/tasks/handlers"
 )
 
 // known returns the entry of the row's domain in the index of names.
-func (s *site) knownDomain() (handlers.Known, bool) {
+func (s *site) knownDomain() (index.Entry, bool) {
 	s.t.Helper()
 	subject, err := s.Subject(s.t.Context(), s.Run.Tenant, dom)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return handlers.Known{}, false
+		return index.Entry{}, false
 	}
-	k, bad := handlers.ReadKnown(subject)
+	k, bad := index.Read(subject)
 	if err != nil || bad != nil {
 		s.t.Fatal(err, bad)
 	}
@@ -28,10 +28,10 @@ func (s *site) knownDomain() (handlers.Known, bool) {
 
 // wantKnown compares the entry of a domain, apart from times. The run has one row.
 func (s *site) wantKnown(run ledger.RunID, d sandbox.Domain, status schema.DomainStatus,
-	state string) (k handlers.Known) {
+	state string) (k index.Entry) {
 	s.t.Helper()
 	k, _ = s.knownDomain()
-	want := handlers.Known{OrganizationID: org, ID: dom, Domain: d.Domain, Host: d.Host, TXT: d.TXT,
+	want := index.Entry{OrganizationID: org, ID: dom, Domain: d.Domain, Host: d.Host, TXT: d.TXT,
 		Status: status, State: state,
 		Read: k.Read, At: k.At, Next: k.Next, Run: run}
 	if k != want {

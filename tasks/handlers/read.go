@@ -8,6 +8,7 @@ import (
 
 	"orgops/apiclient/schema"
 	"orgops/internal/engine"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/tasks"
@@ -46,7 +47,7 @@ func NewRead(cfg VerifyConfig) engine.Handler {
 		if end != nil {
 			return end
 		}
-		e := checkEvidence(verdict, x.Now())
+		e := evidence.OfCheck(verdict.Evidence(), x.Now())
 		e.Record = v.state.Record
 		result := unchanged("pending: " + verdict.Sentence())
 		if result.Evidence, err = e.Pack(); err != nil {
@@ -59,7 +60,7 @@ func NewRead(cfg VerifyConfig) engine.Handler {
 // ReadState returns what a row of kind [Read] has found: that its domain is verified or not found,
 // or the state of its token, present, absent or unknown; the outcome of a row that found none.
 func ReadState(r ledger.Result) string {
-	switch e, err := ReadEvidence(r.Evidence); {
+	switch e, err := evidence.Read(r.Evidence); {
 	case r.Outcome == ledger.Unchanged && strings.HasPrefix(r.Detail, verifiedBefore):
 		return string(schema.StatusVerified)
 	case r.Outcome == ledger.Unchanged && len(r.Evidence) > 0 && err == nil:

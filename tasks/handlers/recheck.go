@@ -19,6 +19,8 @@ import (
 	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
+	"orgops/internal/evidence"
+	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/sweep"
@@ -245,7 +247,7 @@ func (r *recheck) pending() string {
 
 // learn has the index of names store the record, with the result of a check; "": there was none.
 func (r *recheck) learn(state string) {
-	learn(r.x, r.row, Known{
+	learn(r.x, r.row, index.Entry{
 		OrganizationID: r.record.OrganizationID, ID: r.record.DiscoveryDomainID, Domain: r.record.Domain,
 		Host: r.record.VerificationHost, TXT: r.record.VerificationTXT, Status: r.record.Status,
 		Read: r.x.Now(), State: state,
@@ -337,11 +339,11 @@ func (r *recheck) check(ctx context.Context) *engine.Consequence {
 
 // settleWith settles the row with the evidence of a check.
 func (r *recheck) settleWith(v dnscheck.Verdict, outcome ledger.Outcome, why string) *engine.Consequence {
-	evidence, err := checkEvidence(v, r.x.Now()).Pack()
+	packed, err := evidence.OfCheck(v.Evidence(), r.x.Now()).Pack()
 	if err != nil {
 		return engine.Fail(err)
 	}
-	return engine.Settle(ledger.Result{Outcome: outcome, Detail: why, Evidence: evidence})
+	return engine.Settle(ledger.Result{Outcome: outcome, Detail: why, Evidence: packed})
 }
 
 // query is queryAndProve in a place of the DNS checks. It ends a row that cannot be checked now.
@@ -375,8 +377,9 @@ func (r *recheck) queryAndProve(ctx context.Context) (v dnscheck.Verdict, err er
 		r.unproven = strict.Sentence()
 		return v, nil
 	}
-	e := proofEvidence(proof.Verdict(), newCompared(d.OrganizationID, schema.DiscoveryDomain{ID: d.DiscoveryDomainID,
-		Domain: d.Domain, VerificationHost: d.VerificationHost, VerificationTXT: d.VerificationTXT}), r.x.Now())
+	compared := evidence.NewCompared(d.OrganizationID, schema.DiscoveryDomain{ID: d.DiscoveryDomainID,
+		Domain: d.Domain, VerificationHost: d.VerificationHost, VerificationTXT: d.VerificationTXT})
+	e := evidence.OfProof(proof.Verdict().Evidence(), compared, r.x.Now())
 	r.cfg.Verify.Logger.InfoContext(ctx, "audit", "event", "domain proven", "run", r.x.Run,
 		"organization_id", d.OrganizationID, "discovery_domain_id", d.DiscoveryDomainID, "domain", d.Domain,
 		"verification_host", d.VerificationHost, "proven_at", e.At, "basis", e.Basis, "quorum", e.Quorum,

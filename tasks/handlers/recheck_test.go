@@ -12,6 +12,7 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/internal/events"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
@@ -37,7 +38,7 @@ func TestRecheckLost(t *testing.T) {
 			s.wantRow(r, ledger.Unchanged, "absent: ")
 		} else {
 			s.wantRow(r, ledger.Lost, "gone since ", fmt.Sprintf("by %d sweeps", day+1), "There is no TXT record")
-			if e, err := handlers.ReadEvidence(r.Evidence); err != nil || e.State != "absent" || len(e.Said) < 2 {
+			if e, err := evidence.Read(r.Evidence); err != nil || e.State != "absent" || len(e.Said) < 2 {
 				t.Errorf("evidence %+v, %v", e, err)
 			}
 		}
@@ -57,8 +58,8 @@ func (s *sweepSite) wantProven(r ledger.Result) {
 	s.t.Helper()
 	s.wantRow(r, ledger.Unchanged, "present, and proven")
 	d, _ := s.sandbox.Domain(org, dom)
-	e, err := handlers.ReadEvidence(r.Evidence)
-	want := &handlers.Compared{OrganizationID: org, DiscoveryDomainID: dom, Domain: d.Domain, Host: d.Host, TXT: d.TXT}
+	e, err := evidence.Read(r.Evidence)
+	want := &evidence.Compared{OrganizationID: org, DiscoveryDomainID: dom, Domain: d.Domain, Host: d.Host, TXT: d.TXT}
 	if err != nil || e.State != "present" || len(e.Said) < 2 || cmp.Diff(want, e.Compared) != "" {
 		s.t.Errorf("evidence %+v, %v", e, err)
 	}
@@ -156,7 +157,7 @@ func TestRecheckUnproven(t *testing.T) {
 				}
 				r := s.sweep()
 				s.wantRow(r, want, "unproven: ", "There is no TXT record")
-				if e, err := handlers.ReadEvidence(r.Evidence); day >= 7 && (err != nil || e.State != "absent") {
+				if e, err := evidence.Read(r.Evidence); day >= 7 && (err != nil || e.State != "absent") {
 					t.Errorf("evidence %+v, %v", e, err)
 				}
 				s.clock.advance(24 * time.Hour)

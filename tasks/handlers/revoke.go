@@ -21,8 +21,10 @@ import (
 	"orgops/apiclient"
 	"orgops/apiclient/schema"
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 	"orgops/internal/activity"
 	"orgops/internal/engine"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
 	"orgops/tasks"
@@ -245,9 +247,9 @@ func (r *revocation) proven(d schema.DiscoveryDomain) bool {
 	if r.state.Proven == nil {
 		return false
 	}
-	e, err := ReadEvidence(r.state.Proven.Evidence)
-	return err == nil && e.State == found && e.Compared != nil && e.Compared.OrganizationID == r.organization &&
-		e.Compared.is(d)
+	e, err := evidence.Read(r.state.Proven.Evidence)
+	return err == nil && e.State == report.Present && e.Compared != nil && e.Compared.OrganizationID == r.organization &&
+		isOf(e.Compared, d)
 }
 
 // undo routes a domain again.
@@ -309,7 +311,7 @@ func (r *revocation) write(ctx context.Context) (err error) {
 // PATCH undoes one. The result is nil if the answer says that it was carried out.
 func (r *revocation) patch(ctx context.Context, d schema.DiscoveryDomain, verdict dnscheck.Verdict,
 	sent schema.DiscoveryDomainUpdate, request *sweep.Revocation) *engine.Consequence {
-	packed, err := proofEvidence(verdict, newCompared(r.organization, d), r.x.Now()).Pack()
+	packed, err := evidence.OfProof(verdict.Evidence(), evidence.NewCompared(r.organization, d), r.x.Now()).Pack()
 	if err != nil {
 		return engine.Fail(err)
 	}
@@ -488,7 +490,7 @@ func (r *revocation) restored(ctx context.Context) *engine.Consequence {
 // killed before it stores the change leaves another line to the next one, about the same
 // request.
 func (r *revocation) audit(ctx context.Context, event string) {
-	verdict, err := ReadEvidence(r.intent.Verdict)
+	verdict, err := evidence.Read(r.intent.Verdict)
 	if err != nil {
 		r.cfg.Logger.WarnContext(ctx, "evidence of a revocation not readable", "discovery_domain_id", r.domain, "error", err)
 	}

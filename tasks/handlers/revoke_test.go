@@ -11,6 +11,7 @@ import (
 	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/events"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
@@ -515,10 +516,10 @@ func TestRevokeNeedsTheProof(t *testing.T) {
 			return s.proofOf(d)
 		},
 		"of another organization": func(s *sweepSite, d sandbox.Domain, _ ledger.Result) []byte {
-			return s.proofThat(d, func(e *handlers.Evidence) { e.Compared.OrganizationID = "org_2" })
+			return s.proofThat(d, func(e *evidence.Evidence) { e.Compared.OrganizationID = "org_2" })
 		},
 		"a disproof": func(s *sweepSite, d sandbox.Domain, _ ledger.Result) []byte {
-			return s.proofThat(d, func(e *handlers.Evidence) { e.State = "absent" })
+			return s.proofThat(d, func(e *evidence.Evidence) { e.State = "absent" })
 		},
 		"of its absence": func(_ *sweepSite, _ sandbox.Domain, lost ledger.Result) []byte { return lost.Evidence },
 	} {

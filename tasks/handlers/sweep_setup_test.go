@@ -15,6 +15,7 @@ import (
 	"orgops/internal/activity"
 	"orgops/internal/engine"
 	"orgops/internal/events"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/internal/scan/progress"
@@ -315,14 +316,14 @@ func (s *sweepSite) verified(use *bool) sandbox.Domain {
 // proofOf returns stored evidence of a proof of the record.
 func (s *sweepSite) proofOf(d sandbox.Domain) []byte {
 	s.t.Helper()
-	return s.proofThat(d, func(*handlers.Evidence) {})
+	return s.proofThat(d, func(*evidence.Evidence) {})
 }
 
 // proofThat returns stored evidence of a proof of the record, after a change.
-func (s *sweepSite) proofThat(d sandbox.Domain, change func(*handlers.Evidence)) []byte {
+func (s *sweepSite) proofThat(d sandbox.Domain, change func(*evidence.Evidence)) []byte {
 	s.t.Helper()
-	proof := handlers.Evidence{Evidence: report.Evidence{State: "present", Reason: "found"}}
-	proof.Compared = &handlers.Compared{OrganizationID: org, DiscoveryDomainID: d.ID, Domain: d.Domain,
+	proof := evidence.Evidence{Evidence: report.Evidence{State: "present", Reason: "found"}}
+	proof.Compared = &evidence.Compared{OrganizationID: org, DiscoveryDomainID: d.ID, Domain: d.Domain,
 		Host: d.Host, TXT: d.TXT}
 	change(&proof)
 	packed, err := proof.Pack()
@@ -425,7 +426,7 @@ func (s *sweepSite) wantVerdict(what, state, audited string) {
 	s.t.Helper()
 	history := s.domainState().History
 	last := history[len(history)-1]
-	v, err := handlers.ReadEvidence(last.Verdict)
+	v, err := evidence.Read(last.Verdict)
 	if err != nil || last.What != what || v.State != state || len(v.Said) != 3 || v.Compared.DiscoveryDomainID != dom {
 		s.t.Errorf("the history ends with %q, by the verdict %+v, %v; want %q, by one that is %s",
 			last.What, v, err, what, state)

@@ -17,6 +17,7 @@ import (
 	"orgops/apiclient"
 	"orgops/apiclient/schema"
 	"orgops/internal/engine"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
 	"orgops/tasks"
@@ -70,7 +71,7 @@ type patch struct {
 	// At is when it was sent. The intent's own time may be later: see notSent.
 	At time.Time `json:"at"`
 	// Before is what the row's first PATCH replaces.
-	Before Before `json:"before"`
+	Before evidence.Before `json:"before"`
 }
 
 func (u *update) execute(ctx context.Context) *engine.Consequence {
@@ -123,7 +124,7 @@ func (u *update) execute(ctx context.Context) *engine.Consequence {
 // flag, it is sent as it is read, and not at all if the record has none. A record that is as the
 // row asks gets it all the same, since the read may be older than the last change. before is what
 // an earlier PATCH of the row has replaced if it has landed; nil: there was none.
-func (u *update) patch(ctx context.Context, before *Before) *engine.Consequence {
+func (u *update) patch(ctx context.Context, before *evidence.Before) *engine.Consequence {
 	// The record before the PATCH, and whether it may be changed.
 	d, err := u.readYoung(ctx, u.x.Fenced())
 	if before == nil {
@@ -143,7 +144,7 @@ func (u *update) patch(ctx context.Context, before *Before) *engine.Consequence 
 	}
 	isAsAsked := before == nil && carriedOut(next, d) == nil
 	if before == nil {
-		before = &Before{Status: d.Status, UseForOrganizationDiscovery: d.UseForOrganizationDiscovery}
+		before = &evidence.Before{Status: d.Status, UseForOrganizationDiscovery: d.UseForOrganizationDiscovery}
 	}
 
 	// With the permit, the record must be young still, and the brake must let the domain go.
@@ -175,13 +176,13 @@ func (u *update) patch(ctx context.Context, before *Before) *engine.Consequence 
 }
 
 // done settles the row of a record that was changed at that time.
-func (u *update) done(ctx context.Context, before Before, at time.Time) *engine.Consequence {
+func (u *update) done(ctx context.Context, before evidence.Before, at time.Time) *engine.Consequence {
 	if s := u.want.Status; s != nil && *s == schema.StatusPending {
 		if err := u.cfg.States.SetToPending(ctx, u.domain, string(u.x.Run), at); err != nil {
 			return fail(err)
 		}
 	}
-	e := Evidence{Before: &before}
+	e := evidence.Evidence{Before: &before}
 	e.At = at.UTC().Truncate(time.Second)
 	packed, err := e.Pack()
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"orgops/internal/engine"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
@@ -165,7 +166,7 @@ func TestUpdateMembers(t *testing.T) {
 // wantBefore checks the values that a row's result says it has replaced.
 func (s *verifySite) wantBefore(r ledger.Result, want string) {
 	s.t.Helper()
-	e, err := handlers.ReadEvidence(r.Evidence)
+	e, err := evidence.Read(r.Evidence)
 	if err != nil || e.Before == nil || e.Before.String() != want || e.At.IsZero() {
 		s.t.Errorf("before: %v at %s, %v; want %s", e.Before, e.At, err, want)
 	}

@@ -18,8 +18,11 @@ import (
 	"orgops/apiclient"
 	"orgops/apiclient/schema"
 	"orgops/dnscheck"
+	"orgops/dnscheck/dnsname"
 	"orgops/internal/engine"
 	"orgops/internal/events"
+	"orgops/internal/evidence"
+	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/tasks"
@@ -45,7 +48,7 @@ type verification struct {
 	verifier
 
 	want  tasks.VerifyRow
-	state VerifyState
+	state evidence.State
 }
 
 func newVerification(cfg VerifyConfig, x *engine.Execution, row *engine.Row) (*verification, error) {
@@ -54,11 +57,11 @@ func newVerification(cfg VerifyConfig, x *engine.Execution, row *engine.Row) (*v
 		return nil, err
 	}
 	v := &verification{want: want}
-	if v.state, err = ReadVerifyState(row.Note.Memo); err != nil {
-		return nil, err
+	if v.state, err = evidence.ReadState(row.Note.Memo); err != nil {
+		return nil, &engine.UnknownError{What: "the row's memo (" + err.Error() + ")"}
 	}
 	if v.state.Record == nil && want.Listed != nil {
-		v.state.Record = recordOf(want.Listed.DiscoveryDomain)
+		v.state.Record = evidence.RecordOf(want.Listed.DiscoveryDomain)
 	}
 	if v.verifier, err = newVerifier(cfg, x, row, want.OrganizationID, want.DiscoveryDomainID); err != nil {
 		return nil, err
@@ -167,8 +170,8 @@ func (v *verification) unfit() *engine.Consequence {
 }
 
 // recordRead returns the record as it is stored with the row.
-func (v *verification) recordRead() *VerifyRecord {
-	r := recordOf(v.record)
+func (v *verification) recordRead() *evidence.Record {
+	r := evidence.RecordOf(v.record)
 	if v.want.DiscoveryDomainID == "" {
 		r.ID = v.record.ID
 	}
@@ -185,13 +188,13 @@ const mostPages = 100
 // entry may be old, or else in the list of the organization's domains.
 func (v *verification) find(ctx context.Context, b apiclient.Binding) (d schema.DiscoveryDomain, err error) {
 	// By the index. Its entry may be old, so that the record must have the name.
-	name := NameKey(v.want.Domain)
+	name := dnsname.Key(v.want.Domain)
 	if v.cfg.Named != nil {
 		v.domain = v.cfg.Named(ctx, v.organization, name)
 	}
 	if v.domain != "" {
 		d, err = v.read(ctx, b)
-		if err == nil && NameKey(d.Domain) == name {
+		if err == nil && dnsname.Key(d.Domain) == name {
 			return d, nil
 		}
 		if err != nil && !isNotFound(err) {
@@ -215,7 +218,7 @@ func (v *verification) find(ctx context.Context, b apiclient.Binding) (d schema.
 		}
 		for _, l := range all {
 			switch {
-			case NameKey(l.Record.Domain) != name:
+			case dnsname.Key(l.Record.Domain) != name:
 			case l.Err != nil:
 				return d, engine.Refuse("domain %q of the organization: %v", name, l.Err)
 			default:
@@ -247,7 +250,7 @@ func (v *verification) withID(end *engine.Consequence) *engine.Consequence {
 // query checks whether the row's token is there, and ends a row that cannot be checked now. The
 // reason of a row without a place stays that of its last check.
 func (v *verification) query(ctx context.Context) (dnscheck.Verdict, *engine.Consequence) {
-	last := cmp.Or(v.state.Evidence, new(Evidence))
+	last := cmp.Or(v.state.Evidence, new(evidence.Evidence))
 	free, ok := v.cfg.Places.take(last.Reason)
 	if !ok {
 		end := noPlace()
@@ -267,7 +270,7 @@ func (v *verification) query(ctx context.Context) (dnscheck.Verdict, *engine.Con
 // keep stores the state with a row that stays open.
 func (v *verification) keep(end *engine.Consequence) *engine.Consequence {
 	state := v.state
-	if v.want.Listed != nil && *state.Record == *recordOf(v.want.Listed.DiscoveryDomain) {
+	if v.want.Listed != nil && *state.Record == *evidence.RecordOf(v.want.Listed.DiscoveryDomain) {
 		state.Record = nil // the row's content has it
 	}
 	memo, err := state.Pack()
@@ -336,7 +339,7 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 	}
 
 	// The evidence, with the finding of the last diagnosis unless the answer has changed.
-	e := checkEvidence(verdict, now)
+	e := evidence.OfCheck(verdict.Evidence(), now)
 	e.Record = s.Record
 	if s.Evidence != nil {
 		e.Finding = s.Evidence.Finding
@@ -364,7 +367,7 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 	s.Evidence = &e
 
 	// The index of names learns the answer.
-	known := Known{
+	known := index.Entry{
 		OrganizationID: v.organization, ID: v.domain, Domain: s.Record.Domain, Host: s.Record.Host, TXT: s.Record.TXT,
 		Status: schema.StatusPending, Read: cmp.Or(v.readAt, v.row.FirstBegun, now), State: state.String(),
 	}
@@ -409,7 +412,7 @@ func nextDiagnosis(start time.Time, diagnosed int64) time.Time {
 // diagnose stores the nearest mistake with the absent record in its evidence, or what the resolvers
 // see of one that is unknown. The verdict stands whatever it finds. It takes a place of those for
 // slow zones, so that it delays no check, and is left out if there is none.
-func (v *verification) diagnose(ctx context.Context, verdict dnscheck.Verdict, e *Evidence) {
+func (v *verification) diagnose(ctx context.Context, verdict dnscheck.Verdict, e *evidence.Evidence) {
 	free, ok := v.cfg.Places.take(string(dnscheck.ReasonTimeout))
 	if !ok {
 		return

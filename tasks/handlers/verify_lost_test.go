@@ -14,11 +14,11 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/internal/events"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 // trouble is an event during a row, in addition to the fault of the test at each of its
@@ -92,7 +92,7 @@ func (c trouble) check(s *verifySite, point string, patches int) {
 	switch c.want {
 	case ledger.Done:
 		s.wantEvents(events.DomainVerified)
-		if e, err := handlers.ReadEvidence(r.Evidence); err != nil || e.State != "present" {
+		if e, err := evidence.Read(r.Evidence); err != nil || e.State != "present" {
 			s.t.Errorf("%s: evidence %+v, %v", point, e, err)
 		}
 	case ledger.Refused:

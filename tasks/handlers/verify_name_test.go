@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"orgops/apiclient/schema"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 // TestVerifyByName has rows with the domain's name in several forms, with and without an entry in
@@ -85,7 +85,7 @@ func TestVerifyByNameExpires(t *testing.T) {
 	s.domain(sandbox.Domain{Domain: "acme.example"}, false)
 	s.verify(named("acme.example"))
 	r := s.settle()
-	e, err := handlers.ReadEvidence(r.Evidence)
+	e, err := evidence.Read(r.Evidence)
 	if r.Outcome != ledger.Expired || err != nil || e.Record == nil || e.Record.ID != dom {
 		t.Errorf("%s with evidence %+v, %v, want the id", r.Outcome, e.Record, err)
 	}

@@ -23,10 +23,13 @@ import (
 	"orgops/apiclient"
 	"orgops/apiclient/schema"
 	"orgops/dnscheck"
+	"orgops/dnscheck/dnsname"
 	"orgops/dnscheck/report"
 	"orgops/internal/activity"
 	"orgops/internal/engine"
 	"orgops/internal/events"
+	"orgops/internal/evidence"
+	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/sweep"
@@ -101,12 +104,12 @@ type verifyIntent struct {
 	// Proof is the evidence of the proof, with the record.
 	Proof []byte `json:"proof"`
 
-	at       time.Time // when it was stored, if an earlier execution did
-	evidence Evidence  // of Proof
+	at       time.Time         // when it was stored, if an earlier execution did
+	evidence evidence.Evidence // of Proof
 }
 
 // proves reports whether the record is the one that was proven.
-func (in *verifyIntent) proves(d schema.DiscoveryDomain) bool { return in.evidence.Compared.is(d) }
+func (in *verifyIntent) proves(d schema.DiscoveryDomain) bool { return isOf(in.evidence.Compared, d) }
 
 // newVerifier returns the verifier of a row's domain, with the row's intent.
 func newVerifier(cfg VerifyConfig, x *engine.Execution, row *engine.Row,
@@ -123,7 +126,7 @@ func newVerifier(cfg VerifyConfig, x *engine.Execution, row *engine.Row,
 		return v, err
 	}
 	var err error
-	v.former.evidence, err = ReadEvidence(v.former.Proof)
+	v.former.evidence, err = evidence.Read(v.former.Proof)
 	if err == nil && v.former.evidence.Compared == nil {
 		err = errors.New("it has no proof")
 	}
@@ -144,7 +147,7 @@ type named struct{ domain, host, token string }
 func (n named) differs(d schema.DiscoveryDomain) error {
 	const differs = "%s of the row differs from the tenant's record of this domain; nothing was changed"
 	switch {
-	case n.domain != "" && NameKey(n.domain) != NameKey(d.Domain):
+	case n.domain != "" && dnsname.Key(n.domain) != dnsname.Key(d.Domain):
 		return engine.Refuse("the row names domain %q, but discovery domain %q is %q; nothing was changed: "+
 			"correct the row's domain or id", n.domain, d.ID, d.Domain)
 	case n.token != "" && n.token != d.VerificationTXT:
@@ -256,9 +259,9 @@ func (v *verifier) sendVerified(ctx context.Context, proof dnscheck.Proof) *engi
 
 	// The request, and the intent with its proof.
 	sent := schema.DiscoveryDomainUpdate{Status: new(schema.StatusVerified), UseForOrganizationDiscovery: flag}
-	evidence := proofEvidence(proof.Verdict(), newCompared(v.organization, d), v.x.Now())
-	next := &verifyIntent{Flag: flag, evidence: evidence}
-	if next.Proof, err = evidence.Pack(); err != nil {
+	proven := evidence.OfProof(proof.Verdict().Evidence(), evidence.NewCompared(v.organization, d), v.x.Now())
+	next := &verifyIntent{Flag: flag, evidence: proven}
+	if next.Proof, err = proven.Pack(); err != nil {
 		return engine.Fail(err)
 	}
 
@@ -433,9 +436,9 @@ func (v *verifier) settle(ctx context.Context, in *verifyIntent) *engine.Consequ
 		"organization_id", v.organization, "discovery_domain_id", v.domain,
 		"domain", e.Compared.Domain, "verification_host", e.Compared.Host,
 		"proven_at", e.At, "basis", e.Basis, "quorum", e.Quorum, "resolvers", e.Resolvers,
-		"operators", e.seenBy(func(o report.Observation) string { return o.Operator }),
-		"perspectives", e.seenBy(func(o report.Observation) string { return o.Perspective }))
-	learn(v.x, v.row, Known{
+		"operators", e.SeenBy(func(o report.Observation) string { return o.Operator }),
+		"perspectives", e.SeenBy(func(o report.Observation) string { return o.Perspective }))
+	learn(v.x, v.row, index.Entry{
 		OrganizationID: v.organization, ID: v.domain, Domain: e.Compared.Domain, Host: e.Compared.Host, TXT: e.Compared.TXT,
 		Status: schema.StatusVerified, Read: v.x.Now(), State: dnscheck.Present.String(),
 	})

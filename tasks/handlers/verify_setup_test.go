@@ -17,6 +17,7 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/enginetest"
 	"orgops/internal/events"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/sandbox"
@@ -373,9 +374,9 @@ func (s *verifySite) wantApart(least time.Duration) {
 }
 
 // state returns the state stored with the open row.
-func (s *verifySite) state() handlers.VerifyState {
+func (s *verifySite) state() evidence.State {
 	s.t.Helper()
-	state, err := handlers.ReadVerifyState(ledger.ParseNote(s.Row(0).Checkpoint.Memo).Memo)
+	state, err := evidence.ReadState(ledger.ParseNote(s.Row(0).Checkpoint.Memo).Memo)
 	if err != nil {
 		s.t.Fatal(err)
 	}

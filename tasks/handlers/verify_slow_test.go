@@ -8,6 +8,7 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/internal/engine"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/tasks/handlers"
@@ -111,7 +112,7 @@ func TestVerifyPlaces(t *testing.T) {
 			}
 			state := s.Row(1)
 			note := ledger.ParseNote(state.Checkpoint.Memo)
-			open, err := handlers.ReadOpenVerify(note.Memo, nil)
+			open, err := evidence.ReadOpenVerify(note.Memo, nil)
 			if err != nil || state.Phase != ledger.PhaseWaiting || state.Checkpoint.Attempts != 0 ||
 				c.reasons == nil && note.Outcome != ledger.Paced || open.Record == nil || open.Record.Host != "_ss.d1.example" {
 				t.Errorf("%+v, note %+v, record %+v, %v", state, note, open.Record, err)

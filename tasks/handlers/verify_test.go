@@ -16,6 +16,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/events"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
@@ -77,7 +78,7 @@ func TestVerifyRequests(t *testing.T) {
 			if d := s.wantStatus("verified"); *d.Use {
 				t.Error("the flag was changed")
 			}
-			e, err := handlers.ReadEvidence(r.Evidence)
+			e, err := evidence.Read(r.Evidence)
 			if err != nil || e.State != "present" || e.Compared == nil || e.Compared.TXT != d.TXT || len(e.Said) != 3 {
 				t.Errorf("evidence %+v, %v", e, err)
 			}
@@ -341,7 +342,7 @@ func TestVerifyExpires(t *testing.T) {
 				t.Errorf("expired at the age of %v, want %v", age, c.age)
 			}
 			s.wantRequests("GET")
-			e, err := handlers.ReadEvidence(r.Evidence)
+			e, err := evidence.Read(r.Evidence)
 			if err != nil || len(e.Said) < 2 || e.At.Before(s.clock.now().Add(-time.Minute)) {
 				t.Errorf("evidence %+v, %v: want that of the last check", e, err)
 			}

@@ -13,6 +13,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/events"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
@@ -31,10 +32,10 @@ func (d diagnosing) Diagnose(ctx context.Context, host, domain, token string,
 }
 
 // open returns an open row as people read it.
-func (s *verifySite) open(number ledger.Row) handlers.OpenVerify {
+func (s *verifySite) open(number ledger.Row) evidence.OpenVerify {
 	s.t.Helper()
 	row := s.Row(number)
-	open, err := handlers.ReadOpenVerify(ledger.ParseNote(row.Checkpoint.Memo).Memo, row.Content)
+	open, err := evidence.ReadOpenVerify(ledger.ParseNote(row.Checkpoint.Memo).Memo, row.Content)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -93,8 +94,8 @@ func TestVerifyWrongRecord(t *testing.T) {
 				t.Errorf("expired: %s, event %+v\nwant: %s", r.Detail, s.events, want)
 			}
 			s.wantEvents(events.DomainExpired)
-			e, err := handlers.ReadEvidence(r.Evidence)
-			record := &handlers.VerifyRecord{Domain: d.Domain, Host: host, TXT: token}
+			e, err := evidence.Read(r.Evidence)
+			record := &evidence.Record{Domain: d.Domain, Host: host, TXT: token}
 			if diff := cmp.Diff(record, e.Record); diff != "" || err != nil {
 				t.Errorf("record of the expired row, %v (-want +got):\n%s", err, diff)
 			}

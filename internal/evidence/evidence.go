@@ -1,4 +1,7 @@
-package handlers
+// Package evidence has the facts about domains that are stored with rows: checks and proofs, the
+// mistakes with a record, the values that an update has replaced, and the state of a waiting row.
+// It executes nothing, so that reading rows does not depend on what executes them.
+package evidence
 
 import (
 	"bytes"
@@ -10,16 +13,13 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/klauspost/compress/flate"
 
 	"orgops/apiclient/schema"
-	"orgops/dnscheck"
 	"orgops/dnscheck/report"
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/untrusted"
 	"orgops/tasks"
@@ -34,11 +34,11 @@ type Evidence struct {
 
 	// Compared is the record that was verified by the proof; nil for a check.
 	Compared *Compared `json:"compared,omitempty"`
-	// Before is what a row of kind [Update] has replaced, at the time of the evidence, which says
-	// nothing else then; nil: it is that of a check or proof.
+	// Before is what a row of kind [tasks.TypeUpdate] has replaced, at the time of the evidence, which
+	// says nothing else then; nil: it is that of a check or proof.
 	Before *Before `json:"before,omitempty"`
 	// Record is the record that a check did not find; nil: not known.
-	Record *VerifyRecord `json:"-"`
+	Record *Record `json:"-"`
 	// Finding is the nearest mistake with it, by the last diagnosis; nil: none is known. It says
 	// nothing unless the check found the record absent.
 	Finding *report.Finding `json:"-"`
@@ -64,7 +64,7 @@ func (e Evidence) Mistake() report.Mistake {
 }
 
 func (e Evidence) hasAdvice() bool {
-	return e.Finding != nil && e.Record != nil && e.State == dnscheck.Absent.String()
+	return e.Finding != nil && e.Record != nil && e.State == report.Absent
 }
 
 // Before has the values of a record before a change.
@@ -104,12 +104,10 @@ const (
 	maxPlainToken = 128
 	// maxUnpacked bounds evidence that is decompressed. A verdict of 16 observations is 16 KB.
 	maxUnpacked = 256 << 10
-	// found is the state of an observation that has the token.
-	found = "present"
 )
 
-// newCompared returns the record without a long token, of which it has the hash.
-func newCompared(organization string, d schema.DiscoveryDomain) *Compared {
+// NewCompared returns the record without a long token, of which it has the hash.
+func NewCompared(organization string, d schema.DiscoveryDomain) *Compared {
 	c := &Compared{organization, d.ID, d.Domain, d.VerificationHost, d.VerificationTXT, ""}
 	if len(c.TXT) > maxPlainToken {
 		c.TXT, c.TXTSHA256 = "", fmt.Sprintf("%x", sha256.Sum256([]byte(d.VerificationTXT)))
@@ -117,21 +115,8 @@ func newCompared(organization string, d schema.DiscoveryDomain) *Compared {
 	return c
 }
 
-// is reports whether the record has this domain, host and token.
-func (c *Compared) is(d schema.DiscoveryDomain) bool {
-	other := newCompared(c.OrganizationID, d)
-	return sameName(c.Domain, d.Domain) && sameName(c.Host, d.VerificationHost) &&
-		c.TXT == other.TXT && c.TXTSHA256 == other.TXTSHA256
-}
-
-// sameName compares names as DNS does (RFC 4343), apart from a trailing dot.
-func sameName(a, b string) bool {
-	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
-}
-
-// checkEvidence returns the evidence of a check.
-func checkEvidence(v dnscheck.Verdict, at time.Time) Evidence {
-	e := v.Evidence()
+// OfCheck returns the evidence of a check.
+func OfCheck(e report.Evidence, at time.Time) Evidence {
 	e.At = at.UTC().Truncate(time.Second)
 	for i := range e.Said {
 		e.Said[i].Milliseconds = math.Round(e.Said[i].Milliseconds)
@@ -139,23 +124,23 @@ func checkEvidence(v dnscheck.Verdict, at time.Time) Evidence {
 	return Evidence{Evidence: e}
 }
 
-// proofEvidence returns the evidence of the verdict by which a record is verified.
-func proofEvidence(v dnscheck.Verdict, c *Compared, at time.Time) Evidence {
-	e := checkEvidence(v, at)
+// OfProof returns the evidence of the verdict by which a record is verified.
+func OfProof(v report.Evidence, c *Compared, at time.Time) Evidence {
+	e := OfCheck(v, at)
 	e.Compared = c
 	for i := range e.Said {
-		if o := &e.Said[i]; o.State == found {
+		if o := &e.Said[i]; o.State == report.Present {
 			o.Values, o.MoreValues, o.RCode = nil, 0, ""
 		}
 	}
 	return e
 }
 
-// seenBy returns a property of each resolver that found the token, each once and in order.
-func (e Evidence) seenBy(property func(report.Observation) string) []string {
+// SeenBy returns a property of each resolver that found the token, each once and in order.
+func (e Evidence) SeenBy(property func(report.Observation) string) []string {
 	var all []string
 	for _, o := range e.Said {
-		if !o.Authority && o.State == found {
+		if !o.Authority && o.State == report.Present {
 			all = append(all, property(o))
 		}
 	}
@@ -167,7 +152,7 @@ func (e Evidence) seenBy(property func(report.Observation) string) []string {
 type packed struct {
 	Evidence
 
-	Record  *VerifyRecord   `json:"record,omitempty"`
+	Record  *Record         `json:"record,omitempty"`
 	Finding *report.Finding `json:"finding,omitempty"`
 	// ResolversSee is a sentence of some 120 bytes without foreign text.
 	ResolversSee string `json:"resolvers_see,omitempty"`
@@ -225,18 +210,18 @@ func (e Evidence) Pack() ([]byte, error) {
 	return stored, err
 }
 
-// ReadEvidence reads the evidence of a settled row's result: of a check if the row has
+// Read reads the evidence of a settled row's result: of a check if the row has
 // expired, of the proof if its domain was verified. It has no sentence.
-func ReadEvidence(stored []byte) (Evidence, error) {
+func Read(stored []byte) (Evidence, error) {
 	var p packed
 	err := decompress(stored, &p)
 	return p.unpacked(), err
 }
 
-// VerifyState is stored with a row of kind [Verify] between its executions.
-type VerifyState struct {
+// State is stored with a row of kind [tasks.TypeVerify] between its executions.
+type State struct {
 	// Record is the discovery domain as it was read; nil: it is read by the next check.
-	Record *VerifyRecord `json:"record,omitempty"`
+	Record *Record `json:"record,omitempty"`
 	// Found distinguishes the answers of the zone; nil: it has not answered yet.
 	Found []byte `json:"w,omitempty"`
 	// Since is when the zone's answer changed, if checks have become frequent again by that.
@@ -249,8 +234,8 @@ type VerifyState struct {
 	Evidence *Evidence `json:"-"`
 }
 
-// VerifyRecord is the part of a discovery domain that checks need.
-type VerifyRecord struct {
+// Record is the part of a discovery domain that checks need.
+type Record struct {
 	Domain string `json:"domain"`
 	Host   string `json:"verification_host"`
 	TXT    string `json:"verification_txt"`
@@ -258,13 +243,14 @@ type VerifyRecord struct {
 	ID string `json:"discovery_domain_id,omitempty"`
 }
 
-func recordOf(d schema.DiscoveryDomain) *VerifyRecord {
-	return &VerifyRecord{Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
+// RecordOf returns the part of a discovery domain that checks need.
+func RecordOf(d schema.DiscoveryDomain) *Record {
+	return &Record{Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
 }
 
 // packedState is the form in which a state is stored.
 type packedState struct {
-	VerifyState
+	State
 
 	Evidence *packed `json:"evidence,omitempty"`
 }
@@ -273,12 +259,12 @@ type packedState struct {
 const maxSentence = 400
 
 // Pack returns the memo of the row, if need be without the record, which is then read again.
-func (s VerifyState) Pack() ([]byte, error) {
+func (s State) Pack() ([]byte, error) {
 	if s.Record == nil && s.Found == nil && s.Since.IsZero() && s.Evidence == nil {
 		return nil, nil
 	}
 	memo, err := compress(ledger.MaxNoteMemo, func(cut int) any {
-		p := packedState{VerifyState: s}
+		p := packedState{State: s}
 		if s.Evidence != nil {
 			p.Evidence = s.Evidence.packed(cut)
 			if p.Evidence.Record = nil; !s.Evidence.hasAdvice() || s.Record == nil {
@@ -295,16 +281,16 @@ func (s VerifyState) Pack() ([]byte, error) {
 	return memo, err
 }
 
-// ReadVerifyState reads the memo of a row.
-func ReadVerifyState(memo []byte) (s VerifyState, err error) {
+// ReadState reads the memo of a row.
+func ReadState(memo []byte) (s State, err error) {
 	if len(memo) == 0 {
 		return s, nil
 	}
 	var p packedState
 	if err := decompress(memo, &p); err != nil {
-		return s, &engine.UnknownError{What: fmt.Sprintf("the row's memo (%v)", err)}
+		return s, err
 	}
-	s = p.VerifyState
+	s = p.State
 	if p.Evidence != nil {
 		e := p.Evidence.unpacked()
 		e.Record = s.Record
@@ -313,26 +299,26 @@ func ReadVerifyState(memo []byte) (s VerifyState, err error) {
 	return s, nil
 }
 
-// OpenVerify is the state of an open row of kind [Verify], for people to read.
+// OpenVerify is the state of an open row of kind [tasks.TypeVerify], for people to read.
 type OpenVerify struct {
 	// Record is the discovery domain as it was read; nil: it was not.
-	Record *VerifyRecord
+	Record *Record
 	// Sentence is the result of the last check, with advice; "": there was none, or the token was
 	// there.
 	Sentence string
-	// Evidence is that of the last check, for [ReadEvidence]; nil: as Sentence.
+	// Evidence is that of the last check, for [Read]; nil: as Sentence.
 	Evidence []byte
 }
 
 // ReadOpenVerify reads the memo of an open row's note. The record may be in the row's content.
 func ReadOpenVerify(memo, content []byte) (o OpenVerify, err error) {
-	state, err := ReadVerifyState(memo)
+	state, err := ReadState(memo)
 	if err != nil {
 		return o, err
 	}
 	var row tasks.VerifyRow
 	if o.Record = state.Record; o.Record == nil && json.Unmarshal(content, &row) == nil && row.Listed != nil {
-		o.Record = recordOf(row.Listed.DiscoveryDomain)
+		o.Record = RecordOf(row.Listed.DiscoveryDomain)
 	}
 	if e := state.Evidence; e != nil {
 		e.Record = o.Record

@@ -1,4 +1,4 @@
-package handlers
+package evidence
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 
 	"orgops/internal/ledger"
 	"orgops/internal/untrusted"
+	"orgops/tasks"
 )
 
 // maxReason is how many characters of a reason are shown: room for a sentence and a quoted value.
@@ -27,7 +28,7 @@ type Open struct {
 // ReadOpen reads the state of an open row of a kind.
 func ReadOpen(kind ledger.Kind, row ledger.RowState) (o Open) {
 	note := ledger.ParseNote(row.Checkpoint.Memo)
-	if kind == Verify && len(note.Memo) > 0 {
+	if kind == tasks.TypeVerify && len(note.Memo) > 0 {
 		if v, err := ReadOpenVerify(note.Memo, row.Content); err == nil { // else it is of a newer version
 			o.OpenVerify = v
 		}
