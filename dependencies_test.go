@@ -145,6 +145,30 @@ func TestLeaves(t *testing.T) {
 	}
 }
 
+// TestReaders: reading what is stored depends on nothing that executes. A service that submits rows
+// with package producer compiles no queue, schedule, source of tokens and DNS codec either.
+func TestReaders(t *testing.T) {
+	executing := []string{module + "/internal/engine", module + "/internal/dispatch", module + "/tasks/handlers"}
+	of := map[string][]string{
+		"./internal/console": executing,
+		"./internal/httpapi": executing,
+		"./internal/status":  executing,
+		"./producer": append(slices.Clone(executing), "github.com/hibiken/asynq", "github.com/robfig/cron/v3",
+			"golang.org/x/oauth2", "github.com/miekg/dns", module+"/apiclient", module+"/dnscheck"),
+	}
+	for name, unwanted := range of {
+		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", name).Output()
+		if err != nil {
+			t.Fatalf("go list %s: %v", name, err)
+		}
+		for _, path := range strings.Fields(string(out)) {
+			if slices.Contains(unwanted, path) {
+				t.Errorf("%s depends on %s", name, path)
+			}
+		}
+	}
+}
+
 // TestHandlersHaveAView: in the packages of handlers the data of tenants is in none of their types,
 // so that a handler reads and changes what the view of its user has, and only package view asks for
 // the tenants and organizations of an entry.
