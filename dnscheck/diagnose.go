@@ -28,15 +28,6 @@ const (
 	maxAbove = 6
 )
 
-// Diagnosis is advice on a missing record. It proves nothing, and is no part of a verdict.
-type Diagnosis struct {
-	Findings   []report.Finding `json:"findings,omitempty"`   // the nearest to the right record first
-	Unanswered []string         `json:"unanswered,omitempty"` // names without an answer in time
-	// ResolversSee says what the resolvers see of a record whose name servers gave no verdict; empty:
-	// they were not asked, or the verdict has their answers.
-	ResolversSee string `json:"resolvers_see,omitempty"`
-}
-
 // Diagnose finds mistakes if the verdict v on the host is Absent. If it is Unknown, it says what
 // the resolvers see. The domain is the organization's; if it is empty, the host's registered
 // domain.
@@ -48,15 +39,15 @@ type Diagnosis struct {
 // queries the resolvers, and a finding needs a quorum. Config.Observe is not called.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
-func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Verdict) (Diagnosis, error) {
+func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Verdict) (report.Diagnosis, error) {
 	if err := (question{host: host, token: token}).validate(ctx); err != nil {
-		return Diagnosis{}, err
+		return report.Diagnosis{}, err
 	}
 	if v.State == Unknown {
 		return c.resolversSee(ctx, host, token, v)
 	}
 	if v.State != Absent {
-		return Diagnosis{}, nil
+		return report.Diagnosis{}, nil
 	}
 	host = dnsname.Unrooted(host)
 	domain = cmp.Or(dnsname.Unrooted(domain), dnsname.Registered(host))
@@ -79,7 +70,7 @@ func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Ve
 	}
 	queries.Wait()
 	if ctx.Err() != nil {
-		return Diagnosis{}, contextError(ctx, host)
+		return report.Diagnosis{}, contextError(ctx, host)
 	}
 	d.addOthers(others)
 	d.addAliases()
@@ -95,30 +86,30 @@ func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Ve
 
 // resolversSee asks the resolvers about the host of an unknown verdict, which has no answer of
 // theirs. After a denial they are not asked: they would cache it.
-func (c *Checker) resolversSee(ctx context.Context, host, token string, v Verdict) (Diagnosis, error) {
+func (c *Checker) resolversSee(ctx context.Context, host, token string, v Verdict) (report.Diagnosis, error) {
 	isReasonNotToAsk := func(o Observation) bool { return !o.Authority || o.State == Absent }
 	if c.authority == nil || slices.ContainsFunc(v.Observations, isReasonNotToAsk) {
-		return Diagnosis{}, nil
+		return report.Diagnosis{}, nil
 	}
 	limited, cancel := context.WithTimeout(ctx, diagnosisTime)
 	defer cancel()
 	answers, err := c.ask(limited, question{host: host, token: token}, c.resolvers, nil)
 	if ctx.Err() != nil {
-		return Diagnosis{}, contextError(ctx, host)
+		return report.Diagnosis{}, contextError(ctx, host)
 	}
 	if err != nil { // no answer in time
-		return Diagnosis{}, nil //nolint:nilerr // it is advice
+		return report.Diagnosis{}, nil //nolint:nilerr // it is advice
 	}
 	number := make(map[State]int)
 	for _, o := range answers {
 		number[o.State]++
 	}
-	return Diagnosis{ResolversSee: fmt.Sprintf("of %d resolvers %d see the expected value, %d see that it is not there, and %d "+
+	return report.Diagnosis{ResolversSee: fmt.Sprintf("of %d resolvers %d see the expected value, %d see that it is not there, and %d "+
 		"have no answer; that proves nothing", len(answers), number[Present], number[Absent], number[Unknown])}, nil
 }
 
 type diagnosis struct {
-	Diagnosis
+	report.Diagnosis
 
 	host, domain, token string
 	verdict             Verdict

@@ -69,7 +69,7 @@ func covering(records []dns.RR, name string) (found []dns.RR, exists bool) {
 }
 
 // diagnose returns the diagnosis of an absent record.
-func diagnose(t *testing.T, c *dnscheck.Checker, token string) dnscheck.Diagnosis {
+func diagnose(t *testing.T, c *dnscheck.Checker, token string) report.Diagnosis {
 	t.Helper()
 	v := look(t, c)
 	if v.State != dnscheck.Absent {
@@ -90,7 +90,7 @@ func manyTexts(count int) (records []dns.RR) {
 	return records
 }
 
-func mistakes(d dnscheck.Diagnosis) []report.Mistake {
+func mistakes(d report.Diagnosis) []report.Mistake {
 	var all []report.Mistake
 	for _, f := range d.Findings {
 		all = append(all, f.Mistake)

@@ -46,6 +46,15 @@ type Finding struct {
 	Sentence string `json:"sentence"` // that of Advice
 }
 
+// Diagnosis is advice on a missing record. It proves nothing, and is no part of a verdict.
+type Diagnosis struct {
+	Findings   []Finding `json:"findings,omitempty"`   // the nearest to the right record first
+	Unanswered []string         `json:"unanswered,omitempty"` // names without an answer in time
+	// ResolversSee says what the resolvers see of a record whose name servers gave no verdict; empty:
+	// they were not asked, or the verdict has their answers.
+	ResolversSee string `json:"resolvers_see,omitempty"`
+}
+
 // advice has the sentences of mistakes: %[1]s is the host of the record, %[2]s and %[3]s are Host
 // and Found, and %[4]s is the record's name relative to its zone.
 var advice = map[Mistake]string{

@@ -15,6 +15,7 @@ import (
 	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/dnscheck/dnschecktest"
+	"orgops/dnscheck/report"
 	"orgops/internal/engine"
 	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
@@ -152,7 +153,7 @@ func (d presentDNS) Prove(ctx context.Context, host, token string) (dnscheck.Ver
 	return dnschecktest.Proven(v, token), err
 }
 
-func (presentDNS) Diagnose(context.Context, string, string, string, dnscheck.Verdict) (d dnscheck.Diagnosis,
+func (presentDNS) Diagnose(context.Context, string, string, string, dnscheck.Verdict) (d report.Diagnosis,
 	err error) {
 	return d, nil
 }

@@ -13,6 +13,7 @@ import (
 	"orgops/apiclient"
 	"orgops/apiclient/schema"
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
@@ -38,7 +39,7 @@ func (d silentDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verd
 	return d.Check(ctx, host, token)
 }
 
-func (silentDNS) Diagnose(context.Context, string, string, string, dnscheck.Verdict) (d dnscheck.Diagnosis, err error) {
+func (silentDNS) Diagnose(context.Context, string, string, string, dnscheck.Verdict) (d report.Diagnosis, err error) {
 	return d, nil
 }
 

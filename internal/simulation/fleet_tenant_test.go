@@ -17,6 +17,7 @@ import (
 	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/dnscheck/dnschecktest"
+	"orgops/dnscheck/report"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 )
@@ -478,8 +479,8 @@ func (d fleetDNS) Prove(_ context.Context, host, token string) (dnscheck.Verdict
 	return dnschecktest.Proven(v, token), err
 }
 
-func (d fleetDNS) Diagnose(context.Context, string, string, string, dnscheck.Verdict) (dnscheck.Diagnosis, error) {
-	return dnscheck.Diagnosis{}, d.w.point()
+func (d fleetDNS) Diagnose(context.Context, string, string, string, dnscheck.Verdict) (report.Diagnosis, error) {
+	return report.Diagnosis{}, d.w.point()
 }
 
 func (d fleetDNS) Disprove(_ context.Context, host, token string) (dnscheck.Verdict, error) {

@@ -92,9 +92,9 @@ func publishIn(host string, zone dnscheck.Zone) *Publish {
 // Findings are the findings of a check or a proof.
 type Findings struct {
 	evidence.Evidence
-	dnscheck.Diagnosis           // of a check by hand
-	Publish            *Publish  `json:"publish,omitempty"` // of a check by hand, if the record is missing
-	Next               time.Time `json:"-"`                 // when the record is checked next; zero: not known
+	report.Diagnosis           // of a check by hand
+	Publish          *Publish  `json:"publish,omitempty"` // of a check by hand, if the record is missing
+	Next             time.Time `json:"-"`                 // when the record is checked next; zero: not known
 }
 
 // Write writes the record and the findings as text.

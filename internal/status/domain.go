@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/dnscheck"
 	"orgops/dnscheck/report"
 	"orgops/internal/cli"
 	"orgops/internal/evidence"
@@ -163,7 +162,7 @@ func (d *Domain) add(found intake.DomainRow) error {
 			return nil
 		}
 		d.Record, row.Evidence = cmp.Or(d.Record, e.Record), &Findings{
-			Evidence: e, Diagnosis: dnscheck.Diagnosis{ResolversSee: e.ResolversSee}, Next: row.NextCheck,
+			Evidence: e, Diagnosis: report.Diagnosis{ResolversSee: e.ResolversSee}, Next: row.NextCheck,
 		}
 		if e.Finding != nil {
 			e.Finding.Sentence = e.Advice()

@@ -298,12 +298,12 @@ func (p *platform) Disprove(ctx context.Context, host, token string) (dnscheck.V
 }
 
 // Diagnose returns the finding of a domain.
-func (p *platform) Diagnose(_ context.Context, host, _, _ string, _ dnscheck.Verdict) (dnscheck.Diagnosis, error) {
+func (p *platform) Diagnose(_ context.Context, host, _, _ string, _ dnscheck.Verdict) (report.Diagnosis, error) {
 	_, a, err := p.at(host)
 	if err != nil || a.finding == nil {
-		return dnscheck.Diagnosis{}, err
+		return report.Diagnosis{}, err
 	}
-	return dnscheck.Diagnosis{Findings: []report.Finding{*a.finding}}, nil
+	return report.Diagnosis{Findings: []report.Finding{*a.finding}}, nil
 }
 
 // Operator returns the operator of the name servers of a domain.

@@ -40,7 +40,7 @@ import (
 type DNS interface {
 	Check(ctx context.Context, host, token string) (dnscheck.Verdict, error)
 	Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error)
-	Diagnose(ctx context.Context, host, domain, token string, v dnscheck.Verdict) (dnscheck.Diagnosis, error)
+	Diagnose(ctx context.Context, host, domain, token string, v dnscheck.Verdict) (report.Diagnosis, error)
 }
 
 // Line is the part of the tenant's pace that verification needs.

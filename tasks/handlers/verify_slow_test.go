@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 	"orgops/internal/engine"
 	"orgops/internal/evidence"
 	"orgops/internal/ledger"
@@ -24,7 +25,7 @@ func (d looking) Check(_ context.Context, host, _ string) (dnscheck.Verdict, err
 	return d.look(host), nil
 }
 
-func (looking) Diagnose(context.Context, string, string, string, dnscheck.Verdict) (d dnscheck.Diagnosis, err error) {
+func (looking) Diagnose(context.Context, string, string, string, dnscheck.Verdict) (d report.Diagnosis, err error) {
 	return d, nil
 }
 

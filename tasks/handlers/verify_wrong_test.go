@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/evidence"
@@ -23,12 +24,12 @@ import (
 // diagnosing is a DNS whose diagnoses a test makes. next makes the one of the DNS.
 type diagnosing struct {
 	handlers.DNS
-	diagnose func(next func() (dnscheck.Diagnosis, error)) (dnscheck.Diagnosis, error)
+	diagnose func(next func() (report.Diagnosis, error)) (report.Diagnosis, error)
 }
 
 func (d diagnosing) Diagnose(ctx context.Context, host, domain, token string,
-	v dnscheck.Verdict) (dnscheck.Diagnosis, error) {
-	return d.diagnose(func() (dnscheck.Diagnosis, error) { return d.DNS.Diagnose(ctx, host, domain, token, v) })
+	v dnscheck.Verdict) (report.Diagnosis, error) {
+	return d.diagnose(func() (report.Diagnosis, error) { return d.DNS.Diagnose(ctx, host, domain, token, v) })
 }
 
 // open returns an open row as people read it.
@@ -117,7 +118,7 @@ func TestVerifyDiagnoses(t *testing.T) {
 	mislaid := func(s *verifySite, d sandbox.Domain) { s.sandbox.SetTXT(d.Domain, d.TXT) }
 	count := func(s *verifySite) *int {
 		n := new(int)
-		s.config.DNS = diagnosing{s.config.DNS, func(next func() (dnscheck.Diagnosis, error)) (dnscheck.Diagnosis, error) {
+		s.config.DNS = diagnosing{s.config.DNS, func(next func() (report.Diagnosis, error)) (report.Diagnosis, error) {
 			*n++
 			return next()
 		}}
@@ -188,9 +189,9 @@ func TestVerifyDiagnoses(t *testing.T) {
 		d := s.domain(sandbox.Domain{}, false)
 		s.sandbox.SetRCode(d.Host, 2, -1)
 		n := 0
-		s.config.DNS = diagnosing{s.config.DNS, func(func() (dnscheck.Diagnosis, error)) (dnscheck.Diagnosis, error) {
+		s.config.DNS = diagnosing{s.config.DNS, func(func() (report.Diagnosis, error)) (report.Diagnosis, error) {
 			n++
-			return dnscheck.Diagnosis{ResolversSee: "two of three see it"}, nil
+			return report.Diagnosis{ResolversSee: "two of three see it"}, nil
 		}}
 		s.verify()
 		s.until(s.began.Add(20 * time.Minute))
@@ -219,9 +220,9 @@ func TestVerifyDiagnoses(t *testing.T) {
 	})
 	t.Run("its failure leaves the row as it was", func(t *testing.T) {
 		for name, result := range map[string]struct {
-			found dnscheck.Diagnosis
+			found report.Diagnosis
 			err   error
-		}{"error": {err: errors.New("failed")}, "no answers": {found: dnscheck.Diagnosis{Unanswered: []string{"acme.com"}}}} {
+		}{"error": {err: errors.New("failed")}, "no answers": {found: report.Diagnosis{Unanswered: []string{"acme.com"}}}} {
 			t.Run(name, func(t *testing.T) {
 				s := newVerifySite(t)
 				s.giveUp = time.Hour
@@ -229,7 +230,7 @@ func TestVerifyDiagnoses(t *testing.T) {
 				mislaid(s, d)
 				s.verify()
 				s.step()
-				s.config.DNS = diagnosing{s.config.DNS, func(func() (dnscheck.Diagnosis, error)) (dnscheck.Diagnosis, error) {
+				s.config.DNS = diagnosing{s.config.DNS, func(func() (report.Diagnosis, error)) (report.Diagnosis, error) {
 					return result.found, result.err
 				}}
 				s.wantResult(ledger.Expired, "The record is at "+d.Domain)
@@ -255,7 +256,7 @@ func TestVerifyDiagnoses(t *testing.T) {
 			_ = worker.ProcessTask(t.Context(), s.Message(engine.NewTask(s.Run, s.Segment(), r.Token, r.Rows[i])))
 		}
 		diagnoses := 0
-		s.config.DNS = diagnosing{s.config.DNS, func(next func() (dnscheck.Diagnosis, error)) (dnscheck.Diagnosis, error) {
+		s.config.DNS = diagnosing{s.config.DNS, func(next func() (report.Diagnosis, error)) (report.Diagnosis, error) {
 			if diagnoses++; diagnoses == 1 { // the second row is checked meanwhile
 				execute(1)
 			}
