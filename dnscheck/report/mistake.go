@@ -49,7 +49,7 @@ type Finding struct {
 // Diagnosis is advice on a missing record. It proves nothing, and is no part of a verdict.
 type Diagnosis struct {
 	Findings   []Finding `json:"findings,omitempty"`   // the nearest to the right record first
-	Unanswered []string         `json:"unanswered,omitempty"` // names without an answer in time
+	Unanswered []string  `json:"unanswered,omitempty"` // names without an answer in time
 	// ResolversSee says what the resolvers see of a record whose name servers gave no verdict; empty:
 	// they were not asked, or the verdict has their answers.
 	ResolversSee string `json:"resolvers_see,omitempty"`

@@ -22,7 +22,6 @@ import (
 	"orgops/dnscheck/report"
 	"orgops/internal/ledger"
 	"orgops/internal/untrusted"
-	"orgops/tasks"
 )
 
 // Evidence is a verdict that is stored with a row: why it waits or has expired, by the last
@@ -37,34 +36,36 @@ type Evidence struct {
 	// Before is what a row of kind [tasks.TypeUpdate] has replaced, at the time of the evidence, which
 	// says nothing else then; nil: it is that of a check or proof.
 	Before *Before `json:"before,omitempty"`
-	// Record is the record that a check did not find; nil: not known.
-	Record *Record `json:"-"`
-	// Finding is the nearest mistake with it, by the last diagnosis; nil: none is known. It says
+	// Record is the record that a check did not find; nil: not known. What shows the evidence takes
+	// it out: the domain has its record once.
+	Record *Record `json:"record,omitempty"`
+	// Diagnosis is the last one. Of its findings the nearest is stored, without its sentence. They say
 	// nothing unless the check found the record absent.
-	Finding *report.Finding `json:"-"`
-	// ResolversSee is what the resolvers saw while the name servers gave no verdict, by the last
-	// diagnosis; empty: not known.
-	ResolversSee string `json:"-"`
+	report.Diagnosis
 }
 
 // Advice returns what is wrong with the record, and the remedy as far as there is one.
 func (e Evidence) Advice() string {
-	if e.hasAdvice() {
-		return e.Finding.Advice(e.Record.Host)
+	if f := e.nearest(); f != nil {
+		return f.Advice(e.Record.Host)
 	}
 	return e.Sentence
 }
 
 // Mistake returns the customer's mistake with the record; empty: none was found.
 func (e Evidence) Mistake() report.Mistake {
-	if e.hasAdvice() {
-		return e.Finding.Mistake
+	if f := e.nearest(); f != nil {
+		return f.Mistake
 	}
 	return ""
 }
 
-func (e Evidence) hasAdvice() bool {
-	return e.Finding != nil && e.Record != nil && e.State == report.Absent
+// nearest returns the nearest finding about the absent record; nil: there is none.
+func (e Evidence) nearest() *report.Finding {
+	if len(e.Findings) == 0 || e.Record == nil || e.State != report.Absent {
+		return nil
+	}
+	return &e.Findings[0]
 }
 
 // Before has the values of a record before a change.
@@ -148,33 +149,31 @@ func (e Evidence) SeenBy(property func(report.Observation) string) []string {
 	return slices.Compact(all)
 }
 
-// packed is the form in which evidence is stored, with the members that its JSON leaves out.
-type packed struct {
-	Evidence
-
-	Record  *Record         `json:"record,omitempty"`
-	Finding *report.Finding `json:"finding,omitempty"`
-	// ResolversSee is a sentence of some 120 bytes without foreign text.
-	ResolversSee string `json:"resolvers_see,omitempty"`
-}
-
 // cuts are how evidence is shortened, one after the other, until it fits: the number of values
 // of an observation, and the length of texts. Each observation stays, with its state, as do
 // the record and the finding.
 var cuts = []struct{ values, text int }{{3, 120}, {1, 120}, {1, 60}, {0, 60}, {0, 30}, {0, 10}, {0, 2}}
 
-// packed returns the evidence without its sentence, shortened by the cut of that number.
-func (e Evidence) packed(cut int) *packed {
+// shortened returns the evidence as it is stored, shortened by the cut of that number: without its
+// sentences, which are made of the rest, and with the nearest finding alone.
+func (e Evidence) shortened(cut int) Evidence {
 	c := cuts[cut]
-	p := &packed{e, e.Record, e.Finding, e.ResolversSee}
-	p.Sentence, p.Note, p.Said = "", untrusted.Cut(e.Note, c.text), slices.Clone(e.Said)
+	e.Sentence = ""
+	e.Note = untrusted.Cut(e.Note, c.text)
 	if c.text < 60 { // the answers say it too, with their perspectives
-		p.Perspectives = nil
+		e.Perspectives = nil
 	}
-	for i := range p.Said {
-		o := &p.Said[i]
+	if len(e.Findings) > 0 {
+		nearest := e.Findings[0]
+		nearest.Sentence = ""
+		e.Findings = []report.Finding{nearest}
+	}
+	e.Said = slices.Clone(e.Said)
+	for i := range e.Said {
+		o := &e.Said[i]
 		if more := len(o.Values) - c.values; more > 0 {
-			o.Values, o.MoreValues = o.Values[:c.values], o.MoreValues+more
+			o.Values = o.Values[:c.values]
+			o.MoreValues += more
 		}
 		if last := len(o.Aliases) - 1; last >= 0 {
 			o.Aliases = []string{untrusted.Cut(o.Aliases[last], c.text)}
@@ -187,21 +186,13 @@ func (e Evidence) packed(cut int) *packed {
 				Reason: o.Reason, Authenticated: o.Authenticated}
 		}
 	}
-	return p
-}
-
-// unpacked is the inverse of [Evidence.packed].
-func (p packed) unpacked() Evidence {
-	p.Evidence.Record = p.Record
-	p.Evidence.Finding = p.Finding
-	p.Evidence.ResolversSee = p.ResolversSee
-	return p.Evidence
+	return e
 }
 
 // Pack compresses the evidence, without its sentence, to at most maxEvidence bytes.
 // It leaves out the record of a check if that is too long.
 func (e Evidence) Pack() ([]byte, error) {
-	stored, err := compress(maxEvidence, func(cut int) any { return e.packed(cut) })
+	stored, err := compress(maxEvidence, func(cut int) any { return e.shortened(cut) })
 	if err == nil && len(stored) > maxEvidence && e.Record != nil {
 		without := e
 		without.Record = nil
@@ -213,9 +204,9 @@ func (e Evidence) Pack() ([]byte, error) {
 // Read reads the evidence of a settled row's result: of a check if the row has
 // expired, of the proof if its domain was verified. It has no sentence.
 func Read(stored []byte) (Evidence, error) {
-	var p packed
-	err := decompress(stored, &p)
-	return p.unpacked(), err
+	var e Evidence
+	err := decompress(stored, &e)
+	return e, err
 }
 
 // State is stored with a row of kind [tasks.TypeVerify] between its executions.
@@ -229,9 +220,9 @@ type State struct {
 	// Diagnosed is when the record was diagnosed, a Unix second; 0: not since the zone's answer
 	// changed.
 	Diagnosed int64 `json:"d,omitempty"`
-	// Evidence is that of the last check, with its sentence unless the finding says more; nil: the
-	// token was there.
-	Evidence *Evidence `json:"-"`
+	// Evidence is that of the last check, with its sentence unless a finding says more; nil: the
+	// token was there. Its record is the state's, and stored once.
+	Evidence *Evidence `json:"evidence,omitempty"`
 }
 
 // Record is the part of a discovery domain that checks need.
@@ -248,13 +239,6 @@ func RecordOf(d schema.DiscoveryDomain) *Record {
 	return &Record{Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
 }
 
-// packedState is the form in which a state is stored.
-type packedState struct {
-	State
-
-	Evidence *packed `json:"evidence,omitempty"`
-}
-
 // maxSentence bounds the sentence of the evidence, in code points.
 const maxSentence = 400
 
@@ -264,14 +248,16 @@ func (s State) Pack() ([]byte, error) {
 		return nil, nil
 	}
 	memo, err := compress(ledger.MaxNoteMemo, func(cut int) any {
-		p := packedState{State: s}
+		stored := s
 		if s.Evidence != nil {
-			p.Evidence = s.Evidence.packed(cut)
-			if p.Evidence.Record = nil; !s.Evidence.hasAdvice() || s.Record == nil {
-				p.Evidence.Sentence = untrusted.Cut(s.Evidence.Sentence, maxSentence)
+			e := s.Evidence.shortened(cut)
+			e.Record = nil
+			if s.Record == nil || s.Evidence.nearest() == nil {
+				e.Sentence = untrusted.Cut(s.Evidence.Sentence, maxSentence)
 			}
+			stored.Evidence = &e
 		}
-		return p
+		return stored
 	})
 	if err == nil && len(memo) > ledger.MaxNoteMemo && s.Record != nil {
 		without := s
@@ -286,46 +272,13 @@ func ReadState(memo []byte) (s State, err error) {
 	if len(memo) == 0 {
 		return s, nil
 	}
-	var p packedState
-	if err := decompress(memo, &p); err != nil {
-		return s, err
+	if err := decompress(memo, &s); err != nil {
+		return State{}, err
 	}
-	s = p.State
-	if p.Evidence != nil {
-		e := p.Evidence.unpacked()
-		e.Record = s.Record
-		s.Evidence = &e
+	if s.Evidence != nil {
+		s.Evidence.Record = s.Record
 	}
 	return s, nil
-}
-
-// OpenVerify is the state of an open row of kind [tasks.TypeVerify], for people to read.
-type OpenVerify struct {
-	// Record is the discovery domain as it was read; nil: it was not.
-	Record *Record
-	// Sentence is the result of the last check, with advice; "": there was none, or the token was
-	// there.
-	Sentence string
-	// Evidence is that of the last check, for [Read]; nil: as Sentence.
-	Evidence []byte
-}
-
-// ReadOpenVerify reads the memo of an open row's note. The record may be in the row's content.
-func ReadOpenVerify(memo, content []byte) (o OpenVerify, err error) {
-	state, err := ReadState(memo)
-	if err != nil {
-		return o, err
-	}
-	var row tasks.VerifyRow
-	if o.Record = state.Record; o.Record == nil && json.Unmarshal(content, &row) == nil && row.Listed != nil {
-		o.Record = RecordOf(row.Listed.DiscoveryDomain)
-	}
-	if e := state.Evidence; e != nil {
-		e.Record = o.Record
-		o.Sentence = e.Advice()
-		o.Evidence, err = e.Pack()
-	}
-	return o, err
 }
 
 // form is the first byte of compressed JSON. Another form, or dictionary, needs another byte.

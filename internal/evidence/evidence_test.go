@@ -95,16 +95,16 @@ func waiting(d schema.DiscoveryDomain, v dnscheck.Verdict, at time.Time) evidenc
 // and one is quoted.
 func mistaken(d schema.DiscoveryDomain, servers, row int) evidence.State {
 	quoted := strconv.Quote(d.VerificationTXT)
-	values, found := []string(nil), (*report.Finding)(nil)
+	values, found := []string(nil), []report.Finding(nil)
 	switch row % 3 {
 	case 1:
-		found = &report.Finding{Mistake: report.MistakeApex, Host: d.Domain}
+		found = []report.Finding{{Mistake: report.MistakeApex, Host: d.Domain}}
 	case 2:
 		values = []string{quoted}
-		found = &report.Finding{Mistake: report.MistakeQuoted, Host: d.VerificationHost, Found: strconv.Quote(quoted)}
+		found = []report.Finding{{Mistake: report.MistakeQuoted, Host: d.VerificationHost, Found: strconv.Quote(quoted)}}
 	}
 	s := waiting(d, absent(d.VerificationHost, servers, values...), now)
-	s.Evidence.Finding = found
+	s.Evidence.Findings = found
 	return s
 }
 
@@ -121,7 +121,7 @@ func TestMemoIsSmall(t *testing.T) {
 		for i := range 20 {
 			d := record()
 			s := waiting(d, absent(d.VerificationHost, c.servers, c.values...), now)
-			s.Evidence.Finding = mistaken(d, c.servers, i).Evidence.Finding
+			s.Evidence.Findings = mistaken(d, c.servers, i).Evidence.Findings
 			memo, err := s.Pack()
 			if err != nil {
 				t.Fatal(err)
@@ -153,15 +153,15 @@ func TestMemoHasABound(t *testing.T) {
 		kept   bool
 	}{"usual record": {record(), true}, "longest record": {long, false}} {
 		state := waiting(c.record, v, now)
-		finding := &report.Finding{Mistake: report.MistakeDoubled, Host: random(200), Found: random(64)}
-		state.Evidence.Finding = finding
+		finding := []report.Finding{{Mistake: report.MistakeDoubled, Host: random(200), Found: random(64)}}
+		state.Evidence.Findings = finding
 		memo, err := state.Pack()
 		if err != nil || len(memo) > evidence.MaxEvidence {
 			t.Fatalf("%s: %d bytes, %v", name, len(memo), err)
 		}
 		s, err := evidence.ReadState(memo)
 		if err != nil || (s.Record != nil) != c.kept || s.Evidence == nil || len(s.Evidence.Said) != 24 ||
-			s.Evidence.Advice() == "" || cmp.Diff(finding, s.Evidence.Finding) != "" {
+			s.Evidence.Advice() == "" || cmp.Diff(finding, s.Evidence.Findings) != "" {
 			t.Errorf("%s: read back %+v, %v", name, s, err)
 		}
 		packed, err := state.Evidence.Pack() // as of a row that has expired
@@ -169,7 +169,7 @@ func TestMemoHasABound(t *testing.T) {
 			t.Fatalf("%s: %d bytes, %v", name, len(packed), err)
 		}
 		e, err := evidence.Read(packed)
-		if err != nil || (e.Record != nil) != c.kept || len(e.Said) != 24 || cmp.Diff(finding, e.Finding) != "" {
+		if err != nil || (e.Record != nil) != c.kept || len(e.Said) != 24 || cmp.Diff(finding, e.Findings) != "" {
 			t.Errorf("%s: read back %+v, %v", name, e, err)
 		}
 	}
@@ -177,6 +177,34 @@ func TestMemoHasABound(t *testing.T) {
 		if _, err := evidence.ReadState([]byte(memo)); err == nil || !strings.Contains(err.Error(), "newer") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestNearestFinding: of a diagnosis the nearest mistake is stored, and its sentence is made again.
+func TestNearestFinding(t *testing.T) {
+	d := record()
+	state := waiting(d, absent(d.VerificationHost, 2, token), now)
+	state.Evidence.Findings = []report.Finding{
+		{Mistake: report.MistakeQuoted, Host: d.VerificationHost, Found: `"x"`, Sentence: "of a former version"},
+		{Mistake: report.MistakeApex, Host: d.Domain, Sentence: "the second"},
+	}
+	want := []report.Finding{{Mistake: report.MistakeQuoted, Host: d.VerificationHost, Found: `"x"`}}
+	memo, err := state.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := evidence.ReadState(memo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, read.Evidence.Findings); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if advice := read.Evidence.Advice(); !strings.Contains(advice, "has quotation marks") || read.Evidence.Sentence != "" {
+		t.Errorf("advice %q, sentence %q", advice, read.Evidence.Sentence)
+	}
+	if n := len(state.Evidence.Findings); n != 2 {
+		t.Errorf("%d findings are left of what was packed", n)
 	}
 }
 

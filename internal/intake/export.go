@@ -170,35 +170,49 @@ func (s *storedRows) selected(ctx context.Context,
 // result returns the stored row, with the id that a worker has found if the row has the domain's
 // name instead, and the values of the added columns by their names.
 func (s *storedRows) result(row ledger.RowState) (content []byte, known map[string]string) {
-	reason, advice, stored := row.Result.Detail, row.Result.Detail, row.Result.Evidence
-	var record evidence.Record
-	if s.kind.Proves {
-		record = s.contentRecord(row.Content)
-	}
 	known = map[string]string{outcomeName: string(outcomeOf(row)), itemName: strconv.FormatInt(row.Item, 10)}
 	if !row.SettledAt.IsZero() {
 		known[settledAtName] = row.SettledAt.Format(time.RFC3339)
 	}
+	var record evidence.Record
+	if s.kind.Proves {
+		record = s.contentRecord(row.Content)
+	}
+
+	// The reason, and the evidence of the last check or proof: of an open row they are in its state.
+	reason := row.Result.Detail
+	advice := row.Result.Detail
+	var last *evidence.Evidence // nil: there is none, or it is of a newer version
 	switch outcome := outcomeOf(row); {
 	case outcome == open:
 		waits := evidence.ReadOpen(s.run.Kind, row)
-		reason, advice, stored = waits.Reason, waits.Sentence, waits.Evidence
+		reason = waits.Reason
+		advice = waits.Advice
+		last = waits.Evidence
 		record = *cmp.Or(waits.Record, &record)
 	case s.kind.Name == tasks.TypeCreate && !failed(outcome):
-		reason, known[templateName] = "", row.Result.Detail
+		reason = ""
+		known[templateName] = row.Result.Detail
 	}
-	if e, err := evidence.Read(stored); err == nil { // else there is none, or of a newer version
-		known[atName] = e.At.Format(time.RFC3339)
-		known[statusBeforeName], known[flagBeforeName] = before(e)
-		if c := e.Compared; c != nil {
+	if e, err := evidence.Read(row.Result.Evidence); err == nil {
+		last = &e
+	}
+
+	// The record that was proven or not found, and the remedy.
+	if last != nil {
+		known[atName] = last.At.Format(time.RFC3339)
+		known[statusBeforeName], known[flagBeforeName] = before(*last)
+		if c := last.Compared; c != nil {
 			record = evidence.Record{Domain: c.Domain, Host: c.Host, TXT: c.TXT, ID: c.DiscoveryDomainID}
 		} else {
-			record = *cmp.Or(e.Record, &record)
-			known[foundName], known[adviceName] = foundAndAdvice(e, advice)
+			record = *cmp.Or(last.Record, &record)
+			known[foundName], known[adviceName] = foundAndAdvice(*last, advice)
 		}
 	}
 	known[errorName] = reason
-	known[domainName], known[hostName], known[valueName] = record.Domain, record.Host, record.TXT
+	known[domainName] = record.Domain
+	known[hostName] = record.Host
+	known[valueName] = record.TXT
 	return withID(row.Content, record.ID), known
 }
 
@@ -239,7 +253,8 @@ func foundAndAdvice(e evidence.Evidence, reason string) (found, advice string) {
 	if e.State != report.Absent {
 		return "", reason
 	}
-	if f := e.Finding; f != nil {
+	if len(e.Findings) > 0 {
+		f := e.Findings[0]
 		if found = f.Found; e.Record == nil || !strings.EqualFold(f.Host, e.Record.Host) {
 			found = strings.TrimSpace(found + " at " + f.Host)
 		}

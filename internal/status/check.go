@@ -92,9 +92,8 @@ func publishIn(host string, zone dnscheck.Zone) *Publish {
 // Findings are the findings of a check or a proof.
 type Findings struct {
 	evidence.Evidence
-	report.Diagnosis           // of a check by hand
-	Publish          *Publish  `json:"publish,omitempty"` // of a check by hand, if the record is missing
-	Next             time.Time `json:"-"`                 // when the record is checked next; zero: not known
+	Publish *Publish  `json:"publish,omitempty"` // of a check by hand, if the record is missing
+	Next    time.Time `json:"-"`                 // when the record is checked next; zero: not known
 }
 
 // Write writes the record and the findings as text.
@@ -133,7 +132,7 @@ func (f Findings) Facts() []Fact {
 			all = append(all, Fact{Name: "at " + p.Provider, Text: p.Hint})
 		}
 	}
-	all = append(all, Fact{Name: "resolvers", Text: f.Diagnosis.ResolversSee})
+	all = append(all, Fact{Name: "resolvers", Text: f.ResolversSee})
 	for _, name := range f.Unanswered {
 		all = append(all, Fact{Name: "no answer", Text: "for " + Shown(name) + ", where such records often end up by mistake"})
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/dnscheck/report"
 	"orgops/internal/cli"
 	"orgops/internal/evidence"
 	"orgops/internal/intake"
@@ -144,33 +143,41 @@ func (r domainRow) in(run ledger.Run) ledger.Segment {
 
 // add adds a row.
 func (d *Domain) add(found intake.DomainRow) error {
-	r, packed, sentence := found.Run, found.Result.Evidence, found.Result.Detail
+	r := found.Run
 	row := DomainRow{Run: r.ID, Kind: r.Kind, CreatedAt: r.CreatedAt, Row: settledRow(r, found.RowState), Ledger: r}
+
+	// The evidence of the last check of an open row, or of the result.
+	var e *evidence.Evidence
+	sentence := found.Result.Detail
 	if found.Phase != ledger.PhaseSettled {
 		open := evidence.ReadOpen(r.Kind, found.RowState)
-		row.Row, packed, sentence = openRow(r, found.Item, open), open.Evidence, open.Sentence
+		row.Row = openRow(r, found.Item, open)
 		d.Record = cmp.Or(d.Record, open.Record)
-	}
-	if len(packed) > 0 {
-		e, err := evidence.Read(packed)
+		e = open.Evidence
+		sentence = open.Advice
+	} else if stored := found.Result.Evidence; len(stored) > 0 {
+		read, err := evidence.Read(stored)
 		if err != nil {
 			return fmt.Errorf("row %d of run %s: %w", found.Item, r.ID, err)
 		}
-		if e.Before != nil {
-			row.Before = e.Before
-			d.Rows = append(d.Rows, row)
-			return nil
-		}
-		d.Record, row.Evidence = cmp.Or(d.Record, e.Record), &Findings{
-			Evidence: e, Diagnosis: report.Diagnosis{ResolversSee: e.ResolversSee}, Next: row.NextCheck,
-		}
-		if e.Finding != nil {
-			e.Finding.Sentence = e.Advice()
-			row.Evidence.Findings = []report.Finding{*e.Finding}
-		}
+		e = &read
+	}
+
+	// The row, without the evidence's record: the domain has it once.
+	switch {
+	case e == nil:
+	case e.Before != nil:
+		row.Before = e.Before
+	default:
+		d.Record = cmp.Or(d.Record, e.Record)
 		if e.Compared == nil {
 			row.sentence = cmp.Or(e.Advice(), sentence)
 		}
+		if len(e.Findings) > 0 {
+			e.Findings[0].Sentence = e.Advice()
+		}
+		e.Record = nil
+		row.Evidence = &Findings{Evidence: *e, Next: row.NextCheck}
 	}
 	d.Rows = append(d.Rows, row)
 	return nil

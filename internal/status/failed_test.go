@@ -81,9 +81,9 @@ func resultOf(t *testing.T, row, every int, mistakes []report.Mistake) ledger.Re
 		return ledger.Result{Outcome: "refused", Detail: fmt.Sprintf("PATCH /organizations/o%d/discovery-domains/d: 404 Not Found", row)}
 	}
 	evidence, err := evidence.Evidence{
-		Evidence: report.Evidence{State: "absent"},
-		Record:   &evidence.Record{Domain: "a.example", Host: "_t.a.example", TXT: "v"},
-		Finding:  &report.Finding{Mistake: mistakes[kind], Host: "_t.a.example"},
+		Evidence:  report.Evidence{State: "absent"},
+		Record:    &evidence.Record{Domain: "a.example", Host: "_t.a.example", TXT: "v"},
+		Diagnosis: report.Diagnosis{Findings: []report.Finding{{Mistake: mistakes[kind], Host: "_t.a.example"}}},
 	}.Pack()
 	if err != nil {
 		t.Fatal(err)

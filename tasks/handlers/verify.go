@@ -342,11 +342,11 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 	e := evidence.OfCheck(verdict.Evidence(), now)
 	e.Record = s.Record
 	if s.Evidence != nil {
-		e.Finding = s.Evidence.Finding
+		e.Findings = s.Evidence.Findings
 	}
 	if answerChanged {
 		s.Diagnosed = 0
-		e.Finding = nil
+		e.Findings = nil
 	}
 
 	// The diagnosis. A person who asks why the row has waited for an hour is told what the resolvers
@@ -426,9 +426,9 @@ func (v *verification) diagnose(ctx context.Context, verdict dnscheck.Verdict, e
 	case verdict.State == dnscheck.Unknown:
 		e.ResolversSee = d.ResolversSee
 	case len(d.Findings) > 0:
-		e.Finding = &d.Findings[0]
+		e.Findings = d.Findings[:1]
 	case len(d.Unanswered) == 0:
-		e.Finding = nil
+		e.Findings = nil
 	}
 	v.state.Diagnosed = e.At.Unix()
 }

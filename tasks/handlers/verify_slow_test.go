@@ -12,6 +12,7 @@ import (
 	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
+	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
 
@@ -113,10 +114,10 @@ func TestVerifyPlaces(t *testing.T) {
 			}
 			state := s.Row(1)
 			note := ledger.ParseNote(state.Checkpoint.Memo)
-			open, err := evidence.ReadOpenVerify(note.Memo, nil)
-			if err != nil || state.Phase != ledger.PhaseWaiting || state.Checkpoint.Attempts != 0 ||
+			open := evidence.ReadOpen(tasks.TypeVerify, state)
+			if state.Phase != ledger.PhaseWaiting || state.Checkpoint.Attempts != 0 ||
 				c.reasons == nil && note.Outcome != ledger.Paced || open.Record == nil || open.Record.Host != "_ss.d1.example" {
-				t.Errorf("%+v, note %+v, record %+v, %v", state, note, open.Record, err)
+				t.Errorf("%+v, note %+v, record %+v", state, note, open.Record)
 			}
 		})
 	}

@@ -33,14 +33,9 @@ func (d diagnosing) Diagnose(ctx context.Context, host, domain, token string,
 }
 
 // open returns an open row as people read it.
-func (s *verifySite) open(number ledger.Row) evidence.OpenVerify {
+func (s *verifySite) open(number ledger.Row) evidence.Open {
 	s.t.Helper()
-	row := s.Row(number)
-	open, err := evidence.ReadOpenVerify(ledger.ParseNote(row.Checkpoint.Memo).Memo, row.Content)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return open
+	return evidence.ReadOpen(tasks.TypeVerify, s.Row(number))
 }
 
 // TestVerifyWrongRecord publishes records as people do by mistake, of which package dnscheck tests
@@ -87,8 +82,8 @@ func TestVerifyWrongRecord(t *testing.T) {
 			s.verify()
 			s.step()
 			open := s.open(0)
-			if open.Sentence != want {
-				t.Errorf("open: %s\nwant: %s", open.Sentence, want)
+			if open.Advice != want {
+				t.Errorf("open: %s\nwant: %s", open.Advice, want)
 			}
 			r := s.wantResult(ledger.Expired, want)
 			if r.Detail != want || s.events[len(s.events)-1].Data.Reason != want {
@@ -100,8 +95,8 @@ func TestVerifyWrongRecord(t *testing.T) {
 			if diff := cmp.Diff(record, e.Record); diff != "" || err != nil {
 				t.Errorf("record of the expired row, %v (-want +got):\n%s", err, diff)
 			}
-			if found := ""; e.Finding != nil {
-				if found = e.Finding.Found; found != c.found {
+			if found := ""; len(e.Findings) > 0 {
+				if found = e.Findings[0].Found; found != c.found {
 					t.Errorf("found %s, want %s", found, c.found)
 				}
 			} else if c.found != "" {
@@ -146,8 +141,8 @@ func TestVerifyDiagnoses(t *testing.T) {
 		s.step()
 		mislaid(s, d)
 		s.until(s.began.Add(2 * time.Hour))
-		if open := s.open(0); !contains(open.Sentence, "The record is at "+d.Domain) {
-			t.Error(open.Sentence)
+		if open := s.open(0); !contains(open.Advice, "The record is at "+d.Domain) {
+			t.Error(open.Advice)
 		}
 	})
 	t.Run("at once after the answer changed", func(t *testing.T) {
@@ -159,8 +154,8 @@ func TestVerifyDiagnoses(t *testing.T) {
 		}{{`"` + d.TXT + `"`, "quotation marks"}, {d.TXT[:20], "only a part"}, {"another", "holds another value"}} {
 			s.sandbox.SetTXT(d.Host, zone.value)
 			s.step()
-			if open := s.open(0); !contains(open.Sentence, zone.want) {
-				t.Errorf("%s; want %s", open.Sentence, zone.want)
+			if open := s.open(0); !contains(open.Advice, zone.want) {
+				t.Errorf("%s; want %s", open.Advice, zone.want)
 			}
 		}
 		s.sandbox.SetTXT(d.Host, d.TXT)
@@ -175,13 +170,13 @@ func TestVerifyDiagnoses(t *testing.T) {
 		s.step()
 		s.sandbox.SetRCode(d.Host, 2, -1)
 		s.step()
-		if open := s.open(0); !contains(open.Sentence, "SERVFAIL") {
-			t.Error(open.Sentence)
+		if open := s.open(0); !contains(open.Advice, "SERVFAIL") {
+			t.Error(open.Advice)
 		}
 		s.sandbox.SetRCode(d.Host, 0, 0)
 		s.step()
-		if open := s.open(0); !contains(open.Sentence, "The record is at "+d.Domain) || *n != 1 {
-			t.Errorf("%s, after %d diagnoses", open.Sentence, *n)
+		if open := s.open(0); !contains(open.Advice, "The record is at "+d.Domain) || *n != 1 {
+			t.Errorf("%s, after %d diagnoses", open.Advice, *n)
 		}
 	})
 	t.Run("what the resolvers see, from an hour on", func(t *testing.T) {
@@ -214,7 +209,7 @@ func TestVerifyDiagnoses(t *testing.T) {
 		})
 		s.step()
 		open := s.open(0)
-		if !contains(open.Sentence, "it must be at "+d.Host) || s.state().Record != nil || open.Record == nil {
+		if !contains(open.Advice, "it must be at "+d.Host) || s.state().Record != nil || open.Record == nil {
 			t.Errorf("%+v, state %+v", open, s.state())
 		}
 	})
@@ -264,8 +259,8 @@ func TestVerifyDiagnoses(t *testing.T) {
 		}}
 		execute(0)
 		for row, want := range map[ledger.Row]string{0: "The record is at ", 1: "does not exist"} {
-			if open := s.open(row); !contains(open.Sentence, want) || diagnoses != 1 {
-				t.Errorf("row %d: %s, after %d diagnoses", row, open.Sentence, diagnoses)
+			if open := s.open(row); !contains(open.Advice, want) || diagnoses != 1 {
+				t.Errorf("row %d: %s, after %d diagnoses", row, open.Advice, diagnoses)
 			}
 		}
 	})
