@@ -18,8 +18,8 @@ func organizationPath(org string) string { return organizationsPath + "/" + url.
 // follows.
 func (c *Client) OrganizationsPage(ctx context.Context,
 	from string) (page []Listed[schema.Organization], next string, err error) {
-	page, next, _, err = pageOf[schema.Organization](ctx, c, list{operation: schema.OpListOrganizations, path: organizationsPath,
-		member: "organizations"}, from)
+	page, next, _, err = pageOf[schema.Organization](ctx, c, list{operation: schema.OpListOrganizations,
+		path: organizationsPath, member: "organizations"}, from)
 	return page, next, err
 }
 

@@ -23,7 +23,8 @@ type passedAlias struct {
 // isWithin reports whether a wildcard in the host's registered domain could have given the alias.
 func (a passedAlias) isWithin(host string) bool {
 	own := dnsname.Registered(dnsname.Unrooted(host))
-	return own != "" && dnsname.Within(dnsname.Unrooted(a.name), own) && !dnsname.Same(a.name, own) && !dnsname.Same(a.name, a.zone.name)
+	return own != "" && dnsname.Within(dnsname.Unrooted(a.name), own) && !dnsname.Same(a.name, own) &&
+		!dnsname.Same(a.name, a.zone.name)
 }
 
 // sibling returns the name with a random first label, and that label.
@@ -37,7 +38,8 @@ func (a passedAlias) sibling() (name, random string) {
 // label in it, as DNAME makes it.
 func (a passedAlias) isSharedBy(target, random string) bool {
 	first, _, _ := strings.Cut(dnsname.Canonical(a.name), ".")
-	return dnsname.Same(target, a.target) || dnsname.Same(strings.ReplaceAll(dnsname.Canonical(target), random, first), a.target)
+	named := strings.ReplaceAll(dnsname.Canonical(target), random, first)
+	return dnsname.Same(target, a.target) || dnsname.Same(named, a.target)
 }
 
 // isOwn reports whether more than half of the zone's servers answer for the sibling without the

@@ -68,7 +68,8 @@ func (w *walk) pollZone(ctx context.Context) *zonePoll {
 		kind = dns.TypeA
 	}
 	names := []string{w.path.name}
-	if domain := belowRegistry(w.path.name); isRegistry(w.zone.name) && domain != "" && !dnsname.Same(domain, w.path.name) {
+	domain := belowRegistry(w.path.name)
+	if isRegistry(w.zone.name) && domain != "" && !dnsname.Same(domain, w.path.name) {
 		names = []string{domain, w.path.name}
 	}
 	var p *zonePoll

@@ -31,7 +31,8 @@ func (e *Engine) endRows(ctx context.Context, x *Execution, rows []*Row, answers
 	e.block(ctx, all)
 	e.write(ctx, x, all)
 	for _, one := range all {
-		if o := one.consequence.Outcome; one.err == nil && ledger.Settles(o) && !ledger.Succeeded(o) && o != ledger.Cancelled {
+		o := one.consequence.Outcome
+		if one.err == nil && ledger.Settles(o) && !ledger.Succeeded(o) && o != ledger.Cancelled {
 			x.failed = fmt.Errorf("%s: %s: %w", o, one.consequence.Reason, asynq.SkipRetry)
 		}
 	}
@@ -126,7 +127,8 @@ func form(row *Row, j Consequence) ledger.Ending {
 		return nil
 	case ledger.Settles(j.Outcome):
 		return ledger.Result{Outcome: j.Outcome, Detail: untrusted.Clip(j.Reason, maxDetail), Evidence: j.Evidence}
-	case j.Outcome == ledger.Stopping, j.Outcome == ledger.Stopped, j.Outcome == ledger.Isolated, j.Outcome == ledger.Unrecognized:
+	case j.Outcome == ledger.Stopping, j.Outcome == ledger.Stopped, j.Outcome == ledger.Isolated,
+		j.Outcome == ledger.Unrecognized:
 		return ledger.GiveBack{After: j.After, Note: untrusted.Clip(j.Reason, ledger.MaxReason)}
 	}
 	note := ledger.Note{Outcome: j.Outcome, Reason: j.Reason, Memo: row.Note.Memo}

@@ -127,13 +127,14 @@ func TestSizeOfNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	seg := ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation}
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	var ends []ledger.RowEnd
 	for i := range names {
 		organization, name := "org_"+rand.Text()[:16], fmt.Sprintf("customer-%d.example", i)
 		ends = append(ends, ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: index.Entry{
 			OrganizationID: organization, ID: "ord_" + rand.Text()[:22], Domain: name,
 			Host: "_ss-verification." + organization + "." + name, TXT: "4df023cd7bbe09c0e2f95901123024fe",
-			Status: schema.StatusVerified, Read: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), State: "present", At: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
+			Status: schema.StatusVerified, Read: now, State: "present", At: now,
 			Run: "20261127-030000-abcd", Row: ledger.Row(i % ledger.SegmentRows),
 		}.Subject()})
 	}

@@ -74,9 +74,11 @@ func TestResults(t *testing.T) {
 		letter = header + ",domain,host,value,found,advice\n"
 	)
 	check := evidence.Evidence{
-		Evidence:  report.Evidence{At: time.Unix(1795768260, 0).UTC(), State: "absent"},
-		Record:    &evidence.Record{Domain: "alpha.example", Host: "_t.alpha.example", TXT: "=v"},
-		Diagnosis: report.Diagnosis{Findings: []report.Finding{{Mistake: report.MistakeQuoted, Host: "_t.alpha.example", Found: `"\"=v\""`}}},
+		Evidence: report.Evidence{At: time.Unix(1795768260, 0).UTC(), State: "absent"},
+		Record:   &evidence.Record{Domain: "alpha.example", Host: "_t.alpha.example", TXT: "=v"},
+		Diagnosis: report.Diagnosis{Findings: []report.Finding{
+			{Mistake: report.MistakeQuoted, Host: "_t.alpha.example", Found: `"\"=v\""`},
+		}},
 	}
 	state := evidence.State{
 		Record: &evidence.Record{Domain: "beta.example", Host: "_t.beta.example", TXT: "v"},
