@@ -23,32 +23,35 @@ const module = "orgops"
 
 // rooms are all packages, and what each imports of this module: internal/ is left out, and * is
 // anything. Imports have one direction: apiclient and dnscheck, and the packages that store
-// something, import nothing of this module but untrusted, which shows text from outside, and
-// dnsname, which compares names, so that each can be used and understood by itself. The core
+// something, import nothing of this module but untrusted, which shows text from outside, and the
+// packages of their own objects, so that each can be used and understood by itself. The core
 // executes rows by their kinds, and does not import tasks, which describes what can be submitted.
 // The sandbox is a second opinion on the specification: it shares no code about it.
 var rooms = map[string]string{
-	"apiclient":               "untrusted",
+	"apiclient":               "apiclient/schema untrusted",
 	"cmd/enqueue":             "*",
 	"cmd/worker":              "*",
-	"dnscheck":                "dnscheck/internal/fake dnsname untrusted",
+	"dnscheck":                "dnscheck/dnsname dnscheck/internal/fake dnscheck/report untrusted",
 	"dnscheck/dnschecktest":   "dnscheck dnscheck/internal/fake",
+	"dnscheck/dnsname":        "untrusted",
 	"dnscheck/internal/fake":  "",
+	"internal/backoff":        "",
 	"internal/cli":            "apiclient spelling",
-	"internal/console":        "apiclient dnscheck activity deliveries dnsname engine health intake ledger meters obstacle status untrusted view web webhooks tasks",
+	"internal/console":        "apiclient apiclient/schema dnscheck dnscheck/dnsname activity deliveries health intake ledger meters obstacle status untrusted view web webhooks tasks",
 	"internal/activity":       "redisconn untrusted",
 	"internal/customer":       "dnscheck cli ledger status untrusted view web",
-	"internal/backoff":        "",
-	"dnscheck/dnsname":        "",
 	"internal/deliveries":     "backoff events queues untrusted webhooks",
-	"internal/dispatch":       "engine ledger obstacle pace workers",
-	"internal/engine":         "apiclient dnscheck backoff ledger",
+	"internal/dispatch":       "engine ledger obstacle pace queues release workers",
+	"internal/engine":         "apiclient apiclient/schema dnscheck backoff ledger untrusted",
 	"internal/enginetest":     "engine ledger redistest",
 	"internal/events":         "untrusted",
+	"internal/evidence":       "apiclient/schema dnscheck/report ledger untrusted tasks",
+	"internal/index":          "apiclient/schema dnscheck/dnsname dnscheck/report ledger tasks",
+	"internal/release":        "obstacle",
 	"internal/untrusted":      "",
 	"internal/health":         "apiclient dnscheck ledger obstacle pace redisconn status tenant untrusted tasks",
 	"internal/httpapi":        "cli customer intake ledger redisconn status untrusted view web tasks",
-	"internal/intake":         "dnscheck activity dnsname engine ledger redisconn spelling sweep untrusted tasks tasks/handlers",
+	"internal/intake":         "dnscheck/dnsname dnscheck/report activity evidence index ledger redisconn scan/progress spelling untrusted tasks",
 	"internal/ledger":         "untrusted",
 	"internal/ledgertest":     "ledger",
 	"internal/logtest":        "",
@@ -57,29 +60,33 @@ var rooms = map[string]string{
 	"internal/otlptest":       "",
 	"internal/obstacle":       "pace",
 	"internal/pace":           "untrusted",
-	"internal/provider":       "dnsname",
+	"internal/provider":       "dnscheck/dnsname",
 	"internal/queues":         "",
 	"internal/redisconn":      "",
 	"internal/redistest":      "redisconn",
 	"internal/reference":      "cli",
 	"internal/sandbox":        "untrusted",
-	"internal/scan":           "apiclient engine ledger sweep tasks tasks/handlers",
+	"internal/scan":           "apiclient apiclient/schema engine ledger scan/progress untrusted tasks tasks/handlers",
+	"internal/scan/progress":  "",
 	"internal/simulation":     "",
 	"internal/spelling":       "",
-	"internal/status":         "dnscheck activity cli deliveries dispatch dnsname engine intake ledger obstacle pace provider redisconn sweep sweep/schedule tenant untrusted tasks tasks/handlers",
-	"internal/sweep":          "dnscheck dnsname events untrusted",
-	"internal/sweep/schedule": "intake ledger sweep",
-	"internal/tenant":         "apiclient dnscheck cli deliveries dnsname ledger pace sweep untrusted webhooks tasks",
+	"internal/status":         "dnscheck dnscheck/dnsname dnscheck/report activity cli deliveries evidence index intake ledger obstacle pace provider queues redisconn scan/progress sweep sweep/schedule tenant untrusted tasks tasks/releases",
+	"internal/sweep":          "dnscheck dnscheck/dnsname events scan/progress untrusted",
+	"internal/sweep/schedule": "intake ledger scan/progress sweep",
+	"internal/tenant":         "apiclient apiclient/schema dnscheck dnscheck/dnsname cli deliveries ledger pace sweep untrusted webhooks tasks",
 	"internal/tracing":        "dnscheck",
-	"internal/view":           "activity deliveries engine health intake ledger meters obstacle pace redisconn status tenant untrusted web tasks",
-	"internal/viewtest":       "activity engine ledger ledgertest redistest tenant web tasks/handlers",
+	"internal/view":           "activity deliveries health intake ledger meters obstacle pace redisconn status tenant untrusted web tasks",
+	"internal/viewtest":       "activity index ledger ledgertest queues redistest tenant web",
 	"internal/web":            "cli untrusted tasks",
 	"internal/webhooks":       "apiclient dnscheck cli events untrusted web",
 	"internal/workers":        "ledger",
-	"producer":                "activity engine intake ledger tasks tasks/handlers",
-	"tasks":                   "apiclient dnscheck",
-	"tasks/handlers":          "apiclient dnscheck activity backoff dispatch dnsname engine events ledger pace sweep untrusted tasks",
-	"internal/surface":        "apiclient dnscheck dnscheck/dnschecktest activity cli deliveries engine events intake ledger ledgertest meters pace redistest reference scan status sweep tenant webhooks producer tasks tasks/handlers",
+	"producer":                "activity evidence intake ledger tasks",
+	"tasks":                   "apiclient/schema dnscheck/dnsname",
+	"tasks/handlers":          "apiclient apiclient/schema dnscheck dnscheck/dnsname dnscheck/report activity backoff engine events evidence index ledger pace sweep tasks",
+	"internal/surface":        "apiclient apiclient/schema dnscheck dnscheck/dnschecktest dnscheck/report activity cli deliveries engine events index intake ledger ledgertest meters pace redistest reference scan scan/progress status sweep tenant webhooks producer tasks tasks/handlers",
+	"tasks/releases":          "apiclient/schema ledger release tasks",
+	"apiclient/schema":        "untrusted",
+	"dnscheck/report":         "dnscheck/dnsname",
 }
 
 // TestRooms compares the packages with rooms, in both directions: an import that is not used any
@@ -134,6 +141,30 @@ func TestLeaves(t *testing.T) {
 		for _, unwanted := range []string{"github.com/hibiken/", "github.com/redis/", "github.com/alicebob/"} {
 			if strings.HasPrefix(path, unwanted) {
 				t.Errorf("apiclient or dnscheck depends on %s", strings.TrimSpace(path))
+			}
+		}
+	}
+}
+
+// TestReaders: reading what is stored depends on nothing that executes. A service that submits rows
+// with package producer compiles no queue, schedule, source of tokens and DNS codec either.
+func TestReaders(t *testing.T) {
+	executing := []string{module + "/internal/engine", module + "/internal/dispatch", module + "/tasks/handlers"}
+	of := map[string][]string{
+		"./internal/console": executing,
+		"./internal/httpapi": executing,
+		"./internal/status":  executing,
+		"./producer": append(slices.Clone(executing), "github.com/hibiken/asynq", "github.com/robfig/cron/v3",
+			"golang.org/x/oauth2", "github.com/miekg/dns", module+"/apiclient", module+"/dnscheck"),
+	}
+	for name, unwanted := range of {
+		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", name).Output()
+		if err != nil {
+			t.Fatalf("go list %s: %v", name, err)
+		}
+		for _, path := range strings.Fields(string(out)) {
+			if slices.Contains(unwanted, path) {
+				t.Errorf("%s depends on %s", name, path)
 			}
 		}
 	}

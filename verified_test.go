@@ -17,9 +17,9 @@ import (
 // updates are the functions that make a change of a discovery domain, with the status that it sets.
 // The one that proves a domain has a test of its own for each of its conditions (TestSendVerified).
 var updates = map[string]string{
-	"tasks/handlers verifier.sendVerified": "new(apiclient.StatusVerified)",
-	"tasks/handlers verifier.revert":       "new(apiclient.StatusPending)",
-	"tasks/handlers revocation.revoke":     "new(apiclient.StatusPending), none",
+	"tasks/handlers verifier.sendVerified": "new(schema.StatusVerified)",
+	"tasks/handlers verifier.revert":       "new(schema.StatusPending)",
+	"tasks/handlers revocation.revoke":     "new(schema.StatusPending), none",
 	"tasks/handlers revocation.undo":       "none",
 	// The second way to status verified: a row of `domains update` may say so if the tenant has
 	// allow_unproven, which update.execute asks.

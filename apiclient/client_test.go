@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -202,7 +203,7 @@ func TestNewRefusesWrongSettings(t *testing.T) {
 }
 
 func TestRequestsOnTheWire(t *testing.T) {
-	verified := apiclient.StatusVerified
+	verified := schema.StatusVerified
 	for _, tc := range []struct {
 		name   string
 		status int
@@ -214,7 +215,7 @@ func TestRequestsOnTheWire(t *testing.T) {
 			"patch both", 200, domainRecord,
 			func(ctx context.Context, c *apiclient.Client) error {
 				_, err := c.UpdateDiscoveryDomain(ctx, orgID, domainID,
-					apiclient.DiscoveryDomainUpdate{Status: &verified, UseForOrganizationDiscovery: new(false)}, nil)
+					schema.DiscoveryDomainUpdate{Status: &verified, UseForOrganizationDiscovery: new(false)}, nil)
 				return err
 			},
 			seen{Method: "PATCH", Path: "/organizations/" + orgID + "/discovery-domains/" + domainID,
@@ -223,7 +224,7 @@ func TestRequestsOnTheWire(t *testing.T) {
 		{
 			"patch the status alone", 200, domainRecord,
 			func(ctx context.Context, c *apiclient.Client) error {
-				_, err := c.UpdateDiscoveryDomain(ctx, orgID, domainID, apiclient.DiscoveryDomainUpdate{Status: &verified}, nil)
+				_, err := c.UpdateDiscoveryDomain(ctx, orgID, domainID, schema.DiscoveryDomainUpdate{Status: &verified}, nil)
 				return err
 			},
 			seen{Method: "PATCH", Path: "/organizations/" + orgID + "/discovery-domains/" + domainID,
@@ -233,7 +234,7 @@ func TestRequestsOnTheWire(t *testing.T) {
 			"patch the flag alone", 200, domainRecord,
 			func(ctx context.Context, c *apiclient.Client) error {
 				_, err := c.UpdateDiscoveryDomain(ctx, orgID, domainID,
-					apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)}, nil)
+					schema.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)}, nil)
 				return err
 			},
 			seen{Method: "PATCH", Path: "/organizations/" + orgID + "/discovery-domains/" + domainID,
@@ -326,8 +327,8 @@ func TestAnyTwoHundredIsSuccess(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%d: %v", status, err)
 		}
-		want := apiclient.DiscoveryDomain{
-			ID: domainID, Domain: "example.com", Status: apiclient.StatusVerified,
+		want := schema.DiscoveryDomain{
+			ID: domainID, Domain: "example.com", Status: schema.StatusVerified,
 			UseForOrganizationDiscovery: new(false),
 			VerificationTXT:             "0123456789abcdef0123456789abcdef",
 			VerificationHost:            "_ss-verification.org_0123456789abcdef.example.com",
@@ -439,7 +440,7 @@ func TestGateSeesEveryRequest(t *testing.T) {
 		if err := drain(c.Templates(t.Context())); err != nil {
 			t.Fatal(err)
 		}
-		op := apiclient.OpListTemplates
+		op := schema.OpListTemplates
 		want := []string{"wait " + op, "answered " + op + " OK", "wait " + op, "answered " + op + " OK"}
 		if diff := cmp.Diff(want, g.calls); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -604,7 +605,7 @@ func TestChanges(t *testing.T) {
 	if err := c.RemoveOrganizationClients(t.Context(), "org_1", []string{"client"}); err == nil {
 		t.Fatal("a refused request is no error")
 	}
-	want := []apiclient.Change{{Operation: apiclient.OpRemoveOrganizationClients, Method: http.MethodDelete,
+	want := []apiclient.Change{{Operation: schema.OpRemoveOrganizationClients, Method: http.MethodDelete,
 		Path: "/organizations/org_1/clients", Status: http.StatusNoContent, RequestID: "request-1"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
@@ -649,7 +650,7 @@ func TestIntent(t *testing.T) {
 			})
 			g := &gate{}
 			c := a.client(t, func(cfg *apiclient.Config) { cfg.Gate, cfg.Tokens = g, new(renewedSource) })
-			u := apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusVerified)}
+			u := schema.DiscoveryDomainUpdate{Status: new(schema.StatusVerified)}
 			_, err := c.UpdateDiscoveryDomain(t.Context(), orgID, domainID, u, func(context.Context) error {
 				g.mu.Lock()
 				defer g.mu.Unlock()
@@ -685,7 +686,7 @@ func TestClassOfABoundClient(t *testing.T) {
 	for _, one := range []*apiclient.Client{c.For(apiclient.Binding{Class: 2}), c} {
 		_ = one.RemoveOrganizationClients(t.Context(), orgID, []string{"a"})
 	}
-	const op = apiclient.OpRemoveOrganizationClients
+	const op = schema.OpRemoveOrganizationClients
 	want := []apiclient.Request{{Operation: op, Class: 2}, {Operation: op, Class: 2, Again: true},
 		{Operation: op}, {Operation: op, Again: true}}
 	if diff := cmp.Diff(want, got); diff != "" {

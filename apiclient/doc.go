@@ -5,7 +5,7 @@
 // # Guarantees
 //
 // The client sends nothing that the specification refuses: it first checks every limit,
-// pattern and enumeration of its sections 2, 4 and 8. A [*ValidationError] names each
+// pattern and enumeration of its sections 2, 4 and 8. A [*schema.ValidationError] names each
 // broken rule with its field and value.
 //
 // A method sends its request once. It sends it again, with a second permit, in two cases
@@ -15,7 +15,7 @@
 //
 // Errors have one of these types, all found by [errors.As]:
 //
-//   - [*ValidationError]: nothing was sent; the request breaks a rule.
+//   - [*schema.ValidationError]: nothing was sent; the request breaks a rule.
 //   - the error of the [Gate], of the [Intent] or of the [Binding], unchanged: nothing was sent.
 //   - [*TokenError]: there is no token; nothing was sent to the API.
 //   - [*TransportError]: there was no answer, or not all of it in time. Sent reports
@@ -36,9 +36,7 @@
 //
 // Each file uses those below it:
 //
-//	decode.go             reads a template's request strictly
-//	templates.go          the operations of templates, and their rules
-//	presentation.go       the claims of a template
+//	templates.go          the operations of templates
 //	domains.go            the operations of discovery domains
 //	organizations.go      the operations of organizations
 //	paging.go             lists, page by page, and their records
@@ -56,7 +54,6 @@
 //	retryafter.go         how long an answer asks to wait
 //	fault.go              whose fault an answer is: the row's, the operation's or the tenant's
 //	errors.go             the errors of requests and tokens
-//	validate.go           the rules of requests, and the error of a broken one
 //	form.go               bodies of requests
 //	secret.go             secrets, and the mask that removes them from texts
 //	quote.go              texts of others, cut and on one line

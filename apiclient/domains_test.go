@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 )
 
 // broken returns the rules that err names as "field: rule, got value"; nil for
@@ -18,7 +19,7 @@ func broken(t *testing.T, err error) []string {
 	if err == nil {
 		return nil
 	}
-	e, ok := errors.AsType[*apiclient.ValidationError](err)
+	e, ok := errors.AsType[*schema.ValidationError](err)
 	if !ok {
 		t.Fatalf("want a ValidationError, got %T: %v", err, err)
 	}
@@ -30,23 +31,23 @@ func broken(t *testing.T, err error) []string {
 }
 
 func TestDiscoveryDomainUpdateRules(t *testing.T) {
-	status := func(s string) *apiclient.DomainStatus { return new(apiclient.DomainStatus(s)) }
+	status := func(s string) *schema.DomainStatus { return new(schema.DomainStatus(s)) }
 	for _, tc := range []struct {
 		name   string
-		update apiclient.DiscoveryDomainUpdate
+		update schema.DiscoveryDomainUpdate
 		want   string
 	}{
-		{"pending", apiclient.DiscoveryDomainUpdate{Status: status("pending")}, ""},
-		{"verified", apiclient.DiscoveryDomainUpdate{Status: status("verified")}, ""},
-		{"the flag alone", apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(false)}, ""},
+		{"pending", schema.DiscoveryDomainUpdate{Status: status("pending")}, ""},
+		{"verified", schema.DiscoveryDomainUpdate{Status: status("verified")}, ""},
+		{"the flag alone", schema.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(false)}, ""},
 		{
-			"nothing", apiclient.DiscoveryDomainUpdate{},
+			"nothing", schema.DiscoveryDomainUpdate{},
 			"update: want at least one of status, use_for_organization_discovery, got {}",
 		},
-		{"empty status", apiclient.DiscoveryDomainUpdate{Status: status("")}, `status: want pending or verified, got ""`},
-		{"another case", apiclient.DiscoveryDomainUpdate{Status: status("Verified")},
+		{"empty status", schema.DiscoveryDomainUpdate{Status: status("")}, `status: want pending or verified, got ""`},
+		{"another case", schema.DiscoveryDomainUpdate{Status: status("Verified")},
 			`status: want pending or verified, got "Verified"`},
-		{"unknown", apiclient.DiscoveryDomainUpdate{Status: status("failed\n"), UseForOrganizationDiscovery: new(true)},
+		{"unknown", schema.DiscoveryDomainUpdate{Status: status("failed\n"), UseForOrganizationDiscovery: new(true)},
 			`status: want pending or verified, got "failed\n"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -103,7 +104,7 @@ func TestDiscoveryDomainRecord(t *testing.T) {
 			c := a.client(t)
 			_, read := c.DiscoveryDomain(t.Context(), orgID, domainID)
 			_, wrote := c.UpdateDiscoveryDomain(t.Context(), orgID, domainID,
-				apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)}, nil)
+				schema.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)}, nil)
 			for _, err := range []error{read, wrote} {
 				if tc.want != "" {
 					wantAnswer(t, err, tc.want)

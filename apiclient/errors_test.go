@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 )
 
 func TestErrorFromAnswer(t *testing.T) {
@@ -97,7 +98,7 @@ func TestErrorFromAnswer(t *testing.T) {
 				t.Fatalf("want an Error, got %T: %v", err, err)
 			}
 			want := tc.want
-			want.Operation, want.Method, want.Path, want.Status = apiclient.OpGetDiscoveryDomain, "GET", path, tc.status
+			want.Operation, want.Method, want.Path, want.Status = schema.OpGetDiscoveryDomain, "GET", path, tc.status
 			if diff := cmp.Diff(want, *got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

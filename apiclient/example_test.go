@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 )
 
 // exampleServer starts a Management API with two organizations, of which one has a domain.
@@ -79,8 +80,8 @@ func ExampleClient_UpdateDiscoveryDomain() {
 	client := exampleClient(server.URL)
 	defer client.CloseIdle()
 
-	domain, err := client.UpdateDiscoveryDomain(context.Background(), "org_1", "ord_1", apiclient.DiscoveryDomainUpdate{
-		Status: new(apiclient.StatusVerified), UseForOrganizationDiscovery: new(true),
+	domain, err := client.UpdateDiscoveryDomain(context.Background(), "org_1", "ord_1", schema.DiscoveryDomainUpdate{
+		Status: new(schema.StatusVerified), UseForOrganizationDiscovery: new(true),
 	}, nil)
 	fmt.Println(domain.Domain, domain.Status, err)
 	// Output:
@@ -96,7 +97,7 @@ func ExampleClient_RemoveOrganizationClients() {
 
 	for _, clients := range [][]string{{}, {"gUfIGaVjR5hT9LkPzXcVbNmQwErTyUiO"}} {
 		err := client.RemoveOrganizationClients(context.Background(), "org_2", clients)
-		if invalid, ok := errors.AsType[*apiclient.ValidationError](err); ok {
+		if invalid, ok := errors.AsType[*schema.ValidationError](err); ok {
 			fmt.Println("not sent:", invalid)
 		}
 		if refused, ok := errors.AsType[*apiclient.Error](err); ok {
@@ -110,7 +111,7 @@ func ExampleClient_RemoveOrganizationClients() {
 
 // A template's request is parsed strictly: each fault is reported with its path.
 func ExampleDecodeTemplateRequest() {
-	_, err := apiclient.DecodeTemplateRequest([]byte(`{
+	_, err := schema.DecodeTemplateRequest([]byte(`{
 		"name": "Age check", "type": "mdl", "dialect": "simplified/1.0", "well_known_trusted_issuers": "AAMVA",
 		"presentation": {"org.iso.18013.5.1.mDL": {"org.iso.18013.5.1": {"age_in_years": true, "shoe_size": true}}}
 	}`))

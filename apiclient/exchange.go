@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"time"
 
+	"orgops/apiclient/schema"
 	"orgops/internal/untrusted"
 )
 
@@ -61,7 +62,7 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 	if a.refusal != nil {
 		return answer{}, a.refusal
 	}
-	if c.binding.Changed != nil && Writes(k.operation) {
+	if c.binding.Changed != nil && schema.Writes(k.operation) {
 		c.binding.Changed(ctx, Change{k.operation, k.method, k.path, a.status, a.requestID()})
 	}
 	if a.bodyErr != nil && k.limit > 0 {

@@ -1,6 +1,10 @@
 package apiclient
 
-import "time"
+import (
+	"time"
+
+	"orgops/apiclient/schema"
+)
 
 // ParseErrorBody is the parser of error bodies, for its fuzz test.
 func ParseErrorBody(body []byte, secrets ...Secret) (title, message, code string) {
@@ -9,15 +13,12 @@ func ParseErrorBody(body []byte, secrets ...Secret) (title, message, code string
 }
 
 // ReadDomain reads one record of a page of discovery domains.
-func ReadDomain(text []byte) Listed[DiscoveryDomain] {
-	return readRecord[DiscoveryDomain](text, "domains[0]", nil)
+func ReadDomain(text []byte) Listed[schema.DiscoveryDomain] {
+	return readRecord[schema.DiscoveryDomain](text, "domains[0]", nil)
 }
 
 // Answered records an answer to the newest token.
 func (c *Client) Answered(status int) { c.refused.answered(status) }
-
-// Claims are the claims of a presentation.
-var Claims = claims
 
 // SetTimeouts sets those of the TLS handshake and of an answer's header.
 func (c *Client) SetTimeouts(handshake, header time.Duration) {

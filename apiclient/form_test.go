@@ -11,12 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/sandbox"
 )
 
 func TestFormOnTheWire(t *testing.T) {
 	yes := true
-	verified := apiclient.StatusVerified
+	verified := schema.StatusVerified
 	claims := map[string]bool{"family_name": true, "portrait": false}
 	for _, tc := range []struct {
 		name string
@@ -25,7 +26,7 @@ func TestFormOnTheWire(t *testing.T) {
 	}{
 		{"update", func(c *apiclient.Client) error {
 			_, err := c.UpdateDiscoveryDomain(t.Context(), orgID, domainID,
-				apiclient.DiscoveryDomainUpdate{Status: &verified, UseForOrganizationDiscovery: &yes}, nil)
+				schema.DiscoveryDomainUpdate{Status: &verified, UseForOrganizationDiscovery: &yes}, nil)
 			return err
 		}, "status=verified&use_for_organization_discovery=true"},
 		{"remove", func(c *apiclient.Client) error {
@@ -77,10 +78,10 @@ func randomText(r *rand.Rand, most int) string {
 	return b.String()
 }
 
-func randomTemplate(r *rand.Rand) apiclient.TemplateRequest {
-	t := apiclient.TemplateRequest{Name: randomText(r, 255), Type: randomText(r, 255), Dialect: "simplified/1.0",
+func randomTemplate(r *rand.Rand) schema.TemplateRequest {
+	t := schema.TemplateRequest{Name: randomText(r, 255), Type: randomText(r, 255), Dialect: "simplified/1.0",
 		WellKnownTrustedIssuers: "aamva"}
-	for _, claim := range apiclient.Claims {
+	for _, claim := range []string{"birth_date", "family_name", "nationality", "portrait"} {
 		switch r.IntN(3) {
 		case 0:
 			if t.Presentation.Claims == nil {

@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"strconv"
 
+	"orgops/apiclient/schema"
 	"orgops/internal/untrusted"
 )
 
@@ -54,8 +55,8 @@ func (e *RecordError) Error() string {
 func (e *RecordError) Unwrap() error { return e.Err }
 
 type record interface {
-	check() error       // the first rule of the specification that the record breaks
-	identifier() string // its id, unchecked
+	Check() error       // the first rule of the specification that the record breaks
+	Identifier() string // its id, unchecked
 }
 
 type list struct {
@@ -167,13 +168,13 @@ func readRecord[T record](text json.RawMessage, place string, m mask) Listed[T] 
 	var l Listed[T]
 	err := wantRecord(text, &l.Record)
 	if err == nil {
-		err = l.Record.check()
+		err = l.Record.Check()
 	}
 	if err == nil {
 		return l
 	}
 	bad := &RecordError{Place: place, Err: m.err(err)}
-	if id := l.Record.identifier(); isID(id) {
+	if id := l.Record.Identifier(); schema.IsID(id) {
 		bad.ID = m.text(id)
 	}
 	l.Err = bad
@@ -184,27 +185,20 @@ func readRecord[T record](text json.RawMessage, place string, m mask) Listed[T] 
 // decoded all the same, and the error names the first.
 func wantRecord(text json.RawMessage, into any) error {
 	if !bytes.HasPrefix(text, []byte{'{'}) {
-		return fmt.Errorf("%s, got %s", wantObject, rawValue(text))
+		return fmt.Errorf("%s, got %s", schema.WantObject, rawValue(text))
 	}
 	err := json.Unmarshal(text, into)
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok || wrong.Field == "" {
 		return err
 	}
-	want := wantObject
+	want := schema.WantObject
 	switch wrong.Type.Kind() {
 	case reflect.String:
-		want = wantText
+		want = schema.WantText
 	case reflect.Bool:
-		want = wantBool
+		want = schema.WantBool
 	}
 	return fmt.Errorf("%s: %s, got %s", untrusted.Plain(wrong.Field, maxName), want,
 		untrusted.Plain(wrong.Value, maxValue))
-}
-
-func wantID(id string) error {
-	if id == "" {
-		return errors.New("missing or empty: id")
-	}
-	return nil
 }

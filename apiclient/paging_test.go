@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 )
 
 func drain[T any](records iter.Seq2[T, error]) error {
@@ -93,9 +94,9 @@ func TestListsOfEverySort(t *testing.T) {
 	})
 	c := a.client(t)
 	wantRecords(t, onePage(c.OrganizationsPage(t.Context(), "")),
-		[]apiclient.Organization{{ID: "org_1", Name: "n"}, {ID: "org_2"}})
+		[]schema.Organization{{ID: "org_1", Name: "n"}, {ID: "org_2"}})
 	wantRecords(t, c.Templates(t.Context()),
-		[]apiclient.Template{{ID: "vct_1", TemplateRequest: apiclient.TemplateRequest{Name: "n"}}})
+		[]schema.Template{{ID: "vct_1", TemplateRequest: schema.TemplateRequest{Name: "n"}}})
 }
 
 func wantRecords[T any](t *testing.T, records iter.Seq2[T, error], want []T) {
@@ -145,7 +146,7 @@ func TestListsThatCannotBeRead(t *testing.T) {
 var badDomains = []struct {
 	name, record string
 	id           string // in the error
-	status       apiclient.DomainStatus
+	status       schema.DomainStatus
 	want         string
 }{
 	{"status of another type", changedRecord("status", `true`), domainID, "", `status: want a string, got bool`},
@@ -250,14 +251,14 @@ func TestListsGoOnPastBadRecords(t *testing.T) {
 	})
 	c := a.client(t)
 	wantListed(t, onePage(c.OrganizationsPage(t.Context(), "")),
-		func(o apiclient.Organization) string { return o.ID + " " + o.Name },
+		func(o schema.Organization) string { return o.ID + " " + o.Name },
 		"org_1 ", " n: organizations[1], which has no valid id: missing or empty: id",
 		" : organizations[2], which has no valid id: want an object, got 7",
 		"org_2 : organizations[3], id org_2: name: want a string, got object", "org_3 ")
 	wantListed(t, onePage(c.DiscoveryDomainsPage(t.Context(), "org_1", "")),
-		func(d apiclient.DiscoveryDomain) string { return d.ID },
+		func(d schema.DiscoveryDomain) string { return d.ID },
 		domainID+": domains[0], id "+domainID+`: status: want a string, got number`, domainID)
-	wantListed(t, c.Templates(t.Context()), func(t apiclient.Template) string { return t.ID + " " + t.Name },
+	wantListed(t, c.Templates(t.Context()), func(t schema.Template) string { return t.ID + " " + t.Name },
 		" n: templates[0], which has no valid id: missing or empty: id",
 		" m: templates[1], which has no valid id: id: want a string, got number",
 		"vct_1 o: templates[2], id vct_1: type: want a string, got array", "vct_2 p")
@@ -369,11 +370,11 @@ func TestListStopsWhenTheContextEnds(t *testing.T) {
 
 func pageOf(n int, next string) string {
 	page := struct {
-		Templates []apiclient.Template `json:"templates"`
-		Next      string               `json:"next"`
+		Templates []schema.Template `json:"templates"`
+		Next      string            `json:"next"`
 	}{Next: next}
 	for i := range n {
-		page.Templates = append(page.Templates, apiclient.Template{ID: fmt.Sprint("vct_", i)})
+		page.Templates = append(page.Templates, schema.Template{ID: fmt.Sprint("vct_", i)})
 	}
 	b, err := json.Marshal(page)
 	if err != nil {
@@ -407,7 +408,7 @@ func FuzzListedDomain(f *testing.F) {
 			return
 		}
 		bad, ok := errors.AsType[*apiclient.RecordError](l.Err)
-		if !ok || bad.ID != "" && apiclient.CheckID("id", bad.ID) != nil {
+		if !ok || bad.ID != "" && schema.CheckID("id", bad.ID) != nil {
 			t.Errorf("error %#v", l.Err)
 		}
 		if s := l.Err.Error(); len(s) > 2000 || strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 )
 
 // short is a timeout that is meant to expire. No test measures it.
@@ -148,7 +149,7 @@ func answerError(t *testing.T, err error, text string) *apiclient.AnswerError {
 	if !strings.Contains(err.Error(), text) {
 		t.Errorf("want %q in %v", text, err)
 	}
-	if _, ok := errors.AsType[*apiclient.ValidationError](err); ok {
+	if _, ok := errors.AsType[*schema.ValidationError](err); ok {
 		t.Errorf("a wrong answer looks like a wrong request: %v", err)
 	}
 	return e
@@ -285,7 +286,7 @@ func TestUnusableAnswers(t *testing.T) {
 				tc.handler(w, r)
 			})
 			e := answerError(t, get(t.Context(), a.client(t)), tc.want)
-			if e.RequestID != "req-1" || e.Operation != apiclient.OpGetDiscoveryDomain || e.Method != "GET" ||
+			if e.RequestID != "req-1" || e.Operation != schema.OpGetDiscoveryDomain || e.Method != "GET" ||
 				e.Status/100 != 2 {
 				t.Errorf("incomplete: %+v", e)
 			}

@@ -16,9 +16,9 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"orgops/internal/engine"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/queues"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
@@ -222,7 +222,7 @@ func (m *large) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	queue, err := asynq.NewInspectorFromRedisClient(m.store.admin).GetQueueInfo(engine.Queue(tenantName))
+	queue, err := asynq.NewInspectorFromRedisClient(m.store.admin).GetQueueInfo(queues.OfRows(tenantName))
 	if err != nil {
 		return fmt.Errorf("read the queue: %w", err)
 	}
@@ -280,7 +280,7 @@ func (m *large) expire(ctx context.Context) error {
 	for range m.load.Expired {
 		row := fmt.Appendf(nil, "%s,%s", randomID(random, "org_"), randomID(random, "ord_"))
 		result := ledger.Result{
-			Outcome: engine.Refused, Detail: "404: the organization " + randomID(random, "org_") + " does not exist",
+			Outcome: ledger.Refused, Detail: "404: the organization " + randomID(random, "org_") + " does not exist",
 		}
 		if err := stager.AddSettled(ctx, row, result); err != nil {
 			return err

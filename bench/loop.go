@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 )
 
@@ -111,8 +112,8 @@ func (c calls) verify(ctx context.Context, r row) error {
 	if err := present(c.dns.Prove(ctx, d.VerificationHost, d.VerificationTXT)); err != nil {
 		return err
 	}
-	verified := apiclient.StatusVerified
-	d, err = c.api.UpdateDiscoveryDomain(ctx, r.organization, r.domain, apiclient.DiscoveryDomainUpdate{
+	verified := schema.StatusVerified
+	d, err = c.api.UpdateDiscoveryDomain(ctx, r.organization, r.domain, schema.DiscoveryDomainUpdate{
 		Status: &verified, UseForOrganizationDiscovery: d.UseForOrganizationDiscovery,
 	}, nil)
 	if err == nil && d.Status != verified {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/ledger"
 	"orgops/tasks"
 )
@@ -177,10 +178,10 @@ func paceOfToday(ctx context.Context, _ *store, t *tenant, _ paceVariant, n int)
 // updateAsToday says whether one of three attempts was a success.
 func (c calls) updateAsToday(ctx context.Context, r row) bool {
 	const attempts = 3
-	pending, no := apiclient.StatusPending, false
+	pending, no := schema.StatusPending, false
 	for range attempts {
 		_, err := c.api.UpdateDiscoveryDomain(ctx, r.organization, r.domain,
-			apiclient.DiscoveryDomainUpdate{Status: &pending, UseForOrganizationDiscovery: &no}, nil)
+			schema.DiscoveryDomainUpdate{Status: &pending, UseForOrganizationDiscovery: &no}, nil)
 		if err == nil {
 			return true
 		}

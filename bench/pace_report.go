@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/pace"
 )
 
@@ -33,7 +33,7 @@ func newPaceResult(v paceVariant, rows int, lost int64, log []request) paceResul
 	r := paceResult{Benchmark: "pace", Variant: v.name, Rows: rows, Lost: lost}
 	var first, last time.Time
 	for _, q := range log {
-		if q.Operation != apiclient.OpUpdateDiscoveryDomain {
+		if q.Operation != schema.OpUpdateDiscoveryDomain {
 			continue
 		}
 		if first.IsZero() {
@@ -50,7 +50,7 @@ func newPaceResult(v paceVariant, rows int, lost int64, log []request) paceResul
 	}
 	othersServed := 0
 	for _, q := range log {
-		if q.Operation != apiclient.OpListOrganizations || q.At.Before(first) || q.At.After(last) {
+		if q.Operation != schema.OpListOrganizations || q.At.Before(first) || q.At.After(last) {
 			continue
 		}
 		r.Others++

@@ -14,7 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/redisconn"
 	"orgops/producer"
 )
@@ -142,7 +142,7 @@ func (p *pickup) one(ctx context.Context, tenant string) (time.Duration, error) 
 			return 0, errors.Join(err, context.Cause(ctx))
 		}
 		for _, q := range log {
-			if q.Operation == apiclient.OpUpdateDiscoveryDomain && q.At.After(began) {
+			if q.Operation == schema.OpUpdateDiscoveryDomain && q.At.After(began) {
 				return q.At.Sub(began), nil
 			}
 		}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/cli"
 	"orgops/internal/logtest"
 	"orgops/internal/redisconn"
@@ -201,7 +201,7 @@ func TestPaceResult(t *testing.T) {
 			log = append(log, request{At: start.Add(after), Operation: operation, Status: status})
 		}
 	}
-	const ours, others = apiclient.OpUpdateDiscoveryDomain, apiclient.OpListOrganizations
+	const ours, others = schema.OpUpdateDiscoveryDomain, schema.OpListOrganizations
 	note(50, ours, 200, 0)
 	note(3, ours, 429, time.Second/2)
 	note(2, ours, 429, 2*time.Second)

@@ -22,8 +22,9 @@ type passedAlias struct {
 
 // isWithin reports whether a wildcard in the host's registered domain could have given the alias.
 func (a passedAlias) isWithin(host string) bool {
-	own := registered(unrooted(host))
-	return own != "" && Within(unrooted(a.name), own) && !dnsname.Same(a.name, own) && !dnsname.Same(a.name, a.zone.name)
+	own := dnsname.Registered(dnsname.Unrooted(host))
+	return own != "" && dnsname.Within(dnsname.Unrooted(a.name), own) && !dnsname.Same(a.name, own) &&
+		!dnsname.Same(a.name, a.zone.name)
 }
 
 // sibling returns the name with a random first label, and that label.

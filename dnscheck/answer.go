@@ -146,13 +146,13 @@ func (f finding) requireNoToken(r reply, token string) finding {
 
 func (a *aliasPath) follow(target string) error {
 	if slices.Contains(a.visited, dnsname.Canonical(target)) {
-		return fmt.Errorf("the aliases (CNAME) run in a circle: back to %s", shownHost(unrooted(target)))
+		return fmt.Errorf("the aliases (CNAME) run in a circle: back to %s", dnsname.Shown(dnsname.Unrooted(target)))
 	}
 	if len(a.targets) == maxAliases {
 		return fmt.Errorf("more than %d aliases (CNAME) in a row", maxAliases)
 	}
 	a.visited = append(a.visited, dnsname.Canonical(target))
-	a.targets = append(a.targets, unrooted(target))
+	a.targets = append(a.targets, dnsname.Unrooted(target))
 	a.name = target
 	return nil
 }
@@ -177,12 +177,12 @@ func aliasAt(answer []dns.RR, zone, name string) (target string, err error) {
 			continue
 		}
 		if target != "" && !dnsname.Same(next, target) {
-			return "", fmt.Errorf("%s has more than one alias (CNAME)", shownHost(unrooted(name)))
+			return "", fmt.Errorf("%s has more than one alias (CNAME)", dnsname.Shown(dnsname.Unrooted(name)))
 		}
 		target = next
 	}
 	if target != "" && len(textsAt(answer, name)) > 0 {
-		return "", fmt.Errorf("%s has an alias (CNAME) and TXT records", shownHost(unrooted(name)))
+		return "", fmt.Errorf("%s has an alias (CNAME) and TXT records", dnsname.Shown(dnsname.Unrooted(name)))
 	}
 	return target, nil
 }

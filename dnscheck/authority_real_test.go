@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 )
 
 // Addresses of the servers in these tests.
@@ -180,7 +181,7 @@ func TestDiagnosisAtRealServers(t *testing.T) {
 				records: records + host + ". TXT " + token + "\n"})
 			resolver := runUnbound(t, port, map[string][]string{"com": {realTLD}, "example.com": {realOne, realTwo}})
 			d := diagnose(t, atReal(t, resolver, dnscheck.ModeAuthority, port), token)
-			if diff := cmp.Diff([]dnscheck.Mistake{dnscheck.MistakeOtherServers}, mistakes(d)); diff != "" {
+			if diff := cmp.Diff([]report.Mistake{report.MistakeOtherServers}, mistakes(d)); diff != "" {
 				t.Errorf("mistakes (-want +got):\n%s\n%+v", diff, d)
 			}
 		})

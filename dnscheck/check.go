@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"orgops/dnscheck/dnsname"
 )
 
 // Check checks whether a proof is worth trying. It returns as soon as the result is clear.
@@ -125,14 +127,14 @@ func (v *Verdict) noteServers(w *walk, p *zonePoll, err error) {
 	}
 	v.Operator, v.Observations, v.Zone, v.Servers, v.Answered = w.operator, w.observe(p), "", 0, 0
 	if len(w.path.targets) == 0 && w.zone.operator != "" {
-		v.HostZone = Zone{unrooted(w.zone.name), nil}
+		v.HostZone = Zone{dnsname.Unrooted(w.zone.name), nil}
 		for _, server := range w.zone.servers {
-			v.HostZone.Servers = append(v.HostZone.Servers, unrooted(server.name))
+			v.HostZone.Servers = append(v.HostZone.Servers, dnsname.Unrooted(server.name))
 		}
 		slices.Sort(v.HostZone.Servers)
 	}
 	if p != nil && p.any(serverAnswer.isUseful) {
-		v.Zone, v.Servers, v.Answered = shownHost(unrooted(p.zone.name)), p.zone.named, p.answered()
+		v.Zone, v.Servers, v.Answered = dnsname.Shown(dnsname.Unrooted(p.zone.name)), p.zone.named, p.answered()
 	}
 }
 

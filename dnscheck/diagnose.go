@@ -14,6 +14,7 @@ import (
 	"github.com/miekg/dns"
 
 	"orgops/dnscheck/dnsname"
+	"orgops/dnscheck/report"
 )
 
 const (
@@ -27,15 +28,6 @@ const (
 	maxAbove = 6
 )
 
-// Diagnosis is advice on a missing record. It proves nothing, and is no part of a verdict.
-type Diagnosis struct {
-	Findings   []Finding `json:"findings,omitempty"`   // the nearest to the right record first
-	Unanswered []string  `json:"unanswered,omitempty"` // names without an answer in time
-	// ResolversSee says what the resolvers see of a record whose name servers gave no verdict; empty:
-	// they were not asked, or the verdict has their answers.
-	ResolversSee string `json:"resolvers_see,omitempty"`
-}
-
 // Diagnose finds mistakes if the verdict v on the host is Absent. If it is Unknown, it says what
 // the resolvers see. The domain is the organization's; if it is empty, the host's registered
 // domain.
@@ -47,18 +39,18 @@ type Diagnosis struct {
 // queries the resolvers, and a finding needs a quorum. Config.Observe is not called.
 //
 // The error is a *QuestionError, or the context's own, wrapped.
-func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Verdict) (Diagnosis, error) {
+func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Verdict) (report.Diagnosis, error) {
 	if err := (question{host: host, token: token}).validate(ctx); err != nil {
-		return Diagnosis{}, err
+		return report.Diagnosis{}, err
 	}
 	if v.State == Unknown {
 		return c.resolversSee(ctx, host, token, v)
 	}
 	if v.State != Absent {
-		return Diagnosis{}, nil
+		return report.Diagnosis{}, nil
 	}
-	host = unrooted(host)
-	domain = cmp.Or(unrooted(domain), registered(host))
+	host = dnsname.Unrooted(host)
+	domain = cmp.Or(dnsname.Unrooted(domain), dnsname.Registered(host))
 	d := &diagnosis{host: host, domain: domain, token: token, verdict: v}
 	d.compare()
 	limited, cancel := context.WithTimeout(ctx, diagnosisTime)
@@ -78,13 +70,13 @@ func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Ve
 	}
 	queries.Wait()
 	if ctx.Err() != nil {
-		return Diagnosis{}, contextError(ctx, host)
+		return report.Diagnosis{}, contextError(ctx, host)
 	}
 	d.addOthers(others)
 	d.addAliases()
 	d.addServers(mismatch)
-	slices.SortStableFunc(d.Findings, func(a, b Finding) int {
-		return cmp.Compare(a.Mistake.likeness(), b.Mistake.likeness())
+	slices.SortStableFunc(d.Findings, func(a, b report.Finding) int {
+		return cmp.Compare(likenessOf(a.Mistake), likenessOf(b.Mistake))
 	})
 	for i, f := range d.Findings {
 		d.Findings[i].Sentence = f.Advice(host)
@@ -94,30 +86,30 @@ func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Ve
 
 // resolversSee asks the resolvers about the host of an unknown verdict, which has no answer of
 // theirs. After a denial they are not asked: they would cache it.
-func (c *Checker) resolversSee(ctx context.Context, host, token string, v Verdict) (Diagnosis, error) {
+func (c *Checker) resolversSee(ctx context.Context, host, token string, v Verdict) (report.Diagnosis, error) {
 	isReasonNotToAsk := func(o Observation) bool { return !o.Authority || o.State == Absent }
 	if c.authority == nil || slices.ContainsFunc(v.Observations, isReasonNotToAsk) {
-		return Diagnosis{}, nil
+		return report.Diagnosis{}, nil
 	}
 	limited, cancel := context.WithTimeout(ctx, diagnosisTime)
 	defer cancel()
 	answers, err := c.ask(limited, question{host: host, token: token}, c.resolvers, nil)
 	if ctx.Err() != nil {
-		return Diagnosis{}, contextError(ctx, host)
+		return report.Diagnosis{}, contextError(ctx, host)
 	}
 	if err != nil { // no answer in time
-		return Diagnosis{}, nil //nolint:nilerr // it is advice
+		return report.Diagnosis{}, nil //nolint:nilerr // it is advice
 	}
 	number := make(map[State]int)
 	for _, o := range answers {
 		number[o.State]++
 	}
-	return Diagnosis{ResolversSee: fmt.Sprintf("of %d resolvers %d see the expected value, %d see that it is not there, and %d "+
+	return report.Diagnosis{ResolversSee: fmt.Sprintf("of %d resolvers %d see the expected value, %d see that it is not there, and %d "+
 		"have no answer; that proves nothing", len(answers), number[Present], number[Absent], number[Unknown])}, nil
 }
 
 type diagnosis struct {
-	Diagnosis
+	report.Diagnosis
 
 	host, domain, token string
 	verdict             Verdict
@@ -125,9 +117,9 @@ type diagnosis struct {
 }
 
 // add adds a mistake and the values found at a name. A kind of mistake is added once.
-func (d *diagnosis) add(m Mistake, at, found string) {
-	if !slices.ContainsFunc(d.Findings, func(f Finding) bool { return f.Mistake == m }) {
-		d.Findings = append(d.Findings, Finding{Mistake: m, Host: shownHost(at), Found: found})
+func (d *diagnosis) add(m report.Mistake, at, found string) {
+	if !slices.ContainsFunc(d.Findings, func(f report.Finding) bool { return f.Mistake == m }) {
+		d.Findings = append(d.Findings, report.Finding{Mistake: m, Host: dnsname.Shown(at), Found: found})
 	}
 }
 
@@ -138,7 +130,7 @@ func (d *diagnosis) compare() {
 		}
 		first, second, split := d.joined(o.Values)
 		if split {
-			d.add(MistakeSplit, d.host, shownFound(first)+" "+shownFound(second))
+			d.add(report.MistakeSplit, d.host, shownFound(first)+" "+shownFound(second))
 		}
 		for _, value := range o.Values {
 			if split && strings.Contains(normal(d.token), normal(value)) {
@@ -165,7 +157,7 @@ func (d *diagnosis) joined(values []string) (first, second string, ok bool) {
 }
 
 type otherName struct {
-	mistake Mistake
+	mistake report.Mistake
 	name    string
 	verdict *Verdict // nil: not known
 }
@@ -174,45 +166,45 @@ type otherName struct {
 // above the host up to the registered domain, and a sibling. Where no name server can be queried,
 // resolvers may cache that they are absent, as they have already cached the host's absence.
 func (d *diagnosis) otherNames() []otherName {
-	if !Within(d.host, d.domain) {
+	if !dnsname.Within(d.host, d.domain) {
 		return nil
 	}
 	labels := strings.Split(d.host, ".")
-	names := []otherName{{mistake: MistakeApex, name: d.domain}}
+	names := []otherName{{mistake: report.MistakeApex, name: d.domain}}
 	zones := []string{d.domain}
-	above := cmp.Or(registered(d.domain), d.domain)
+	above := cmp.Or(dnsname.Registered(d.domain), d.domain)
 	if !dnsname.Same(above, d.domain) {
 		zones = append(zones, above) // the provider's zone may begin higher up
 	}
 	for _, zone := range zones {
 		short := labels[:len(labels)-len(strings.Split(zone, "."))]
 		names = append(names,
-			otherName{mistake: MistakeDoubled, name: d.host + "." + zone},
-			otherName{mistake: MistakeWWW, name: "www." + zone},
-			otherName{mistake: MistakeWWW, name: strings.Join(short, ".") + ".www." + zone})
+			otherName{mistake: report.MistakeDoubled, name: d.host + "." + zone},
+			otherName{mistake: report.MistakeWWW, name: "www." + zone},
+			otherName{mistake: report.MistakeWWW, name: strings.Join(short, ".") + ".www." + zone})
 	}
 	before := len(labels) - len(strings.Split(d.domain, "."))
 	for i := 1; i < min(before, 1+maxLeftOut); i++ { // without the first it would be an ancestor
 		shorter := slices.Delete(slices.Clone(labels), i, i+1)
-		names = append(names, otherName{mistake: MistakeLeftOut, name: strings.Join(shorter, ".")})
+		names = append(names, otherName{mistake: report.MistakeLeftOut, name: strings.Join(shorter, ".")})
 	}
 	for i := 1; i <= min(len(labels)-len(strings.Split(above, ".")), maxAbove); i++ {
-		names = append(names, otherName{mistake: MistakeAbove, name: strings.Join(labels[i:], ".")})
+		names = append(names, otherName{mistake: report.MistakeAbove, name: strings.Join(labels[i:], ".")})
 	}
 	bare := slices.Clone(labels)
 	for i, label := range bare {
 		bare[i] = strings.Trim(label, "_")
 	}
-	names = append(names, otherName{mistake: MistakeUnderscore, name: strings.Join(bare, ".")})
+	names = append(names, otherName{mistake: report.MistakeUnderscore, name: strings.Join(bare, ".")})
 	if d.verdict.Reason != ReasonNoName || d.aliased() != nil { // else no wildcard covers the host
 		sibling := append([]string{randomLabel()}, labels[1:]...)
-		names = append(names, otherName{mistake: MistakeWildcard, name: strings.Join(sibling, ".")})
+		names = append(names, otherName{mistake: report.MistakeWildcard, name: strings.Join(sibling, ".")})
 	}
 	seen := []string{dnsname.Canonical(d.host)}
 	return slices.DeleteFunc(names, func(o otherName) bool {
 		known := slices.Contains(seen, dnsname.Canonical(o.name))
 		seen = append(seen, dnsname.Canonical(o.name))
-		return known || CheckHost(o.name) != nil
+		return known || dnsname.CheckHost(o.name) != nil
 	})
 }
 
@@ -258,23 +250,23 @@ func (c *Checker) checkOther(ctx context.Context, q question, basis Basis) *Verd
 
 func (d *diagnosis) addOthers(others []otherName) {
 	atWildcard := slices.ContainsFunc(others, func(a otherName) bool {
-		return a.mistake == MistakeWildcard && a.verdict != nil && a.verdict.State == Present
+		return a.mistake == report.MistakeWildcard && a.verdict != nil && a.verdict.State == Present
 	})
 	for _, a := range others {
 		switch {
-		case a.verdict == nil && a.mistake == MistakeWildcard:
+		case a.verdict == nil && a.mistake == report.MistakeWildcard:
 		case a.verdict == nil:
 			d.Unanswered = append(d.Unanswered, a.name)
-		case a.verdict.State == Absent && a.mistake == MistakeWildcard && d.resembles(*a.verdict):
+		case a.verdict.State == Absent && a.mistake == report.MistakeWildcard && d.resembles(*a.verdict):
 			d.wildcard = true
 			d.add(a.mistake, d.host, "")
-		case a.verdict.State != Present, a.mistake == MistakeUnderscore && atWildcard: // which covers that name, too
-		case a.mistake == MistakeWildcard:
-			d.add(MistakeAtWildcard, d.host, "")
+		case a.verdict.State != Present, a.mistake == report.MistakeUnderscore && atWildcard: // which covers that name, too
+		case a.mistake == report.MistakeWildcard:
+			d.add(report.MistakeAtWildcard, d.host, "")
 		default:
 			d.add(a.mistake, a.name, "")
 		}
-		if a.verdict != nil && a.verdict.State == Absent && a.mistake != MistakeWildcard {
+		if a.verdict != nil && a.verdict.State == Absent && a.mistake != report.MistakeWildcard {
 			d.compareOther(a)
 		}
 	}
@@ -316,9 +308,9 @@ func (d *diagnosis) addAliases() {
 	switch {
 	case strings.EqualFold(name, d.token) ||
 		len(name) > len(d.token) && strings.EqualFold(name[:len(d.token)+1], d.token+"."):
-		d.add(MistakeAsAlias, d.host, shownFound(name))
+		d.add(report.MistakeAsAlias, d.host, shownFound(name))
 	case !d.wildcard:
-		d.add(MistakeAlias, d.host, shownFound(o.Aliases[len(o.Aliases)-1]))
+		d.add(report.MistakeAlias, d.host, shownFound(o.Aliases[len(o.Aliases)-1]))
 	}
 }
 
@@ -327,9 +319,9 @@ func (d *diagnosis) addServers(m *serverMismatch) {
 	switch {
 	case m == nil:
 	case len(m.holding) > 0:
-		d.add(MistakeOtherServers, m.zone, shownFound(someNames(m.holding)))
+		d.add(report.MistakeOtherServers, m.zone, shownFound(someNames(m.holding)))
 	case len(d.Findings) == 0:
-		d.add(MistakeServersDiffer, m.zone, shownFound(someNames(m.own)))
+		d.add(report.MistakeServersDiffer, m.zone, shownFound(someNames(m.own)))
 	}
 }
 
@@ -365,7 +357,7 @@ func (a *authority) findMismatch(ctx context.Context, host, token string) *serve
 	if len(own) == 0 {
 		return nil
 	}
-	m := &serverMismatch{zone: unrooted(p.zone.name), delegated: namesOf(p.zone.servers), own: namesOf(own)}
+	m := &serverMismatch{zone: dnsname.Unrooted(p.zone.name), delegated: namesOf(p.zone.servers), own: namesOf(own)}
 	if slices.Equal(m.delegated, m.own) {
 		return nil
 	}
@@ -419,7 +411,7 @@ func hasServer(servers []nameServer, name string) bool {
 func namesOf(servers []nameServer) []string {
 	names := make([]string, 0, len(servers))
 	for _, s := range servers {
-		names = append(names, shownHost(unrooted(s.name)))
+		names = append(names, dnsname.Shown(dnsname.Unrooted(s.name)))
 	}
 	slices.Sort(names)
 	return names

@@ -15,6 +15,7 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/dnscheck/dnsname"
+	"orgops/dnscheck/report"
 )
 
 const domain = "example.com"
@@ -69,7 +70,7 @@ func covering(records []dns.RR, name string) (found []dns.RR, exists bool) {
 }
 
 // diagnose returns the diagnosis of an absent record.
-func diagnose(t *testing.T, c *dnscheck.Checker, token string) dnscheck.Diagnosis {
+func diagnose(t *testing.T, c *dnscheck.Checker, token string) report.Diagnosis {
 	t.Helper()
 	v := look(t, c)
 	if v.State != dnscheck.Absent {
@@ -90,8 +91,8 @@ func manyTexts(count int) (records []dns.RR) {
 	return records
 }
 
-func mistakes(d dnscheck.Diagnosis) []dnscheck.Mistake {
-	var all []dnscheck.Mistake
+func mistakes(d report.Diagnosis) []report.Mistake {
+	var all []report.Mistake
 	for _, f := range d.Findings {
 		all = append(all, f.Mistake)
 	}
@@ -102,106 +103,106 @@ func TestDiagnosis(t *testing.T) {
 	tests := []struct {
 		name    string
 		records []dns.RR
-		want    []dnscheck.Mistake
+		want    []report.Mistake
 		says    string // part of the first sentence
 	}{
 		{"nothing anywhere", []dns.RR{address(domain, "5.5.5.5")}, nil, ""},
 		{"another value", []dns.RR{txt(host, other)}, nil, ""},
-		{"no value", []dns.RR{txt(host, "")}, []dnscheck.Mistake{dnscheck.MistakeEmpty},
+		{"no value", []dns.RR{txt(host, "")}, []report.Mistake{report.MistakeEmpty},
 			"The TXT record at _Verify.Org-1.Example.com is empty: enter the expected value."},
-		{"a blank", []dns.RR{txt(host, " \u200b")}, []dnscheck.Mistake{dnscheck.MistakeEmpty}, ""},
-		{"a letter for a digit", []dns.RR{txt(host, "O"+token[1:])}, []dnscheck.Mistake{dnscheck.MistakeTyped},
+		{"a blank", []dns.RR{txt(host, " \u200b")}, []report.Mistake{report.MistakeEmpty}, ""},
+		{"a letter for a digit", []dns.RR{txt(host, "O"+token[1:])}, []report.Mistake{report.MistakeTyped},
 			`differs from the expected one in a few characters ("O123456789abcdef0123456789abcdef"): copy it again.`},
 		{"two characters swapped", []dns.RR{txt(host, token[:8]+"98"+token[10:])},
-			[]dnscheck.Mistake{dnscheck.MistakeTyped}, ""},
-		{"a character missing", []dns.RR{txt(host, token[:8]+token[9:])}, []dnscheck.Mistake{dnscheck.MistakeTyped}, ""},
-		{"a character twice", []dns.RR{txt(host, token[:9]+token[8:])}, []dnscheck.Mistake{dnscheck.MistakeTyped}, ""},
-		{"five differ", []dns.RR{txt(host, token[:8]+"00000"+token[13:])}, []dnscheck.Mistake{dnscheck.MistakeOther}, ""},
+			[]report.Mistake{report.MistakeTyped}, ""},
+		{"a character missing", []dns.RR{txt(host, token[:8]+token[9:])}, []report.Mistake{report.MistakeTyped}, ""},
+		{"a character twice", []dns.RR{txt(host, token[:9]+token[8:])}, []report.Mistake{report.MistakeTyped}, ""},
+		{"five differ", []dns.RR{txt(host, token[:8]+"00000"+token[13:])}, []report.Mistake{report.MistakeOther}, ""},
 		{"an older token behind others", []dns.RR{txt(host, "v=spf1 -all"), txt(host, older), txt(host, "x")},
-			[]dnscheck.Mistake{dnscheck.MistakeOther}, "The value at _Verify.Org-1.Example.com looks like one that was given before, " +
+			[]report.Mistake{report.MistakeOther}, "The value at _Verify.Org-1.Example.com looks like one that was given before, " +
 				`or to another organization ("` + older + `"): add a TXT record with the expected value there.`},
 		{"an older token, and the token at the domain", []dns.RR{txt(host, older), txt(domain, token)},
-			[]dnscheck.Mistake{dnscheck.MistakeApex, dnscheck.MistakeOther}, "The record is at example.com; it must be at"},
+			[]report.Mistake{report.MistakeApex, report.MistakeOther}, "The record is at example.com; it must be at"},
 		{"a value of that form at the domain", []dns.RR{txt(domain, older)}, nil, ""},
 		{"empty values elsewhere", []dns.RR{txt(domain, ""), txt("www.example.com", "")}, nil, ""},
-		{"at the domain", []dns.RR{txt(domain, "v=spf1 -all"), txt(domain, token)}, []dnscheck.Mistake{dnscheck.MistakeApex},
+		{"at the domain", []dns.RR{txt(domain, "v=spf1 -all"), txt(domain, token)}, []report.Mistake{report.MistakeApex},
 			"The record is at example.com; it must be at _Verify.Org-1.Example.com."},
-		{"domain appended", []dns.RR{txt(host+"."+domain, token)}, []dnscheck.Mistake{dnscheck.MistakeDoubled},
+		{"domain appended", []dns.RR{txt(host+"."+domain, token)}, []report.Mistake{report.MistakeDoubled},
 			"The record is at _Verify.Org-1.Example.com.example.com; it must be at _Verify.Org-1.Example.com. " +
 				"The DNS provider appends the domain itself: enter _Verify.Org-1 as the record's name there, or the full name with a final dot."},
-		{"organization left out", []dns.RR{txt("_verify.example.com", token)}, []dnscheck.Mistake{dnscheck.MistakeLeftOut},
+		{"organization left out", []dns.RR{txt("_verify.example.com", token)}, []report.Mistake{report.MistakeLeftOut},
 			"The record is at _Verify.Example.com; it must be at _Verify.Org-1.Example.com."},
-		{"quoted", []dns.RR{txt(host, `"`+token+`"`)}, []dnscheck.Mistake{dnscheck.MistakeQuoted},
+		{"quoted", []dns.RR{txt(host, `"`+token+`"`)}, []report.Mistake{report.MistakeQuoted},
 			`has quotation marks or backslashes in it ("\"0123456789abcdef0123456789abcdef\""): enter it without.`},
-		{"quoted by a word processor", []dns.RR{txt(host, "“"+token+"”")}, []dnscheck.Mistake{dnscheck.MistakeQuoted}, ""},
-		{"quoted and escaped", []dns.RR{txt(host, `\"`+token+`\"`)}, []dnscheck.Mistake{dnscheck.MistakeQuoted}, ""},
-		{"quoted and padded", []dns.RR{txt(host, ` "`+token+" \"\n")}, []dnscheck.Mistake{dnscheck.MistakeQuoted}, ""},
+		{"quoted by a word processor", []dns.RR{txt(host, "“"+token+"”")}, []report.Mistake{report.MistakeQuoted}, ""},
+		{"quoted and escaped", []dns.RR{txt(host, `\"`+token+`\"`)}, []report.Mistake{report.MistakeQuoted}, ""},
+		{"quoted and padded", []dns.RR{txt(host, ` "`+token+" \"\n")}, []report.Mistake{report.MistakeQuoted}, ""},
 		{"two strings in one value", []dns.RR{txt(host, `"`+token[:16]+`" "`+token[16:]+`"`)},
-			[]dnscheck.Mistake{dnscheck.MistakeQuoted}, ""},
+			[]report.Mistake{report.MistakeQuoted}, ""},
 		{"escaped for a zone file", []dns.RR{txt(host, token[:16]+`\;`[:1]+token[16:])},
-			[]dnscheck.Mistake{dnscheck.MistakeQuoted}, ""},
+			[]report.Mistake{report.MistakeQuoted}, ""},
 		{"quoted at a wildcard, which covers another name, too", []dns.RR{txt("*.org-1.example.com", `"`+token+`"`)},
-			[]dnscheck.Mistake{dnscheck.MistakeQuoted, dnscheck.MistakeWildcard}, ""},
-		{"blank inside", []dns.RR{txt(host, token[:16]+" "+token[16:])}, []dnscheck.Mistake{dnscheck.MistakePadded}, ""},
+			[]report.Mistake{report.MistakeQuoted, report.MistakeWildcard}, ""},
+		{"blank inside", []dns.RR{txt(host, token[:16]+" "+token[16:])}, []report.Mistake{report.MistakePadded}, ""},
 		{"line break inside", []dns.RR{txt(host, token[:16]+"\n"+token[16:])},
-			[]dnscheck.Mistake{dnscheck.MistakePadded}, ""},
+			[]report.Mistake{report.MistakePadded}, ""},
 		{"other case, quoted", []dns.RR{txt(host, `"`+strings.ToUpper(token)+`"`)},
-			[]dnscheck.Mistake{dnscheck.MistakeQuoted}, ""},
-		{"with the name of the value", []dns.RR{txt(host, "token="+token)}, []dnscheck.Mistake{dnscheck.MistakeAlong},
+			[]report.Mistake{report.MistakeQuoted}, ""},
+		{"with the name of the value", []dns.RR{txt(host, "token="+token)}, []report.Mistake{report.MistakeAlong},
 			"has the expected one and more in it"},
 		{"with its name, quoted and in other case", []dns.RR{txt(host, `token="`+strings.ToUpper(token)+`"`)},
-			[]dnscheck.Mistake{dnscheck.MistakeAlong}, ""},
-		{"with a full stop", []dns.RR{txt(host, token+".")}, []dnscheck.Mistake{dnscheck.MistakeAlong}, ""},
-		{"cut, in other case", []dns.RR{txt(host, strings.ToUpper(token[:20]))}, []dnscheck.Mistake{dnscheck.MistakeCut}, ""},
+			[]report.Mistake{report.MistakeAlong}, ""},
+		{"with a full stop", []dns.RR{txt(host, token+".")}, []report.Mistake{report.MistakeAlong}, ""},
+		{"cut, in other case", []dns.RR{txt(host, strings.ToUpper(token[:20]))}, []report.Mistake{report.MistakeCut}, ""},
 		{"two records, quoted", []dns.RR{txt(host, `"`+token[20:]+`"`), txt(host, `"`+token[:20]+`"`)},
-			[]dnscheck.Mistake{dnscheck.MistakeSplit}, ""},
+			[]report.Mistake{report.MistakeSplit}, ""},
 		{"behind many others", append(manyTexts(30), txt(host, `"`+token+`"`)),
-			[]dnscheck.Mistake{dnscheck.MistakeQuoted}, ""},
-		{"at the name above", []dns.RR{txt("org-1.example.com", token)}, []dnscheck.Mistake{dnscheck.MistakeAbove},
+			[]report.Mistake{report.MistakeQuoted}, ""},
+		{"at the name above", []dns.RR{txt("org-1.example.com", token)}, []report.Mistake{report.MistakeAbove},
 			"The record is at Org-1.Example.com; it must be at _Verify.Org-1.Example.com."},
 		{"without the underscore", []dns.RR{txt("verify.org-1.example.com", token)},
-			[]dnscheck.Mistake{dnscheck.MistakeUnderscore}, "The record is at Verify.Org-1.Example.com; it must be at"},
-		{"at www", []dns.RR{txt("www.example.com", token)}, []dnscheck.Mistake{dnscheck.MistakeWWW},
+			[]report.Mistake{report.MistakeUnderscore}, "The record is at Verify.Org-1.Example.com; it must be at"},
+		{"at www", []dns.RR{txt("www.example.com", token)}, []report.Mistake{report.MistakeWWW},
 			"The record is at www.example.com; it must be at"},
-		{"below www", []dns.RR{txt("_verify.org-1.www.example.com", token)}, []dnscheck.Mistake{dnscheck.MistakeWWW}, ""},
+		{"below www", []dns.RR{txt("_verify.org-1.www.example.com", token)}, []report.Mistake{report.MistakeWWW}, ""},
 		{"at the domain and quoted", []dns.RR{txt(domain, "v=spf1 -all"), txt(domain, `"`+token+`"`)},
-			[]dnscheck.Mistake{dnscheck.MistakeApex}, `There is a record at example.com with a value like the expected one ` +
+			[]report.Mistake{report.MistakeApex}, `There is a record at example.com with a value like the expected one ` +
 				`("\"0123456789abcdef0123456789abcdef\""): it must be at _Verify.Org-1.Example.com`},
 		{"other values at the domain", []dns.RR{txt(domain, "v=spf1 -all"), txt(domain, other)}, nil, ""},
-		{"blank", []dns.RR{txt(host, token+" ")}, []dnscheck.Mistake{dnscheck.MistakePadded},
+		{"blank", []dns.RR{txt(host, token+" ")}, []report.Mistake{report.MistakePadded},
 			`has blanks or invisible characters in it ("0123456789abcdef0123456789abcdef "): enter it without.`},
-		{"tab", []dns.RR{txt(host, "\t"+token)}, []dnscheck.Mistake{dnscheck.MistakePadded}, ""},
-		{"no-break space", []dns.RR{txt(host, token+"\u00a0")}, []dnscheck.Mistake{dnscheck.MistakePadded}, ""},
-		{"line's end", []dns.RR{txt(host, token+"\r\n")}, []dnscheck.Mistake{dnscheck.MistakePadded}, ""},
+		{"tab", []dns.RR{txt(host, "\t"+token)}, []report.Mistake{report.MistakePadded}, ""},
+		{"no-break space", []dns.RR{txt(host, token+"\u00a0")}, []report.Mistake{report.MistakePadded}, ""},
+		{"line's end", []dns.RR{txt(host, token+"\r\n")}, []report.Mistake{report.MistakePadded}, ""},
 		{"zero-width space, byte order mark", []dns.RR{txt(host, "\ufeff"+token+"\u200b")},
-			[]dnscheck.Mistake{dnscheck.MistakePadded}, ""},
-		{"cut short with dots", []dns.RR{txt(host, token[:8]+"…")}, []dnscheck.Mistake{dnscheck.MistakeCut},
+			[]report.Mistake{report.MistakePadded}, ""},
+		{"cut short with dots", []dns.RR{txt(host, token[:8]+"…")}, []report.Mistake{report.MistakeCut},
 			`("01234567\u2026"): enter all of it.`},
-		{"cut in the middle", []dns.RR{txt(host, token[:4]+"..."+token[28:])}, []dnscheck.Mistake{dnscheck.MistakeCut}, ""},
-		{"end missing", []dns.RR{txt(host, token[:31])}, []dnscheck.Mistake{dnscheck.MistakeCut}, ""},
-		{"beginning missing", []dns.RR{txt(host, token[1:])}, []dnscheck.Mistake{dnscheck.MistakeCut}, ""},
+		{"cut in the middle", []dns.RR{txt(host, token[:4]+"..."+token[28:])}, []report.Mistake{report.MistakeCut}, ""},
+		{"end missing", []dns.RR{txt(host, token[:31])}, []report.Mistake{report.MistakeCut}, ""},
+		{"beginning missing", []dns.RR{txt(host, token[1:])}, []report.Mistake{report.MistakeCut}, ""},
 		{"a letter of it is no part", []dns.RR{txt(host, token[:2])}, nil, ""},
-		{"two records", []dns.RR{txt(host, token[20:]), txt(host, token[:20])}, []dnscheck.Mistake{dnscheck.MistakeSplit},
+		{"two records", []dns.RR{txt(host, token[20:]), txt(host, token[:20])}, []report.Mistake{report.MistakeSplit},
 			`a part in each of two TXT records ("0123456789abcdef0123" "456789abcdef"): put it into one record, as one value.`},
-		{"other case", []dns.RR{txt(host, strings.ToUpper(token))}, []dnscheck.Mistake{dnscheck.MistakeLetters}, ""},
-		{"the whole line", []dns.RR{txt(host, "_verify IN TXT "+token)}, []dnscheck.Mistake{dnscheck.MistakeAlong}, ""},
-		{"as a CNAME", []dns.RR{cname(host, token)}, []dnscheck.Mistake{dnscheck.MistakeAsAlias},
+		{"other case", []dns.RR{txt(host, strings.ToUpper(token))}, []report.Mistake{report.MistakeLetters}, ""},
+		{"the whole line", []dns.RR{txt(host, "_verify IN TXT "+token)}, []report.Mistake{report.MistakeAlong}, ""},
+		{"as a CNAME", []dns.RR{cname(host, token)}, []report.Mistake{report.MistakeAsAlias},
 			"The expected value is in a CNAME record at _Verify.Org-1.Example.com"},
 		{"as a CNAME, domain appended", []dns.RR{cname(host, strings.ToUpper(token)+"."+domain)},
-			[]dnscheck.Mistake{dnscheck.MistakeAsAlias}, ""},
-		{"alias to nothing", []dns.RR{cname(host, "gone.example.net")}, []dnscheck.Mistake{dnscheck.MistakeAlias},
+			[]report.Mistake{report.MistakeAsAlias}, ""},
+		{"alias to nothing", []dns.RR{cname(host, "gone.example.net")}, []report.Mistake{report.MistakeAlias},
 			`There is a CNAME record at _Verify.Org-1.Example.com, which leads to "gone.example.net", and`},
 		{"alias to another value", []dns.RR{cname(host, "there.example.net"), txt("there.example.net", other)},
-			[]dnscheck.Mistake{dnscheck.MistakeAlias}, ""},
+			[]report.Mistake{report.MistakeAlias}, ""},
 		{"wildcard with another value", []dns.RR{txt("*.org-1.example.com", other)},
-			[]dnscheck.Mistake{dnscheck.MistakeWildcard},
+			[]report.Mistake{report.MistakeWildcard},
 			"The value at _Verify.Org-1.Example.com comes from a wildcard record (*)"},
 		{"wildcard alias", []dns.RR{cname("*.example.com", "parking.example.net"), address("parking.example.net", "5.5.5.5")},
-			[]dnscheck.Mistake{dnscheck.MistakeWildcard}, ""},
+			[]report.Mistake{report.MistakeWildcard}, ""},
 		{"token at a wildcard beside the host", []dns.RR{address(host, "5.5.5.5"), txt("*.org-1.example.com", token)},
-			[]dnscheck.Mistake{dnscheck.MistakeAtWildcard}, ""},
+			[]report.Mistake{report.MistakeAtWildcard}, ""},
 		{"two mistakes", []dns.RR{txt(host, "'"+token+"'"), txt(domain, token)},
-			[]dnscheck.Mistake{dnscheck.MistakeQuoted, dnscheck.MistakeApex}, ""},
+			[]report.Mistake{report.MistakeQuoted, report.MistakeApex}, ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -225,12 +226,12 @@ func TestDiagnosis(t *testing.T) {
 func TestDiagnosisAtTheNameServers(t *testing.T) {
 	for name, test := range map[string]struct {
 		records []dns.RR
-		want    []dnscheck.Mistake
+		want    []report.Mistake
 	}{
 		"nothing":         {nil, nil},
-		"domain appended": {[]dns.RR{txt(host+"."+domain, token)}, []dnscheck.Mistake{dnscheck.MistakeDoubled}},
-		"at the domain":   {[]dns.RR{txt(domain, token)}, []dnscheck.Mistake{dnscheck.MistakeApex}},
-		"quoted":          {[]dns.RR{txt(host, `"`+token+`"`)}, []dnscheck.Mistake{dnscheck.MistakeQuoted}},
+		"domain appended": {[]dns.RR{txt(host+"."+domain, token)}, []report.Mistake{report.MistakeDoubled}},
+		"at the domain":   {[]dns.RR{txt(domain, token)}, []report.Mistake{report.MistakeApex}},
+		"quoted":          {[]dns.RR{txt(host, `"`+token+`"`)}, []report.Mistake{report.MistakeQuoted}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := delegated(t, test.records...)
@@ -266,32 +267,32 @@ func TestDiagnosisOfAZoneThatMoved(t *testing.T) {
 		name  string
 		zone  zone
 		moved zone // the server at newAddr; nil: silent
-		want  []dnscheck.Mistake
+		want  []report.Mistake
 		says  string
 		asked bool // whether the server at newAddr is queried
 	}{
 		{"the same servers", zoneOf(own("NS2.example.com", "ns1.example.com")...), has, nil, "", false},
 		{"the record is at another one", zoneOf(own("ns1.example.com", "new.hoster.net")...), has,
-			[]dnscheck.Mistake{dnscheck.MistakeOtherServers},
+			[]report.Mistake{report.MistakeOtherServers},
 			`The record was found at name servers ("new.hoster.net") to which example.com is not delegated: add it at those`, true},
 		{"at another one in the zone", zoneOf(append(own("ns9.example.com"), address("ns9.example.com", newAddr))...), has,
-			[]dnscheck.Mistake{dnscheck.MistakeOtherServers},
+			[]report.Mistake{report.MistakeOtherServers},
 			`The record was found at name servers ("ns9.example.com")`, true},
 		{"it is not there either", zoneOf(own("new.hoster.net")...), zoneOf(start(domain)),
-			[]dnscheck.Mistake{dnscheck.MistakeServersDiffer},
+			[]report.Mistake{report.MistakeServersDiffer},
 			`The zone example.com names other name servers ("new.hoster.net") than its delegation: make sure`, true},
 		{"fewer servers", zoneOf(own("ns2.example.com")...), has,
-			[]dnscheck.Mistake{dnscheck.MistakeServersDiffer}, "", false},
+			[]report.Mistake{report.MistakeServersDiffer}, "", false},
 		{"the other one keeps silent", zoneOf(own("new.hoster.net")...), nil,
-			[]dnscheck.Mistake{dnscheck.MistakeServersDiffer}, "", true},
+			[]report.Mistake{report.MistakeServersDiffer}, "", true},
 		{"the other one does not hold the zone", zoneOf(own("new.hoster.net")...), holding(token),
-			[]dnscheck.Mistake{dnscheck.MistakeServersDiffer}, "", true},
+			[]report.Mistake{report.MistakeServersDiffer}, "", true},
 		{"at an address that is not public", zoneOf(own("inside.hoster.net")...), has,
-			[]dnscheck.Mistake{dnscheck.MistakeServersDiffer}, "", false},
+			[]report.Mistake{report.MistakeServersDiffer}, "", false},
 		{"in the zone, and without an address", zoneOf(own("ns9.example.com")...), has,
-			[]dnscheck.Mistake{dnscheck.MistakeServersDiffer}, "", false},
+			[]report.Mistake{report.MistakeServersDiffer}, "", false},
 		{"as many as are taken", zoneOf(own(many(dnscheck.MaxServers)...)...), has,
-			[]dnscheck.Mistake{dnscheck.MistakeServersDiffer}, `ns11.hoster.net"...) than`, false},
+			[]report.Mistake{report.MistakeServersDiffer}, `ns11.hoster.net"...) than`, false},
 		{"more than are taken", zoneOf(own(many(dnscheck.MaxServers + 1)...)...), has, nil, "", false},
 		{"nothing is said of them", zoneOf(start(domain)), has, nil, "", false},
 		{"without authority", func(q *dns.Msg) *dns.Msg {
@@ -307,9 +308,9 @@ func TestDiagnosisOfAZoneThatMoved(t *testing.T) {
 			return m
 		}, has, nil, "", false},
 		{"another mistake says more", zoneOf(append(own("new.hoster.net"), txt(host, "'"+token+"'"))...),
-			zoneOf(start(domain)), []dnscheck.Mistake{dnscheck.MistakeQuoted}, "", true},
+			zoneOf(start(domain)), []report.Mistake{report.MistakeQuoted}, "", true},
 		{"another mistake, and the record there", zoneOf(append(own("new.hoster.net"), txt(host, "'"+token+"'"))...), has,
-			[]dnscheck.Mistake{dnscheck.MistakeQuoted, dnscheck.MistakeOtherServers}, "", true},
+			[]report.Mistake{report.MistakeQuoted, report.MistakeOtherServers}, "", true},
 	}
 	for _, test := range tests {
 		bubble(t, test.name, func(t *testing.T) {
@@ -413,7 +414,7 @@ func TestDiagnosisQueriesFewNames(t *testing.T) {
 // TestDiagnosisTakesAQuorum checks that a finding needs a quorum of the resolvers.
 func TestDiagnosisTakesAQuorum(t *testing.T) {
 	misled := recursor(txt(domain, token))
-	for lies, want := range map[int][]dnscheck.Mistake{1: nil, 2: {dnscheck.MistakeApex}} {
+	for lies, want := range map[int][]report.Mistake{1: nil, 2: {report.MistakeApex}} {
 		zones := []zone{nothing, nothing, nothing}
 		for i := range lies {
 			zones[i] = misled
@@ -442,8 +443,8 @@ func TestDiagnosisDomain(t *testing.T) {
 	at := both(t, recursor(txt(domain, token), txt("example.org", token)))
 	c := checker(t, at)
 	v := look(t, c)
-	for given, want := range map[string][]dnscheck.Mistake{
-		"": {dnscheck.MistakeApex}, "Example.COM.": {dnscheck.MistakeApex}, "example.org": nil, "bücher.example": nil,
+	for given, want := range map[string][]report.Mistake{
+		"": {report.MistakeApex}, "Example.COM.": {report.MistakeApex}, "example.org": nil, "bücher.example": nil,
 	} {
 		d, err := c.Diagnose(t.Context(), host, given, token, v)
 		if err != nil {
@@ -465,7 +466,7 @@ func TestDiagnosisOfADomainBelowTheRegisteredOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(d.Findings) != 1 || d.Findings[0].Mistake != dnscheck.MistakeDoubled ||
+	if len(d.Findings) != 1 || d.Findings[0].Mistake != report.MistakeDoubled ||
 		!strings.Contains(d.Findings[0].Sentence, "enter _verify.mail as") {
 		t.Errorf("findings %+v", d.Findings)
 	}
@@ -526,14 +527,14 @@ func TestDiagnosisQuotesStrangers(t *testing.T) {
 
 // TestAdvice checks the sentences of findings that were stored, by any version.
 func TestAdvice(t *testing.T) {
-	for want, f := range map[string]dnscheck.Finding{
+	for want, f := range map[string]report.Finding{
 		"The record is at example.com; it must be at _v.o.example.com.": {Mistake: "newer", Host: "example.com"},
 		"The record is at _v.o.example.com.example.com; it must be at _v.o.example.com. The DNS provider appends the domain itself: " +
 			"enter _v.o as the record's name there, or the full name with a final dot.": {
-			Mistake: dnscheck.MistakeDoubled, Host: "_v.o.example.com.example.com"},
+			Mistake: report.MistakeDoubled, Host: "_v.o.example.com.example.com"},
 		"There is a record at _v.o.example.com.example.com with a value like the expected one (\"x\"): it must be at _v.o.example.com, " +
 			"with the value exactly as it was given.": {
-			Mistake: dnscheck.MistakeDoubled, Host: "_v.o.example.com.example.com", Found: `"x"`},
+			Mistake: report.MistakeDoubled, Host: "_v.o.example.com.example.com", Found: `"x"`},
 	} {
 		if got := f.Advice("_v.o.example.com."); got != want {
 			t.Errorf("%s, want %s", got, want)

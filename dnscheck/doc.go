@@ -103,6 +103,9 @@
 //	verdict.go    results, their sentences, and evidence
 //	resolver.go   resolvers, their operators and their quorum
 //	cache.go      values with a TTL
-//	mistake.go    mistakes, and values that are like the token
-//	names.go      names, addresses, and values of TXT records
+//	mistake.go    values that are like the token
+//	names.go      registries, addresses, and values of TXT records
+//
+// Package dnsname has names without queries, and package report the form in which verdicts and
+// mistakes are stored and shown.
 package dnscheck

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"orgops/dnscheck"
+	"orgops/dnscheck/dnsname"
 	"orgops/internal/untrusted"
 )
 
@@ -30,7 +30,7 @@ func TestDomains(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			ascii, err := dnscheck.CheckDomain(test.domain)
+			ascii, err := dnsname.CheckDomain(test.domain)
 			if err != nil || ascii != test.ascii {
 				t.Errorf("%q, %v; want %q", ascii, err, test.ascii)
 			}
@@ -95,7 +95,7 @@ func TestDomainsThatAreRefused(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			ascii, err := dnscheck.CheckDomain(test.domain)
+			ascii, err := dnsname.CheckDomain(test.domain)
 			want := fmt.Sprintf("domain %s: %s", untrusted.QuoteASCII(test.domain, 253), test.problem)
 			if ascii != "" || err == nil || err.Error() != want {
 				t.Errorf("%q, error %v, want %s", ascii, err, want)
@@ -105,7 +105,7 @@ func TestDomainsThatAreRefused(t *testing.T) {
 }
 
 func TestDomainErrorQuotesTheDomain(t *testing.T) {
-	_, err := dnscheck.CheckDomain("\x1b[31m" + strings.Repeat("y", 5000))
+	_, err := dnsname.CheckDomain("\x1b[31m" + strings.Repeat("y", 5000))
 	if text := err.Error(); !strings.HasPrefix(text, `domain "\x1b[31myyy`) || len(text) > 400 {
 		t.Errorf("error %q", text)
 	}
@@ -128,7 +128,7 @@ func TestWithinAnInternationalizedDomain(t *testing.T) {
 		{"_x.xn--0.example", "xn--0.example", true}, // not a U-label, but the same name
 	}
 	for _, test := range tests {
-		if got := dnscheck.Within(test.host, test.domain); got != test.want {
+		if got := dnsname.Within(test.host, test.domain); got != test.want {
 			t.Errorf("Within(%q, %q) = %t, want %t", test.host, test.domain, got, test.want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 )
 
 // fullVerdict returns a verdict without empty fields.
@@ -33,11 +34,11 @@ func fullVerdict() dnscheck.Verdict {
 }
 
 func TestEvidence(t *testing.T) {
-	want := dnscheck.Evidence{
+	want := report.Evidence{
 		State: "absent", Reason: "other_value", Basis: "authority_and_resolvers", Note: "ns2.example.com: refused",
 		Sentence: `The TXT record at _v.example.com holds another value than the expected one.`,
 		Quorum:   2, Resolvers: 3, NegativeTTL: 90,
-		Said: []dnscheck.ObservationRecord{
+		Said: []report.Observation{
 			{
 				Asked: "ns1.example.com", Authority: true, Address: "192.0.2.1:53", Transport: "tcp",
 				State: "absent", Reason: "other_value",

@@ -278,7 +278,7 @@ func (q query) pack(id uint16) ([]byte, error) {
 	}
 	message, err := m.Pack()
 	if err != nil {
-		return nil, fmt.Errorf("write the query for %s: %w", shownHost(unrooted(q.name)), err)
+		return nil, fmt.Errorf("write the query for %s: %w", dnsname.Shown(dnsname.Unrooted(q.name)), err)
 	}
 	return message, nil
 }
@@ -525,7 +525,7 @@ func checkQuestion(raw []byte, name string, kind uint16) (end int, err error) {
 	}
 	gotKind, class := binary.BigEndian.Uint16(raw[off:]), binary.BigEndian.Uint16(raw[off+2:])
 	if !dnsname.Same(gotName, name) || gotKind != kind || class != dns.ClassINET {
-		return 0, fmt.Errorf("a reply to another question: %s %s %s", shownHost(unrooted(gotName)),
+		return 0, fmt.Errorf("a reply to another question: %s %s %s", dnsname.Shown(dnsname.Unrooted(gotName)),
 			dns.Class(class), dns.Type(gotKind))
 	}
 	return off + 4, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/miekg/dns"
 
 	"orgops/dnscheck"
+	"orgops/dnscheck/dnsname"
 )
 
 // FuzzReadReply checks that no input panics, that the codec accepts each accepted reply with
@@ -103,7 +104,7 @@ func FuzzCheckHost(f *testing.F) {
 		f.Add(s, "example.com")
 	}
 	f.Fuzz(func(t *testing.T, name, domain string) {
-		err := dnscheck.CheckHost(name)
+		err := dnsname.CheckHost(name)
 		shown := dnscheck.Verdict{Host: name, Reason: dnscheck.ReasonTimeout}.Sentence()
 		if err != nil {
 			if !asQuestionError(err) {
@@ -127,7 +128,7 @@ func FuzzCheckHost(f *testing.F) {
 			}
 		}
 		// An xn-- label is longer than its Unicode form.
-		if dnscheck.Within(name, domain) && isASCII(name+domain) && len(name) <= len(strings.TrimSuffix(domain, ".")) {
+		if dnsname.Within(name, domain) && isASCII(name+domain) && len(name) <= len(strings.TrimSuffix(domain, ".")) {
 			t.Fatalf("%q within %q", name, domain)
 		}
 	})
@@ -141,7 +142,7 @@ func FuzzCheckDomain(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, domain string) {
-		ascii, err := dnscheck.CheckDomain(domain)
+		ascii, err := dnsname.CheckDomain(domain)
 		if err != nil {
 			if ascii != "" {
 				t.Fatalf("%q, error %v", ascii, err)
@@ -153,13 +154,13 @@ func FuzzCheckDomain(f *testing.F) {
 			}
 			return
 		}
-		if again, err := dnscheck.CheckDomain(ascii); again != ascii || err != nil {
+		if again, err := dnsname.CheckDomain(ascii); again != ascii || err != nil {
 			t.Fatalf("%q became %q, which became %q, %v", domain, ascii, again, err)
 		}
-		if err := dnscheck.CheckHost(ascii); err != nil {
+		if err := dnsname.CheckHost(ascii); err != nil {
 			t.Fatalf("%q became %q: %v", domain, ascii, err)
 		}
-		if !dnscheck.Within("_x."+ascii, ascii) || dnscheck.Within(ascii, ascii) {
+		if !dnsname.Within("_x."+ascii, ascii) || dnsname.Within(ascii, ascii) {
 			t.Fatalf("%q is not above _x.%s", ascii, ascii)
 		}
 	})

@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 )
 
 // insideVar is set when the test runs itself with permission to make network namespaces.
@@ -201,7 +202,7 @@ func (c *command) check(w *hostileWorld) dnscheck.Verdict {
 	var said, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &complaint
 	err := cmd.Run() // also fails if the token is absent
-	var found dnscheck.Evidence
+	var found report.Evidence
 	if json.Unmarshal(said.Bytes(), &found) != nil {
 		w.t.Fatalf("%s: %v: %s%s", cmd, err, &said, &complaint)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"orgops/dnscheck"
+	"orgops/dnscheck/dnsname"
 )
 
 func TestHostNames(t *testing.T) {
@@ -59,7 +59,7 @@ func TestHostNames(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			err := dnscheck.CheckHost(test.host)
+			err := dnsname.CheckHost(test.host)
 			if test.problem == "" {
 				if err != nil {
 					t.Errorf("refused: %v", err)
@@ -88,7 +88,7 @@ func TestBadHostsAreNeverQueried(t *testing.T) {
 }
 
 func TestQuestionErrorQuotesTheHost(t *testing.T) {
-	err := dnscheck.CheckHost("_X.\x1b[31m" + strings.Repeat("y", 500))
+	err := dnsname.CheckHost("_X.\x1b[31m" + strings.Repeat("y", 500))
 	const begin = `verification host "_X.\x1b[31myyy`
 	if diff := cmp.Diff(begin, err.Error()[:len(begin)]); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -120,7 +120,7 @@ func TestWithin(t *testing.T) {
 		{"_x.\u212aelvin.example", "kelvin.example", false}, // the Kelvin sign folds to k in Unicode, not in the DNS
 	}
 	for _, test := range tests {
-		if got := dnscheck.Within(test.host, test.domain); got != test.want {
+		if got := dnsname.Within(test.host, test.domain); got != test.want {
 			t.Errorf("Within(%q, %q) = %t, want %t", test.host, test.domain, got, test.want)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"github.com/miekg/dns"
+
+	"orgops/dnscheck/dnsname"
 )
 
 // Network is what test queries show of the way from here to the name servers of all zones. It
@@ -131,7 +133,7 @@ func (a *authority) probeZone(ctx context.Context, zone string) []probe {
 // probeServer sends one query. A server of the zone answers with authority (AA), and offers no
 // recursion (RA). The resolver to which a network redirects port 53 does neither.
 func (a *authority) probeServer(ctx context.Context, zone, name string, to netip.AddrPort, transport string) probe {
-	p := probe{server: shownHost(unrooted(name)), to: to, transport: transport}
+	p := probe{server: dnsname.Shown(dnsname.Unrooted(name)), to: to, transport: transport}
 	r, err := a.exchange.attempt(ctx, Resolver{Addr: to}, transport,
 		query{name: zone, kind: dns.TypeSOA, nonRecursive: true})
 	switch {

@@ -7,6 +7,7 @@ import (
 	"github.com/miekg/dns"
 
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 )
 
 // toTheRoot answers for names of com by z, and denies all others with the SOA record of the root.
@@ -111,11 +112,11 @@ func TestAliasIntoATopLevelDomainThatDoesNotExist(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				mistake := dnscheck.MistakeAlias
+				mistake := report.MistakeAlias
 				if test.target == token {
-					mistake = dnscheck.MistakeAsAlias
+					mistake = report.MistakeAsAlias
 				}
-				if diff := cmp.Diff([]dnscheck.Mistake{mistake}, mistakes(d)); diff != "" {
+				if diff := cmp.Diff([]report.Mistake{mistake}, mistakes(d)); diff != "" {
 					t.Errorf("mistakes (-want +got):\n%s", diff)
 				}
 			})

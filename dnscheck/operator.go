@@ -44,7 +44,7 @@ func (c *Checker) Operator(ctx context.Context, host string) (string, error) {
 //
 // The error is a *QuestionError, or the context's own, wrapped.
 func (c *Checker) ZoneOf(ctx context.Context, host string) (Zone, error) {
-	if err := CheckHost(host); err != nil {
+	if err := dnsname.CheckHost(host); err != nil {
 		return Zone{}, err
 	}
 	limited, cancel := context.WithTimeout(ctx, operatorTime)
@@ -78,9 +78,9 @@ func (p panel) zoneAt(ctx context.Context, name string) (Zone, time.Duration, er
 		return Zone{}, 0, err
 	}
 	for i, server := range servers {
-		servers[i] = unrooted(server)
+		servers[i] = dnsname.Unrooted(server)
 	}
-	return Zone{unrooted(name), servers[:min(len(servers), maxZoneServers)]}, ttl, nil
+	return Zone{dnsname.Unrooted(name), servers[:min(len(servers), maxZoneServers)]}, ttl, nil
 }
 
 // possibleCuts returns the names below registries' at which the host's zone can begin.
@@ -114,8 +114,8 @@ func operatorOf(servers []string) string {
 // operatorLabel returns the label of the name's registrable domain without digits, and without
 // the hyphens between digits. A label of digits only is returned as it is.
 func operatorLabel(name string) string {
-	name = unrooted(dnsname.Canonical(name))
-	label, _, _ := strings.Cut(cmp.Or(registered(name), name), ".")
+	name = dnsname.Unrooted(dnsname.Canonical(name))
+	label, _, _ := strings.Cut(cmp.Or(dnsname.Registered(name), name), ".")
 	var parts []string
 	for part := range strings.SplitSeq(label, "-") {
 		if bare := strings.Map(withoutDigits, part); bare != "" || part == "" {
@@ -134,7 +134,7 @@ func withoutDigits(r rune) rune {
 	switch {
 	case '0' <= r && r <= '9':
 		return -1
-	case !isHostRune(r):
+	case !dnsname.IsHostRune(r):
 		return '_'
 	}
 	return r

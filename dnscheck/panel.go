@@ -355,7 +355,7 @@ type question struct {
 
 // validate returns a *QuestionError, or the context's error.
 func (q question) validate(ctx context.Context) error {
-	if err := CheckHost(q.host); err != nil {
+	if err := dnsname.CheckHost(q.host); err != nil {
 		return err
 	}
 	if q.token == "" {
@@ -368,5 +368,5 @@ func (q question) validate(ctx context.Context) error {
 }
 
 func contextError(ctx context.Context, host string) error {
-	return fmt.Errorf("check the TXT record at %s: %w", shownHost(host), ctx.Err())
+	return fmt.Errorf("check the TXT record at %s: %w", dnsname.Shown(host), ctx.Err())
 }

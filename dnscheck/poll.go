@@ -183,12 +183,12 @@ func (q *zoneQuery) queryOver(ctx context.Context, addr netip.Addr, transport st
 // observed completes the observation of a server's answer.
 func (q *zoneQuery) observed(server int, a serverAnswer) serverAnswer {
 	a.server, a.observation = server, a.observation.with(a.finding)
-	a.observation.Resolver = shownHost(unrooted(q.zone.servers[server].name))
+	a.observation.Resolver = dnsname.Shown(dnsname.Unrooted(q.zone.servers[server].name))
 	if a.isReferral() {
 		a.observation.Reason = ReasonReferral
 	}
 	if a.isAlias() {
-		a.observation.Reason, a.observation.Aliases = ReasonAlias, []string{unrooted(a.alias)}
+		a.observation.Reason, a.observation.Aliases = ReasonAlias, []string{dnsname.Unrooted(a.alias)}
 	}
 	return a
 }

@@ -14,6 +14,7 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/dnscheck/dnsname"
+	"orgops/dnscheck/report"
 )
 
 // signed sets AD in the answers of z, as a validating resolver does.
@@ -379,7 +380,7 @@ func TestDiagnosisByOneResolver(t *testing.T) {
 		v := prove(t, c)
 		want(t, v, dnscheck.Absent, dnscheck.ReasonNoName)
 		d, err := c.Diagnose(context.WithoutCancel(t.Context()), host, "example.com", token, v)
-		if err != nil || len(d.Findings) != 1 || d.Findings[0].Mistake != dnscheck.MistakeApex {
+		if err != nil || len(d.Findings) != 1 || d.Findings[0].Mistake != report.MistakeApex {
 			t.Errorf("%+v, %v", d, err)
 		}
 	})

@@ -165,9 +165,9 @@ func referral(r reply, zone, name string) (*delegation, error) {
 	case cut == zone:
 		problem = "refers to itself"
 	case !dns.IsSubDomain(zone, cut):
-		problem = "refers upward or sideways, to " + shownHost(unrooted(cut))
+		problem = "refers upward or sideways, to " + dnsname.Shown(dnsname.Unrooted(cut))
 	case !dns.IsSubDomain(cut, dnsname.Canonical(name)):
-		problem = "refers to " + shownHost(unrooted(cut)) + ", where the name does not lie"
+		problem = "refers to " + dnsname.Shown(dnsname.Unrooted(cut)) + ", where the name does not lie"
 	}
 	switch {
 	case problem == "":
@@ -175,7 +175,7 @@ func referral(r reply, zone, name string) (*delegation, error) {
 	case r.authoritative: // an empty answer with the zone's name servers
 		return nil, nil
 	}
-	return nil, fmt.Errorf("the server is named as one of %s, and %s", shownHost(unrooted(zone)), problem)
+	return nil, fmt.Errorf("the server is named as one of %s, and %s", dnsname.Shown(dnsname.Unrooted(zone)), problem)
 }
 
 // delegationBy returns the delegation in the NS records of one zone, from a server of the zone

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
+	"orgops/dnscheck/dnsname"
 	"orgops/internal/untrusted"
 )
 
@@ -165,7 +166,7 @@ func parseAddr(s string, port uint16) (netip.AddrPort, error) {
 		bare, err = netip.ParseAddr(s)
 		addr = netip.AddrPortFrom(bare, port)
 	}
-	if err != nil || strings.ContainsFunc(addr.Addr().Zone(), isOdd) {
+	if err != nil || strings.ContainsFunc(addr.Addr().Zone(), dnsname.IsOdd) {
 		text := "want an IP address with or without a port, such as 1.1.1.1 or [2606:4700:4700::1111]:53; " +
 			"a host name will not do, as it would have to be resolved first"
 		if port != defaultPort {
@@ -209,7 +210,7 @@ func (r Resolver) check() error {
 			untrusted.QuoteASCII(r.Transport, 20))
 	}
 	if r.ServerName != "" {
-		if problem := nameProblem(r.ServerName, "the name in its certificate"); problem != "" {
+		if problem := dnsname.Problem(r.ServerName, "the name in its certificate"); problem != "" {
 			return fmt.Errorf("resolver %s: the name after the # %s", r.shown(), problem)
 		}
 	}
@@ -313,7 +314,7 @@ func isPublicOperator(name string) bool {
 // operatorKeys returns the keys that resolvers of one operator share, at least one.
 func (r Resolver) operatorKeys() []string {
 	addr := embeddedIPv4(r.Addr.Addr())
-	name := strings.ToLower(unrooted(r.ServerName))
+	name := strings.ToLower(dnsname.Unrooted(r.ServerName))
 	var keys []string
 	for _, o := range publicOperators {
 		if o.runs(addr, name) {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/miekg/dns"
 
+	"orgops/dnscheck/dnsname"
+	"orgops/dnscheck/report"
 	"orgops/internal/untrusted"
 )
 
@@ -25,11 +27,11 @@ const (
 func (s State) String() string {
 	switch s {
 	case Absent:
-		return "absent"
+		return report.Absent
 	case Present:
-		return "present"
+		return report.Present
 	default:
-		return "unknown"
+		return report.Unknown
 	}
 }
 
@@ -172,7 +174,7 @@ func (o Observation) isContradiction() bool {
 // AliasOut returns the first alias (CNAME or DNAME), a name and its target, that led any
 // resolver or name server to the token outside of the host's registered domain.
 func (v Verdict) AliasOut() (name, target string, out bool) {
-	own := registered(unrooted(v.Host))
+	own := dnsname.Registered(dnsname.Unrooted(v.Host))
 	for _, o := range v.Observations {
 		if o.State != Present {
 			continue
@@ -180,7 +182,7 @@ func (v Verdict) AliasOut() (name, target string, out bool) {
 		name = v.Host
 		for _, target = range o.Aliases {
 			// An escaped dot would resemble one that separates labels.
-			if own == "" || strings.Contains(target, `\`) || registered(target) != own {
+			if own == "" || strings.Contains(target, `\`) || dnsname.Registered(target) != own {
 				return name, target, true
 			}
 			name = target
@@ -206,8 +208,8 @@ func (v Verdict) Sentence() string {
 		if v.Reason == ReasonNoRecord {
 			lacks = "has no TXT record"
 		}
-		return fmt.Sprintf("%s is an alias (CNAME) of %s, which %s.", shownHost(v.Host),
-			shownHost(o.Aliases[len(o.Aliases)-1]), lacks)
+		return fmt.Sprintf("%s is an alias (CNAME) of %s, which %s.", dnsname.Shown(v.Host),
+			dnsname.Shown(o.Aliases[len(o.Aliases)-1]), lacks)
 	case v.Reason == ReasonServersDisagree:
 		return strings.TrimSuffix(v.Plain(), ".") + ": " + v.sides() + "."
 	case v.Reason == ReasonTooFew && v.Servers > 0:
@@ -216,7 +218,7 @@ func (v Verdict) Sentence() string {
 			enough = "each of them has to"
 		}
 		return fmt.Sprintf("Only %d of the %d name servers of %s answered for the TXT record at %s: %s.%s",
-			v.Answered, v.Servers, v.Zone, shownHost(v.Host), enough, v.remedy())
+			v.Answered, v.Servers, v.Zone, dnsname.Shown(v.Host), enough, v.remedy())
 	case v.Reason == ReasonOnePerspective:
 		var each []string
 		answers := v.perspectives()
@@ -230,7 +232,7 @@ func (v Verdict) Sentence() string {
 		name, target, _ := v.AliasOut()
 		return fmt.Sprintf(
 			"The TXT record at %s was found through an alias (CNAME or DNAME) from %s to %s, out of the domain, where others may be able to publish it: "+
-				"publish the record at %[1]s itself, instead of an alias.", shownHost(v.Host), shownHost(name), shownHost(target))
+				"publish the record at %[1]s itself, instead of an alias.", dnsname.Shown(v.Host), dnsname.Shown(name), dnsname.Shown(target))
 	case v.State == Unknown && o.EDE != "":
 		role := "resolver"
 		if o.Authority {
@@ -411,7 +413,7 @@ func (v Verdict) Plain() string {
 	case v.Basis == ByAuthority:
 		servers = "the domain's name servers"
 	}
-	return fmt.Sprintf(sentence, shownHost(v.Host), servers)
+	return fmt.Sprintf(sentence, dnsname.Shown(v.Host), servers)
 }
 
 // isOfRegistry reports whether no server of the domain's own zone was asked.
@@ -432,48 +434,11 @@ func (v Verdict) deciding() Observation {
 	return Observation{}
 }
 
-// Evidence is a verdict for JSON. All texts are safe to show.
-type Evidence struct {
-	At       time.Time `json:"at,omitzero"`        // when the verdict was reached
-	State    string    `json:"state"`              // present, absent or unknown
-	Reason   string    `json:"reason"`             // a Reason
-	Sentence string    `json:"sentence,omitempty"` // for the customer
-	Basis    string    `json:"basis"`              // a Basis
-	Note     string    `json:"note,omitempty"`     // why no name server answered
-	// Perspectives has each one's answer, by more than half of its resolvers, if any is named.
-	Perspectives map[string]string   `json:"perspectives,omitempty"`
-	Quorum       int                 `json:"quorum"`                 // how many resolvers have to agree
-	Resolvers    int                 `json:"resolvers"`              // the number of resolvers
-	NegativeTTL  float64             `json:"negative_ttl,omitempty"` // seconds for which a resolver may cache the absence
-	Said         []ObservationRecord `json:"observations"`           // name servers, then resolvers
-}
-
-// ObservationRecord is an observation for JSON.
-type ObservationRecord struct {
-	Asked         string   `json:"asked"` // the resolver, or the name server
-	Authority     bool     `json:"name_server"`
-	Address       string   `json:"address,omitempty"`     // of a name server
-	Operator      string   `json:"operator,omitempty"`    // of a resolver
-	Perspective   string   `json:"perspective,omitempty"` // of a resolver
-	Transport     string   `json:"transport"`
-	State         string   `json:"state"`
-	Reason        string   `json:"reason"`
-	Values        []string `json:"values,omitempty"` // quoted as printable ASCII without links, at most 100 bytes, then …
-	MoreValues    int      `json:"more_values,omitempty"`
-	Aliases       []string `json:"aliases,omitempty"`
-	RCode         string   `json:"rcode,omitempty"`
-	EDE           string   `json:"extended_error,omitempty"`
-	Authenticated bool     `json:"authenticated"`
-	NegativeTTL   float64  `json:"negative_ttl,omitempty"` // seconds
-	Milliseconds  float64  `json:"took_ms"`
-	Err           string   `json:"error,omitempty"`
-}
-
 // Evidence returns the verdict for JSON.
-func (v Verdict) Evidence() Evidence {
-	e := Evidence{
+func (v Verdict) Evidence() report.Evidence {
+	e := report.Evidence{
 		State: v.State.String(), Reason: string(v.Reason), Sentence: v.Sentence(), Basis: string(v.Basis), Note: v.Note,
-		Quorum: v.Quorum, Resolvers: v.Resolvers, NegativeTTL: v.NegativeTTL.Seconds(), Said: []ObservationRecord{},
+		Quorum: v.Quorum, Resolvers: v.Resolvers, NegativeTTL: v.NegativeTTL.Seconds(), Said: []report.Observation{},
 	}
 	for _, o := range v.Observations {
 		e.Said = append(e.Said, o.record())
@@ -482,8 +447,8 @@ func (v Verdict) Evidence() Evidence {
 	return e
 }
 
-func (o Observation) record() ObservationRecord {
-	r := ObservationRecord{
+func (o Observation) record() report.Observation {
+	r := report.Observation{
 		Asked: o.Resolver, Authority: o.Authority, Address: o.Address, Operator: o.Operator, Perspective: o.Perspective,
 		Transport: o.Transport, State: o.State.String(), Reason: string(o.Reason), MoreValues: o.MoreValues, RCode: o.RCode,
 		EDE: o.EDE, Authenticated: o.Authenticated,
@@ -493,7 +458,7 @@ func (o Observation) record() ObservationRecord {
 		r.Values = append(r.Values, untrusted.QuoteFound(value, shownValue))
 	}
 	for _, name := range o.Aliases {
-		r.Aliases = append(r.Aliases, shownHost(name))
+		r.Aliases = append(r.Aliases, dnsname.Shown(name))
 	}
 	return r
 }

@@ -54,7 +54,7 @@ func (w *walk) askZone(ctx context.Context) (*zonePoll, error) {
 	w.forgetDead(ctx, p)
 	if !p.any(serverAnswer.isUseful) {
 		err := fmt.Errorf("no name server of %s answered with authority: %s",
-			shownHost(unrooted(w.zone.name)), p.firstError())
+			dnsname.Shown(dnsname.Unrooted(w.zone.name)), p.firstError())
 		return p, &exchangeError{failureOf(w.observe(p)), err}
 	}
 	return p, nil
@@ -162,7 +162,7 @@ func (w *walk) topLevel(ctx context.Context, name string) (delegation, error) {
 		return *d, slices.Min(append(ttls, ttl)), nil
 	})
 	if err = cmp.Or(err, d.none); err != nil {
-		return delegation{}, fmt.Errorf("find the name servers of %s: %w", shownHost(unrooted(tld)), err)
+		return delegation{}, fmt.Errorf("find the name servers of %s: %w", dnsname.Shown(dnsname.Unrooted(tld)), err)
 	}
 	return d, nil
 }
@@ -283,11 +283,11 @@ func (w *walk) find(ctx context.Context, name string) (addresses, time.Duration,
 			return addresses{}, 0, errors.Join(errAbandoned, errSpent)
 		case len(aliases) > 0:
 			err = &exchangeError{ReasonServerAlias, fmt.Errorf(
-				"its name is an alias (CNAME) of %s, which RFC 2181 section 10.3 forbids", shownHost(unrooted(aliases[0])))}
+				"its name is an alias (CNAME) of %s, which RFC 2181 section 10.3 forbids", dnsname.Shown(dnsname.Unrooted(aliases[0])))}
 		case p.majority(none):
 			err = errNoAddress
 		default:
-			zone := shownHost(unrooted(p.zone.name))
+			zone := dnsname.Shown(dnsname.Unrooted(p.zone.name))
 			err = &exchangeError{ReasonTooFew, fmt.Errorf("no majority of the name servers of %s gives its address", zone)}
 		}
 	}

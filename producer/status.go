@@ -9,10 +9,9 @@ import (
 	"time"
 
 	"orgops/internal/activity"
-	"orgops/internal/engine"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 // Status is how far a row is.
@@ -41,11 +40,11 @@ func (p *Producer) Status(ctx context.Context, tenant, id string) (Status, error
 		case err != nil:
 			return Status{}, fmt.Errorf("status of row %s: %w", id, err)
 		case row.Result.Outcome != "":
-			return Status{string(row.Result.Outcome), engine.Succeeded(row.Result.Outcome), row.Result.Detail, time.Time{}}, nil
+			return Status{string(row.Result.Outcome), ledger.Succeeded(row.Result.Outcome), row.Result.Detail, time.Time{}}, nil
 		case run.Paused:
 			return Status{Reason: "paused"}, nil
 		}
-		open := handlers.ReadOpen(run.Kind, row)
+		open := evidence.ReadOpen(run.Kind, row)
 		return Status{Reason: cmp.Or(open.Reason, "waiting for a worker"), NextCheck: open.Next}, nil
 	}
 	return Status{}, fmt.Errorf("row %s: %w", id, ErrNotFound) // it was deleted meanwhile

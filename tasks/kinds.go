@@ -2,7 +2,7 @@
 // it, and what commands, pages and the intake say of them. Package handlers executes them.
 //
 // It knows no queue and no Redis, so that a service which submits rows stays light. Of this module
-// it imports only apiclient and dnscheck. Each file uses those below it:
+// it imports only the objects of the API and the names of DNS. Each file uses those below it:
 //
 //	kinds.go     the list of kinds
 //	revoke.go    domain:revoke

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 )
 
 // DefaultTenant is the tenant of rows that name none.
@@ -64,7 +64,7 @@ func CheckTenant(name string) error {
 }
 
 // CheckOrganization returns an error unless the text has the form of an organization's id.
-func CheckOrganization(id string) error { return apiclient.CheckID("organization_id", id) }
+func CheckOrganization(id string) error { return schema.CheckID("organization_id", id) }
 
 // CheckDomainID returns an error unless the text has the form of a discovery domain's id.
-func CheckDomainID(id string) error { return apiclient.CheckID("discovery_domain_id", id) }
+func CheckDomainID(id string) error { return schema.CheckID("discovery_domain_id", id) }

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"orgops/apiclient"
-	"orgops/dnscheck"
+	"orgops/apiclient/schema"
+	"orgops/dnscheck/dnsname"
 )
 
 // TypeRecheck is the kind of rows that check a discovery domain for a sweep.
@@ -23,12 +23,12 @@ var recheck = Kind{
 
 // RecheckRow is the content of a row of [TypeRecheck]: a record as the sweep's scan has read it.
 type RecheckRow struct {
-	OrganizationID    string                 `json:"organization_id"`
-	DiscoveryDomainID string                 `json:"discovery_domain_id"`
-	Domain            string                 `json:"domain"`
-	VerificationHost  string                 `json:"verification_host"`
-	VerificationTXT   string                 `json:"verification_txt"`
-	Status            apiclient.DomainStatus `json:"status"`
+	OrganizationID    string              `json:"organization_id"`
+	DiscoveryDomainID string              `json:"discovery_domain_id"`
+	Domain            string              `json:"domain"`
+	VerificationHost  string              `json:"verification_host"`
+	VerificationTXT   string              `json:"verification_txt"`
+	Status            schema.DomainStatus `json:"status"`
 	// UseForOrganizationDiscovery is nil if the record omits it.
 	UseForOrganizationDiscovery *bool `json:"use_for_organization_discovery,omitempty"`
 	// Prove says that a pending domain is verified if its token is there, even if no
@@ -68,7 +68,7 @@ func (r RecheckRow) checkMembers() error {
 	case r.Status == "":
 		return errors.New("status: want that of the record")
 	}
-	if err := dnscheck.CheckHost(r.VerificationHost); err != nil {
+	if err := dnsname.CheckHost(r.VerificationHost); err != nil {
 		return fmt.Errorf("verification_host: %w", err)
 	}
 	return nil

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 )
 
 // TypeRemove is the kind of rows that remove a client's association with an organization
@@ -20,7 +20,7 @@ var remove = Kind{
     enqueue clients remove clients.csv --follow`,
 	Columns:  []Column{{Name: "organization_id", Required: true}, {Name: "client_id", Required: true}},
 	Scopes:   []string{"delete:organization_clients"},
-	Together: apiclient.MaxClientsPerRequest,
+	Together: schema.MaxClientsPerRequest,
 	check:    func(r *Row) error { return RemoveRow{r.values[0], r.values[1]}.Validate() },
 }
 
@@ -32,7 +32,7 @@ type RemoveRow struct {
 
 // Validate checks the row, as far as that needs no tenant.
 func (r RemoveRow) Validate() error {
-	return errors.Join(apiclient.CheckID("organization_id", r.OrganizationID), apiclient.CheckID("client_id", r.ClientID))
+	return errors.Join(schema.CheckID("organization_id", r.OrganizationID), schema.CheckID("client_id", r.ClientID))
 }
 
 // DefaultBatchWait is how long a removal that is submitted by itself waits for others of its

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 )
 
 // Column is a column that the rows of a kind may have.
@@ -103,13 +103,13 @@ type Row struct {
 	object       json.RawMessage // of kinds whose rows are whole objects
 	organization string          // that the row is about
 	domain       string          // the name that the row has for it; "": none
-	template     apiclient.TemplateRequest
+	template     schema.TemplateRequest
 }
 
 // Organization is the organization that the row is about; empty for templates.
 func (r Row) Organization() string { return r.organization }
 
-// Domain is the name of the domain that the row is about, as [dnscheck.CheckDomain] returns it;
+// Domain is the name of the domain that the row is about, as [dnsname.CheckDomain] returns it;
 // empty if the row has none.
 func (r Row) Domain() string { return r.domain }
 

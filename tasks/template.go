@@ -1,9 +1,11 @@
 package tasks
 
-import "orgops/apiclient"
+import (
+	"orgops/apiclient/schema"
+)
 
 // TypeCreate is the kind of rows that create a verifiable-credential template. A row is the body
-// of the request (specification 4.3), an [apiclient.TemplateRequest].
+// of the request (specification 4.3), an [schema.TemplateRequest].
 const TypeCreate = "template:create"
 
 var create = Kind{
@@ -17,7 +19,7 @@ Example:
 	WholeObject: true,
 	Scopes:      []string{"create:vdcs_templates", ReadTemplates},
 	check: func(r *Row) (err error) {
-		r.template, err = apiclient.DecodeTemplateRequest(r.object)
+		r.template, err = schema.DecodeTemplateRequest(r.object)
 		return err
 	},
 }

@@ -1,18 +1,20 @@
 package tasks
 
-import "orgops/apiclient"
+import (
+	"orgops/apiclient/schema"
+)
 
 // Undo is the change that a row undoes. A record that is no longer as the run set it is left as it
 // is.
 type Undo struct {
 	Run string `json:"run"`
 	// Status and UseForOrganizationDiscovery are as the run set them; nil: these are not put back.
-	Status                      *apiclient.DomainStatus `json:"status,omitempty"`
-	UseForOrganizationDiscovery *bool                   `json:"use_for_organization_discovery,omitempty"`
+	Status                      *schema.DomainStatus `json:"status,omitempty"`
+	UseForOrganizationDiscovery *bool                `json:"use_for_organization_discovery,omitempty"`
 }
 
 // Holds reports whether the record is as the run set it.
-func (u Undo) Holds(d apiclient.DiscoveryDomain) bool {
+func (u Undo) Holds(d schema.DiscoveryDomain) bool {
 	if u.Status != nil && d.Status != *u.Status {
 		return false
 	}

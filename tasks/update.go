@@ -4,8 +4,8 @@ import (
 	"errors"
 	"strings"
 
-	"orgops/apiclient"
-	"orgops/dnscheck"
+	"orgops/apiclient/schema"
+	"orgops/dnscheck/dnsname"
 )
 
 // TypeUpdate is the kind of rows that set a discovery domain's status or discovery flag
@@ -29,14 +29,14 @@ Example:
 	check: func(r *Row) (err error) {
 		if name := r.values[1]; strings.Contains(name, ".") { // package intake finds the id
 			r.values[1] = ""
-			if r.domain, err = dnscheck.CheckDomain(name); err == nil {
-				err = apiclient.CheckID("organization_id", r.organization)
+			if r.domain, err = dnsname.CheckDomain(name); err == nil {
+				err = schema.CheckID("organization_id", r.organization)
 			}
 			return err
 		}
 		row := UpdateRow{OrganizationID: r.values[0], DiscoveryDomainID: r.values[1]}
 		if status := r.values[2]; status != "" {
-			row.Status = new(apiclient.DomainStatus(status))
+			row.Status = new(schema.DomainStatus(status))
 		}
 		if use := r.values[3]; use != "" {
 			row.UseForOrganizationDiscovery = new(use == "true")
@@ -50,8 +50,8 @@ type UpdateRow struct {
 	OrganizationID    string `json:"organization_id"`
 	DiscoveryDomainID string `json:"discovery_domain_id"`
 	// Status and UseForOrganizationDiscovery are set as given; nil: unchanged.
-	Status                      *apiclient.DomainStatus `json:"status,omitempty"`
-	UseForOrganizationDiscovery *bool                   `json:"use_for_organization_discovery,omitempty"`
+	Status                      *schema.DomainStatus `json:"status,omitempty"`
+	UseForOrganizationDiscovery *bool                `json:"use_for_organization_discovery,omitempty"`
 	// Undo says that the row undoes a change of another run. No submitter can set it: the intake
 	// ignores members that begin with orgops_.
 	Undo *Undo `json:"orgops_undo,omitempty"`
@@ -63,6 +63,6 @@ func (r UpdateRow) Validate() error {
 }
 
 // Update returns the change that the row asks for.
-func (r UpdateRow) Update() apiclient.DiscoveryDomainUpdate {
-	return apiclient.DiscoveryDomainUpdate{Status: r.Status, UseForOrganizationDiscovery: r.UseForOrganizationDiscovery}
+func (r UpdateRow) Update() schema.DiscoveryDomainUpdate {
+	return schema.DiscoveryDomainUpdate{Status: r.Status, UseForOrganizationDiscovery: r.UseForOrganizationDiscovery}
 }

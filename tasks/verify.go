@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode"
 
-	"orgops/apiclient"
-	"orgops/dnscheck"
+	"orgops/apiclient/schema"
+	"orgops/dnscheck/dnsname"
 )
 
 // TypeVerify is the kind of rows that verify a discovery domain once its token is in DNS
@@ -47,7 +47,7 @@ Examples:
 			v[1], v[2] = "", v[1]
 		}
 		if v[2] != "" {
-			if r.domain, err = dnscheck.CheckDomain(v[2]); err != nil {
+			if r.domain, err = dnsname.CheckDomain(v[2]); err != nil {
 				return err
 			}
 			v[2] = r.domain
@@ -104,7 +104,7 @@ type VerifyRow struct {
 
 // ListedDomain is a record of a listing.
 type ListedDomain struct {
-	apiclient.DiscoveryDomain
+	schema.DiscoveryDomain
 	// At is when the listing was requested, in Redis' time.
 	At time.Time `json:"at"`
 }
@@ -115,12 +115,12 @@ const maxToken = 4096
 
 // Validate checks the row, as far as that needs no tenant.
 func (r VerifyRow) Validate() error {
-	err := apiclient.CheckID("organization_id", r.OrganizationID)
+	err := schema.CheckID("organization_id", r.OrganizationID)
 	if r.DiscoveryDomainID != "" || r.Domain == "" {
 		err = CheckDomainIDs(r.OrganizationID, r.DiscoveryDomainID)
 	}
 	if err == nil && r.Domain != "" {
-		_, err = dnscheck.CheckDomain(r.Domain)
+		_, err = dnsname.CheckDomain(r.Domain)
 	}
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (r VerifyRow) Validate() error {
 // checkRecord checks the record in the row.
 func (r VerifyRow) checkRecord() error {
 	if r.VerificationHost != "" {
-		if err := dnscheck.CheckHost(r.VerificationHost); err != nil {
+		if err := dnsname.CheckHost(r.VerificationHost); err != nil {
 			return fmt.Errorf("verification_host: %w", err)
 		}
 	}
@@ -170,10 +170,10 @@ func checkToken(token string) error {
 // CheckProvable refuses a record whose domain cannot be any organization's, such as a public
 // suffix, and one whose host is not below its domain.
 func CheckProvable(domain, host string) error {
-	if _, err := dnscheck.CheckDomain(domain); err != nil {
+	if _, err := dnsname.CheckDomain(domain); err != nil {
 		return fmt.Errorf("the record's domain cannot be proven: %w", err)
 	}
-	if dnscheck.Within(host, domain) {
+	if dnsname.Within(host, domain) {
 		return nil
 	}
 	return fmt.Errorf(

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"orgops/dnscheck"
+	"orgops/dnscheck/dnsname"
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/status"
@@ -162,7 +163,7 @@ func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[
 		}
 	} else if c.Host == "" || c.TXT == "" {
 		return nil, cli.Usage(errors.New("--host and --txt go together: a record is named by both"))
-	} else if err := dnscheck.CheckHost(c.Host); err != nil {
+	} else if err := dnsname.CheckHost(c.Host); err != nil {
 		return nil, cli.Usage(err)
 	}
 	return func(yield func(status.TXTRecord, error) bool) { yield(record, nil) }, nil

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/intake"
@@ -104,10 +104,10 @@ func (d domainsFound) Write(out io.Writer) error {
 
 // stateLabels are the states of [handlers.ReadState] that need more words.
 var stateLabels = map[string]string{
-	string(apiclient.StatusVerified): "verified already",
-	dnscheck.Present.String():        "pending, token present",
-	dnscheck.Absent.String():         "pending, token absent",
-	dnscheck.Unknown.String():        "pending, token unknown",
+	string(schema.StatusVerified): "verified already",
+	dnscheck.Present.String():     "pending, token present",
+	dnscheck.Absent.String():      "pending, token absent",
+	dnscheck.Unknown.String():     "pending, token unknown",
 }
 
 // submissionPlan is the estimate of a submission.

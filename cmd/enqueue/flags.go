@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"orgops/dnscheck"
+	"orgops/dnscheck/dnsname"
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
@@ -55,7 +55,7 @@ func (o *oneDomain) take(file *string) {
 	case ".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".gz":
 		return
 	}
-	if _, err := dnscheck.CheckDomain(name); err != nil || o.Domain != "" {
+	if _, err := dnsname.CheckDomain(name); err != nil || o.Domain != "" {
 		return
 	}
 	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {

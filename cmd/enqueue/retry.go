@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"orgops/internal/cli"
-	"orgops/internal/engine"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
@@ -81,19 +80,19 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 	if t.JSON {
 		return child,
 			t.printJSON(submission{ID: ledger.RunID(child), Parent: from.ID,
-				LeftOut: from.Counts[engine.InvalidRow], Submitted: sub})
+				LeftOut: from.Counts[ledger.InvalidRow], Submitted: sub})
 	}
 	return child, nil
 }
 
 // printLeftOut prints which rows a child does not retry, and how to proceed with them.
 func (t *tool) printLeftOut(from ledger.Run, child ledger.RunID) {
-	if n := from.Counts[engine.InvalidRow]; n > 0 {
+	if n := from.Counts[ledger.InvalidRow]; n > 0 {
 		fmt.Fprintf(t.Stderr,
 			"invalid rows: %d, left out because they would be invalid again; to correct them: enqueue runs failed %s\n",
 			n, from.ID)
 	}
-	if n := from.Counts[engine.Refused]; n > 0 && from.Kind == tasks.TypeRecheck {
+	if n := from.Counts[ledger.Refused]; n > 0 && from.Kind == tasks.TypeRecheck {
 		fmt.Fprintf(t.Stderr, "refused rows: %d, left out because a retry would refuse these records too; "+
 			"correct them at the tenant: the next sweep reads them again\n", n)
 	}

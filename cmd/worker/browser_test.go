@@ -14,8 +14,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/queues"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/web"
@@ -325,7 +325,7 @@ func (o operated) queues(t *testing.T, b *browser, axe string) {
 		t.Error("no icons are seen")
 	}
 
-	tab.open("/monitor/queues/"+engine.Queue(tasks.DefaultTenant)+"?status=active", "body")
+	tab.open("/monitor/queues/"+queues.OfRows(tasks.DefaultTenant)+"?status=active", "body")
 	tab.until("a task", fmt.Sprintf(`document.body.innerText.includes(%q)`, slowRun))
 	tab.picture("task")
 }

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 )
@@ -302,7 +301,7 @@ func (c *chaos) compareCreated(row *chaosRow, ids []string) {
 	if len(ids) > 1 {
 		c.addDoubled("%v: the tenant has %q", row, ids)
 	}
-	if engine.Succeeded(row.fate.Outcome) && !slices.Contains(ids, row.fate.Detail) {
+	if ledger.Succeeded(row.fate.Outcome) && !slices.Contains(ids, row.fate.Detail) {
 		c.addWrong("%v: the tenant has %q", row, ids)
 	}
 }

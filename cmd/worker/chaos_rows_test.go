@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 )
@@ -114,7 +113,7 @@ func (c *chaos) cellsOf(j *job, rows map[string]*chaosRow) (all [][]string) {
 	c.t.Helper()
 	if j.parent != nil {
 		for _, cells := range j.parent.cells {
-			if row := rows[keyOf(cells)]; !engine.Succeeded(row.fate.Outcome) && row.fate.Outcome != notFound {
+			if row := rows[keyOf(cells)]; !ledger.Succeeded(row.fate.Outcome) && row.fate.Outcome != notFound {
 				all = append(all, cells)
 			}
 		}

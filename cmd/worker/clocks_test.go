@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/deliveries"
-	"orgops/internal/engine"
 	"orgops/internal/health"
+	"orgops/internal/queues"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
@@ -116,7 +116,7 @@ func (f *fleet) wantNoAttempt(names ...string) {
 	if executed < 2 {
 		f.t.Errorf("of the workers %v only %d have executed tasks", names, executed)
 	}
-	for _, queue := range []string{engine.Queue(tasks.DefaultTenant), deliveries.Queue(tasks.DefaultTenant, "crm")} {
+	for _, queue := range []string{queues.OfRows(tasks.DefaultTenant), deliveries.Queue(tasks.DefaultTenant, "crm")} {
 		n, err := f.redis.Get(f.t.Context(), "asynq:{"+queue+"}:failed").Int()
 		if err != nil && !errors.Is(err, redis.Nil) || n != 0 {
 			f.t.Errorf("queue %s: %d tasks have failed, %v", queue, n, err)

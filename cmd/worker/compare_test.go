@@ -12,7 +12,6 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 )
@@ -146,7 +145,7 @@ func (f *fleet) compare(rows, again int, of ...submission) {
 			case "templates":
 				there = slices.Equal(templates[key], []string{fate.Detail}) && len(made) == 1
 			}
-			if fate.Outcome == engine.Unchanged && (f.forgets || s.run == "updates") {
+			if fate.Outcome == ledger.Unchanged && (f.forgets || s.run == "updates") {
 				unchanged++
 			} else if fate.Outcome != ledger.Done {
 				there = false

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/health"
@@ -110,7 +111,7 @@ func testedTenant(t tenant.Settings, client redis.UniversalClient) (health.Tenan
 	}
 	headers := &health.Headers{
 		Gate: permits{pace.New(pace.Config{Redis: client, Tenant: t.Name, Limit: t.Limit, MaxWait: longestWait(t.Limit),
-			Writes: apiclient.Writes})},
+			Writes: schema.Writes})},
 	}
 	api, err := apiclient.New(apiclient.Config{
 		BaseURL: t.BaseURL, Tokens: tokens, Network: t.Network, Body: apiclient.BodyFormat(t.Body), Gate: headers,

@@ -10,6 +10,7 @@ import (
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/internal/scan/progress"
 	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
 	"orgops/tasks"
@@ -30,7 +31,7 @@ func TestDrain(t *testing.T) {
 	ledgertest.Create(t, d.ledger, ledger.NewRun{ID: "staged", Tenant: tasks.DefaultTenant, Kind: handlers.Update})
 	swept := ledger.NewRun{ID: "sweep", Tenant: tasks.DefaultTenant}
 	if _, _, err := schedule.Now(t.Context(), intake.New(d.redis, d.ledger), sweep.NewStore(d.redis, tasks.DefaultTenant),
-		swept, sweep.Progress{}); err != nil {
+		swept, progress.Scan{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := ledgertest.Control(t.Context(), d.ledger, (*ledger.Ledger).Pause, "sweep"); err != nil {

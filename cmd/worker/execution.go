@@ -18,17 +18,21 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/health"
+	"orgops/internal/index"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/meters"
 	"orgops/internal/pace"
 	"orgops/internal/queues"
+	"orgops/internal/release"
 	"orgops/internal/scan"
+	"orgops/internal/scan/progress"
 	"orgops/internal/status"
 	"orgops/internal/sweep"
 	"orgops/internal/workers"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
+	"orgops/tasks/releases"
 )
 
 // newExecution sets the engine and dispatcher of a tenant, not started, and returns the queue of
@@ -36,7 +40,7 @@ import (
 func (w *worker) newExecution(t *served, notifier events.Notifier) (queues.Queue, error) {
 	name := ledger.Tenant(t.Name)
 	executed := w.handlers(t, notifier)
-	released := handlers.Released(t.MaxClientsPerRequest)
+	released := releases.Kinds(t.MaxClientsPerRequest)
 	if err := checkKinds(executed, released); err != nil {
 		return queues.Queue{}, err
 	}
@@ -49,7 +53,7 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (queues.Queue
 			w.traces.Ended(ctx, string(outcome))
 		},
 	})
-	places, queue := rowPlaces(t.Limit.Rate), engine.Queue(name)
+	places, queue := rowPlaces(t.Limit.Rate), queues.OfRows(t.Name)
 	// The commands of the dispatcher end with their contexts, apart from
 	// those that enqueue events, so that a worker whose Redis is down can stop.
 	own := ledger.New(w.permits)
@@ -72,12 +76,12 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (queues.Queue
 // checkKinds returns an error that names each place in which a kind is missing. The rows of a kind
 // that is not released would wait for ever, and those of one without a handler would be given back
 // every five seconds, while the worker is ready.
-func checkKinds(executed map[ledger.Kind]engine.Handler, released map[ledger.Kind]dispatch.Kind) error {
+func checkKinds(executed map[ledger.Kind]engine.Handler, released map[ledger.Kind]release.Kind) error {
 	var missing []error
 	for _, kind := range tasks.All() {
 		if _, ok := released[ledger.Kind(kind.Name)]; !ok {
 			missing = append(missing, fmt.Errorf("kind %s is described in package tasks and not released: add it to "+
-				"Released in tasks/handlers/kinds.go", kind.Name))
+				"Kinds in tasks/releases/releases.go", kind.Name))
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(released)) {
@@ -88,8 +92,8 @@ func checkKinds(executed map[ledger.Kind]engine.Handler, released map[ledger.Kin
 	}
 	for _, kind := range slices.Sorted(maps.Keys(executed)) {
 		if _, ok := released[kind]; !ok {
-			missing = append(missing, fmt.Errorf("kind %s has a handler and is not released: add it to Released in "+
-				"tasks/handlers/kinds.go", kind))
+			missing = append(missing, fmt.Errorf("kind %s has a handler and is not released: add it to Kinds in "+
+				"tasks/releases/releases.go", kind))
 		}
 	}
 	return errors.Join(missing...)
@@ -98,9 +102,9 @@ func checkKinds(executed map[ledger.Kind]engine.Handler, released map[ledger.Kin
 // meterRows counts rows that an execution has settled, for the plots of the pages.
 func (w *worker) meterRows(tenant string, outcome ledger.Outcome, rows int) {
 	switch {
-	case engine.Succeeded(outcome):
+	case ledger.Succeeded(outcome):
 		w.meters.Add(tenant, meters.Good, int64(rows))
-	case engine.Settles(outcome):
+	case ledger.Settles(outcome):
 		w.meters.Add(tenant, meters.Failed, int64(rows))
 	}
 }
@@ -132,7 +136,7 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 		Keep: t.Cron.String() != ""}
 	verify := handlers.VerifyConfig{
 		API: domains, List: func(b apiclient.Binding) handlers.DomainList { return t.api.For(b) },
-		Named: handlers.NamedIn(w.ledger, name), DNS: dns, Line: t.limiter,
+		Named: index.NamedIn(w.ledger, name), DNS: dns, Line: t.limiter,
 		RequestTimeout: timeout, GiveUp: time.Duration(t.GiveUp),
 		Places: handlers.NewPlaces(dnsConcurrency, dnsConcurrency/2),
 		Notify: handlers.NotifyStates(states, w.author("worker")), Item: w.ledger.ItemOf, Logger: logger,
@@ -192,7 +196,7 @@ func perSecond(limit pace.Limit) func() float64 {
 // metricType returns the name of a kind as a label, which has only names that are known
 // here.
 func metricType(k ledger.Kind) string {
-	if _, ok := tasks.KindOf(strings.TrimSuffix(string(k), string(engine.ScanOf("")))); ok {
+	if _, ok := tasks.KindOf(strings.TrimSuffix(string(k), string(ledger.ScanOf("")))); ok {
 		return string(k)
 	}
 	return "unknown"
@@ -201,7 +205,7 @@ func metricType(k ledger.Kind) string {
 // about returns the life of this process, as the ledger shows it.
 func (w *worker) about() ledger.Session {
 	s := ledger.Session{ID: w.session, Version: version, Host: w.host, Protocol: engine.Protocol, Started: w.started,
-		Refused: w.file != nil && w.file.refused.Load(), Kinds: slices.Sorted(maps.Keys(handlers.Released(1)))}
+		Refused: w.file != nil && w.file.refused.Load(), Kinds: slices.Sorted(maps.Keys(releases.Kinds(1)))}
 	if w.clock.Load() != nil {
 		return s // it executes nothing
 	}
@@ -271,7 +275,7 @@ func afterEnd(ctx context.Context, states *sweep.States, notifier events.Notifie
 	}
 	e := activity.OfRun(run.Tenant, run.ID, activity.Ended, status.Counts(run))
 	if run.Kind == handlers.Recheck && run.Scan != nil && !run.Cancelled {
-		var progress sweep.Progress
+		var progress progress.Scan
 		if err := json.Unmarshal(run.Scan.Progress, &progress); err != nil {
 			return fmt.Errorf("sweep %s: read its progress: %w", run.ID, err)
 		}

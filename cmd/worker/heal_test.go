@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/queues"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
@@ -129,5 +129,5 @@ func (h *healed) heals() {
 
 // queueKey returns a key of asynq's for the queue of rows.
 func queueKey(name string) string {
-	return "asynq:{" + engine.Queue(tasks.DefaultTenant) + "}:" + name
+	return "asynq:{" + queues.OfRows(tasks.DefaultTenant) + "}:" + name
 }

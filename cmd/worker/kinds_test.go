@@ -5,14 +5,15 @@ import (
 	"maps"
 	"testing"
 
-	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
+	"orgops/internal/release"
 	"orgops/internal/sandbox"
 	"orgops/tasks/handlers"
+	"orgops/tasks/releases"
 )
 
 // TestKinds checks that a worker executes and releases each kind that is described, and that one
@@ -27,30 +28,30 @@ func TestKinds(t *testing.T) {
 	defer w.close()
 	serveSandbox(t, w, box, "secret", 1)
 	executed := w.handlers(w.tenants()[0], events.Notifier(nil))
-	released := handlers.Released(1)
+	released := releases.Kinds(1)
 	for _, test := range []struct {
 		name   string
-		forget func(executed map[ledger.Kind]engine.Handler, released map[ledger.Kind]dispatch.Kind)
+		forget func(executed map[ledger.Kind]engine.Handler, released map[ledger.Kind]release.Kind)
 		want   string
 	}{
-		{"nothing", func(map[ledger.Kind]engine.Handler, map[ledger.Kind]dispatch.Kind) {}, ""},
-		{"the handler", func(executed map[ledger.Kind]engine.Handler, _ map[ledger.Kind]dispatch.Kind) {
+		{"nothing", func(map[ledger.Kind]engine.Handler, map[ledger.Kind]release.Kind) {}, ""},
+		{"the handler", func(executed map[ledger.Kind]engine.Handler, _ map[ledger.Kind]release.Kind) {
 			delete(executed, handlers.Update)
 		}, "kind domain:update is released and has no handler: add it to handlers in cmd/worker/execution.go, " +
 			"or a scan to Handlers in internal/scan/handler.go"},
-		{"the release", func(_ map[ledger.Kind]engine.Handler, released map[ledger.Kind]dispatch.Kind) {
+		{"the release", func(_ map[ledger.Kind]engine.Handler, released map[ledger.Kind]release.Kind) {
 			delete(released, handlers.Update)
-		}, "kind domain:update is described in package tasks and not released: add it to Released in " +
-			"tasks/handlers/kinds.go\n" +
-			"kind domain:update has a handler and is not released: add it to Released in tasks/handlers/kinds.go"},
-		{"both", func(executed map[ledger.Kind]engine.Handler, released map[ledger.Kind]dispatch.Kind) {
+		}, "kind domain:update is described in package tasks and not released: add it to Kinds in " +
+			"tasks/releases/releases.go\n" +
+			"kind domain:update has a handler and is not released: add it to Kinds in tasks/releases/releases.go"},
+		{"both", func(executed map[ledger.Kind]engine.Handler, released map[ledger.Kind]release.Kind) {
 			delete(executed, handlers.Update)
 			delete(released, handlers.Update)
-		}, "kind domain:update is described in package tasks and not released: add it to Released in " +
-			"tasks/handlers/kinds.go"},
-		{"the release of a scan", func(_ map[ledger.Kind]engine.Handler, released map[ledger.Kind]dispatch.Kind) {
-			delete(released, engine.ScanOf(handlers.Recheck))
-		}, "kind domain:recheck:scan has a handler and is not released: add it to Released in tasks/handlers/kinds.go"},
+		}, "kind domain:update is described in package tasks and not released: add it to Kinds in " +
+			"tasks/releases/releases.go"},
+		{"the release of a scan", func(_ map[ledger.Kind]engine.Handler, released map[ledger.Kind]release.Kind) {
+			delete(released, ledger.ScanOf(handlers.Recheck))
+		}, "kind domain:recheck:scan has a handler and is not released: add it to Kinds in tasks/releases/releases.go"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			executed, released := maps.Clone(executed), maps.Clone(released)

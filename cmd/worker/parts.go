@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/activity"
 	"orgops/internal/console"
@@ -28,7 +29,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	logger := w.logger.With("tenant", t.Name)
 	stopping := make(chan struct{})
 	limiter := pace.New(pace.Config{Redis: w.permits, Tenant: t.Name, Limit: t.Limit,
-		MaxWait: longestWait(t.Limit), Stopping: stopping, Writes: apiclient.Writes, Logger: w.logger,
+		MaxWait: longestWait(t.Limit), Stopping: stopping, Writes: schema.Writes, Logger: w.logger,
 		Changed: func(ctx context.Context, how, what string) {
 			w.author("worker").Record(ctx, activity.Entry{Tenant: t.Name, Action: activity.Action(how), Result: what})
 		}})

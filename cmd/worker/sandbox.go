@@ -15,6 +15,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/sandbox"
+	"orgops/internal/scan/progress"
 	"orgops/internal/status"
 	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
@@ -198,7 +199,7 @@ func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids [
 	sampleRun := ledger.NewRun{ID: sampleSweep, Tenant: tasks.DefaultTenant,
 		Description: ledger.Description{Label: "the sandbox's sample"}}
 	run, _, err := schedule.Now(ctx, in, sweep.NewStore(w.redis, tasks.DefaultTenant), sampleRun,
-		sweep.Progress{Organization: sample.Swept[0].Organization})
+		progress.Scan{Organization: sample.Swept[0].Organization})
 	return append(ids, string(run.ID)), err
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/cli"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
@@ -37,7 +37,7 @@ func TestSweepOfTheSchedule(t *testing.T) {
 	const domains = 7
 	box := startBox(t, sandbox.Options{})
 	for i := range domains {
-		d := box.AddDomain("org_1", sandbox.Domain{ID: fmt.Sprintf("ord_%d", i), Status: string(apiclient.StatusVerified)})
+		d := box.AddDomain("org_1", sandbox.Domain{ID: fmt.Sprintf("ord_%d", i), Status: string(schema.StatusVerified)})
 		box.SetTXT(d.Host, d.TXT)
 	}
 	d := newDesk(t)

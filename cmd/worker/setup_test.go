@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/evidence"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
@@ -20,7 +21,6 @@ import (
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 // patience is how long a test waits for an event: far longer than it takes on a busy machine.
@@ -256,7 +256,7 @@ func (d desk) reasons(id string) map[int64]string {
 		if err != nil {
 			d.t.Fatal(err)
 		}
-		why[row.Item] = handlers.ReadOpen(run.Kind, row).Reason
+		why[row.Item] = evidence.ReadOpen(run.Kind, row).Reason
 	}
 	return why
 }

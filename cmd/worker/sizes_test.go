@@ -10,7 +10,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
 	"orgops/tasks"
 )
 
@@ -27,7 +27,7 @@ func TestSizesOfSweeps(t *testing.T) {
 	begin(t, pointedAt(box, redistest.URL(t), nil))
 	measured := func(run ledger.RunID, tick int64) (states, rows int64) {
 		if _, _, err := intake.New(d.redis, d.ledger).BeginSweep(t.Context(),
-			ledger.NewRun{ID: run, Tenant: tasks.DefaultTenant}, sweep.Progress{Tick: tick}); err != nil {
+			ledger.NewRun{ID: run, Tenant: tasks.DefaultTenant}, progress.Scan{Tick: tick}); err != nil {
 			t.Fatal(err)
 		}
 		d.ended(string(run))

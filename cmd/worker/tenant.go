@@ -10,8 +10,8 @@ import (
 
 	"orgops/internal/deliveries"
 	"orgops/internal/engine"
-	"orgops/internal/ledger"
 	"orgops/internal/meters"
+	"orgops/internal/queues"
 )
 
 // start runs the parts of a tenant until ctx ends or the tenant is stopped, and serves its
@@ -99,7 +99,7 @@ func (t *served) attrs() []slog.Attr {
 		slog.Int("burst", t.Burst),
 		slog.Float64("reserve", t.Reserve/100), slog.String("dns_mode", t.Mode.String()), slog.Any("resolvers", t.Resolvers),
 		slog.Int("quorum", t.ResolverQuorum),
-		slog.Any("queues", []string{engine.Queue(ledger.Tenant(t.Name)), deliveries.Queue(t.Name, "*")}),
+		slog.Any("queues", []string{queues.OfRows(t.Name), deliveries.Queue(t.Name, "*")}),
 	}
 }
 

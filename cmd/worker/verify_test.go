@@ -7,8 +7,8 @@ import (
 
 	"github.com/miekg/dns"
 
-	"orgops/internal/engine"
 	"orgops/internal/events"
+	"orgops/internal/evidence"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
@@ -16,7 +16,6 @@ import (
 	"orgops/internal/sandbox"
 	"orgops/internal/status"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 // verifyRun is a run of domains in the core, and the worker that verifies them.
@@ -112,7 +111,7 @@ func TestVerifyCore(t *testing.T) {
 	v := startVerify(t)
 	known, later := v.waits("later", "not_yet: There is no TXT record at ")
 	if d := v.domains["later"]; known.Record == nil ||
-		*known.Record != (handlers.VerifyRecord{Domain: d.Domain, Host: d.Host, TXT: d.TXT}) {
+		*known.Record != (evidence.Record{Domain: d.Domain, Host: d.Host, TXT: d.TXT}) {
 		t.Errorf("record %+v, want that of %+v", known.Record, d)
 	}
 	if e := later.Evidence; e == nil || e.State != "absent" || len(e.Said) == 0 || e.At.IsZero() || e.Compared != nil ||
@@ -139,7 +138,7 @@ func TestVerifyCore(t *testing.T) {
 		v.box.SetTXT(v.domains[name].Host, v.domains[name].TXT)
 	}
 	v.finished("job")
-	if c := v.run("job").Counts; c[ledger.Done] != 3 || c[engine.Expired] != 2 || c[engine.Unchanged] != 1 {
+	if c := v.run("job").Counts; c[ledger.Done] != 3 || c[ledger.Expired] != 2 || c[ledger.Unchanged] != 1 {
 		t.Errorf("counts %v", c)
 	}
 	v.wantProofs()

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/status"
 )
 
@@ -21,7 +21,7 @@ const (
 // checkNow checks the domain as a worker does before it PATCHes it to verified. Host and value
 // are those of the API's record or, if that was not read, of the record that a worker read
 // before. They are never a user's input, since the page shows the records that are found there.
-func checkNow(ctx context.Context, t Tenant, served bool, record apiclient.DiscoveryDomain,
+func checkNow(ctx context.Context, t Tenant, served bool, record schema.DiscoveryDomain,
 	known status.Domain) *checkView {
 	ctx, cancel := context.WithTimeout(ctx, checkWait)
 	defer cancel()

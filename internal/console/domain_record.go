@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck/dnsname"
 	"orgops/internal/view"
 	"orgops/tasks"
@@ -31,10 +31,10 @@ func (s *site) mayRead(ctx context.Context) error {
 }
 
 // readRecord reads the API's record; its request waits for a permit.
-func (s *site) readRecord(ctx context.Context, d view.Domain) (apiclient.DiscoveryDomain, error) {
+func (s *site) readRecord(ctx context.Context, d view.Domain) (schema.DiscoveryDomain, error) {
 	here, served := s.here.of(d.In())
 	if !served || here.API == nil {
-		return apiclient.DiscoveryDomain{},
+		return schema.DiscoveryDomain{},
 			fmt.Errorf(
 				"this worker does not serve tenant %s, so it has no credentials for the API: open the pages of a worker that does",
 				d.Tenant)
@@ -42,7 +42,7 @@ func (s *site) readRecord(ctx context.Context, d view.Domain) (apiclient.Discove
 	ctx, cancel := context.WithTimeout(ctx, recordWait)
 	defer cancel()
 	if err := s.mayRead(ctx); err != nil {
-		return apiclient.DiscoveryDomain{}, err
+		return schema.DiscoveryDomain{}, err
 	}
 	record, err := here.API.DiscoveryDomain(ctx, d.Organization, d.ID)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {

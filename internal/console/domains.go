@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/obstacle"
 	"orgops/internal/status"
@@ -37,8 +37,8 @@ type domainPage struct {
 type domainAnswer struct {
 	Served        bool // by this worker
 	Summary       summary
-	Record        apiclient.DiscoveryDomain // the API's
-	RecordProblem string                    // why it could not be read; Record is empty then
+	Record        schema.DiscoveryDomain // the API's
+	RecordProblem string                 // why it could not be read; Record is empty then
 	Known         status.Domain
 	Checked       *checkView
 	Publish       status.Instructions
@@ -206,22 +206,22 @@ func toDo(row status.DomainRow, of status.Domain) string {
 		return "The run is paused. Resume it on its page or with: enqueue runs resume " + string(row.Run)
 	case row.Outcome == "", row.Well():
 		return ""
-	case row.Outcome == engine.Lost && of.Swept != nil && of.Swept.Revoked != nil:
+	case row.Outcome == ledger.Lost && of.Swept != nil && of.Swept.Revoked != nil:
 		return "" // it is revoked already
-	case row.Outcome == engine.Lost:
+	case row.Outcome == ledger.Lost:
 		return "Ask the customer to publish the record again: the next sweep finds it. " +
 			capital(status.ReviewLost(of.Tenant))
-	case row.Outcome == engine.Unproven:
+	case row.Outcome == ledger.Unproven:
 		return "Ask the customer to publish the record: the next sweep proves it. The domain stays verified until then."
-	case row.Outcome == engine.Withdrawn:
+	case row.Outcome == ledger.Withdrawn:
 		return capital(status.ReviewWithdrawn)
-	case row.Outcome == engine.Refused && row.Ledger.Kind == tasks.TypeRecheck:
+	case row.Outcome == ledger.Refused && row.Ledger.Kind == tasks.TypeRecheck:
 		return "Correct the record at the tenant: the next sweep reads it again."
 	case row.RetriedBy != "":
 		return "This row was submitted again: what became of it is on the page of run " + string(row.RetriedBy) + "."
 	case !row.MayRetry:
 		return "This row cannot be retried as it is: correct the cause, and submit it again."
-	case row.Outcome == engine.Expired:
+	case row.Outcome == ledger.Expired:
 		return "Once the customer has corrected the record, retry on the run's page or with: enqueue runs retry " +
 			string(row.Run)
 	case row.Outcome == ledger.Cancelled:
@@ -257,14 +257,14 @@ func haveChecked(ctx context.Context, d view.Domain) string {
 // facts are the sources of a domain's page: the API's record, what Redis has, why no row of the
 // tenant is executed, and the result of a check that was made just now.
 type facts struct {
-	record apiclient.DiscoveryDomain
+	record schema.DiscoveryDomain
 	err    error // why there is no record
 	known  status.Domain
 	held   []obstacle.Obstacle
 	check  *status.Findings // nil: none was made
 }
 
-func (f facts) verified() bool { return f.err == nil && f.record.Status == apiclient.StatusVerified }
+func (f facts) verified() bool { return f.err == nil && f.record.Status == schema.StatusVerified }
 
 // published reports whether the check has found the record.
 func (f facts) published() bool { return f.check != nil && f.check.State == dnscheck.Present.String() }

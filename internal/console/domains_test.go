@@ -25,12 +25,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/activity"
 	"orgops/internal/console"
 	"orgops/internal/deliveries"
 	"orgops/internal/engine"
 	"orgops/internal/health"
+	"orgops/internal/index"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
@@ -325,7 +327,7 @@ func knows(t *testing.T, l *ledger.Ledger, run ledger.RunID, organization, id, n
 		t.Fatal(err)
 	}
 	seg := ledger.Segment{Tenant: r.Tenant, Run: r.ID, Incarnation: r.Incarnation}
-	k := handlers.Known{OrganizationID: organization, ID: id, Domain: name, Host: "_v." + name, TXT: "t", At: time.Now(),
+	k := index.Entry{OrganizationID: organization, ID: id, Domain: name, Host: "_v." + name, TXT: "t", At: time.Now(),
 		Run: r.ID}
 	if _, err := l.End(t.Context(), seg, ledger.NewNonce(),
 		ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: k.Subject()}); err != nil {
@@ -529,7 +531,7 @@ func TestTenantsPageAfterAFailedToken(t *testing.T) {
 func TestTenantsPage(t *testing.T) {
 	s := newLookSite(t)
 	s.row(t, "run-1", "other", "org_1", "ord_1", "", "not_yet: no")
-	if err := s.pace.Block(t.Context(), apiclient.OpUpdateDiscoveryDomain, "403 insufficient_scope "+script); err != nil {
+	if err := s.pace.Block(t.Context(), schema.OpUpdateDiscoveryDomain, "403 insufficient_scope "+script); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil) // fetches a token

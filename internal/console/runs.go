@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/view"
@@ -178,7 +177,7 @@ func tone(r ledger.Run, heldUp bool) string {
 // toneOf returns a class of ops.css for an outcome.
 func toneOf(outcome ledger.Outcome) string {
 	switch outcome {
-	case ledger.Done, engine.Unchanged:
+	case ledger.Done, ledger.Unchanged:
 		return "good"
 	case ledger.Cancelled:
 		return ""

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/status"
@@ -58,7 +58,7 @@ func TestPage(t *testing.T) {
 	w.do("GET", "/page.css").want(t, 200, "--company: #ffee00; --ink: #000000;")
 	w.do("GET", "/page.js").want(t, 200, "use strict")
 
-	w.waits("b", apiclient.StatusVerified)
+	w.waits("b", schema.StatusVerified)
 	got = w.do("GET", "/"+token)
 	got.want(t, 200, "<h1>acme.example is verified</h1>", "There is nothing left to do")
 	if strings.Contains(got.body, "<form") || strings.Contains(got.body, "token-1") {
@@ -160,7 +160,7 @@ func TestInvalidLinks(t *testing.T) {
 	same("revoked, with a newer one", w.do("POST", "/"+token))
 	w.do("GET", "/"+again).want(t, 200)
 	redistest.Empty(t)
-	w.waits("b", apiclient.StatusPending)
+	w.waits("b", schema.StatusPending)
 	same("of an emptied Redis", w.do("GET", "/"+again))
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/enginetest"
@@ -27,14 +28,14 @@ func (noQueue) Ahead(pace.Class) time.Duration { return 0 }
 type briefAPI struct{ *apiclient.Client }
 
 // DiscoveryDomain implements [handlers.Domains].
-func (a briefAPI) DiscoveryDomain(ctx context.Context, organization, domain string) (apiclient.DiscoveryDomain, error) {
+func (a briefAPI) DiscoveryDomain(ctx context.Context, organization, domain string) (schema.DiscoveryDomain, error) {
 	defer a.CloseIdle()
 	return a.Client.DiscoveryDomain(ctx, organization, domain)
 }
 
 // UpdateDiscoveryDomain implements [handlers.Domains].
 func (a briefAPI) UpdateDiscoveryDomain(ctx context.Context, organization, domain string,
-	u apiclient.DiscoveryDomainUpdate, intent apiclient.Intent) (apiclient.DiscoveryDomain, error) {
+	u schema.DiscoveryDomainUpdate, intent apiclient.Intent) (schema.DiscoveryDomain, error) {
 	defer a.CloseIdle()
 	return a.Client.UpdateDiscoveryDomain(ctx, organization, domain, u, intent)
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
+	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/logtest"
 	"orgops/internal/redistest"
 	"orgops/internal/status"
-	"orgops/tasks/handlers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -68,17 +68,17 @@ func newWorld(t *testing.T, s PageSettings) *world {
 	if w.page, err = s.Handler(w.links, nil, log); err != nil {
 		t.Fatal(err)
 	}
-	w.segment = w.waits("a", apiclient.StatusPending)
+	w.segment = w.waits("a", schema.StatusPending)
 	return w
 }
 
 // waits has a row of the domain executed, in a run of its own, and wait for an hour.
-func (w *world) waits(run ledger.RunID, as apiclient.DomainStatus) ledger.Segment {
+func (w *world) waits(run ledger.RunID, as schema.DomainStatus) ledger.Segment {
 	w.t.Helper()
 	ledgertest.Submit(w.t, w.ledger, ledger.NewRun{ID: run, Tenant: "acme",
 		Description: ledger.Description{Format: "jsonl"}}, `{"organization_id":"org_1","discovery_domain_id":"ord_1"}`)
 	seg, nonce, begun := ledgertest.Begin(w.t, w.ledger, string(run), 1)
-	known := handlers.Known{OrganizationID: "org_1", ID: "ord_1", Domain: "acme.example", Host: "_v.acme.example",
+	known := index.Entry{OrganizationID: "org_1", ID: "ord_1", Domain: "acme.example", Host: "_v.acme.example",
 		TXT: "token-1", Status: as, Read: time.Now(), At: time.Now(), State: "absent", Next: time.Now().Add(time.Hour),
 		Run: run, Row: begun[0]}
 	if _, err := w.ledger.End(w.t.Context(), seg, nonce, ledger.RowEnd{Row: begun[0], Subject: known.Subject(),

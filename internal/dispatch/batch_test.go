@@ -9,6 +9,7 @@ import (
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/release"
 )
 
 // removals is the kind of the rows.
@@ -17,7 +18,7 @@ const removals ledger.Kind = "clients:remove"
 // batches has tasks of at most so many rows, all with the same content.
 func batches(most int) func(*dispatch.Config) {
 	return func(c *dispatch.Config) {
-		c.Kinds = map[ledger.Kind]dispatch.Kind{
+		c.Kinds = map[ledger.Kind]release.Kind{
 			removals: {Batch: most, Group: func(content []byte) string { return string(content) }},
 		}
 	}

@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"orgops/apiclient"
-	"orgops/internal/dispatch"
+	"orgops/apiclient/schema"
 	"orgops/internal/engine"
 	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
+	"orgops/internal/release"
 	"orgops/tasks/handlers"
 )
 
@@ -22,28 +22,28 @@ func TestBlockedChanges(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		var changes atomic.Int64
 		s.start(func(o *options) {
-			o.dispatch.Kinds = map[ledger.Kind]dispatch.Kind{
+			o.dispatch.Kinds = map[ledger.Kind]release.Kind{
 				handlers.Verify: {
-					Operations: dispatch.Operations{First: []string{apiclient.OpGetDiscoveryDomain},
-						Ready: []string{apiclient.OpUpdateDiscoveryDomain}},
-					Cost: dispatch.Cost{First: 2, Ready: 2},
+					Operations: release.Operations{First: []string{schema.OpGetDiscoveryDomain},
+						Ready: []string{schema.OpUpdateDiscoveryDomain}},
+					Cost: release.Cost{First: 2, Ready: 2},
 				},
 				handlers.Recheck: {},
-				handlers.Remove: {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients),
-					Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}},
+				handlers.Remove: {Operations: release.Always(schema.OpRemoveOrganizationClients),
+					Cost: release.Cost{First: 1, Check: 1, Ready: 1}},
 			}
 			o.dispatch.Rate = func() float64 { return 10 }
 			o.dispatch.Pace = func(context.Context) (pace.State, error) {
 				at := time.Now()
 				return pace.State{
-					At: at, Blocks: []pace.Block{{Operation: apiclient.OpUpdateDiscoveryDomain, NextProbe: at.Add(time.Minute)}},
+					At: at, Blocks: []pace.Block{{Operation: schema.OpUpdateDiscoveryDomain, NextProbe: at.Add(time.Minute)}},
 				}, nil
 			}
 			o.engine.Handlers = map[ledger.Kind]engine.Handler{
 				handlers.Verify: engine.One(func(_ context.Context, _ *engine.Execution, row *engine.Row) *engine.Consequence {
 					changes.Add(1)
 					row.Stage = ledger.StageReady
-					return &engine.Consequence{Outcome: engine.Blocked, Reason: "blocked", After: time.Second}
+					return &engine.Consequence{Outcome: ledger.Blocked, Reason: "blocked", After: time.Second}
 				}),
 				handlers.Recheck: done,
 				handlers.Remove:  done,
@@ -63,16 +63,16 @@ func TestBlockedChanges(t *testing.T) {
 // probes go to a newer run too, whose first row ends it: neither waits for the other's rows.
 func TestProbesOfAllRuns(t *testing.T) {
 	t.Parallel()
-	for name, operations := range map[string]dispatch.Operations{
-		"of rows that need the operation":        dispatch.Always(apiclient.OpUpdateDiscoveryDomain),
-		"of a run that is also served meanwhile": {Ready: []string{apiclient.OpUpdateDiscoveryDomain}},
+	for name, operations := range map[string]release.Operations{
+		"of rows that need the operation":        release.Always(schema.OpUpdateDiscoveryDomain),
+		"of a run that is also served meanwhile": {Ready: []string{schema.OpUpdateDiscoveryDomain}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onSite(t, func(t *testing.T, s *site) {
 				var older, newer atomic.Int64
 				s.start(func(o *options) {
-					o.dispatch.Kinds = map[ledger.Kind]dispatch.Kind{
-						handlers.Verify: {Operations: operations, Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}},
+					o.dispatch.Kinds = map[ledger.Kind]release.Kind{
+						handlers.Verify: {Operations: operations, Cost: release.Cost{First: 1, Check: 1, Ready: 1}},
 					}
 					o.dispatch.Rate = func() float64 { return 10 }
 					o.dispatch.Pace = func(context.Context) (pace.State, error) {
@@ -81,7 +81,7 @@ func TestProbesOfAllRuns(t *testing.T) {
 							return pace.State{At: at}, nil
 						}
 						return pace.State{
-							At: at, Blocks: []pace.Block{{Operation: apiclient.OpUpdateDiscoveryDomain, NextProbe: at}},
+							At: at, Blocks: []pace.Block{{Operation: schema.OpUpdateDiscoveryDomain, NextProbe: at}},
 						}, nil
 					}
 					o.engine.Handlers = map[ledger.Kind]engine.Handler{
@@ -90,13 +90,13 @@ func TestProbesOfAllRuns(t *testing.T) {
 							switch {
 							case operations.First == nil && row.Stage != ledger.StageReady:
 								row.Stage = ledger.StageReady
-								return &engine.Consequence{Outcome: engine.Blocked, Reason: "blocked", After: time.Second}
+								return &engine.Consequence{Outcome: ledger.Blocked, Reason: "blocked", After: time.Second}
 							case x.Run == "newer":
 								newer.Add(1)
 							case isBlocked:
 								older.Add(1)
 							}
-							return engine.Settle(ledger.Result{Outcome: engine.Refused, Detail: "404"})
+							return engine.Settle(ledger.Result{Outcome: ledger.Refused, Detail: "404"})
 						}),
 					}
 				})
@@ -119,22 +119,22 @@ func TestProbesOfAllRuns(t *testing.T) {
 func TestStoppedTenant(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {
-		limiter := pace.New(pace.Config{Redis: s.rdb, Tenant: string(tenant), Writes: apiclient.Writes})
+		limiter := pace.New(pace.Config{Redis: s.rdb, Tenant: string(tenant), Writes: schema.Writes})
 		if _, err := limiter.Stop(t.Context(), "alice", "wrong file"); err != nil {
 			t.Fatal(err)
 		}
 		var found atomic.Int64
 		s.start(func(o *options) {
 			o.dispatch.Pace = limiter.State
-			o.dispatch.Kinds[handlers.Verify] = dispatch.Kind{
-				Operations: dispatch.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}},
+			o.dispatch.Kinds[handlers.Verify] = release.Kind{
+				Operations: release.Operations{Ready: []string{schema.OpUpdateDiscoveryDomain}},
 			}
-			o.dispatch.Kinds[handlers.Recheck] = dispatch.Kind{}
+			o.dispatch.Kinds[handlers.Recheck] = release.Kind{}
 			o.engine.Handlers[handlers.Verify] = engine.One(func(ctx context.Context, _ *engine.Execution,
 				row *engine.Row) *engine.Consequence {
 				found.Add(1)
 				row.Stage = ledger.StageReady
-				return enginetest.End(limiter.Wait(ctx, pace.Request{Operation: apiclient.OpUpdateDiscoveryDomain}))
+				return enginetest.End(limiter.Wait(ctx, pace.Request{Operation: schema.OpUpdateDiscoveryDomain}))
 			})
 			o.engine.Handlers[handlers.Recheck] = done
 		})

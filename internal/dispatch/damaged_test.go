@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/release"
 )
 
 // TestUnreadableSegmentStopsNoOtherRun: the head of a segment has lost a field, so that the script
@@ -30,7 +30,7 @@ func TestUnreadableSegmentStopsNoOtherRun(t *testing.T) {
 			}
 		}
 		s.start(func(o *options) {
-			o.dispatch.Kinds = map[ledger.Kind]dispatch.Kind{kind: {}}
+			o.dispatch.Kinds = map[ledger.Kind]release.Kind{kind: {}}
 			o.engine.Handlers = map[ledger.Kind]engine.Handler{kind: done}
 		})
 		time.Sleep(5 * time.Second)
@@ -71,7 +71,7 @@ func TestUnwiredKindIsNoted(t *testing.T) {
 	const kind ledger.Kind = "k"
 	onSite(t, func(t *testing.T, s *site) {
 		s.submit("unwired", kind, [][]byte{[]byte(`{"n":1}`)})
-		s.start(func(o *options) { o.dispatch.Kinds = map[ledger.Kind]dispatch.Kind{kind: {}} })
+		s.start(func(o *options) { o.dispatch.Kinds = map[ledger.Kind]release.Kind{kind: {}} })
 		s.await("the run says why it makes no progress", func() bool {
 			stuck := s.run("unwired").Stuck
 			return stuck != nil && strings.Contains(stuck.Why, `this worker does not know kind "k"`)

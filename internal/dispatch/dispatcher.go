@@ -12,6 +12,7 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
+	"orgops/internal/release"
 	"orgops/internal/workers"
 )
 
@@ -32,7 +33,7 @@ type Config struct {
 	Place func() workers.Place
 	// Kinds are those that are released. Rows of other kinds wait for a dispatcher of a
 	// newer worker.
-	Kinds map[ledger.Kind]Kind
+	Kinds map[ledger.Kind]release.Kind
 	// Pace returns the state of the tenant's pace; nil: nothing is paused or blocked.
 	Pace func(context.Context) (pace.State, error)
 	// Rate returns the tenant's rate in requests per second; nil: no limit.

@@ -13,12 +13,14 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
+	"orgops/internal/queues"
 	"orgops/internal/redistest"
+	"orgops/internal/release"
 	"orgops/internal/workers"
 	"orgops/tasks/handlers"
 )
@@ -28,9 +30,9 @@ func (s *site) dispatcher(change ...func(*dispatch.Config)) *dispatch.Dispatcher
 	c := dispatch.Config{
 		Tenant: tenant, Ledger: s.Ledger, Redis: s.rdb, Queue: queue, Session: ledger.NewSessionID(),
 		Protocol: 1, Places: places,
-		Kinds: map[ledger.Kind]dispatch.Kind{
-			handlers.Update: {Operations: dispatch.Always(apiclient.OpUpdateDiscoveryDomain),
-				Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}},
+		Kinds: map[ledger.Kind]release.Kind{
+			handlers.Update: {Operations: release.Always(schema.OpUpdateDiscoveryDomain),
+				Cost: release.Cost{First: 1, Check: 1, Ready: 1}},
 		},
 		Logger: s.logger(),
 	}
@@ -43,7 +45,7 @@ func (s *site) dispatcher(change ...func(*dispatch.Config)) *dispatch.Dispatcher
 // pending returns the number of tasks in the queue.
 func (s *site) pending() int {
 	s.t.Helper()
-	l, err := dispatch.NewQueue(s.rdb, queue).Load(s.t.Context())
+	l, err := queues.ReadLoad(s.t.Context(), s.rdb, queue)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -107,12 +109,12 @@ func TestRoundReleasesAWindow(t *testing.T) {
 // own kind, and no longer than its run may run.
 func TestScanIsReleased(t *testing.T) {
 	s := newSite(t)
-	scanned := engine.ScanOf(handlers.Update)
+	scanned := ledger.ScanOf(handlers.Update)
 	run, _, err := s.Create(t.Context(), ledger.NewRun{ID: "a", Tenant: tenant, Kind: handlers.Update, Scan: []byte(`{}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := s.dispatcher(func(c *dispatch.Config) { c.Kinds[scanned] = dispatch.Kind{} })
+	d := s.dispatcher(func(c *dispatch.Config) { c.Kinds[scanned] = release.Kind{} })
 	released := func() (kinds map[ledger.Kind]engine.Task) {
 		round(t, d)
 		kinds = map[ledger.Kind]engine.Task{}
@@ -205,23 +207,23 @@ func TestPausedQueue(t *testing.T) {
 // TestBlockedOperation releases one row of a sort while its operation is blocked, and the rows of
 // other sorts; and nothing while the tenant is paused.
 func TestBlockedOperation(t *testing.T) {
-	blocked := pace.State{Blocks: []pace.Block{{Operation: apiclient.OpUpdateDiscoveryDomain}}}
+	blocked := pace.State{Blocks: []pace.Block{{Operation: schema.OpUpdateDiscoveryDomain}}}
 	for _, c := range []struct {
 		name       string
 		state      pace.State
-		operations dispatch.Operations
+		operations release.Operations
 		want       int
 	}{
-		{"blocked", blocked, dispatch.Always(apiclient.OpUpdateDiscoveryDomain), 1},
-		{"proven rows are blocked", blocked, dispatch.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}}, 1 + 3},
-		{"paused", pace.State{PausedUntil: time.Now().Add(time.Hour)}, dispatch.Always(apiclient.OpUpdateDiscoveryDomain), 0},
+		{"blocked", blocked, release.Always(schema.OpUpdateDiscoveryDomain), 1},
+		{"proven rows are blocked", blocked, release.Operations{Ready: []string{schema.OpUpdateDiscoveryDomain}}, 1 + 3},
+		{"paused", pace.State{PausedUntil: time.Now().Add(time.Hour)}, release.Always(schema.OpUpdateDiscoveryDomain), 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t)
 			s.proven("proven", 4)
 			s.submit("new", handlers.Update, s.domains(3))
 			d := s.dispatcher(func(config *dispatch.Config) {
-				config.Kinds = map[ledger.Kind]dispatch.Kind{handlers.Update: {Operations: c.operations}}
+				config.Kinds = map[ledger.Kind]release.Kind{handlers.Update: {Operations: c.operations}}
 				config.Pace = func(context.Context) (pace.State, error) {
 					c.state.At = time.Now()
 					return c.state, nil

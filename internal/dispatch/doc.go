@@ -33,5 +33,5 @@
 //	release.go              a round: the plan, and rows into tasks
 //	segments.go             the segments in memory
 //	plan.go, limits.go      how many tasks, for which runs and stages
-//	queue.go, lease.go      asynq's queue; the lease in Redis
+//	queue.go, lease.go      enqueues tasks, trims the archive; the lease in Redis
 package dispatch

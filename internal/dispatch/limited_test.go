@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/engine"
 	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
@@ -33,7 +34,7 @@ func TestOneRowTriesAfterAPause(t *testing.T) {
 
 func oneRowTries(t *testing.T, s *site, headers http.Header) {
 	const rows, perSecond = 600, 100
-	limiter := pace.New(pace.Config{Redis: s.rdb, Tenant: string(tenant), Writes: apiclient.Writes,
+	limiter := pace.New(pace.Config{Redis: s.rdb, Tenant: string(tenant), Writes: schema.Writes,
 		Limit: pace.Limit{Rate: pace.Rate{Count: perSecond, Per: time.Second}, Burst: 50}})
 	var executions, requests atomic.Int64
 	accepts := time.Now().Add(70 * time.Second)
@@ -45,15 +46,15 @@ func oneRowTries(t *testing.T, s *site, headers http.Header) {
 		o.engine.Handlers[handlers.Update] = engine.One(func(ctx context.Context, _ *engine.Execution,
 			_ *engine.Row) *engine.Consequence {
 			executions.Add(1)
-			if err := limiter.Wait(ctx, pace.Request{Operation: apiclient.OpUpdateDiscoveryDomain}); err != nil {
+			if err := limiter.Wait(ctx, pace.Request{Operation: schema.OpUpdateDiscoveryDomain}); err != nil {
 				return enginetest.End(err)
 			}
 			requests.Add(1)
 			if time.Now().Before(accepts) {
-				limiter.Answered(ctx, apiclient.OpUpdateDiscoveryDomain, http.StatusTooManyRequests, headers, 25*time.Second)
+				limiter.Answered(ctx, schema.OpUpdateDiscoveryDomain, http.StatusTooManyRequests, headers, 25*time.Second)
 				return engine.Fail(&apiclient.Error{Status: http.StatusTooManyRequests, RetryAfter: 25 * time.Second})
 			}
-			limiter.Answered(ctx, apiclient.OpUpdateDiscoveryDomain, http.StatusOK, nil, 0)
+			limiter.Answered(ctx, schema.OpUpdateDiscoveryDomain, http.StatusOK, nil, 0)
 			return engine.Settle(ledger.Result{})
 		})
 	})

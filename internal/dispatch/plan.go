@@ -7,98 +7,8 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/obstacle"
 	"orgops/internal/pace"
+	"orgops/internal/release"
 )
-
-// Class is the order in which runs share what may be released.
-type Class int
-
-const (
-	// Express is the class of small runs, single rows and runs of high priority.
-	Express Class = iota
-	// Bulk is the class of all other runs.
-	Bulk
-)
-
-// ExpressRows is the largest number of rows of a run that is served before bigger ones,
-// unless its priority says otherwise.
-const ExpressRows = 500
-
-// ClassOf returns the class of a run.
-func ClassOf(r ledger.Run) Class {
-	switch r.Priority {
-	case "high":
-		return Express
-	case "normal":
-		return Bulk
-	}
-	if r.Rows <= ExpressRows && !r.Growing {
-		return Express
-	}
-	return Bulk
-}
-
-// Stage is a stage of rows that a release distinguishes: those of the ledger, and before them that
-// of rows which were never released.
-type Stage int
-
-// The stages, in the order in which rows of a run are released.
-const (
-	StageReady Stage = iota // its token was found, or it waits for a permit
-	StageCheck              // to be checked again
-	StageFirst              // never released
-	stages
-)
-
-// ByStage has a value for each stage.
-type ByStage[T any] struct{ First, Check, Ready T }
-
-// of returns the value of a stage.
-func (b ByStage[T]) of(s Stage) T {
-	return [stages]T{StageReady: b.Ready, StageCheck: b.Check, StageFirst: b.First}[s]
-}
-
-// Kind holds the properties of a kind of rows.
-type Kind struct {
-	Operations Operations
-	// Cost is the number of requests of an execution.
-	Cost Cost
-	// Batch is the largest number of rows of one task; 0: one. The rows of a request are of one
-	// task: its handler makes them fewer, and never joins them.
-	Batch int
-	// Group returns the group of a row, such as its organization, from its content: the rows
-	// of one task have the same group. nil: all rows do.
-	Group func(content []byte) string
-}
-
-// Operations are the API operations that every execution of a row needs, by the row's stage: while
-// one of them is blocked a row of the stage is released for each probe. One that
-// only some rows need does not belong here, since the row that is released would not find
-// out whether it works again.
-type Operations = ByStage[[]string]
-
-// Cost is the number of requests that an execution of a task makes on average, by the stage of its
-// rows. Zero is for DNS checks.
-type Cost = ByStage[float64]
-
-// Work returns what executions of the kind need, of rows at each stage.
-func (k Kind) Work() (all []obstacle.Work) {
-	for stage := range stages {
-		all = append(all, k.work(stage))
-	}
-	return all
-}
-
-// work returns what an execution of a row at a stage needs. A scan costs requests, whose operations
-// are not known.
-func (k Kind) work(s Stage) obstacle.Work {
-	operations := k.Operations.of(s)
-	return obstacle.Work{Operations: operations, Requests: len(operations) > 0 || k.Cost.of(s) > 0}
-}
-
-// Always returns the operations of a kind whose executions all need the same.
-func Always(operations ...string) Operations {
-	return Operations{First: operations, Check: operations, Ready: operations}
-}
 
 // Round is everything that a plan depends on.
 type Round struct {
@@ -120,10 +30,10 @@ type Round struct {
 // Candidate is a run of which rows may be due, or several runs of one row that share tasks.
 type Candidate struct {
 	Run   ledger.RunID
-	Class Class
-	Kind  Kind
+	Class ledger.Class
+	Kind  release.Kind
 	// Due reports of which stages rows may be due.
-	Due ByStage[bool]
+	Due release.ByStage[bool]
 	// ServedAt is when rows of the run were last released, or when the run became a candidate.
 	ServedAt time.Time
 	// ProbedAt is when its row was last a probe, or when the run became a candidate.
@@ -144,7 +54,7 @@ type Plan struct {
 // Grant is a number of tasks that a run may have for its rows of one stage.
 type Grant struct {
 	Run   ledger.RunID
-	Stage Stage
+	Stage release.Stage
 	Tasks int
 	// Probes are those that the one task of the grant is for.
 	Probes []Probe
@@ -153,7 +63,7 @@ type Grant struct {
 // Wait is the reason why no row of a stage is released.
 type Wait struct {
 	Run    ledger.RunID
-	Stage  Stage
+	Stage  release.Stage
 	Reason Reason
 }
 
@@ -191,9 +101,9 @@ func (r Round) Plan() Plan {
 	for i := range r.Runs {
 		run := &r.Runs[i]
 		granted := new(int)
-		for stage := range stages {
-			if run.Due.of(stage) {
-				cost := run.Kind.Cost.of(stage)
+		for stage := range release.Stages {
+			if run.Due.Of(stage) {
+				cost := run.Kind.Cost.Of(stage)
 				shares = append(shares, &share{run: run, granted: granted, stage: stage, cost: cost, most: r.Tasks})
 			}
 		}
@@ -203,7 +113,7 @@ func (r Round) Plan() Plan {
 	// API has asked for, a block between two of its probes.
 	obstacles := r.Tenant.Obstacles()
 	for _, s := range shares {
-		work := s.run.Kind.work(s.stage)
+		work := s.run.Kind.WorkAt(s.stage)
 		s.held = holding(obstacles, work)
 		if s.held == "" {
 			s.held, s.probes = r.probes(work)
@@ -236,7 +146,7 @@ func (r Round) Plan() Plan {
 	// pause, or while the API does not answer, and moves again after it: each request leaves the
 	// line when it has waited too long.
 	for _, s := range shares {
-		s.inLine = s.run.Class == Bulk && s.cost > 0 && r.Line >= longestLine
+		s.inLine = s.run.Class == ledger.Bulk && s.cost > 0 && r.Line >= longestLine
 	}
 
 	// Runs of the first class that has one take equal portions, the one served the longest ago first.
@@ -297,7 +207,7 @@ func (r Round) Plan() Plan {
 type share struct {
 	run     *Candidate
 	granted *int // tasks of the run, at any stage
-	stage   Stage
+	stage   release.Stage
 	cost    float64 // of a task, in requests
 	held    Reason  // why no row is released, whatever the other runs; "": some may be
 	probes  []Probe // for which one row is released

@@ -14,17 +14,18 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/obstacle"
 	"orgops/internal/pace"
+	"orgops/internal/release"
 )
 
 // of returns a candidate of which rows may be due at a stage, which make no request.
-func of(run ledger.RunID, stage dispatch.Stage, change ...func(*dispatch.Candidate)) dispatch.Candidate {
+func of(run ledger.RunID, stage release.Stage, change ...func(*dispatch.Candidate)) dispatch.Candidate {
 	c := dispatch.Candidate{Run: run}
 	switch stage {
-	case dispatch.StageReady:
+	case release.StageReady:
 		c.Due.Ready = true
-	case dispatch.StageCheck:
+	case release.StageCheck:
 		c.Due.Check = true
-	case dispatch.StageFirst:
+	case release.StageFirst:
 		c.Due.First = true
 	}
 	for _, f := range change {
@@ -33,7 +34,7 @@ func of(run ledger.RunID, stage dispatch.Stage, change ...func(*dispatch.Candida
 	return c
 }
 
-func bulk(c *dispatch.Candidate) { c.Class = dispatch.Bulk }
+func bulk(c *dispatch.Candidate) { c.Class = ledger.Bulk }
 
 // servedAt sets when a candidate was last served, in seconds.
 func servedAt(s int64) func(*dispatch.Candidate) {
@@ -47,26 +48,26 @@ func probedAt(s int64) func(*dispatch.Candidate) {
 
 // costs sets the requests of a task, at each stage.
 func costs(n float64) func(*dispatch.Candidate) {
-	return func(c *dispatch.Candidate) { c.Kind.Cost = dispatch.Cost{First: n, Check: n, Ready: n} }
+	return func(c *dispatch.Candidate) { c.Kind.Cost = release.Cost{First: n, Check: n, Ready: n} }
 }
 
 // needs sets the operations of a row, at each stage.
 func needs(operations ...string) func(*dispatch.Candidate) {
-	return func(c *dispatch.Candidate) { c.Kind.Operations = dispatch.Always(operations...) }
+	return func(c *dispatch.Candidate) { c.Kind.Operations = release.Always(operations...) }
 }
 
 // granted is a grant of tasks for rows that were never released.
 func granted(run ledger.RunID, tasks int) dispatch.Grant {
-	return dispatch.Grant{Run: run, Stage: dispatch.StageFirst, Tasks: tasks}
+	return dispatch.Grant{Run: run, Stage: release.StageFirst, Tasks: tasks}
 }
 
 // waiting is why rows of a run that were never released wait.
 func waiting(run ledger.RunID, why dispatch.Reason) dispatch.Wait {
-	return dispatch.Wait{Run: run, Stage: dispatch.StageFirst, Reason: why}
+	return dispatch.Wait{Run: run, Stage: release.StageFirst, Reason: why}
 }
 
 func TestPlan(t *testing.T) {
-	const first = dispatch.StageFirst
+	const first = release.StageFirst
 	now := time.Unix(1000, 0)
 	for _, c := range []struct {
 		name  string
@@ -120,11 +121,11 @@ func TestPlan(t *testing.T) {
 		{name: "proven rows first, then those to check again",
 			round: dispatch.Round{Tasks: 3, Now: now,
 				Tenant: obstacle.State{Pace: pace.State{At: now, Blocks: []pace.Block{{Operation: "update"}}}},
-				Runs: []dispatch.Candidate{{Run: "a", Due: dispatch.ByStage[bool]{First: true, Check: true, Ready: true},
-					Kind: dispatch.Kind{Operations: dispatch.Operations{Ready: []string{"update"}}}}}},
+				Runs: []dispatch.Candidate{{Run: "a", Due: release.ByStage[bool]{First: true, Check: true, Ready: true},
+					Kind: release.Kind{Operations: release.Operations{Ready: []string{"update"}}}}}},
 			want: []dispatch.Grant{
-				{Run: "a", Stage: dispatch.StageReady, Tasks: 1, Probes: []dispatch.Probe{{"update", 30 * time.Second}}},
-				{Run: "a", Stage: dispatch.StageCheck, Tasks: 2},
+				{Run: "a", Stage: release.StageReady, Tasks: 1, Probes: []dispatch.Probe{{"update", 30 * time.Second}}},
+				{Run: "a", Stage: release.StageCheck, Tasks: 2},
 			},
 			waits: []dispatch.Wait{waiting("a", dispatch.NoPlace)}},
 		{name: "the queue is paused",
@@ -202,7 +203,7 @@ func TestPlanWithObstacles(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			round := dispatch.Round{Now: now, Tasks: whole, Tenant: obstacle.State{Pace: c.state}, Probed: c.probed,
-				Permits: permits(0), Runs: []dispatch.Candidate{of("a", dispatch.StageFirst, c.of)}}
+				Permits: permits(0), Runs: []dispatch.Candidate{of("a", release.StageFirst, c.of)}}
 			plan := round.Plan()
 			tasks := 0
 			for _, g := range plan.Grants {
@@ -226,14 +227,14 @@ func TestPlanOfProbes(t *testing.T) {
 	round := dispatch.Round{Now: now, Tasks: 8, Permits: permits(0),
 		Tenant: obstacle.State{Pace: pace.State{At: now, Blocks: []pace.Block{{Operation: "get"}, {Operation: "update"}}}},
 		Runs: []dispatch.Candidate{
-			of("a", dispatch.StageFirst, needs("update"), probedAt(5)),
-			of("b", dispatch.StageFirst, needs("update"), probedAt(1)),
-			of("c", dispatch.StageFirst, needs("get"), probedAt(9)),
+			of("a", release.StageFirst, needs("update"), probedAt(5)),
+			of("b", release.StageFirst, needs("update"), probedAt(1)),
+			of("c", release.StageFirst, needs("get"), probedAt(9)),
 		}}
 	plan := round.Plan()
 	want := []dispatch.Grant{
-		{Run: "b", Stage: dispatch.StageFirst, Tasks: 1, Probes: []dispatch.Probe{{"update", 30 * time.Second}}},
-		{Run: "c", Stage: dispatch.StageFirst, Tasks: 1, Probes: []dispatch.Probe{{"get", 30 * time.Second}}},
+		{Run: "b", Stage: release.StageFirst, Tasks: 1, Probes: []dispatch.Probe{{"update", 30 * time.Second}}},
+		{Run: "c", Stage: release.StageFirst, Tasks: 1, Probes: []dispatch.Probe{{"get", 30 * time.Second}}},
 	}
 	if diff := cmp.Diff(want, plan.Grants); diff != "" {
 		t.Error(diff)
@@ -256,7 +257,7 @@ func permits(rate float64) dispatch.Permits {
 // TestPlanStarvesNoRun plans one row at a time: the ninth goes to the bulk run.
 func TestPlanStarvesNoRun(t *testing.T) {
 	round := dispatch.Round{Tasks: 1, Permits: permits(0), Runs: []dispatch.Candidate{
-		of("bulk", dispatch.StageFirst, bulk), of("small", dispatch.StageFirst, servedAt(9))}}
+		of("bulk", release.StageFirst, bulk), of("small", release.StageFirst, servedAt(9))}}
 	served := 0
 	for range 90 {
 		plan := round.Plan()
@@ -285,14 +286,14 @@ func FuzzPlan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		round := randomRound(rand.New(rand.NewPCG(seed, 0)))
 		plan := round.Plan()
-		cost := func(run ledger.RunID, stage dispatch.Stage) float64 {
+		cost := func(run ledger.RunID, stage release.Stage) float64 {
 			c := round.Runs[slices.IndexFunc(round.Runs, func(c dispatch.Candidate) bool { return c.Run == run })].Kind.Cost
-			return map[dispatch.Stage]float64{dispatch.StageReady: c.Ready, dispatch.StageCheck: c.Check,
-				dispatch.StageFirst: c.First}[stage]
+			return map[release.Stage]float64{release.StageReady: c.Ready, release.StageCheck: c.Check,
+				release.StageFirst: c.First}[stage]
 		}
 		type part struct {
 			run   ledger.RunID
-			stage dispatch.Stage
+			stage release.Stage
 		}
 		found := map[part]int{} // grants and waits
 		probes := map[dispatch.Probe]int{}
@@ -334,8 +335,8 @@ func FuzzPlan(f *testing.F) {
 		}
 		due := 0
 		for _, r := range round.Runs {
-			for stage, is := range map[dispatch.Stage]bool{dispatch.StageReady: r.Due.Ready, dispatch.StageCheck: r.Due.Check,
-				dispatch.StageFirst: r.Due.First} {
+			for stage, is := range map[release.Stage]bool{release.StageReady: r.Due.Ready, release.StageCheck: r.Due.Check,
+				release.StageFirst: r.Due.First} {
 				if is {
 					due++
 				}
@@ -412,34 +413,13 @@ func randomRound(r *rand.Rand) dispatch.Round {
 	}
 	for i := range r.IntN(7) {
 		round.Runs = append(round.Runs, dispatch.Candidate{
-			Run: ledger.RunID(fmt.Sprint("run-", i)), Class: dispatch.Class(r.IntN(2)),
-			Kind: dispatch.Kind{Operations: dispatch.Operations{First: some(), Check: some(), Ready: some()},
-				Cost: dispatch.Cost{First: float64(r.IntN(4)), Check: float64(r.IntN(3)), Ready: float64(r.IntN(3))}},
-			Due:      dispatch.ByStage[bool]{First: r.IntN(2) == 0, Check: r.IntN(2) == 0, Ready: r.IntN(2) == 0},
+			Run: ledger.RunID(fmt.Sprint("run-", i)), Class: ledger.Class(r.IntN(2)),
+			Kind: release.Kind{Operations: release.Operations{First: some(), Check: some(), Ready: some()},
+				Cost: release.Cost{First: float64(r.IntN(4)), Check: float64(r.IntN(3)), Ready: float64(r.IntN(3))}},
+			Due:      release.ByStage[bool]{First: r.IntN(2) == 0, Check: r.IntN(2) == 0, Ready: r.IntN(2) == 0},
 			ServedAt: now.Add(-time.Duration(r.IntN(1000)) * time.Second),
 			ProbedAt: now.Add(-time.Duration(r.IntN(1000)) * time.Second),
 		})
 	}
 	return round
-}
-
-func TestClassOf(t *testing.T) {
-	run := func(priority string, rows int64, growing bool) ledger.Run {
-		return ledger.Run{Rows: rows, Growing: growing, Description: ledger.Description{Priority: priority}}
-	}
-	for _, c := range []struct {
-		run  ledger.Run
-		want dispatch.Class
-	}{
-		{run("", 1, false), dispatch.Express},
-		{run("", dispatch.ExpressRows, false), dispatch.Express},
-		{run("", dispatch.ExpressRows+1, false), dispatch.Bulk},
-		{run("", 1, true), dispatch.Bulk},
-		{run("high", 1_000_000, false), dispatch.Express},
-		{run("normal", 1, false), dispatch.Bulk},
-	} {
-		if got := dispatch.ClassOf(c.run); got != c.want {
-			t.Errorf("%+v is of class %d", c.run, got)
-		}
-	}
 }

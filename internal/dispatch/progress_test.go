@@ -12,17 +12,20 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/dnscheck/dnschecktest"
-	"orgops/internal/dispatch"
+	"orgops/dnscheck/report"
 	"orgops/internal/engine"
 	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
+	"orgops/internal/release"
 	"orgops/internal/workers"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
+	"orgops/tasks/releases"
 )
 
 // progress is a tenant whose rows make requests at a rate, by some workers, each with its own
@@ -77,7 +80,7 @@ func (p *progress) request(ctx context.Context, l *pace.Limiter, r pace.Request,
 
 // repeat makes requests of a class, so many at a time, one after the other, until the test ends.
 func (p *progress) repeat(c pace.Class, atOnce int) {
-	r := pace.Request{Operation: apiclient.OpListDiscoveryDomains, Class: c}
+	r := pace.Request{Operation: schema.OpListDiscoveryDomains, Class: c}
 	for range atOnce {
 		p.beside.Go(func() {
 			for p.ctx.Err() == nil {
@@ -103,31 +106,31 @@ func (a progressAPI) send(ctx context.Context, operation string, status int, int
 	return a.request(ctx, a.limiter, r, status, intent, a.binding.Before)
 }
 
-func (a progressAPI) record(id string) apiclient.DiscoveryDomain {
+func (a progressAPI) record(id string) schema.DiscoveryDomain {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	d := apiclient.DiscoveryDomain{ID: id, Domain: "customer.example", Status: apiclient.StatusPending,
+	d := schema.DiscoveryDomain{ID: id, Domain: "customer.example", Status: schema.StatusPending,
 		VerificationHost: "_check.customer.example", VerificationTXT: "token", UseForOrganizationDiscovery: new(true)}
 	if a.verified[id] {
-		d.Status = apiclient.StatusVerified
+		d.Status = schema.StatusVerified
 	}
 	return d
 }
 
 // DiscoveryDomain implements [handlers.Domains].
-func (a progressAPI) DiscoveryDomain(ctx context.Context, _, id string) (apiclient.DiscoveryDomain, error) {
-	err := a.send(ctx, apiclient.OpGetDiscoveryDomain, http.StatusOK, nil)
+func (a progressAPI) DiscoveryDomain(ctx context.Context, _, id string) (schema.DiscoveryDomain, error) {
+	err := a.send(ctx, schema.OpGetDiscoveryDomain, http.StatusOK, nil)
 	return a.record(id), err
 }
 
 // UpdateDiscoveryDomain implements [handlers.Domains].
 func (a progressAPI) UpdateDiscoveryDomain(ctx context.Context, _, id string,
-	_ apiclient.DiscoveryDomainUpdate, intent apiclient.Intent) (apiclient.DiscoveryDomain, error) {
+	_ schema.DiscoveryDomainUpdate, intent apiclient.Intent) (schema.DiscoveryDomain, error) {
 	status := http.StatusOK
 	if a.fails(id) {
 		status = http.StatusInternalServerError
 	}
-	err := a.send(ctx, apiclient.OpUpdateDiscoveryDomain, status, intent)
+	err := a.send(ctx, schema.OpUpdateDiscoveryDomain, status, intent)
 	if err == nil {
 		a.mu.Lock()
 		a.verified[id] = true
@@ -150,7 +153,7 @@ func (d presentDNS) Prove(ctx context.Context, host, token string) (dnscheck.Ver
 	return dnschecktest.Proven(v, token), err
 }
 
-func (presentDNS) Diagnose(context.Context, string, string, string, dnscheck.Verdict) (d dnscheck.Diagnosis,
+func (presentDNS) Diagnose(context.Context, string, string, string, dnscheck.Verdict) (d report.Diagnosis,
 	err error) {
 	return d, nil
 }
@@ -183,11 +186,11 @@ func (p *progress) join(o *options, rank, fleet int) {
 	o.dispatch.Place = func() workers.Place { return workers.Place{Rank: rank, Workers: fleet} }
 	o.dispatch.Pace, o.dispatch.Rate = l.State, func() float64 { return share * p.rate }
 	o.dispatch.Ahead = func() time.Duration { return l.Ahead(pace.Finish) }
-	o.dispatch.Kinds = handlers.Released(apiclient.MaxClientsPerRequest)
-	o.dispatch.Kinds[updates] = dispatch.Kind{Operations: dispatch.Always(apiclient.OpUpdateDiscoveryDomain),
-		Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}
-	o.dispatch.Kinds[waits] = dispatch.Kind{
-		Operations: dispatch.Operations{Ready: []string{apiclient.OpUpdateDiscoveryDomain}}, Cost: dispatch.Cost{Ready: 2},
+	o.dispatch.Kinds = releases.Kinds(schema.MaxClientsPerRequest)
+	o.dispatch.Kinds[updates] = release.Kind{Operations: release.Always(schema.OpUpdateDiscoveryDomain),
+		Cost: release.Cost{First: 1, Check: 1, Ready: 1}}
+	o.dispatch.Kinds[waits] = release.Kind{
+		Operations: release.Operations{Ready: []string{schema.OpUpdateDiscoveryDomain}}, Cost: release.Cost{Ready: 2},
 	}
 	api := func(b apiclient.Binding) handlers.Domains { return progressAPI{p, l, b} }
 	o.engine.Block = l.Block
@@ -195,14 +198,14 @@ func (p *progress) join(o *options, rank, fleet int) {
 		handlers.Verify: handlers.NewVerify(handlers.VerifyConfig{API: api, DNS: presentDNS{}, Line: l,
 			RequestTimeout: 30 * time.Second, GiveUp: 72 * time.Hour}),
 		waits: engine.One(func(context.Context, *engine.Execution, *engine.Row) *engine.Consequence {
-			return &engine.Consequence{Outcome: engine.Transient, Counts: true, Stage: ledger.StageReady,
+			return &engine.Consequence{Outcome: ledger.Transient, Counts: true, Stage: ledger.StageReady,
 				After: 30 * time.Minute, Reason: "500"}
 		}),
 		updates: engine.One(func(ctx context.Context, x *engine.Execution, _ *engine.Row) *engine.Consequence {
 			p.mu.Lock()
 			p.begun[x.Run]++
 			p.mu.Unlock()
-			r := pace.Request{Operation: apiclient.OpUpdateDiscoveryDomain}
+			r := pace.Request{Operation: schema.OpUpdateDiscoveryDomain}
 			err := p.request(ctx, l, r, http.StatusOK, x.Fenced().Before)
 			p.mu.Lock()
 			p.permits[x.Run]++
@@ -245,10 +248,10 @@ var obstacles = []struct {
 	}},
 	{"a pause that ends", []ledger.Kind{handlers.Verify, updates}, func(p *progress) {
 		l := p.limiters[len(p.limiters)-1]
-		if err := l.Wait(p.ctx, pace.Request{Operation: apiclient.OpGetDiscoveryDomain}); err != nil {
+		if err := l.Wait(p.ctx, pace.Request{Operation: schema.OpGetDiscoveryDomain}); err != nil {
 			p.t.Fatal(err)
 		}
-		l.Answered(p.ctx, apiclient.OpGetDiscoveryDomain, http.StatusTooManyRequests,
+		l.Answered(p.ctx, schema.OpGetDiscoveryDomain, http.StatusTooManyRequests,
 			nil, 60*time.Second)
 		time.Sleep(time.Minute)
 	}},

@@ -12,19 +12,7 @@ import (
 	"orgops/internal/engine"
 )
 
-// Load is the state of a tenant's queue.
-type Load struct {
-	// Pending and Active are the numbers of tasks in the queue and in progress.
-	Pending, Active int
-	// Paused reports whether the queue is paused, as asynqmon can do, and PausedSince since when, by
-	// the clock of the program that paused it; zero: unknown.
-	Paused      bool
-	PausedSince time.Time
-}
-
-// Queue is a tenant's queue in asynq. It counts tasks by asynq's keys and not by its
-// Inspector, which asks for the memory of tasks as well: one whose keys are gone, or a user
-// that may not run MEMORY, would stop the tenant.
+// Queue is a tenant's queue in asynq.
 type Queue struct {
 	name   string
 	redis  redis.UniversalClient
@@ -38,22 +26,6 @@ func NewQueue(rdb redis.UniversalClient, name string) *Queue {
 
 // key returns a key of asynq for the queue.
 func (q *Queue) key(part string) string { return "asynq:{" + q.name + "}:" + part }
-
-// Load returns the state of the queue. A queue that was never used is empty.
-func (q *Queue) Load(ctx context.Context) (Load, error) {
-	p := q.redis.Pipeline()
-	pending := p.LLen(ctx, q.key("pending"))
-	active := p.LLen(ctx, q.key("active"))
-	paused := p.Get(ctx, q.key("paused")) // in Unix seconds
-	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return Load{}, fmt.Errorf("read queue %s: %w", q.name, err)
-	}
-	load := Load{Pending: int(pending.Val()), Active: int(active.Val()), Paused: paused.Err() == nil}
-	if since, err := paused.Int64(); err == nil {
-		load.PausedSince = time.Unix(since, 0).UTC()
-	}
-	return load, nil
-}
 
 // Enqueue enqueues a task. If the queue has the task already that is a success: go-redis
 // repeats a command whose answer was lost.

@@ -14,6 +14,8 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/obstacle"
+	"orgops/internal/queues"
+	"orgops/internal/release"
 )
 
 // release releases due rows of the segments in memory, as many as the window allows. It returns the
@@ -22,7 +24,7 @@ import (
 func (d *Dispatcher) release(ctx context.Context, now time.Time) (tasks int, soon bool, err error) {
 	start := time.Now()
 	defer func() { d.took = time.Since(start) }()
-	load, err := d.queue.Load(ctx)
+	load, err := queues.ReadLoad(ctx, d.cfg.Redis, d.cfg.Queue)
 	if err != nil {
 		return 0, false, err
 	}
@@ -69,7 +71,7 @@ const (
 )
 
 // refresh reads the state of the pace.
-func (d *Dispatcher) refresh(ctx context.Context, now time.Time, load Load) (err error) {
+func (d *Dispatcher) refresh(ctx context.Context, now time.Time, load queues.Load) (err error) {
 	every := stateEvery
 	if len(d.pace.Trials) > 0 {
 		every = trialStateEvery
@@ -92,7 +94,7 @@ func (d *Dispatcher) refresh(ctx context.Context, now time.Time, load Load) (err
 // places returns how many tasks the workers of the tenant may have: the number in progress and
 // the places of one more worker. The next worker begins to serve when it finds more tasks than
 // the former ones execute, and released rows must not lapse until then.
-func (d *Dispatcher) places(load Load) int {
+func (d *Dispatcher) places(load queues.Load) int {
 	return min(d.cfg.Places*d.cfg.Place().Workers, load.Active+d.cfg.Places)
 }
 
@@ -102,17 +104,17 @@ func (d *Dispatcher) candidates(now time.Time) (all []Candidate) {
 	known := map[group]int{} // index of the group's candidate
 	for _, r := range d.taken.ordered() {
 		due := r.due(now)
-		if due == (ByStage[bool]{}) {
+		if due == (release.ByStage[bool]{}) {
 			continue
 		}
-		c := Candidate{Run: r.ID, Class: ClassOf(r.Run), Kind: d.cfg.Kinds[r.Kind], Due: due,
+		c := Candidate{Run: r.ID, Class: ledger.ClassOf(r.Run), Kind: d.cfg.Kinds[r.Kind], Due: due,
 			ServedAt: r.servedAt, ProbedAt: r.probedAt}
 		g, grouped := d.group(r)
 		if !grouped {
 			all = append(all, c)
 			continue
 		}
-		c.Due = ByStage[bool]{First: true} // see serveTogether
+		c.Due = release.ByStage[bool]{First: true} // see serveTogether
 		i, found := known[g]
 		if !found {
 			known[g] = len(all)
@@ -174,27 +176,27 @@ const releaseMost = 250
 
 // releaseStage releases rows of one stage for up to n tasks. Of a kind with groups, rows that
 // waited may have less in common than a batch holds, and make up to releaseMost tasks.
-func (d *Dispatcher) releaseStage(ctx context.Context, r *run, s *segment, stage Stage, n int,
+func (d *Dispatcher) releaseStage(ctx context.Context, r *run, s *segment, stage release.Stage, n int,
 	now time.Time) (tasks int, err error) {
 	kind := d.cfg.Kinds[r.Kind]
 	batch := max(kind.Batch, 1)
-	quota := stage.quota(min(n*batch, releaseMost-releaseMost%batch)) // whole batches
+	quota := quotaOf(stage, min(n*batch, releaseMost-releaseMost%batch)) // whole batches
 	if kind.Group != nil {
 		quota.Pieces = n
 		quota.PieceRows = batch
 	}
-	release, err := d.releaseFrom(ctx, s, quota, now)
+	due, err := d.releaseFrom(ctx, s, quota, now)
 	if err != nil {
 		return 0, err
 	}
-	if len(release.Rows) == 0 { // also if the run is stopped
+	if len(due.Rows) == 0 { // also if the run is stopped
 		s.until[stage] = now.Add(emptyFor(d.taken.segments()))
 	}
 	var all [][]released
-	for _, rows := range kind.batches(release.Rows) {
-		all = append(all, []released{{r.Run, s.id, release.Token, rows}})
+	for _, rows := range batches(kind, due.Rows) {
+		all = append(all, []released{{r.Run, s.id, due.Token, rows}})
 	}
-	return d.enqueue(ctx, kind.Cost.of(stage), all...)
+	return d.enqueue(ctx, kind.Cost.Of(stage), all...)
 }
 
 // releaseFrom releases rows of a segment that can be read, and learns its due time and counts. It
@@ -204,17 +206,17 @@ func (d *Dispatcher) releaseStage(ctx context.Context, r *run, s *segment, stage
 // the index returns it again, and stops no other run.
 func (d *Dispatcher) releaseFrom(ctx context.Context, s *segment, q ledger.Quota,
 	now time.Time) (ledger.Release, error) {
-	release, err := d.cfg.Ledger.Release(ctx, s.id, q)
+	due, err := d.cfg.Ledger.Release(ctx, s.id, q)
 	if redis.IsTryAgainError(err) {
 		d.cfg.Logger.WarnContext(ctx, "rows wait: a slot of the Cluster is being moved", "tenant", d.cfg.Tenant, "run",
 			s.id.Run, "segment", s.id.Number, "error", err)
-		release = ledger.Release{Receipt: ledger.Receipt{Due: ledger.DueNow}} // put keeps it in memory
+		due = ledger.Release{Receipt: ledger.Receipt{Due: ledger.DueNow}} // put keeps it in memory
 		err = nil
 	}
 	if errors.Is(err, ledger.ErrDamaged) {
 		d.stuck(ctx, s.id.OfRun(), fmt.Sprintf("segment %d of its rows is damaged in Redis: restore Redis from a backup, or cancel "+
 			"the run and submit its rows that have no result again", s.id.Number), err)
-		release = ledger.Release{Receipt: ledger.Receipt{Due: ledger.DueNow}}
+		due = ledger.Release{Receipt: ledger.Receipt{Due: ledger.DueNow}}
 		err = nil
 	}
 	if errors.Is(err, ledger.ErrNotFound) { // the whole run has usually been deleted: then nothing is noted
@@ -223,11 +225,11 @@ func (d *Dispatcher) releaseFrom(ctx context.Context, s *segment, q ledger.Quota
 		err = nil
 	}
 	if err != nil {
-		return release, err
+		return due, err
 	}
-	s.learn(release, now.Add(emptyFor(d.taken.segments())))
-	release.Rows, err = d.readable(ctx, s.id, release.Rows)
-	return release, err
+	s.learn(due, now.Add(emptyFor(d.taken.segments())))
+	due.Rows, err = d.readable(ctx, s.id, due.Rows)
+	return due, err
 }
 
 // stuck notes that a run makes no progress for a reason that a person has to remove, and logs it.
@@ -312,7 +314,7 @@ func (d *Dispatcher) enqueueOne(ctx context.Context, parts []released) error {
 }
 
 // batches divides rows into those of one task each, in the order of their first rows.
-func (k Kind) batches(rows []ledger.ReleasedRow) (all [][]ledger.ReleasedRow) {
+func batches(k release.Kind, rows []ledger.ReleasedRow) (all [][]ledger.ReleasedRow) {
 	if k.Group == nil {
 		return slices.Collect(slices.Chunk(rows, max(k.Batch, 1)))
 	}
@@ -338,7 +340,7 @@ func (d *Dispatcher) readable(ctx context.Context, seg ledger.Segment,
 			good = append(good, row)
 			continue
 		}
-		result := ledger.Result{Outcome: engine.Failed, Detail: fmt.Sprintf("the stored row cannot be read: %v", row.Err)}
+		result := ledger.Result{Outcome: ledger.Failed, Detail: fmt.Sprintf("the stored row cannot be read: %v", row.Err)}
 		if _, err := d.cfg.Ledger.Dismiss(ctx, seg, result, row.Row); err != nil {
 			return nil, err
 		}
@@ -396,7 +398,7 @@ func (d *Dispatcher) together(r *run, now time.Time) (all []*run) {
 	g, _ := d.group(r)
 	for _, other := range d.taken.ordered() {
 		of, grouped := d.group(other)
-		if grouped && of == g && other.due(now) != (ByStage[bool]{}) {
+		if grouped && of == g && other.due(now) != (release.ByStage[bool]{}) {
 			all = append(all, other)
 		}
 	}
@@ -406,16 +408,16 @@ func (d *Dispatcher) together(r *run, now time.Time) (all []*run) {
 // releaseOne releases the row of a run, whatever its stage, and adds it to the parts of a task.
 func (d *Dispatcher) releaseOne(ctx context.Context, r *run, parts []released, now time.Time) ([]released, error) {
 	for _, s := range r.segments {
-		release, err := d.releaseFrom(ctx, s, ledger.Quota{First: 1, Check: 1, Ready: 1}, now)
+		due, err := d.releaseFrom(ctx, s, ledger.Quota{First: 1, Check: 1, Ready: 1}, now)
 		if err != nil {
 			return parts, err
 		}
-		if len(release.Rows) == 0 { // also if the run is stopped
+		if len(due.Rows) == 0 { // also if the run is stopped
 			s.rest(now.Add(emptyFor(d.taken.segments())))
 			continue
 		}
 		r.servedAt = now
-		parts = append(parts, released{r.Run, s.id, release.Token, release.Rows})
+		parts = append(parts, released{r.Run, s.id, due.Token, due.Rows})
 	}
 	return parts, nil
 }

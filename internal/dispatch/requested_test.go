@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/release"
 )
 
 // TestRequestedChecksUseUpNoAttempts: the API answers 500 for some minutes, and a customer or the
@@ -19,7 +19,7 @@ func TestRequestedChecksUseUpNoAttempts(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		run := s.submit("a", kind, [][]byte{[]byte(`{"n":1}`)})
 		s.start(func(o *options) {
-			o.dispatch.Kinds = map[ledger.Kind]dispatch.Kind{kind: {}}
+			o.dispatch.Kinds = map[ledger.Kind]release.Kind{kind: {}}
 			o.engine.Handlers = map[ledger.Kind]engine.Handler{
 				kind: engine.One(func(context.Context, *engine.Execution, *engine.Row) *engine.Consequence {
 					return engine.Fail(errors.New("500 Internal Server Error"))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"orgops/internal/ledger"
+	"orgops/internal/release"
 )
 
 // segment is a segment that the active dispatcher has taken from the index. It is
@@ -16,7 +17,7 @@ type segment struct {
 	// due is that of the last receipt; zero if there was none.
 	due time.Time
 	// until is, for each stage, the time before which releasing it is in vain.
-	until [stages]time.Time
+	until [release.Stages]time.Time
 }
 
 // emptyFor returns how long no row of a stage is released from a segment that had none due,
@@ -68,7 +69,7 @@ func (t taken) wake(seg ledger.Segment) bool {
 	}
 	for _, s := range r.segments {
 		if s.id == seg {
-			s.until = [stages]time.Time{}
+			s.until = [release.Stages]time.Time{}
 			return true
 		}
 	}
@@ -106,7 +107,8 @@ func (t taken) ordered() []*run {
 // not released before until.
 func (s *segment) learn(r ledger.Release, until time.Time) {
 	s.due = r.Due
-	due := [stages]int{StageReady: r.Open.ReadyDue, StageCheck: r.Open.CheckDue, StageFirst: r.Open.Queued}
+	due := [release.Stages]int{release.StageReady: r.Open.ReadyDue, release.StageCheck: r.Open.CheckDue,
+		release.StageFirst: r.Open.Queued}
 	for stage, rows := range due {
 		if rows == 0 {
 			s.until[stage] = until
@@ -132,21 +134,21 @@ func (s *segment) idle(now time.Time) bool {
 }
 
 // due returns of which stages rows may be due now.
-func (r *run) due(now time.Time) (due ByStage[bool]) {
+func (r *run) due(now time.Time) (due release.ByStage[bool]) {
 	for _, s := range r.segments {
-		due.Ready = due.Ready || !now.Before(s.until[StageReady])
-		due.Check = due.Check || !now.Before(s.until[StageCheck])
-		due.First = due.First || !now.Before(s.until[StageFirst])
+		due.Ready = due.Ready || !now.Before(s.until[release.StageReady])
+		due.Check = due.Check || !now.Before(s.until[release.StageCheck])
+		due.First = due.First || !now.Before(s.until[release.StageFirst])
 	}
 	return due
 }
 
-// quota returns the quota for n rows of a stage.
-func (s Stage) quota(n int) ledger.Quota {
+// quotaOf returns the quota for n rows of a stage.
+func quotaOf(s release.Stage, n int) ledger.Quota {
 	switch s {
-	case StageReady:
+	case release.StageReady:
 		return ledger.Quota{Ready: n}
-	case StageCheck:
+	case release.StageCheck:
 		return ledger.Quota{Check: n}
 	}
 	return ledger.Quota{First: n}

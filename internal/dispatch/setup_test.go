@@ -14,11 +14,13 @@ import (
 	"go.uber.org/goleak"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/logtest"
 	"orgops/internal/redistest"
+	"orgops/internal/release"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
 	"orgops/tasks"
@@ -94,14 +96,14 @@ func newAPI(t *testing.T) (*sandbox.Sandbox, *apiclient.Client) {
 type briefAPI struct{ *apiclient.Client }
 
 // DiscoveryDomain implements [handlers.Domains].
-func (a briefAPI) DiscoveryDomain(ctx context.Context, organization, domain string) (apiclient.DiscoveryDomain, error) {
+func (a briefAPI) DiscoveryDomain(ctx context.Context, organization, domain string) (schema.DiscoveryDomain, error) {
 	defer a.CloseIdle()
 	return a.Client.DiscoveryDomain(ctx, organization, domain)
 }
 
 // UpdateDiscoveryDomain implements [handlers.Domains].
 func (a briefAPI) UpdateDiscoveryDomain(ctx context.Context, organization, domain string,
-	u apiclient.DiscoveryDomainUpdate, intent apiclient.Intent) (apiclient.DiscoveryDomain, error) {
+	u schema.DiscoveryDomainUpdate, intent apiclient.Intent) (schema.DiscoveryDomain, error) {
 	defer a.CloseIdle()
 	return a.Client.UpdateDiscoveryDomain(ctx, organization, domain, u, intent)
 }
@@ -217,9 +219,9 @@ func (s *site) start(change ...func(*options)) *worker {
 	l := ledger.New(rdb)
 	o := options{engine: s.engineConfig(l, w.session.ID), places: places, dispatch: dispatch.Config{
 		Tenant: tenant, Ledger: l, Redis: rdb, Queue: queue, Session: w.session.ID, Protocol: engine.Protocol, Places: places,
-		Kinds: map[ledger.Kind]dispatch.Kind{
-			handlers.Update: {Operations: dispatch.Always(apiclient.OpUpdateDiscoveryDomain),
-				Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}},
+		Kinds: map[ledger.Kind]release.Kind{
+			handlers.Update: {Operations: release.Always(schema.OpUpdateDiscoveryDomain),
+				Cost: release.Cost{First: 1, Check: 1, Ready: 1}},
 		},
 		Logger: s.logger(),
 	}}

@@ -11,15 +11,19 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/queues"
 	"orgops/internal/redistest"
+	"orgops/internal/release"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
+	"orgops/tasks/releases"
 )
 
 // silentDNS is the name servers and resolvers of a zone that do not answer: a check takes 8 s,
@@ -35,21 +39,21 @@ func (d silentDNS) Prove(ctx context.Context, host, token string) (dnscheck.Verd
 	return d.Check(ctx, host, token)
 }
 
-func (silentDNS) Diagnose(context.Context, string, string, string, dnscheck.Verdict) (d dnscheck.Diagnosis, err error) {
+func (silentDNS) Diagnose(context.Context, string, string, string, dnscheck.Verdict) (d report.Diagnosis, err error) {
 	return d, nil
 }
 
 // pendingDomains is an API whose domains are all pending.
 type pendingDomains struct{}
 
-func (pendingDomains) DiscoveryDomain(_ context.Context, _, domain string) (apiclient.DiscoveryDomain, error) {
-	return apiclient.DiscoveryDomain{ID: domain, Domain: "customer.example", Status: apiclient.StatusPending,
+func (pendingDomains) DiscoveryDomain(_ context.Context, _, domain string) (schema.DiscoveryDomain, error) {
+	return schema.DiscoveryDomain{ID: domain, Domain: "customer.example", Status: schema.StatusPending,
 		VerificationHost: "_check.customer.example", VerificationTXT: "token"}, nil
 }
 
 func (pendingDomains) UpdateDiscoveryDomain(context.Context, string, string,
-	apiclient.DiscoveryDomainUpdate, apiclient.Intent) (apiclient.DiscoveryDomain, error) {
-	return apiclient.DiscoveryDomain{}, fmt.Errorf("nothing was proven")
+	schema.DiscoveryDomainUpdate, apiclient.Intent) (schema.DiscoveryDomain, error) {
+	return schema.DiscoveryDomain{}, fmt.Errorf("nothing was proven")
 }
 
 // noLine is the line of a tenant whose requests do not wait for permits.
@@ -101,8 +105,8 @@ func waitOfNine(t *testing.T, silent bool) (p99 time.Duration) {
 						return engine.Settle(ledger.Result{})
 					}),
 				}})
-			queue, kinds := engine.Queue(name), handlers.Released(1)
-			kinds[single] = dispatch.Kind{Cost: dispatch.Cost{First: 1, Check: 1, Ready: 1}}
+			queue, kinds := queues.OfRows(string(name)), releases.Kinds(1)
+			kinds[single] = release.Kind{Cost: release.Cost{First: 1, Check: 1, Ready: 1}}
 			config := engine.ServerConfig(places)
 			config.TaskCheckInterval = 50 * time.Millisecond // fewer polls than usual, which take the test's time
 			servers.Add(queues.Queue{Name: queue, Tenant: string(name), Config: config, Handler: e})

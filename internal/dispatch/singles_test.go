@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"orgops/internal/dispatch"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
+	"orgops/internal/release"
 	"orgops/internal/workers"
 )
 
@@ -28,7 +28,7 @@ func TestBesideOpenSingles(t *testing.T) {
 	start := func(rank int) {
 		s.start(func(o *options) {
 			o.engine.Handlers[quick], o.engine.Handlers[waiting] = done, done
-			o.dispatch.Kinds[quick], o.dispatch.Kinds[waiting] = dispatch.Kind{}, dispatch.Kind{}
+			o.dispatch.Kinds[quick], o.dispatch.Kinds[waiting] = release.Kind{}, release.Kind{}
 			o.dispatch.Place = func() workers.Place { return workers.Place{Rank: rank, Workers: 2} }
 		})
 	}

@@ -9,14 +9,16 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/dispatch"
+	"orgops/apiclient/schema"
 	"orgops/internal/engine"
 	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
+	"orgops/internal/release"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
+	"orgops/tasks/releases"
 )
 
 // pacedAPI answers each request 50 ms after it got its permit, and has the requests in the order in
@@ -54,7 +56,7 @@ type pacedClients struct {
 
 // RemoveOrganizationClients implements [handlers.Clients].
 func (c pacedClients) RemoveOrganizationClients(ctx context.Context, _ string, clients []string) error {
-	return c.request(ctx, c.binding, apiclient.OpRemoveOrganizationClients, clients)
+	return c.request(ctx, c.binding, schema.OpRemoveOrganizationClients, clients)
 }
 
 // requests returns how many requests were sent, how many of them before the last removal, and how
@@ -77,16 +79,16 @@ func TestSmallRunsBesideABigOne(t *testing.T) {
 	t.Parallel()
 	const big ledger.Kind = "big"
 	const perSecond, removals, organizations, batchWait = 20, 110, 20, 2
-	once := dispatch.Cost{First: 1, Check: 1, Ready: 1}
+	once := release.Cost{First: 1, Check: 1, Ready: 1}
 	for _, c := range []struct {
 		name     string
-		cost     dispatch.Cost
+		cost     release.Cost
 		requests int  // of an execution
 		proves   bool // at its second execution, of stage ready
 	}{
 		{"as many requests as they cost", once, 1, false},
 		{"more requests than they cost", once, 4, false},
-		{"proven rows", dispatch.Cost{Ready: 2}, 2, true},
+		{"proven rows", release.Cost{Ready: 2}, 2, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -98,7 +100,7 @@ func TestSmallRunsBesideABigOne(t *testing.T) {
 						return engine.Ready("waits for a permit")
 					}
 					for range c.requests {
-						if err := api.request(ctx, x.Fenced(), apiclient.OpUpdateDiscoveryDomain, nil); err != nil {
+						if err := api.request(ctx, x.Fenced(), schema.OpUpdateDiscoveryDomain, nil); err != nil {
 							return enginetest.End(err)
 						}
 					}
@@ -111,8 +113,8 @@ func TestSmallRunsBesideABigOne(t *testing.T) {
 					o.places, o.dispatch.Places = 450, 450 // as those of cmd/worker
 					o.dispatch.Pace, o.dispatch.Rate = api.State, func() float64 { return perSecond }
 					o.dispatch.Ahead = func() time.Duration { return api.Ahead(pace.Finish) }
-					o.dispatch.Kinds = handlers.Released(apiclient.MaxClientsPerRequest)
-					o.dispatch.Kinds[big] = dispatch.Kind{Cost: c.cost}
+					o.dispatch.Kinds = releases.Kinds(schema.MaxClientsPerRequest)
+					o.dispatch.Kinds[big] = release.Kind{Cost: c.cost}
 					o.engine.Handlers = map[ledger.Kind]engine.Handler{big: engine.One(execute),
 						handlers.Remove: handlers.NewRemove(handlers.RemoveConfig{
 							API:   func(b apiclient.Binding) handlers.Clients { return pacedClients{api, b} },

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 )
 
@@ -105,7 +104,7 @@ func (d *Dispatcher) header(ctx context.Context, seg ledger.Segment) (ledger.Run
 	}
 	if seg.Number == ledger.ScanSegment {
 		r.ID = nameOf(seg)
-		r.Kind = engine.ScanOf(r.Kind)
+		r.Kind = ledger.ScanOf(r.Kind)
 	}
 	return r, err
 }

@@ -91,6 +91,6 @@ func newRow(b ledger.BegunRow, content []byte) *Row {
 		Number: b.Row, Content: content,
 		Stage: b.Checkpoint.Stage, Attempts: b.Checkpoint.Attempts, Died: b.Checkpoint.Died,
 		FirstBegun: b.Checkpoint.FirstBegun,
-		Note:       ParseNote(b.Checkpoint.Memo), Intent: b.Intent, Intended: b.Intent != nil, damage: b.Err,
+		Note:       ledger.ParseNote(b.Checkpoint.Memo), Intent: b.Intent, Intended: b.Intent != nil, damage: b.Err,
 	}
 }

@@ -66,11 +66,11 @@ func TestNothingExpiresByAJumpOfTheClock(t *testing.T) {
 				s.Submit("test", `{}`)
 				_ = e.ProcessTask(t.Context(), s.NextTask())
 				row := s.Row(0)
-				if row.Phase != c.want || row.Result.Outcome == engine.Expired || row.Checkpoint.Attempts > 0 {
+				if row.Phase != c.want || row.Result.Outcome == ledger.Expired || row.Checkpoint.Attempts > 0 {
 					t.Errorf("the row is %s, %+v, with %d attempts; want it %s", row.Phase, row.Result, row.Checkpoint.Attempts,
 						c.want)
 				}
-				note := engine.ParseNote(row.Checkpoint.Memo).Reason
+				note := ledger.ParseNote(row.Checkpoint.Memo).Reason
 				if c.want == ledger.PhaseWaiting && !strings.Contains(note, "redis' clock differs by 72h") {
 					t.Errorf("the reason of the row is %q", note)
 				}

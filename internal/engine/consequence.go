@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/backoff"
 	"orgops/internal/ledger"
@@ -64,20 +65,20 @@ func decide(err error) Consequence {
 		odd     *apiclient.AnswerError
 		token   *apiclient.TokenError
 		proxy   *apiclient.ProxyError
-		request *apiclient.ValidationError
+		request *schema.ValidationError
 		query   *dnscheck.QuestionError
 	)
 	switch {
 	case errors.Is(err, ErrSuperseded):
-		return Consequence{Outcome: Superseded}
+		return Consequence{Outcome: ledger.Superseded}
 	case errors.Is(err, ErrStopping):
-		return Consequence{Outcome: Stopping}
+		return Consequence{Outcome: ledger.Stopping}
 	case errors.Is(err, ErrStopped):
-		return Consequence{Outcome: Stopped}
+		return Consequence{Outcome: ledger.Stopped}
 	case errors.As(err, &unknown):
-		return Consequence{Outcome: Unrecognized, After: unknownAgain}
+		return Consequence{Outcome: ledger.Unrecognized, After: unknownAgain}
 	case errors.As(err, &retry):
-		return Consequence{Outcome: Transient, Counts: true, After: retry.after}
+		return Consequence{Outcome: ledger.Transient, Counts: true, After: retry.after}
 	case errors.As(err, &own):
 		return Consequence{Outcome: own.outcome}
 	case errors.As(err, &pace):
@@ -85,29 +86,29 @@ func decide(err error) Consequence {
 	case errors.As(err, &token):
 		return decideToken(token)
 	case errors.As(err, &proxy) && proxy.Status < 500: // until somebody corrects its settings
-		return Consequence{Outcome: Blocked, After: blockedFor, Operation: everyOperation, Cause: proxy.Error()}
+		return Consequence{Outcome: ledger.Blocked, After: blockedFor, Operation: everyOperation, Cause: proxy.Error()}
 	case errors.As(err, &api), errors.As(err, &odd):
 		return decideAnswer(err)
 	case errors.As(err, &request):
-		return Consequence{Outcome: InvalidRow}
+		return Consequence{Outcome: ledger.InvalidRow}
 	case redisAway(err):
-		return Consequence{Outcome: Transient, After: backoff.Spread(redisAgain)}
+		return Consequence{Outcome: ledger.Transient, After: backoff.Spread(redisAgain)}
 	case errors.As(err, &query):
-		return Consequence{Outcome: Refused}
+		return Consequence{Outcome: ledger.Refused}
 	}
 	// Connections, timeouts, answers that are unreadable or not the API's, other errors of
 	// Redis, a panic.
-	return Consequence{Outcome: Transient, Counts: true}
+	return Consequence{Outcome: ledger.Transient, Counts: true}
 }
 
 func decidePace(err error, after time.Duration) Consequence {
 	var stops interface{ Stopping() bool }
 	if errors.As(err, &stops) && stops.Stopping() {
-		return Consequence{Outcome: Stopping}
+		return Consequence{Outcome: ledger.Stopping}
 	}
 	var blocks interface{ Blocked() bool }
 	if errors.As(err, &blocks) && blocks.Blocked() {
-		return Consequence{Outcome: Blocked, After: blockedFor}
+		return Consequence{Outcome: ledger.Blocked, After: blockedFor}
 	}
 	return paced(min(after, blockedFor))
 }
@@ -116,7 +117,7 @@ func decidePace(err error, after time.Duration) Consequence {
 // holds rows that are due: they are due soon, since a person may end a pause that lasts for an
 // hour.
 func paced(after time.Duration) Consequence {
-	return Consequence{Outcome: Paced, After: min(max(after, time.Second), longestRetryAfter)}
+	return Consequence{Outcome: ledger.Paced, After: min(max(after, time.Second), longestRetryAfter)}
 }
 
 func decideToken(err *apiclient.TokenError) Consequence {
@@ -124,10 +125,10 @@ func decideToken(err *apiclient.TokenError) Consequence {
 	case err.Status == http.StatusTooManyRequests:
 		return paced(err.RetryAfter)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // the execution did not wait
-		return Consequence{Outcome: Transient, Counts: true}
+		return Consequence{Outcome: ledger.Transient, Counts: true}
 	}
 	// Without a token no row can succeed, whatever the reason and however long it lasts.
-	return Consequence{Outcome: Blocked, After: blockedFor, Operation: everyOperation, Cause: err.Error()}
+	return Consequence{Outcome: ledger.Blocked, After: blockedFor, Operation: everyOperation, Cause: err.Error()}
 }
 
 // decideAnswer returns the consequence of an answer of the API, or of something before it.
@@ -152,16 +153,16 @@ func decideAnswer(err error) Consequence {
 	}
 	switch apiclient.FaultOf(err) {
 	case apiclient.FaultOfToken, apiclient.FaultOfTenant:
-		return Consequence{Outcome: Blocked, After: blockedFor, Operation: everyOperation, Cause: cause}
+		return Consequence{Outcome: ledger.Blocked, After: blockedFor, Operation: everyOperation, Cause: cause}
 	case apiclient.FaultOfScope, apiclient.FaultOfOperation:
-		return Consequence{Outcome: Blocked, After: blockedFor, Operation: operation, Cause: cause}
+		return Consequence{Outcome: ledger.Blocked, After: blockedFor, Operation: operation, Cause: cause}
 	case apiclient.FaultOfRow:
-		return Consequence{Outcome: Refused}
+		return Consequence{Outcome: ledger.Refused}
 	}
 	if limited {
 		return paced(min(retryAfter, blockedFor))
 	}
-	return Consequence{Outcome: Transient, Counts: true, After: min(retryAfter, longestRetryAfter)}
+	return Consequence{Outcome: ledger.Transient, Counts: true, After: min(retryAfter, longestRetryAfter)}
 }
 
 // refusals are the codes with which Redis refuses any client's write. DENIED is that of the

@@ -13,7 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
+	"orgops/dnscheck/dnsname"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
@@ -54,7 +56,7 @@ func (a redisAnswer) Error() string { return string(a) }
 func (redisAnswer) RedisError()     {}
 
 func answer(status int) *apiclient.Error {
-	return &apiclient.Error{Operation: apiclient.OpGetDiscoveryDomain, Method: "GET", Path: "/x",
+	return &apiclient.Error{Operation: schema.OpGetDiscoveryDomain, Method: "GET", Path: "/x",
 		Status: status, Message: "says so"}
 }
 
@@ -85,15 +87,15 @@ func TestDecide(t *testing.T) {
 		Counts    bool
 		Operation string
 	}
-	trouble := decided{engine.Transient, 0, true, ""}
-	refused := decided{engine.Refused, 0, false, ""}
-	invalid := decided{engine.InvalidRow, 0, false, ""}
-	stopping := decided{engine.Stopping, 0, false, ""}
-	all := decided{engine.Blocked, 30 * s, false, "*"}
-	one := decided{engine.Blocked, 30 * s, false, apiclient.OpGetDiscoveryDomain}
-	away := decided{engine.Transient, 10 * s, false, ""}
+	trouble := decided{ledger.Transient, 0, true, ""}
+	refused := decided{ledger.Refused, 0, false, ""}
+	invalid := decided{ledger.InvalidRow, 0, false, ""}
+	stopping := decided{ledger.Stopping, 0, false, ""}
+	all := decided{ledger.Blocked, 30 * s, false, "*"}
+	one := decided{ledger.Blocked, 30 * s, false, schema.OpGetDiscoveryDomain}
+	away := decided{ledger.Transient, 10 * s, false, ""}
 	unreachable := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
-	paced := func(after time.Duration) decided { return decided{engine.Paced, after, false, ""} }
+	paced := func(after time.Duration) decided { return decided{ledger.Paced, after, false, ""} }
 
 	for _, test := range []struct {
 		name string
@@ -106,29 +108,29 @@ func TestDecide(t *testing.T) {
 		{"invalid", engine.Invalid(errors.New("no")), invalid},
 		{"transient", engine.Retry(errors.New("no")), trouble},
 		{"transient, after half a minute", engine.RetryAfter(errors.New("no"), 30*s),
-			decided{engine.Transient, 30 * s, true, ""}},
+			decided{ledger.Transient, 30 * s, true, ""}},
 		{"a refusal that may pass", engine.Retry(engine.Refuse("no")), trouble},
 		{"a 404 that may pass", engine.Retry(answer(404)), trouble},
 		{"stopping", engine.ErrStopping, stopping},
-		{"stopped run", engine.ErrStopped, decided{engine.Stopped, 0, false, ""}},
-		{"superseded", engine.ErrSuperseded, decided{engine.Superseded, 0, false, ""}},
-		{"a newer member", &engine.UnknownError{What: "a member"}, decided{engine.Unrecognized, 5 * s, false, ""}},
+		{"stopped run", engine.ErrStopped, decided{ledger.Stopped, 0, false, ""}},
+		{"superseded", engine.ErrSuperseded, decided{ledger.Superseded, 0, false, ""}},
+		{"a newer member", &engine.UnknownError{What: "a member"}, decided{ledger.Unrecognized, 5 * s, false, ""}},
 
 		{"no permit", noPermit{after: 20 * s}, paced(20 * s)},
 		{"no permit, at once", noPermit{}, paced(s)},
 		{"no permit, stopping", noPermit{after: 20 * s, stopping: true}, stopping},
 		{"no permit of package pace", &pace.NoPermitError{After: 5 * s, Why: "it is used up"}, paced(5 * s)},
-		{"blocked", blocked{30 * s}, decided{engine.Blocked, 30 * s, false, ""}},
-		{"blocked, the probe is due", blocked{}, decided{engine.Blocked, 30 * s, false, ""}},
+		{"blocked", blocked{30 * s}, decided{ledger.Blocked, 30 * s, false, ""}},
+		{"blocked, the probe is due", blocked{}, decided{ledger.Blocked, 30 * s, false, ""}},
 		{"blocked by package pace", &pace.BlockedError{Operation: "x", Reason: "y", After: 12 * s},
-			decided{engine.Blocked, 30 * s, false, ""}},
+			decided{ledger.Blocked, 30 * s, false, ""}},
 
 		{"no permit for a year", noPermit{after: 365 * 24 * time.Hour}, paced(30 * time.Second)},
 		{"no permit of package pace for two hours", &pace.NoPermitError{After: 2 * time.Hour,
 			Why: "the budget of 1/h is spent"}, paced(30 * time.Second)},
 		// unless another row ends the block
 		{"blocked, and the probe is due in five minutes", blocked{5 * time.Minute},
-			decided{engine.Blocked, 30 * s, false, ""}},
+			decided{ledger.Blocked, 30 * s, false, ""}},
 
 		{"token: no answer", &apiclient.TokenError{}, all},
 		{"token: 429", &apiclient.TokenError{Status: 429, RetryAfter: 9 * s}, paced(9 * s)},
@@ -136,7 +138,7 @@ func TestDecide(t *testing.T) {
 		{"token: the caller did not wait", &apiclient.TokenError{Err: fmt.Errorf("wait: %w", context.Canceled)}, trouble},
 		{"token: the execution's time is over", &apiclient.TokenError{Err: context.DeadlineExceeded}, trouble},
 
-		{"503 with Retry-After of a day", overloadedForLong, decided{engine.Transient, time.Hour, true, ""}},
+		{"503 with Retry-After of a day", overloadedForLong, decided{ledger.Transient, time.Hour, true, ""}},
 
 		{"402", answer(402), one},
 		{"403 of a feature", of(403, "feature_not_enabled", "x"), one},
@@ -164,12 +166,12 @@ func TestDecide(t *testing.T) {
 		{"a proxy that does not reach the API", &apiclient.TransportError{Err: &apiclient.ProxyError{Status: 503}}, trouble},
 		{"timeout", &apiclient.TransportError{Sent: true, Err: context.DeadlineExceeded}, trouble},
 		{
-			"own request not valid", &apiclient.ValidationError{
-				Fields: []apiclient.FieldError{{Field: "f", Rule: "r", Value: "v"}},
+			"own request not valid", &schema.ValidationError{
+				Fields: []schema.FieldError{{Field: "f", Rule: "r", Value: "v"}},
 			}, invalid,
 		},
-		{"id not valid", apiclient.CheckID("organization_id", "a/b"), invalid},
-		{"host not a name", dnscheck.CheckHost("not a name"), refused},
+		{"id not valid", schema.CheckID("organization_id", "a/b"), invalid},
+		{"host not a name", dnsname.CheckHost("not a name"), refused},
 		{"no token", &dnscheck.QuestionError{Host: "h", Problem: "p"}, refused},
 
 		{"redis: no memory", redisAnswer("OOM command not allowed when used memory > 'maxmemory'."), away},

@@ -54,13 +54,13 @@ func TestEndIsCountedOnce(t *testing.T) {
 		open   bool // in the ledger
 	}{
 		{"done", engine.Settle(ledger.Result{}), nil, ledger.Done, false},
-		{"refused", engine.Fail(engine.Refuse("no")), nil, engine.Refused, false},
-		{"given up", engine.Fail(errors.New("500 Internal Server Error")), nil, engine.Failed, false},
-		{"waits", engine.NotYet("not there", time.Minute), nil, engine.NotYetFound, true},
-		{"given back", engine.Fail(engine.ErrStopping), nil, engine.Stopping, true},
+		{"refused", engine.Fail(engine.Refuse("no")), nil, ledger.Refused, false},
+		{"given up", engine.Fail(errors.New("500 Internal Server Error")), nil, ledger.Failed, false},
+		{"waits", engine.NotYet("not there", time.Minute), nil, ledger.NotYetFound, true},
+		{"given back", engine.Fail(engine.ErrStopping), nil, ledger.Stopping, true},
 		{"waits in a cancelled run", engine.NotYet("not there", time.Minute), cancelRun, ledger.Cancelled, false},
-		{"done after its worker has given it back", engine.Settle(ledger.Result{}), giveBackAll, engine.Superseded, true},
-		{"waits after its worker has given it back", engine.NotYet("not there", 0), giveBackAll, engine.Superseded, true},
+		{"done after its worker has given it back", engine.Settle(ledger.Result{}), giveBackAll, ledger.Superseded, true},
+		{"waits after its worker has given it back", engine.NotYet("not there", 0), giveBackAll, ledger.Superseded, true},
 	} {
 		for lost := range int64(3) {
 			t.Run(fmt.Sprintf("%s, %d answers are lost", c.name, lost), func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestEndIsCountedOnce(t *testing.T) {
 					var counted []ledger.Outcome
 					var e *engine.Engine
 					e, _ = s.Worker(handler(func(ctx context.Context, _ *engine.Execution, row *engine.Row) *engine.Consequence {
-						if c.want == engine.Failed { // it was the last attempt
+						if c.want == ledger.Failed { // it was the last attempt
 							row.Attempts = engine.MaxAttempts - 1
 						}
 						if c.during != nil {

@@ -97,7 +97,7 @@ func crashLoop(t *testing.T, batch int) {
 		}
 	}
 	for i, row := range s.AllRows() {
-		switch failed := row.Result.Outcome == engine.Failed; {
+		switch failed := row.Result.Outcome == ledger.Failed; {
 		case i == 0 && (!failed || !strings.Contains(row.Result.Detail, "given up after 17 attempts")):
 			t.Errorf("the row that took %d workers down: %+v", deaths, row.Result)
 		case i > 0 && row.Result.Outcome != ledger.Done:

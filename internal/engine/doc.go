@@ -25,8 +25,7 @@
 //	                failed request may have had its effect
 //	task.go         the payload of a task
 //	errors.go       the ways in which an execution ends for a row, and the errors that decide on it
-//	note.go         the note of a row that stays open
-//	outcome.go      outcomes and their log levels
+//	outcome.go      log levels of outcomes
 //	session.go      the session of a worker
 //	server.go       the configuration of asynq's servers
 //	ledger.go       the part of the ledger that executions use

@@ -12,6 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"orgops/internal/ledger"
+	"orgops/internal/untrusted"
 )
 
 // ending is how the execution ends for a row.
@@ -30,7 +31,8 @@ func (e *Engine) endRows(ctx context.Context, x *Execution, rows []*Row, answers
 	e.block(ctx, all)
 	e.write(ctx, x, all)
 	for _, one := range all {
-		if o := one.consequence.Outcome; one.err == nil && Settles(o) && !Succeeded(o) && o != ledger.Cancelled {
+		o := one.consequence.Outcome
+		if one.err == nil && ledger.Settles(o) && !ledger.Succeeded(o) && o != ledger.Cancelled {
 			x.failed = fmt.Errorf("%s: %s: %w", o, one.consequence.Reason, asynq.SkipRetry)
 		}
 	}
@@ -41,7 +43,7 @@ func (e *Engine) endRows(ctx context.Context, x *Execution, rows []*Row, answers
 // noteUnrecognized notes that the run makes no progress if this worker is too old for a row. The
 // row is given back for a newer worker, which may not exist.
 func (e *Engine) noteUnrecognized(ctx context.Context, x *Execution, all []ending) {
-	i := slices.IndexFunc(all, func(one ending) bool { return one.consequence.Outcome == Unrecognized })
+	i := slices.IndexFunc(all, func(one ending) bool { return one.consequence.Outcome == ledger.Unrecognized })
 	if i < 0 {
 		return
 	}
@@ -56,6 +58,13 @@ func (e *Engine) noteUnrecognized(ctx context.Context, x *Execution, all []endin
 func (e *Engine) abandoned(ctx context.Context) bool {
 	return e.stopping() && errors.Is(ctx.Err(), context.Canceled)
 }
+
+// maxDetail and maxEvidence bound detail and evidence of a result, in bytes: together they stay below
+// the ledger's 16 KiB.
+const (
+	maxDetail   = 4 << 10
+	maxEvidence = 8 << 10
+)
 
 // errNoEnd is a fault of a handler: it must not make its rows done.
 var errNoEnd = errors.New("the handler has not said how the row ends")
@@ -88,7 +97,7 @@ func endings(rows []*Row, answers Answers, failure *Consequence, abandoned bool)
 func decideRow(row *Row, j Consequence, d delays) Consequence {
 	if j.Counts && row.Attempts+1 >= MaxAttempts {
 		j = Consequence{
-			Outcome: Failed, Reason: doubt(row) + fmt.Sprintf("given up after %d attempts: %s", row.Attempts+1, j.Reason),
+			Outcome: ledger.Failed, Reason: doubt(row) + fmt.Sprintf("given up after %d attempts: %s", row.Attempts+1, j.Reason),
 		}
 	}
 	if j.Counts {
@@ -114,22 +123,23 @@ func doubt(row *Row) string {
 // execution.
 func form(row *Row, j Consequence) ledger.Ending {
 	switch {
-	case j.Outcome == Superseded:
+	case j.Outcome == ledger.Superseded:
 		return nil
-	case Settles(j.Outcome):
-		return ledger.Result{Outcome: j.Outcome, Detail: Clip(j.Reason, maxDetail), Evidence: j.Evidence}
-	case j.Outcome == Stopping, j.Outcome == Stopped, j.Outcome == Isolated, j.Outcome == Unrecognized:
-		return ledger.GiveBack{After: j.After, Note: Clip(j.Reason, maxReason)}
+	case ledger.Settles(j.Outcome):
+		return ledger.Result{Outcome: j.Outcome, Detail: untrusted.Clip(j.Reason, maxDetail), Evidence: j.Evidence}
+	case j.Outcome == ledger.Stopping, j.Outcome == ledger.Stopped, j.Outcome == ledger.Isolated,
+		j.Outcome == ledger.Unrecognized:
+		return ledger.GiveBack{After: j.After, Note: untrusted.Clip(j.Reason, ledger.MaxReason)}
 	}
-	note := Note{Outcome: j.Outcome, Reason: j.Reason, Memo: row.Note.Memo}
-	if j.Outcome == NotYetFound { // the memo has the evidence
+	note := ledger.Note{Outcome: j.Outcome, Reason: j.Reason, Memo: row.Note.Memo}
+	if j.Outcome == ledger.NotYetFound { // the memo has the evidence
 		note.Reason = ""
 	}
-	if len(note.Memo) > MaxMemo { // a fault of the handler, which starts again without it
+	if len(note.Memo) > ledger.MaxNoteMemo { // a fault of the handler, which starts again without it
 		note.Memo = nil
 	}
 	return ledger.Waiting{Stage: cmp.Or(j.Stage, row.Stage), After: j.After, CountAttempt: j.Counts, Fresh: row.fresh,
-		Memo: note.pack()}
+		Memo: note.Pack()}
 }
 
 // delays are the delays after a number of failures. Rows that failed together are
@@ -229,7 +239,7 @@ func (e ending) attrs(x *Execution, n int, outcome ledger.Outcome, took time.Dur
 	if reason := e.consequence.Reason; reason != "" {
 		all = append(all, slog.String("reason", reason))
 	}
-	if !Settles(outcome) && e.consequence.After > 0 {
+	if !ledger.Settles(outcome) && e.consequence.After > 0 {
 		all = append(all, slog.Duration("again_in", e.consequence.After.Round(time.Second)))
 	}
 	return all
@@ -247,7 +257,7 @@ func (e ending) logged() (ledger.Outcome, slog.Level) {
 	case e.err == nil:
 		return e.consequence.Outcome, levelOf(e.consequence.Outcome)
 	case errors.Is(e.err, ErrSuperseded):
-		return Superseded, slog.LevelDebug
+		return ledger.Superseded, slog.LevelDebug
 	case errors.Is(e.err, ErrStopped): // the write met a cancelled run
 		return ledger.Cancelled, slog.LevelInfo
 	}

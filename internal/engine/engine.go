@@ -143,7 +143,7 @@ func (e *Engine) isolate(ctx context.Context, all []*Execution) (end func()) {
 			if alone && row == suspect || !alone && !suspected {
 				continue
 			}
-			waits := &Consequence{Outcome: Isolated, Reason: "waits for the end of a row that may have taken workers down"}
+			waits := &Consequence{Outcome: ledger.Isolated, Reason: "waits for the end of a row that may have taken workers down"}
 			if suspected {
 				waits.After = backoff.Spread(aloneAgain)
 			}
@@ -194,7 +194,7 @@ func (e *Engine) unfit(x *Execution, unknown *UnknownError) *Consequence {
 	case e.stopping():
 		return Fail(ErrStopping)
 	case x.clock != 0:
-		return &Consequence{Outcome: Transient, After: clockAgain, Reason: fmt.Sprintf("not executed: redis' clock differs by "+
+		return &Consequence{Outcome: ledger.Transient, After: clockAgain, Reason: fmt.Sprintf("not executed: redis' clock differs by "+
 			"%s from the worker's; set both by NTP", x.clock.Round(time.Second))}
 	}
 	for _, row := range x.Rows {
@@ -249,7 +249,7 @@ func exhausted(x *Execution) Answers {
 			continue
 		}
 		x.ended = append(x.ended, row)
-		spent[row.Number] = Settle(ledger.Result{Outcome: Failed, Detail: detail})
+		spent[row.Number] = Settle(ledger.Result{Outcome: ledger.Failed, Detail: detail})
 	}
 	x.Rows = left
 	return spent

@@ -12,6 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/engine"
 	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
@@ -24,7 +25,7 @@ const kind = ledger.Kind("test")
 func TestEndings(t *testing.T) {
 	t.Parallel()
 	api := func(status int, message string) error {
-		return &apiclient.Error{Operation: apiclient.OpUpdateDiscoveryDomain, Status: status, Message: message}
+		return &apiclient.Error{Operation: schema.OpUpdateDiscoveryDomain, Status: status, Message: message}
 	}
 	for _, c := range []struct {
 		name     string
@@ -38,31 +39,31 @@ func TestEndings(t *testing.T) {
 		note     string // within the note of a row that is given back
 	}{
 		{name: "done", end: engine.Settle(ledger.Result{}), phase: ledger.PhaseSettled, outcome: ledger.Done},
-		{name: "unchanged", end: engine.Settle(ledger.Result{Outcome: engine.Unchanged, Detail: "so before"}),
+		{name: "unchanged", end: engine.Settle(ledger.Result{Outcome: ledger.Unchanged, Detail: "so before"}),
 			phase:   ledger.PhaseSettled,
-			outcome: engine.Unchanged},
+			outcome: ledger.Unchanged},
 		{name: "refused", end: engine.Fail(engine.Refuse("no")),
-			phase: ledger.PhaseSettled, outcome: engine.Refused, archived: true},
+			phase: ledger.PhaseSettled, outcome: ledger.Refused, archived: true},
 		{name: "refused by the API", end: engine.Fail(api(404, "none")), phase: ledger.PhaseSettled,
-			outcome: engine.Refused, archived: true},
+			outcome: ledger.Refused, archived: true},
 		{name: "invalid", end: engine.Fail(engine.Invalid(errors.New("bad"))), phase: ledger.PhaseSettled,
-			outcome: engine.InvalidRow, archived: true},
+			outcome: ledger.InvalidRow, archived: true},
 		{name: "expired", end: engine.Expire("too late", []byte("seen")), phase: ledger.PhaseSettled,
-			outcome: engine.Expired, archived: true},
+			outcome: ledger.Expired, archived: true},
 		{name: "not yet", end: engine.NotYet("no record", time.Hour),
-			phase: ledger.PhaseWaiting, outcome: engine.NotYetFound,
+			phase: ledger.PhaseWaiting, outcome: ledger.NotYetFound,
 			stage: ledger.StageCheck, after: 59 * time.Minute},
-		{name: "ready", end: engine.Ready("no permit"), phase: ledger.PhaseWaiting, outcome: engine.Paced,
+		{name: "ready", end: engine.Ready("no permit"), phase: ledger.PhaseWaiting, outcome: ledger.Paced,
 			stage: ledger.StageReady},
 		{name: "too far away", end: engine.Later("tomorrow", 100*time.Hour), phase: ledger.PhaseWaiting,
-			outcome: engine.Paced, stage: ledger.StageCheck, after: 23 * time.Hour},
+			outcome: ledger.Paced, stage: ledger.StageCheck, after: 23 * time.Hour},
 		{name: "paced", end: engine.Fail(api(429, "slow")),
-			phase: ledger.PhaseWaiting, outcome: engine.Paced, stage: ledger.StageCheck},
+			phase: ledger.PhaseWaiting, outcome: ledger.Paced, stage: ledger.StageCheck},
 		{name: "transient", end: engine.Fail(api(503, "busy")),
-			phase: ledger.PhaseWaiting, outcome: engine.Transient,
+			phase: ledger.PhaseWaiting, outcome: ledger.Transient,
 			stage: ledger.StageCheck, attempts: 1, after: 800 * time.Millisecond},
 		{name: "blocked", end: engine.Fail(api(403, "Insufficient scope")),
-			phase: ledger.PhaseWaiting, outcome: engine.Blocked,
+			phase: ledger.PhaseWaiting, outcome: ledger.Blocked,
 			stage: ledger.StageCheck, after: 29 * time.Second},
 		{name: "unknown member", end: engine.Fail(engine.Decode([]byte(`{"new":1}`), &struct{}{})),
 			phase: ledger.PhaseWaiting,
@@ -71,10 +72,10 @@ func TestEndings(t *testing.T) {
 			phase: ledger.PhaseWaiting, stage: ledger.StageCheck,
 			note: "the worker is stopping"},
 		{name: "no memory", end: engine.Fail(ledger.ErrNoMemory),
-			phase: ledger.PhaseWaiting, outcome: engine.Transient,
+			phase: ledger.PhaseWaiting, outcome: ledger.Transient,
 			stage: ledger.StageCheck, after: 8 * time.Second},
 		{name: "other", end: engine.Fail(errors.New("broken")),
-			phase: ledger.PhaseWaiting, outcome: engine.Transient,
+			phase: ledger.PhaseWaiting, outcome: ledger.Transient,
 			stage: ledger.StageCheck, attempts: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -92,7 +93,7 @@ func TestEndings(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 			row := s.Row(0)
-			note := engine.ParseNote(row.Checkpoint.Memo)
+			note := ledger.ParseNote(row.Checkpoint.Memo)
 			outcome := note.Outcome
 			if row.Phase == ledger.PhaseSettled {
 				outcome = row.Result.Outcome
@@ -219,7 +220,7 @@ func TestAttempts(t *testing.T) {
 		}
 	}
 	err := e.ProcessTask(t.Context(), s.NextTask())
-	if row := s.Row(0); n != 1 || row.Result.Outcome != engine.Failed || err == nil ||
+	if row := s.Row(0); n != 1 || row.Result.Outcome != ledger.Failed || err == nil ||
 		!strings.Contains(row.Result.Detail, "given up after 17 attempts: panic: no such thing") {
 		t.Errorf("executed %d times, row %+v, %v", n, row, err)
 	}
@@ -306,7 +307,7 @@ func TestMixedEndings(t *testing.T) {
 		"waiting  1 transient", "waiting  1 transient", "waiting  1 transient"} {
 		row := s.Row(ledger.Row(n))
 		if got := fmt.Sprintf("%s %s %d %s", row.Phase, row.Result.Outcome, row.Checkpoint.Attempts,
-			engine.ParseNote(row.Checkpoint.Memo).Outcome); got != want {
+			ledger.ParseNote(row.Checkpoint.Memo).Outcome); got != want {
 			t.Errorf("row %d: %s, want %s", n, got, want)
 		}
 	}
@@ -347,7 +348,7 @@ func TestEndEarly(t *testing.T) {
 	s.Submit(kind, `{}`, `{}`, `{}`)
 	e, _ := s.Worker(func(c *engine.Config) { c.Handlers[kind] = early{} })
 	err := e.ProcessTask(t.Context(), s.NextTask())
-	if row := s.Row(1); !errors.Is(err, asynq.SkipRetry) || row.Result.Outcome != engine.Refused {
+	if row := s.Row(1); !errors.Is(err, asynq.SkipRetry) || row.Result.Outcome != ledger.Refused {
 		t.Errorf("row %+v, %v", row, err)
 	}
 	for _, n := range []ledger.Row{0, 2} {

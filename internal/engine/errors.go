@@ -48,18 +48,18 @@ type Consequence struct {
 
 // NotYet leaves a row open whose token is not in DNS yet.
 func NotYet(reason string, after time.Duration) *Consequence {
-	return &Consequence{Outcome: NotYetFound, Reason: reason, After: after, Stage: ledger.StageCheck}
+	return &Consequence{Outcome: ledger.NotYetFound, Reason: reason, After: after, Stage: ledger.StageCheck}
 }
 
 // Later leaves a row open without counting an attempt.
 func Later(reason string, after time.Duration) *Consequence {
-	return &Consequence{Outcome: Paced, Reason: reason, After: after}
+	return &Consequence{Outcome: ledger.Paced, Reason: reason, After: after}
 }
 
 // Ready leaves a row open at [ledger.StageReady]: a check has found its token, and it needs a
 // permit.
 func Ready(reason string) *Consequence {
-	return &Consequence{Outcome: Paced, Reason: reason, Stage: ledger.StageReady}
+	return &Consequence{Outcome: ledger.Paced, Reason: reason, Stage: ledger.StageReady}
 }
 
 // Retry counts an attempt for an error that would otherwise settle the row, such as a
@@ -92,14 +92,16 @@ type RowError struct {
 func (e *RowError) Error() string { return e.reason }
 
 // Refuse settles a row as refused.
-func Refuse(format string, a ...any) error { return &RowError{Refused, fmt.Sprintf(format, a...)} }
+func Refuse(format string, a ...any) error {
+	return &RowError{ledger.Refused, fmt.Sprintf(format, a...)}
+}
 
 // Invalid settles a row as invalid.
-func Invalid(err error) error { return &RowError{InvalidRow, err.Error()} }
+func Invalid(err error) error { return &RowError{ledger.InvalidRow, err.Error()} }
 
 // Expire settles a row as expired, with the evidence of its last check.
 func Expire(reason string, evidence []byte) *Consequence {
-	return Settle(ledger.Result{Outcome: Expired, Detail: reason, Evidence: evidence})
+	return Settle(ledger.Result{Outcome: ledger.Expired, Detail: reason, Evidence: evidence})
 }
 
 // PanicError is a panic of a handler, or of the follow-ups of a run's end.

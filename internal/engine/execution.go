@@ -64,7 +64,7 @@ type Row struct {
 	FirstBegun time.Time
 	// Note is the note of the execution before. The handler may replace Note.Memo, which
 	// is stored if the row stays open.
-	Note Note
+	Note ledger.Note
 	// Intent is the intent of an earlier execution; nil if there is none. Until twice the
 	// request timeout after it, the only requests allowed are reads.
 	Intent *ledger.Intent

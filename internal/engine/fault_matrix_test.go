@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/engine"
 	"orgops/internal/enginetest"
 	"orgops/internal/ledger"
@@ -35,7 +36,7 @@ type operation struct {
 	landed func(*sandbox.Sandbox) bool // nil: the operation changes nothing
 }
 
-var templateRequest = apiclient.TemplateRequest{
+var templateRequest = schema.TemplateRequest{
 	Name: "n", Type: "t", Dialect: "simplified/1.0", WellKnownTrustedIssuers: "aamva",
 }
 
@@ -62,7 +63,7 @@ func operations() []operation {
 		}, nil},
 		{sandbox.OpUpdateDiscoveryDomain, func(ctx context.Context, c *apiclient.Client) error {
 			_, err := c.UpdateDiscoveryDomain(ctx, org, dom,
-				apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusVerified)}, nil)
+				schema.DiscoveryDomainUpdate{Status: new(schema.StatusVerified)}, nil)
 			return err
 		}, verified},
 		{sandbox.OpRemoveOrganizationClients, func(ctx context.Context, c *apiclient.Client) error {
@@ -134,78 +135,78 @@ func matrixFaults(elsewhere string) []matrixFault {
 	once := func(f sandbox.Fault) sandbox.Fault { f.Count = 1; return f }
 	return []matrixFault{
 		{name: "none", outcome: ledger.Done, effect: landed},
-		{name: "400", fault: status(400), outcome: engine.Refused},
+		{name: "400", fault: status(400), outcome: ledger.Refused},
 		{name: "401 once", fault: once(status(401)), outcome: ledger.Done, effect: landed,
-			requests: 2, token: engine.Blocked},
-		{name: "401 always", fault: status(401), outcome: engine.Blocked, requests: 2},
-		{name: "403", fault: status(403), outcome: engine.Refused},
-		{name: "403 insufficient_scope", fault: sandbox.Fault{Status: 403, Body: scope}, outcome: engine.Blocked,
+			requests: 2, token: ledger.Blocked},
+		{name: "401 always", fault: status(401), outcome: ledger.Blocked, requests: 2},
+		{name: "403", fault: status(403), outcome: ledger.Refused},
+		{name: "403 insufficient_scope", fault: sandbox.Fault{Status: 403, Body: scope}, outcome: ledger.Blocked,
 			ofOperation: true},
-		{name: "402", fault: status(402), outcome: engine.Blocked, ofOperation: true},
-		{name: "403 of a feature", fault: feature(403), outcome: engine.Blocked, ofOperation: true},
-		{name: "404", fault: status(404), outcome: engine.Refused},
-		{name: "404 of a feature", fault: feature(404), outcome: engine.Blocked, ofOperation: true},
-		{name: "423", fault: status(423), outcome: engine.Blocked, ofOperation: true},
-		{name: "451", fault: status(451), outcome: engine.Blocked, ofOperation: true},
-		{name: "503, a page", fault: sandbox.Fault{HTML: true, Status: 503}, outcome: engine.Blocked, effect: unknown},
-		{name: "408", fault: status(408), outcome: engine.Transient, effect: unknown},
-		{name: "409", fault: status(409), outcome: engine.Refused},
-		{name: "413", fault: status(413), outcome: engine.Refused},
-		{name: "422", fault: status(422), outcome: engine.Refused},
-		{name: "429", fault: status(429), outcome: engine.Paced, after: time.Second},
-		{name: "429, Retry-After", fault: status(429, "Retry-After", "7"), outcome: engine.Paced, after: 7 * time.Second},
+		{name: "402", fault: status(402), outcome: ledger.Blocked, ofOperation: true},
+		{name: "403 of a feature", fault: feature(403), outcome: ledger.Blocked, ofOperation: true},
+		{name: "404", fault: status(404), outcome: ledger.Refused},
+		{name: "404 of a feature", fault: feature(404), outcome: ledger.Blocked, ofOperation: true},
+		{name: "423", fault: status(423), outcome: ledger.Blocked, ofOperation: true},
+		{name: "451", fault: status(451), outcome: ledger.Blocked, ofOperation: true},
+		{name: "503, a page", fault: sandbox.Fault{HTML: true, Status: 503}, outcome: ledger.Blocked, effect: unknown},
+		{name: "408", fault: status(408), outcome: ledger.Transient, effect: unknown},
+		{name: "409", fault: status(409), outcome: ledger.Refused},
+		{name: "413", fault: status(413), outcome: ledger.Refused},
+		{name: "422", fault: status(422), outcome: ledger.Refused},
+		{name: "429", fault: status(429), outcome: ledger.Paced, after: time.Second},
+		{name: "429, Retry-After", fault: status(429, "Retry-After", "7"), outcome: ledger.Paced, after: 7 * time.Second},
 		{name: "429, Retry-After of a week", fault: status(429, "Retry-After", "604800"),
-			outcome: engine.Paced, after: 30 * time.Second, tokenAfter: time.Hour},
-		{name: "500", fault: status(500), outcome: engine.Transient, effect: unknown},
+			outcome: ledger.Paced, after: 30 * time.Second, tokenAfter: time.Hour},
+		{name: "500", fault: status(500), outcome: ledger.Transient, effect: unknown},
 		{name: "500, after the work", fault: sandbox.Fault{Status: 500, Handled: true},
-			outcome: engine.Transient, effect: landed},
-		{name: "502", fault: status(502), outcome: engine.Transient, effect: unknown},
+			outcome: ledger.Transient, effect: landed},
+		{name: "502", fault: status(502), outcome: ledger.Transient, effect: unknown},
 		{name: "502, a page", fault: sandbox.Fault{HTML: true, Body: "bad gateway"},
-			outcome: engine.Transient, effect: unknown},
-		{name: "503, Retry-After", fault: status(503, "Retry-After", "7"), outcome: engine.Transient,
+			outcome: ledger.Transient, effect: unknown},
+		{name: "503, Retry-After", fault: status(503, "Retry-After", "7"), outcome: ledger.Transient,
 			after: 7 * time.Second, effect: unknown},
 		{name: "504, after the work", fault: sandbox.Fault{Status: 504, Handled: true},
-			outcome: engine.Transient, effect: landed},
-		{name: "reset before", fault: sandbox.Fault{DropBefore: true}, outcome: engine.Transient, effect: unknown},
-		{name: "reset after", fault: sandbox.Fault{DropAfter: true}, outcome: engine.Transient, effect: landed},
-		{name: "body cut short", fault: sandbox.Fault{Truncate: true}, outcome: engine.Transient,
+			outcome: ledger.Transient, effect: landed},
+		{name: "reset before", fault: sandbox.Fault{DropBefore: true}, outcome: ledger.Transient, effect: unknown},
+		{name: "reset after", fault: sandbox.Fault{DropAfter: true}, outcome: ledger.Transient, effect: landed},
+		{name: "body cut short", fault: sandbox.Fault{Truncate: true}, outcome: ledger.Transient,
 			effect: landed, bodiless: ledger.Done},
-		{name: "400, a page", fault: sandbox.Fault{HTML: true, Status: 400}, outcome: engine.Transient,
+		{name: "400, a page", fault: sandbox.Fault{HTML: true, Status: 400}, outcome: ledger.Transient,
 			effect: unknown},
-		{name: "400, no JWT", fault: sandbox.Fault{Status: 400, Body: noJWT}, outcome: engine.Blocked, requests: 2},
-		{name: "401, a page", fault: sandbox.Fault{HTML: true, Status: 401}, outcome: engine.Blocked,
+		{name: "400, no JWT", fault: sandbox.Fault{Status: 400, Body: noJWT}, outcome: ledger.Blocked, requests: 2},
+		{name: "401, a page", fault: sandbox.Fault{HTML: true, Status: 401}, outcome: ledger.Blocked,
 			effect: unknown},
-		{name: "403, a page", fault: sandbox.Fault{HTML: true, Status: 403}, outcome: engine.Transient,
+		{name: "403, a page", fault: sandbox.Fault{HTML: true, Status: 403}, outcome: ledger.Transient,
 			effect: unknown},
-		{name: "404, a page", fault: sandbox.Fault{HTML: true, Status: 404}, outcome: engine.Blocked,
+		{name: "404, a page", fault: sandbox.Fault{HTML: true, Status: 404}, outcome: ledger.Blocked,
 			effect: unknown},
-		{name: "409, a page", fault: sandbox.Fault{HTML: true, Status: 409}, outcome: engine.Transient,
+		{name: "409, a page", fault: sandbox.Fault{HTML: true, Status: 409}, outcome: ledger.Transient,
 			effect: unknown},
 		{name: "404, JSON of a gateway", fault: sandbox.Fault{Status: 404, Body: `{"message":"no Route matched"}`},
-			outcome: engine.Blocked, effect: unknown},
-		{name: "200, a page", fault: sandbox.Fault{HTML: true, Status: 200, Body: "log in"}, outcome: engine.Blocked,
+			outcome: ledger.Blocked, effect: unknown},
+		{name: "200, a page", fault: sandbox.Fault{HTML: true, Status: 200, Body: "log in"}, outcome: ledger.Blocked,
 			effect: unknown},
-		{name: "200, not JSON", fault: sandbox.Fault{Body: "<html>", Handled: true}, outcome: engine.Transient,
+		{name: "200, not JSON", fault: sandbox.Fault{Body: "<html>", Handled: true}, outcome: ledger.Transient,
 			effect: landed, bodiless: ledger.Done},
 		{
 			name: "200, another record", fault: sandbox.Fault{
 				Body: `{"id":"another","name":"another","domains":[{"id":"x"}],"organizations":[{}],"clients":[{}],"templates":[{}]}`, Handled: true,
-			}, outcome: engine.Transient, effect: landed, bodiless: ledger.Done,
+			}, outcome: ledger.Transient, effect: landed, bodiless: ledger.Done,
 		},
-		{name: "200, an empty body", fault: sandbox.Fault{Status: 200, Body: " ", Handled: true}, outcome: engine.Transient,
+		{name: "200, an empty body", fault: sandbox.Fault{Status: 200, Body: " ", Handled: true}, outcome: ledger.Transient,
 			effect: landed, bodiless: ledger.Done},
 		{name: "200, without end", fault: sandbox.Fault{Status: 200, Body: " ", Handled: true, Endless: true},
-			outcome: engine.Transient, effect: landed, bodiless: ledger.Done, patient: true},
+			outcome: ledger.Transient, effect: landed, bodiless: ledger.Done, patient: true},
 		{name: "too late, handled", fault: sandbox.Fault{AnswerLatency: time.Minute},
-			outcome: engine.Transient, effect: landed},
-		{name: "too late", fault: sandbox.Fault{Latency: time.Minute}, outcome: engine.Transient, effect: unknown},
-		{name: "dripping", fault: sandbox.Fault{Drip: time.Minute}, outcome: engine.Transient,
+			outcome: ledger.Transient, effect: landed},
+		{name: "too late", fault: sandbox.Fault{Latency: time.Minute}, outcome: ledger.Transient, effect: unknown},
+		{name: "dripping", fault: sandbox.Fault{Drip: time.Minute}, outcome: ledger.Transient,
 			effect: landed, bodiless: ledger.Done},
-		{name: "redirect elsewhere", fault: sandbox.Fault{Redirect: elsewhere}, outcome: engine.Blocked,
+		{name: "redirect elsewhere", fault: sandbox.Fault{Redirect: elsewhere}, outcome: ledger.Blocked,
 			effect: unknown},
 		{name: "redirect elsewhere that keeps the method", fault: sandbox.Fault{Redirect: elsewhere, Status: 308},
-			outcome: engine.Blocked, effect: unknown},
-		{name: "not HTTP", fault: sandbox.Fault{NotHTTP: true}, outcome: engine.Transient, effect: unknown},
+			outcome: ledger.Blocked, effect: unknown},
+		{name: "not HTTP", fault: sandbox.Fault{NotHTTP: true}, outcome: ledger.Transient, effect: unknown},
 	}
 }
 
@@ -293,7 +294,7 @@ func (f matrixFault) at(t *testing.T, op operation) {
 		want = f.bodiless
 	}
 	j := f.consequence(t, err, want)
-	if want == engine.Blocked {
+	if want == ledger.Blocked {
 		blocked := op.name
 		if !f.ofOperation {
 			blocked = "*"
@@ -346,8 +347,8 @@ func (f matrixFault) atTokenEndpoint(t *testing.T) {
 	switch {
 	case f.token != "":
 		want = f.token
-	case want != ledger.Done && want != engine.Paced:
-		want = engine.Blocked
+	case want != ledger.Done && want != ledger.Paced:
+		want = ledger.Blocked
 	}
 	expected := f
 	if f.tokenAfter > 0 {
@@ -369,10 +370,10 @@ func (f matrixFault) consequence(t *testing.T, err error, want ledger.Outcome) e
 	if j.Outcome != want {
 		t.Fatalf("%s (%v), want %s", j.Outcome, err, want)
 	}
-	if want != engine.Blocked && (j.After < f.after || f.after > 0 && j.After > f.after) {
+	if want != ledger.Blocked && (j.After < f.after || f.after > 0 && j.After > f.after) {
 		t.Errorf("again in %v, want %v", j.After, f.after)
 	}
-	if j.Counts != (want == engine.Transient) {
+	if j.Counts != (want == ledger.Transient) {
 		t.Errorf("an attempt is counted: %t", j.Counts)
 	}
 	return j
@@ -400,7 +401,7 @@ func TestFaultsOnTheWay(t *testing.T) {
 				t.Run(op.name, func(t *testing.T) {
 					s, c := matrixTenant(t, origin+"/api/v2", "", 0)
 					err := op.do(t.Context(), c)
-					if j := engine.Decide(err); j.Outcome != engine.Transient || !j.Counts {
+					if j := engine.Decide(err); j.Outcome != ledger.Transient || !j.Counts {
 						t.Errorf("%s (%v), want transient, an attempt counted", j.Outcome, err)
 					}
 					var lost *apiclient.TransportError
@@ -417,7 +418,7 @@ func TestFaultsOnTheWay(t *testing.T) {
 			t.Run(sandbox.OpToken, func(t *testing.T) {
 				_, c := matrixTenant(t, "", origin+"/oauth/token/", 0)
 				_, err := c.DiscoveryDomain(t.Context(), org, dom)
-				if j := engine.Decide(err); j.Outcome != engine.Blocked || j.Operation != "*" || j.Counts || !engine.NoEffect(err) {
+				if j := engine.Decide(err); j.Outcome != ledger.Blocked || j.Operation != "*" || j.Counts || !engine.NoEffect(err) {
 					t.Errorf("%+v, want all operations blocked, no attempt counted, nothing done", j)
 				}
 			})

@@ -4,12 +4,7 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
-
-	"orgops/internal/ledger"
 )
-
-// Queue returns the name of a tenant's queue in asynq.
-func Queue(t ledger.Tenant) string { return string(t) + ".rows" }
 
 const (
 	// pollEvery is how often a server without a task asks for one: a task waits half of it,

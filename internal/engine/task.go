@@ -16,9 +16,6 @@ import (
 // that an older worker must not ignore, such as new kinds.
 const Protocol = 3
 
-// ScanOf returns the kind of the row of a scan that finds the rows of a run of that kind.
-func ScanOf(k ledger.Kind) ledger.Kind { return k + ":scan" }
-
 // Task is the payload of an asynq task: rows that are executed together.
 type Task struct {
 	// Version is the [Protocol] of the writer.

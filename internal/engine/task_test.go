@@ -39,7 +39,7 @@ func TestTaskContent(t *testing.T) {
 	if err := engine.Decode(read.Rows[0].Content, &row); err != nil || row.TXT != "t" {
 		t.Errorf("%+v, %v", row, err)
 	}
-	if err := engine.Decode(read.Rows[1].Content, &row); engine.Decide(err).Outcome != engine.InvalidRow {
+	if err := engine.Decode(read.Rows[1].Content, &row); engine.Decide(err).Outcome != ledger.InvalidRow {
 		t.Errorf("a damaged row: %v", err)
 	}
 }

@@ -15,14 +15,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/customer"
 	"orgops/internal/httpapi"
+	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
 	"orgops/internal/tenant"
-	"orgops/tasks/handlers"
 )
 
 // Tokens of readers of domains.
@@ -66,8 +66,8 @@ func (w *world) waitsOf(tenant ledger.Tenant, run ledger.RunID, domains ...[3]st
 	seg, nonce, begun := ledgertest.Begin(w.t, w.ledger, string(run), len(domains))
 	var ends []ledger.RowEnd
 	for i, d := range domains {
-		k := handlers.Known{OrganizationID: d[0], ID: d[1], Domain: d[2], Host: "_v." + d[2], TXT: "token",
-			Status: apiclient.StatusPending, Read: time.Now(), At: time.Now(), State: "absent", Next: time.Now().Add(time.Hour),
+		k := index.Entry{OrganizationID: d[0], ID: d[1], Domain: d[2], Host: "_v." + d[2], TXT: "token",
+			Status: schema.StatusPending, Read: time.Now(), At: time.Now(), State: "absent", Next: time.Now().Add(time.Hour),
 			Run: run, Row: begun[i]}
 		ends = append(ends, ledger.RowEnd{Row: begun[i], Subject: k.Subject(),
 			Ending: ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour}})
@@ -302,8 +302,8 @@ func TestCheckSubmitsARow(t *testing.T) {
 func TestVerifiedIsNotChecked(t *testing.T) {
 	w := domainWorld(t)
 	seg := w.waits("a", [3]string{"org_1", "ord_1", "acme.example"})
-	k := handlers.Known{OrganizationID: "org_1", ID: "ord_1", Domain: "acme.example", Host: "_v", TXT: "t",
-		Status: apiclient.StatusVerified, Read: time.Now(), At: time.Now().Add(time.Minute), State: "present", Run: "a"}
+	k := index.Entry{OrganizationID: "org_1", ID: "ord_1", Domain: "acme.example", Host: "_v", TXT: "t",
+		Status: schema.StatusVerified, Read: time.Now(), At: time.Now().Add(time.Minute), State: "present", Run: "a"}
 	if _, err := w.ledger.End(t.Context(), seg, ledger.NewNonce(),
 		ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: k.Subject()}); err != nil {
 		t.Fatal(err)

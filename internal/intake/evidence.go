@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"orgops/dnscheck/dnsname"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 // Proven is a domain that a run has verified, and the proof.
@@ -20,7 +20,7 @@ type Proven struct {
 	Tenant string `json:"tenant"`
 	Run    string `json:"run"`
 	Item   int64  `json:"item"` // of the run's rows, from 0
-	handlers.Evidence
+	evidence.Evidence
 }
 
 // Proofs selects proofs.
@@ -85,7 +85,7 @@ func (p Proofs) of(ctx context.Context, l *ledger.Ledger, r ledger.Run) ([]Prove
 		if len(row.Result.Evidence) == 0 {
 			continue
 		}
-		e, err := handlers.ReadEvidence(row.Result.Evidence)
+		e, err := evidence.Read(row.Result.Evidence)
 		if err != nil {
 			return nil, fmt.Errorf("row %d of run %s: %w", row.Item, r.ID, err)
 		}
@@ -98,6 +98,6 @@ func (p Proofs) of(ctx context.Context, l *ledger.Ledger, r ledger.Run) ([]Prove
 }
 
 // isOf reports whether the proof is of the domain.
-func (p Proofs) isOf(c *handlers.Compared) bool {
+func (p Proofs) isOf(c *evidence.Compared) bool {
 	return p.Domain == "" || p.Domain == c.DiscoveryDomainID || dnsname.Key(p.Domain) == dnsname.Key(c.Domain)
 }

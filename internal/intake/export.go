@@ -14,18 +14,17 @@ import (
 	"strings"
 	"time"
 
-	"orgops/dnscheck"
 	"orgops/dnscheck/dnsname"
-	"orgops/internal/engine"
+	"orgops/dnscheck/report"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 // outcomes are those by which rows can be selected.
-var outcomes = []string{string(ledger.Done), string(engine.Unchanged), string(engine.Expired), string(engine.Refused),
-	string(engine.Failed), string(engine.InvalidRow), string(engine.Lost), string(engine.Unproven),
-	string(engine.Withdrawn), string(ledger.Cancelled), string(open)}
+var outcomes = []string{string(ledger.Done), string(ledger.Unchanged), string(ledger.Expired), string(ledger.Refused),
+	string(ledger.Failed), string(ledger.InvalidRow), string(ledger.Lost), string(ledger.Unproven),
+	string(ledger.Withdrawn), string(ledger.Cancelled), string(open)}
 
 // open is the outcome of rows without a result.
 const open ledger.Outcome = "open"
@@ -38,7 +37,7 @@ func outcomeOf(row ledger.RowState) ledger.Outcome {
 }
 
 // failed reports whether rows of an outcome have failed.
-func failed(o ledger.Outcome) bool { return !engine.Succeeded(o) && o != open }
+func failed(o ledger.Outcome) bool { return !ledger.Succeeded(o) && o != open }
 
 // CheckOutcomes refuses an outcome that no row can have.
 func CheckOutcomes(selected []string) error {
@@ -100,11 +99,11 @@ func export(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, 
 	}
 	names := slices.Concat([]string{outcomeName, errorName}, more)
 	switch {
-	case r.Kind == handlers.Verify, r.Kind == handlers.Read:
+	case r.Kind == tasks.TypeVerify, r.Kind == tasks.TypeRead:
 		names = append(names, adviceNames...)
 	case stored.kind.Proves:
 		names = append(names, domainName)
-	case r.Kind == handlers.Update && len(more) > 0:
+	case r.Kind == tasks.TypeUpdate && len(more) > 0:
 		names = append(names, statusBeforeName, flagBeforeName)
 	}
 	w, err := newRowWriter(out, header, names...)
@@ -172,45 +171,55 @@ func (s *storedRows) selected(ctx context.Context,
 // result returns the stored row, with the id that a worker has found if the row has the domain's
 // name instead, and the values of the added columns by their names.
 func (s *storedRows) result(row ledger.RowState) (content []byte, known map[string]string) {
-	reason, advice, evidence := row.Result.Detail, row.Result.Detail, row.Result.Evidence
-	var record handlers.VerifyRecord
-	if s.kind.Proves {
-		record = s.contentRecord(row.Content)
-	}
 	known = map[string]string{outcomeName: string(outcomeOf(row)), itemName: strconv.FormatInt(row.Item, 10)}
 	if !row.SettledAt.IsZero() {
 		known[settledAtName] = row.SettledAt.Format(time.RFC3339)
 	}
-
-	// An open row says why it waits, and the row of a template which one it has made.
-	switch outcome := outcomeOf(row); {
-	case outcome == open:
-		waits := handlers.ReadOpen(s.run.Kind, row)
-		reason, advice, evidence = waits.Reason, waits.Sentence, waits.Evidence
-		record = *cmp.Or(waits.Record, &record)
-	case s.kind.Name == tasks.TypeCreate && !failed(outcome):
-		reason, known[templateName] = "", row.Result.Detail
+	var record evidence.Record
+	if s.kind.Proves {
+		record = s.contentRecord(row.Content)
 	}
 
-	// The proof, the check or the values before a change.
-	if e, err := handlers.ReadEvidence(evidence); err == nil { // else there is none, or of a newer version
-		known[atName] = e.At.Format(time.RFC3339)
-		known[statusBeforeName], known[flagBeforeName] = before(e)
-		if c := e.Compared; c != nil {
-			record = handlers.VerifyRecord{Domain: c.Domain, Host: c.Host, TXT: c.TXT, ID: c.DiscoveryDomainID}
+	// The reason, and the evidence of the last check or proof: of an open row they are in its state.
+	reason := row.Result.Detail
+	advice := row.Result.Detail
+	var last *evidence.Evidence // nil: there is none, or it is of a newer version
+	switch outcome := outcomeOf(row); {
+	case outcome == open:
+		waits := evidence.ReadOpen(s.run.Kind, row)
+		reason = waits.Reason
+		advice = waits.Advice
+		last = waits.Evidence
+		record = *cmp.Or(waits.Record, &record)
+	case s.kind.Name == tasks.TypeCreate && !failed(outcome):
+		reason = ""
+		known[templateName] = row.Result.Detail
+	}
+	if e, err := evidence.Read(row.Result.Evidence); err == nil {
+		last = &e
+	}
+
+	// The record that was proven or not found, and the remedy.
+	if last != nil {
+		known[atName] = last.At.Format(time.RFC3339)
+		known[statusBeforeName], known[flagBeforeName] = before(*last)
+		if c := last.Compared; c != nil {
+			record = evidence.Record{Domain: c.Domain, Host: c.Host, TXT: c.TXT, ID: c.DiscoveryDomainID}
 		} else {
-			record = *cmp.Or(e.Record, &record)
-			known[foundName], known[adviceName] = foundAndAdvice(e, advice)
-			known[mistakeName] = string(e.Mistake())
+			record = *cmp.Or(last.Record, &record)
+			known[foundName], known[adviceName] = foundAndAdvice(*last, advice)
+			known[mistakeName] = string(last.Mistake())
 		}
 	}
 	known[errorName] = reason
-	known[domainName], known[hostName], known[valueName] = record.Domain, record.Host, record.TXT
+	known[domainName] = record.Domain
+	known[hostName] = record.Host
+	known[valueName] = record.TXT
 	return withID(row.Content, record.ID), known
 }
 
 // before returns the values that an update has replaced; "": it is none, or the record had none.
-func before(e handlers.Evidence) (status, flag string) {
+func before(e evidence.Evidence) (status, flag string) {
 	if e.Before == nil {
 		return "", ""
 	}
@@ -221,15 +230,15 @@ func before(e handlers.Evidence) (status, flag string) {
 }
 
 // contentRecord returns the record that the row has itself: that of a listing, or its name alone.
-func (s *storedRows) contentRecord(content []byte) handlers.VerifyRecord {
+func (s *storedRows) contentRecord(content []byte) evidence.Record {
 	var row tasks.VerifyRow
 	if err := json.Unmarshal(content, &row); err != nil { // of a bad row
 		row = tasks.VerifyRow{Domain: s.rowMembers(content).Name}
 	}
 	if l := row.Listed; l != nil {
-		return handlers.VerifyRecord{Domain: l.Domain, Host: l.VerificationHost, TXT: l.VerificationTXT}
+		return evidence.Record{Domain: l.Domain, Host: l.VerificationHost, TXT: l.VerificationTXT}
 	}
-	return handlers.VerifyRecord{Domain: row.Domain}
+	return evidence.Record{Domain: row.Domain}
 }
 
 // withID returns a stored row with the domain's id, unless it is empty or the row has it.
@@ -242,17 +251,18 @@ func withID(content []byte, id string) []byte {
 
 // foundAndAdvice returns the values that the last check found, as printable ASCII, and the remedy.
 // reason is that of the row.
-func foundAndAdvice(e handlers.Evidence, reason string) (found, advice string) {
-	if e.State != dnscheck.Absent.String() {
+func foundAndAdvice(e evidence.Evidence, reason string) (found, advice string) {
+	if e.State != report.Absent {
 		return "", reason
 	}
-	if f := e.Finding; f != nil {
+	if len(e.Findings) > 0 {
+		f := e.Findings[0]
 		if found = f.Found; e.Record == nil || !dnsname.Same(f.Host, e.Record.Host) {
 			found = strings.TrimSpace(found + " at " + f.Host)
 		}
 		return found, reason
 	}
-	if i := slices.IndexFunc(e.Said, func(o dnscheck.ObservationRecord) bool { return len(o.Values) > 0 }); i >= 0 {
+	if i := slices.IndexFunc(e.Said, func(o report.Observation) bool { return len(o.Values) > 0 }); i >= 0 {
 		found = strings.Replace(e.Said[i].Values[0], "…", "...", 1)
 	}
 	return found, reason + " Add a TXT record there with the expected value."

@@ -12,9 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"orgops/internal/index"
 	"orgops/internal/intake"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 // asUTF16 returns text in UTF-16.
@@ -159,7 +159,7 @@ func TestFilesOfPeople(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			in := intake.Input{Name: "rows", Rows: strings.NewReader(test.content), Kind: tasks.TypeVerify, File: !test.pipe}
-			in.Named = func(names []string) ([][]handlers.Known, error) { return make([][]handlers.Known, len(names)), nil }
+			in.Named = func(names []string) ([][]index.Entry, error) { return make([][]index.Entry, len(names)), nil }
 			if diff := cmp.Diff(test.want, outcome(in)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

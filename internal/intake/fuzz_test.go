@@ -11,7 +11,6 @@ import (
 	"testing"
 	"unicode"
 
-	"orgops/internal/engine"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
@@ -225,7 +224,7 @@ func thereAndBack(t *testing.T, kind, text, detail string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if o := row.Result.Outcome; o != ledger.Done && o != engine.Unchanged {
+		if o := row.Result.Outcome; o != ledger.Done && o != ledger.Unchanged {
 			want = append(want, rows[row.Item])
 		}
 	}

@@ -7,10 +7,9 @@ import (
 	"io"
 	"slices"
 
-	"orgops/internal/engine"
+	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 // Input is rows to be submitted as one run. They are read once.
@@ -41,7 +40,7 @@ type Input struct {
 	Organizations Organizations
 	// Named returns the domains of each of some names, as [Intake.Named] does, for the rows that name
 	// a domain without its organization. nil: such rows are bad, unless [Intake.Submit] submits them.
-	Named func(names []string) ([][]handlers.Known, error)
+	Named func(names []string) ([][]index.Entry, error)
 }
 
 // Found has the numbers of rows of an input, and its bad rows and duplicates.
@@ -246,7 +245,7 @@ func (r *reading) addBad(one readRow) error {
 	if r.failed() {
 		return nil
 	}
-	content, result := r.badContent(one), resultOf(engine.InvalidRow, "line %d: %s", one.Line, reason(one.Err))
+	content, result := r.badContent(one), resultOf(ledger.InvalidRow, "line %d: %s", one.Line, reason(one.Err))
 	if r.skipped += len(content) + len(result.Detail); r.skipped > maxSkipped {
 		return fmt.Errorf("%s: %w; the first of %d: %w", r.in.Name, ErrTooManyBad, r.found.Invalid.Total,
 			r.found.Invalid.First[0])
@@ -263,7 +262,7 @@ func (r *reading) addDuplicate(record Record, row tasks.Row, first place) error 
 	if err != nil {
 		return err
 	}
-	return r.settled(content, resultOf(engine.Unchanged, "the same as row %d (line %d)", first.item, first.line))
+	return r.settled(content, resultOf(ledger.Unchanged, "the same as row %d (line %d)", first.item, first.line))
 }
 
 // resultOf returns the result of a row that becomes no work.

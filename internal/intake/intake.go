@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/activity"
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/tasks"
@@ -117,8 +116,12 @@ func (i Intake) mayBeLost(ctx context.Context) (bool, error) {
 	if !mayLose(ctx, i.Redis) {
 		return false, nil
 	}
-	err := engine.Sleep(ctx, cmp.Or(i.VerifyAfter, defaultVerifyAfter))
-	return err == nil, err
+	select {
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-time.After(cmp.Or(i.VerifyAfter, defaultVerifyAfter)):
+		return true, nil
+	}
 }
 
 // mayLose reports whether Redis may come back without its last writes and with others:

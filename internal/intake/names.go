@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
-	"orgops/tasks/handlers"
 )
 
 const (
@@ -25,11 +25,11 @@ const (
 
 // Named returns a function that reads the domains of names from the tenant's index of names, as few
 // round trips as commands for many names can be sent together. It is for [Input.Named].
-func (i Intake) Named(ctx context.Context, t ledger.Tenant) func(names []string) ([][]handlers.Known, error) {
-	return func(names []string) ([][]handlers.Known, error) {
-		all := make([][]handlers.Known, len(names))
+func (i Intake) Named(ctx context.Context, t ledger.Tenant) func(names []string) ([][]index.Entry, error) {
+	return func(names []string) ([][]index.Entry, error) {
+		all := make([][]index.Entry, len(names))
 		err := redisconn.Batch(ctx, i.Redis, len(names), func(n int, rdb redis.UniversalClient) error {
-			known, err := handlers.KnownNamed(ctx, ledger.New(rdb), t, names[n])
+			known, err := index.Named(ctx, ledger.New(rdb), t, names[n])
 			all[n] = known
 			return err
 		})
@@ -88,7 +88,7 @@ func (r *reading) lookUp(rows []readRow) error {
 		return err
 	}
 	for i, one := range asked {
-		r.name(one, slices.DeleteFunc(found[i], func(k handlers.Known) bool {
+		r.name(one, slices.DeleteFunc(found[i], func(k index.Entry) bool {
 			another := one.row.Organization() != "" && one.row.Organization() != k.OrganizationID
 			return another || !r.in.Organizations.has(k.OrganizationID)
 		})...)
@@ -97,7 +97,7 @@ func (r *reading) lookUp(rows []readRow) error {
 }
 
 // name gives a row the ids of its domain, of which all with its name are given.
-func (r *reading) name(one *readRow, found ...handlers.Known) {
+func (r *reading) name(one *readRow, found ...index.Entry) {
 	switch name := one.row.Domain(); {
 	case len(found) > 1:
 		var all []string

@@ -11,14 +11,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"orgops/apiclient"
-	"orgops/internal/engine"
+	"orgops/apiclient/schema"
+	"orgops/internal/index"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 // byName submits rows that name their domains to a Redis whose index of names a test fills.
@@ -34,7 +33,7 @@ func newByName(t *testing.T) *byName {
 	rdb, trips := redistest.New(t), &redistest.RoundTrips{}
 	rdb.AddHook(trips.Hook())
 	l := ledger.New(rdb)
-	ledgertest.Submit(t, l, ledger.NewRun{ID: "learns", Tenant: "default", Kind: handlers.Verify,
+	ledgertest.Submit(t, l, ledger.NewRun{ID: "learns", Tenant: "default", Kind: tasks.TypeVerify,
 		Description: ledger.Description{Format: intake.FormatJSONL}}, `{}`)
 	run := ledgertest.Find(t, l, "learns")
 	return &byName{t: t, intake: intake.New(rdb, l), trips: trips,
@@ -50,7 +49,7 @@ func (b *byName) learn(domains ...[3]string) {
 		for _, d := range page {
 			subject := &ledger.Subject{ID: d[2], At: time.Now()}
 			if d[1] != "" {
-				subject = handlers.Known{Domain: d[0], OrganizationID: d[1], ID: d[2], Status: apiclient.StatusPending,
+				subject = index.Entry{Domain: d[0], OrganizationID: d[1], ID: d[2], Status: schema.StatusPending,
 					At: time.Now()}.Subject()
 			}
 			ends = append(ends, ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: subject})
@@ -197,7 +196,7 @@ func TestExportByName(t *testing.T) {
 	if want := "domain,organization_id,orgops_error,orgops_row\nother.example,,\"" + msg + "\",\n"; rejected.String() != want {
 		t.Errorf("rejected %s, want %s", rejected, want)
 	}
-	ledgertest.Settle(t, b.intake.Ledger, "a", string(engine.Refused), "none", 0, 2)
+	ledgertest.Settle(t, b.intake.Ledger, "a", string(ledger.Refused), "none", 0, 2)
 	run := ledgertest.Find(t, b.intake.Ledger, "a")
 	for _, test := range []struct {
 		json bool

@@ -12,13 +12,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"orgops/dnscheck"
+	"orgops/dnscheck/report"
+	"orgops/internal/evidence"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 func results(t *testing.T, run ledger.Run, format string, outcomes ...string) (text string, rows int64) {
@@ -42,9 +42,9 @@ func packed(t *testing.T, p interface{ Pack() ([]byte, error) }) []byte {
 }
 
 // proofOfDomain is the proof of a domain of that organization.
-func proofOfDomain(organization string) handlers.Evidence {
-	return handlers.Evidence{Evidence: dnscheck.Evidence{At: time.Unix(1795768200, 0).UTC()},
-		Compared: &handlers.Compared{OrganizationID: organization, DiscoveryDomainID: "d0", Domain: "acme.example",
+func proofOfDomain(organization string) evidence.Evidence {
+	return evidence.Evidence{Evidence: report.Evidence{At: time.Unix(1795768200, 0).UTC()},
+		Compared: &evidence.Compared{OrganizationID: organization, DiscoveryDomainID: "d0", Domain: "acme.example",
 			Host: "_t.acme.example", TXT: "v"}}
 }
 
@@ -73,15 +73,17 @@ func TestResults(t *testing.T) {
 		header = "orgops_outcome,orgops_error,orgops_item,orgops_settled_at,orgops_at,orgops_template"
 		letter = header + ",domain,host,value,found,advice,mistake\n"
 	)
-	check := handlers.Evidence{
-		Evidence: dnscheck.Evidence{At: time.Unix(1795768260, 0).UTC(), State: "absent"},
-		Record:   &handlers.VerifyRecord{Domain: "alpha.example", Host: "_t.alpha.example", TXT: "=v"},
-		Finding:  &dnscheck.Finding{Mistake: dnscheck.MistakeQuoted, Host: "_t.alpha.example", Found: `"\"=v\""`},
+	check := evidence.Evidence{
+		Evidence: report.Evidence{At: time.Unix(1795768260, 0).UTC(), State: "absent"},
+		Record:   &evidence.Record{Domain: "alpha.example", Host: "_t.alpha.example", TXT: "=v"},
+		Diagnosis: report.Diagnosis{Findings: []report.Finding{
+			{Mistake: report.MistakeQuoted, Host: "_t.alpha.example", Found: `"\"=v\""`},
+		}},
 	}
-	state := handlers.VerifyState{
-		Record: &handlers.VerifyRecord{Domain: "beta.example", Host: "_t.beta.example", TXT: "v"},
-		Evidence: &handlers.Evidence{Evidence: dnscheck.Evidence{At: time.Unix(1795768320, 0).UTC(), State: "absent",
-			Sentence: "Another.", Said: []dnscheck.ObservationRecord{{State: "absent"},
+	state := evidence.State{
+		Record: &evidence.Record{Domain: "beta.example", Host: "_t.beta.example", TXT: "v"},
+		Evidence: &evidence.Evidence{Evidence: report.Evidence{At: time.Unix(1795768320, 0).UTC(), State: "absent",
+			Sentence: "Another.", Said: []report.Observation{{State: "absent"},
 				{State: "absent", Values: []string{"\"w\"…", `"x"`}}}}},
 	}
 	memo := append([]byte("not_yet\x00there is none\x00"), packed(t, state)...)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"orgops/internal/activity"
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/tasks"
 )
@@ -38,14 +37,14 @@ type RetryOptions struct {
 var ErrNothingToRetry = errors.New("there is nothing to retry")
 
 // retryable are the outcomes of rows that can be submitted again unchanged.
-var retryable = []string{string(ledger.Cancelled), string(engine.Expired),
-	string(engine.Failed), string(engine.Refused)}
+var retryable = []string{string(ledger.Cancelled), string(ledger.Expired),
+	string(ledger.Failed), string(ledger.Refused)}
 
 // Check returns an error if the options are invalid for every run.
 func (o RetryOptions) Check() error {
 	for _, outcome := range o.Outcomes {
 		switch {
-		case outcome == string(engine.InvalidRow):
+		case outcome == string(ledger.InvalidRow):
 			return errors.New("outcome invalid: these rows would be invalid again: export, correct and submit them as a file")
 		case !slices.Contains(retryable, outcome):
 			return fmt.Errorf("outcome %s: want of %s", quoted(outcome), strings.Join(retryable, ", "))
@@ -116,7 +115,7 @@ func CanRetry(run ledger.Run, outcome ledger.Outcome) bool {
 		return false
 	case kind.Submitter == tasks.Operators:
 		return false
-	case run.Kind == tasks.TypeRecheck && outcome == engine.Refused:
+	case run.Kind == tasks.TypeRecheck && outcome == ledger.Refused:
 		return false // a sweep cannot check these records: the next one reads them again
 	}
 	return slices.Contains(retryable, string(outcome))
@@ -386,7 +385,7 @@ func (i Intake) stagePage(ctx context.Context, from, child ledger.Run, page []le
 		}
 		again, bad := stored.row(source)
 		if bad != nil {
-			err = to.addSettled(ctx, append([]byte{badMark}, source...), resultOf(engine.InvalidRow, "%s", oneLine(bad)))
+			err = to.addSettled(ctx, append([]byte{badMark}, source...), resultOf(ledger.InvalidRow, "%s", oneLine(bad)))
 		} else {
 			err = to.add(ctx, again)
 		}

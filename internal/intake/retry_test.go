@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/engine"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
@@ -415,7 +414,7 @@ func TestRetryOfASweep(t *testing.T) {
 		settleAs(t, run, string(second), "", 1)
 		return run
 	}
-	run := sweep("a", engine.Expired)
+	run := sweep("a", ledger.Expired)
 	if _, err := taker(t).Retry(t.Context(), run, intake.RetryOptions{ID: "b"}); err != nil {
 		t.Fatal(err)
 	}
@@ -431,7 +430,7 @@ func TestRetryOfASweep(t *testing.T) {
 	}
 	verified := run
 	verified.Kind = tasks.TypeVerify
-	if intake.CanRetry(run, engine.Refused) || !intake.CanRetry(verified, engine.Refused) {
+	if intake.CanRetry(run, ledger.Refused) || !intake.CanRetry(verified, ledger.Refused) {
 		t.Error("a page offers a retry of refused records of a sweep, or none of other refused rows")
 	}
 }

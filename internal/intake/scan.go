@@ -9,7 +9,7 @@ import (
 
 	"orgops/internal/activity"
 	"orgops/internal/ledger"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
 	"orgops/tasks"
 )
 
@@ -20,7 +20,7 @@ func (i Intake) BeginPending(ctx context.Context, organization string,
 	n ledger.NewRun) (run ledger.Run, created bool, err error) {
 	n.Kind = tasks.TypeVerify
 	n.Format, n.Digest = FormatJSONL, digestOf("pending domains of %q", organization)
-	return i.createScan(ctx, n, sweep.Progress{Organization: organization}, activity.Submitted)
+	return i.createScan(ctx, n, progress.Scan{Organization: organization}, activity.Submitted)
 }
 
 // sweepKeepFor is how long a sweep's run is kept after its end: one of 200,000 domains
@@ -32,7 +32,7 @@ const sweepKeepFor = 7 * 24 * time.Hour
 // has the id, the error is a *ledger.MismatchError. orgops/internal/sweep/schedule decides
 // whether a sweep may start.
 func (i Intake) BeginSweep(ctx context.Context, n ledger.NewRun,
-	p sweep.Progress) (run ledger.Run, created bool, err error) {
+	p progress.Scan) (run ledger.Run, created bool, err error) {
 	if p.Organization != "" {
 		if err := tasks.CheckOrganization(p.Organization); err != nil {
 			return ledger.Run{}, false, err
@@ -46,7 +46,7 @@ func (i Intake) BeginSweep(ctx context.Context, n ledger.NewRun,
 
 // createScan creates a run whose rows a scan finds, or returns the one that exists. If its
 // Redis may lose the writes of its last second it creates the run again two seconds later.
-func (i Intake) createScan(ctx context.Context, n ledger.NewRun, p sweep.Progress,
+func (i Intake) createScan(ctx context.Context, n ledger.NewRun, p progress.Scan,
 	action activity.Action) (run ledger.Run, created bool, err error) {
 	n.Scan, _ = json.Marshal(p) // texts and numbers always encode
 	if run, created, err = i.create(ctx, n); err != nil || !created {

@@ -6,17 +6,17 @@ import (
 	"errors"
 	"fmt"
 
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
-// Undoing is the rows that undo a run of [handlers.Update].
+// Undoing is the rows that undo a run of [tasks.TypeUpdate].
 type Undoing struct {
-	// Verify are rows of [handlers.Verify], of domains that were verified: they are so again by a
+	// Verify are rows of [tasks.TypeVerify], of domains that were verified: they are so again by a
 	// proof.
 	Verify [][]byte
-	// Update are rows of [handlers.Update], of all other changes.
+	// Update are rows of [tasks.TypeUpdate], of all other changes.
 	Update [][]byte
 }
 
@@ -31,7 +31,7 @@ func (i Intake) Undo(ctx context.Context, from ledger.Run) (u Undoing, err error
 		if row.Result.Outcome != ledger.Done {
 			continue
 		}
-		e, err := handlers.ReadEvidence(row.Result.Evidence)
+		e, err := evidence.Read(row.Result.Evidence)
 		if err == nil && e.Before == nil {
 			err = errors.New("its result does not have the former values")
 		}
@@ -50,7 +50,7 @@ func (i Intake) Undo(ctx context.Context, from ledger.Run) (u Undoing, err error
 }
 
 // add adds the row that undoes a change.
-func (u *Undoing) add(run ledger.RunID, set tasks.UpdateRow, before handlers.Before) error {
+func (u *Undoing) add(run ledger.RunID, set tasks.UpdateRow, before evidence.Before) error {
 	// The changes, and the values to put back.
 	undo := tasks.Undo{Run: string(run)}
 	back := tasks.UpdateRow{OrganizationID: set.OrganizationID, DiscoveryDomainID: set.DiscoveryDomainID, Undo: &undo}

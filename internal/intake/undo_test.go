@@ -5,11 +5,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 // TestUndoOfARun undoes a run whose rows have replaced several values. A row undoes no more than
@@ -19,21 +19,21 @@ func TestUndoOfARun(t *testing.T) {
 		"o,d0,pending,\no,d1,pending,false\no,d2,,false\no,d3,pending,false\no,d4,,false\no,d5,pending,\no,d6,verified,\n"
 	handInAs(t, "a", tasks.TypeUpdate, text)
 	i := taker(t)
-	before := []*handlers.Before{
-		{Status: apiclient.StatusVerified, UseForOrganizationDiscovery: new(true)},
-		{Status: apiclient.StatusVerified, UseForOrganizationDiscovery: new(true)},
-		{Status: apiclient.StatusVerified, UseForOrganizationDiscovery: new(true)},
-		{Status: apiclient.StatusPending, UseForOrganizationDiscovery: new(true)},
-		{Status: apiclient.StatusPending, UseForOrganizationDiscovery: nil},
+	before := []*evidence.Before{
+		{Status: schema.StatusVerified, UseForOrganizationDiscovery: new(true)},
+		{Status: schema.StatusVerified, UseForOrganizationDiscovery: new(true)},
+		{Status: schema.StatusVerified, UseForOrganizationDiscovery: new(true)},
+		{Status: schema.StatusPending, UseForOrganizationDiscovery: new(true)},
+		{Status: schema.StatusPending, UseForOrganizationDiscovery: nil},
 		nil, // refused
-		{Status: apiclient.StatusPending, UseForOrganizationDiscovery: nil},
+		{Status: schema.StatusPending, UseForOrganizationDiscovery: nil},
 	}
 	segment, nonce, rows := ledgertest.Begin(t, i.Ledger, "a", len(before))
 	var ends []ledger.RowEnd
 	for n, b := range before {
 		result := ledger.Result{Outcome: "refused"}
 		if b != nil {
-			packed, err := handlers.Evidence{Before: b}.Pack()
+			packed, err := evidence.Evidence{Before: b}.Pack()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -49,9 +49,6 @@ type Waiting struct {
 	Memo []byte
 }
 
-// MaxMemo is the largest size of a memo in bytes: one script reads up to 128 of them.
-const MaxMemo = 2 << 10
-
 // GiveBack leaves a row as if it had not begun, apart from [Checkpoint.FirstBegun]: no
 // attempt is counted, and stage and memo stay. A worker that stops, or that does not
 // know the row's kind, gives its rows back.

@@ -21,6 +21,9 @@ type Tenant string
 // _, - and :.
 type Kind string
 
+// ScanOf returns the kind of the row of a scan that finds the rows of a run of that kind.
+func ScanOf(k Kind) Kind { return k + ":scan" }
+
 // Incarnation distinguishes successive runs of the same id. It is random.
 type Incarnation string
 

@@ -16,6 +16,43 @@ const (
 	Failed    Outcome = "failed"    // every attempt failed, or Redis has lost the row
 )
 
+// The other outcomes that settle a row. Kinds choose them.
+const (
+	Unchanged  Outcome = "unchanged" // the row's request was met before
+	Refused    Outcome = "refused"   // by the API, or for lack of a proof
+	InvalidRow Outcome = "invalid"   // the row is malformed
+	Expired    Outcome = "expired"   // the token did not appear in time
+	Lost       Outcome = "lost"      // a sweep found the token of a verified domain gone for the whole grace period
+	Unproven   Outcome = "unproven"  // a sweep found none for as long, but it was never proven to be there
+	Withdrawn  Outcome = "withdrawn" // a sweep found a domain that was verified pending, gone or with another token
+)
+
+// The outcomes of an execution that leave a row open.
+const (
+	NotYetFound Outcome = "not_yet" // the token is not in DNS yet
+	Paced       Outcome = "paced"   // the tenant's rate allows no request yet
+	// the API refuses the credentials, they lack a scope, or an operator has stopped the tenant
+	Blocked      Outcome = "blocked"
+	Transient    Outcome = "transient"  // the attempt failed and is repeated
+	Stopping     Outcome = "stopping"   // the worker stops
+	Stopped      Outcome = "stopped"    // the run is paused or cancelled
+	Isolated     Outcome = "isolated"   // a row that may take its worker down is executed alone
+	Superseded   Outcome = "superseded" // the row is settled or another execution has it
+	Unrecognized Outcome = "unknown"    // a newer worker is needed
+)
+
+// Settles reports whether an outcome is the last one of a row.
+func Settles(o Outcome) bool {
+	switch o {
+	case Done, Cancelled, Unchanged, Failed, Refused, InvalidRow, Expired, Lost, Unproven, Withdrawn:
+		return true
+	}
+	return false
+}
+
+// Succeeded reports whether a row with that outcome needs nothing more.
+func Succeeded(o Outcome) bool { return o == Done || o == Unchanged }
+
 // Validate returns an error unless the outcome has the form of one.
 func (o Outcome) Validate() error {
 	if !consistsOf(string(o), 32, "_") || strings.ContainsAny(string(o), "0123456789") {

@@ -23,6 +23,9 @@ type State struct {
 	Paused            bool
 }
 
+// OfRows returns the name of the queue that has a tenant's rows.
+func OfRows(tenant string) string { return tenant + ".rows" }
+
 // Ours reports whether a queue of that name is one of orgops: that of a tenant's rows, or of its
 // deliveries to an endpoint. asynq's list of queues has those of other programs too.
 var Ours = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}\.(rows|webhook\.[a-z0-9_-]+)$`).MatchString
@@ -34,6 +37,34 @@ func List(ctx context.Context, rdb redis.UniversalClient) ([]string, error) {
 		return nil, fmt.Errorf("list queues: %w", err)
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return !Ours(name) }), nil
+}
+
+// Load is the state of a tenant's queue.
+type Load struct {
+	// Pending and Active are the numbers of tasks in the queue and in progress.
+	Pending, Active int
+	// Paused reports whether the queue is paused, as asynqmon can do, and PausedSince since when, by
+	// the clock of the program that paused it; zero: unknown.
+	Paused      bool
+	PausedSince time.Time
+}
+
+// ReadLoad returns the load of a queue. One that was never used is empty. It counts tasks by
+// asynq's keys and not by its Inspector, as [Read] does.
+func ReadLoad(ctx context.Context, rdb redis.UniversalClient, name string) (Load, error) {
+	prefix := prefixOf(name)
+	p := rdb.Pipeline()
+	pending := p.LLen(ctx, prefix+"pending")
+	active := p.LLen(ctx, prefix+"active")
+	paused := p.Get(ctx, prefix+"paused") // in Unix seconds
+	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return Load{}, fmt.Errorf("read queue %s: %w", name, err)
+	}
+	load := Load{Pending: int(pending.Val()), Active: int(active.Val()), Paused: paused.Err() == nil}
+	if since, err := paused.Int64(); err == nil {
+		load.PausedSince = time.Unix(since, 0).UTC()
+	}
+	return load, nil
 }
 
 // listKey is asynq's list of all queues.

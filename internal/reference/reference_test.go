@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"orgops/dnscheck"
-	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/reference"
@@ -29,10 +28,9 @@ func TestReferenceOfExitCodes(t *testing.T) {
 
 func TestReferenceOfOutcomes(t *testing.T) {
 	var settled, open [][]string
-	for _, c := range append(constants(t, "../ledger/outcome.go", "Outcome"),
-		constants(t, "../engine/outcome.go", "Outcome")...) {
+	for _, c := range constants(t, "../ledger/outcome.go", "Outcome") {
 		row := []string{reference.Code(c.value), c.comment}
-		if engine.Settles(ledger.Outcome(c.value)) {
+		if ledger.Settles(ledger.Outcome(c.value)) {
 			settled = append(settled, row)
 		} else {
 			open = append(open, row)
@@ -60,7 +58,7 @@ func TestReferenceOfReasons(t *testing.T) {
 
 func TestReferenceOfMistakes(t *testing.T) {
 	var rows [][]string
-	for _, c := range constants(t, "../../dnscheck/mistake.go", "Mistake") {
+	for _, c := range constants(t, "../../dnscheck/report/mistake.go", "Mistake") {
 		rows = append(rows, []string{reference.Code(c.value), c.comment})
 	}
 	reference.Check(t, "outcomes.md", "mistakes", reference.Table([]string{"mistake", "meaning"}, rows))
@@ -115,6 +113,9 @@ func constants(t *testing.T, file, kind string) (all []constant) {
 		all = append(all, c)
 		return true
 	})
+	if len(all) == 0 {
+		t.Fatalf("%s has no constants of %s", file, kind)
+	}
 	return all
 }
 

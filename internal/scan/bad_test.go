@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"orgops/internal/sandbox"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
 )
 
 // badRecord is a record outside the specification, with the reason in its row. Package apiclient
@@ -87,7 +87,7 @@ func TestScanOfAPageWithABadRecord(t *testing.T) {
 		begin        func(w *world)
 	}{
 		{"pending", "pending", func(w *world) { w.pending("org_1") }},
-		{"sweep", "verified", func(w *world) { w.sweep(sweep.Progress{Organization: "org_1", Tick: start.Unix()}) }},
+		{"sweep", "verified", func(w *world) { w.sweep(progress.Scan{Organization: "org_1", Tick: start.Unix()}) }},
 	} {
 		for _, bad := range badRecords() {
 			t.Run(of.name+"/"+bad.name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestScanLeavesBadRecordsOut(t *testing.T) {
 				w := newWorld(t)
 				w.sandbox.AddDomain("org_1", sandbox.Domain{ID: "ord_1", Status: "verified"})
 				w.servePage(0, bad.record("pending"))
-				w.sweep(sweep.Progress{Organization: "org_1", Tick: 1, Pending: proves})
+				w.sweep(progress.Scan{Organization: "org_1", Tick: 1, Pending: proves})
 				w.scanned()
 				want := []string{"org_1/ord_1"}
 				if proves {
@@ -161,7 +161,7 @@ func badScans() (all []scenario) {
 		begin  func(w *world)
 	}{
 		{"pending", func(w *world) { w.pending("") }},
-		{"verified", func(w *world) { w.sweep(sweep.Progress{Tick: start.Unix()}) }},
+		{"verified", func(w *world) { w.sweep(progress.Scan{Tick: start.Unix()}) }},
 	} {
 		rows := []string{"org_1/ord_1", "org_1/ord_bad", "org_1/", "org_1/"}
 		all = append(all, scenario{
@@ -195,7 +195,7 @@ func TestScanOfBadOrganizations(t *testing.T) {
 	w.pending("")
 	w.scanned()
 	w.wantFound("org_1/ord_1", "org_2/ord_2")
-	w.wantProgress(sweep.Progress{
+	w.wantProgress(progress.Scan{
 		Read: 2, Missed: 1, Why: "an organization: organizations[0], which has no valid id: missing or empty: id",
 		Ended: true,
 	})

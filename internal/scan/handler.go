@@ -19,8 +19,8 @@ import (
 func Handlers(api func(apiclient.Binding) API, states States, logger *slog.Logger) map[ledger.Kind]engine.Handler {
 	requests := semaphore.NewWeighted(Parallel)
 	return map[ledger.Kind]engine.Handler{
-		engine.ScanOf(handlers.Verify):  engine.One(scanner{api, pending{}, false, requests, logger}.scan),
-		engine.ScanOf(handlers.Recheck): engine.One(scanner{api, swept{states}, true, requests, logger}.scan),
+		ledger.ScanOf(handlers.Verify):  engine.One(scanner{api, pending{}, false, requests, logger}.scan),
+		ledger.ScanOf(handlers.Recheck): engine.One(scanner{api, swept{states}, true, requests, logger}.scan),
 	}
 }
 
@@ -71,7 +71,7 @@ func early(row *engine.Row, err error) string {
 	switch j := engine.Decide(err); {
 	case err == nil:
 		return ""
-	case engine.Settles(j.Outcome):
+	case ledger.Settles(j.Outcome):
 		return j.Reason
 	case j.Counts && row.Attempts+1 >= engine.MaxAttempts:
 		return fmt.Sprintf("given up after %d attempts: %s", row.Attempts+1, j.Reason)

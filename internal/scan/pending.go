@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/ledger"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
 	"orgops/tasks"
 )
 
@@ -17,10 +17,10 @@ type pending struct{}
 // which begins within a minute needs no read of its own; but not one that would be
 // refused: its check reads the record again, and gives the reason. A record outside the
 // specification may be pending unless it reads as verified: it is a refused row.
-func (pending) row(_ context.Context, p sweep.Progress, organization string, l listed,
+func (pending) row(_ context.Context, p progress.Scan, organization string, l listed,
 	at time.Time) (*ledger.FoundRow, error) {
 	d := l.Record
-	if d.Status == apiclient.StatusVerified {
+	if d.Status == schema.StatusVerified {
 		return nil, nil
 	}
 	row := tasks.VerifyRow{OrganizationID: organization, DiscoveryDomainID: d.ID}

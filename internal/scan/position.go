@@ -7,7 +7,8 @@ import (
 
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
+	"orgops/internal/untrusted"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 // position is where the next step begins, stored as JSON: the content of the scan's row. That of a
 // scan which has not begun is its progress alone.
 type position struct {
-	sweep.Progress
+	progress.Scan
 	Step int64 `json:"step,omitempty"`
 
 	From    string         `json:"from,omitempty"`     // the checkpoint of the next page of organizations
@@ -83,7 +84,7 @@ func (o *outcome) step() (s ledger.ScanStep, err error) {
 	}
 	s = ledger.ScanStep{Number: o.Step, Rows: o.rows, Last: o.Ended}
 	o.Step++
-	if s.Progress, err = json.Marshal(o.Progress); err == nil {
+	if s.Progress, err = json.Marshal(o.Scan); err == nil {
 		s.Position, err = json.Marshal(o.position)
 	}
 	if err != nil {
@@ -100,7 +101,7 @@ func (p position) givenUp(why string) outcome {
 		o.miss(org.ID, why)
 	}
 	if !p.Through {
-		o.Early = engine.Clip(why, maxReason)
+		o.Early = untrusted.Clip(why, maxReason)
 	}
 	return o
 }
@@ -114,7 +115,7 @@ func (p *position) miss(organization, why string) {
 func (p *position) missed(why string) {
 	p.Missed++
 	if p.Why == "" {
-		p.Why = engine.Clip(why, maxReason)
+		p.Why = untrusted.Clip(why, maxReason)
 	}
 }
 
@@ -122,7 +123,7 @@ func (p *position) missed(why string) {
 func (p *position) goneSince(organization, why string) {
 	p.Gone++
 	if p.WhyGone == "" {
-		p.WhyGone = engine.Clip(fmt.Sprintf("organization %s: %s", organization, why), maxReason)
+		p.WhyGone = untrusted.Clip(fmt.Sprintf("organization %s: %s", organization, why), maxReason)
 	}
 }
 

@@ -14,18 +14,19 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
 
 // API is the part of [apiclient.Client] that a scan needs.
 type API interface {
-	OrganizationsPage(ctx context.Context, from string) ([]apiclient.Listed[apiclient.Organization], string, error)
+	OrganizationsPage(ctx context.Context, from string) ([]apiclient.Listed[schema.Organization], string, error)
 	DiscoveryDomainsPage(ctx context.Context,
-		organization, from string) ([]apiclient.Listed[apiclient.DiscoveryDomain], string, error)
+		organization, from string) ([]apiclient.Listed[schema.DiscoveryDomain], string, error)
 }
 
 // Parallel is how many requests the scans of a tenant have in progress in a worker: as many as are
@@ -111,7 +112,7 @@ type page struct {
 	err  error
 }
 
-func (r *reader) readPage(ctx context.Context, p sweep.Progress, o organization) (result page) {
+func (r *reader) readPage(ctx context.Context, p progress.Scan, o organization) (result page) {
 	if err := r.requests.Acquire(ctx, 1); err != nil {
 		return page{err: err}
 	}
@@ -145,7 +146,7 @@ func (r *reader) readPage(ctx context.Context, p sweep.Progress, o organization)
 // none could be read, unless those that failed are to be put off.
 func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organization,
 	putOff bool) (left, late []organization, err error) {
-	pages, progress := make([]page, len(batch)), o.Progress
+	pages, progress := make([]page, len(batch)), o.Scan
 	var all sync.WaitGroup
 	for i, org := range batch {
 		all.Go(func() {
@@ -173,9 +174,9 @@ func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organizati
 			o.miss(org.ID, fmt.Sprintf("the list of its domains does not end: %d pages", maxPages))
 		case p.err == nil:
 			o.Read++
-		case j.Outcome == engine.Transient:
+		case j.Outcome == ledger.Transient:
 			late, trouble = append(late, org), cmp.Or(trouble, p.err)
-		case !engine.Settles(j.Outcome):
+		case !ledger.Settles(j.Outcome):
 			left, held = append(left, org), cmp.Or(held, p.err)
 		case isGone(p.err):
 			o.goneSince(org.ID, j.Reason)

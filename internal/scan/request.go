@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/engine"
+	"orgops/apiclient/schema"
 	"orgops/internal/ledger"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
+	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
 
@@ -18,11 +19,11 @@ import (
 type request interface {
 	// row returns the row of a record that was listed at a time, in Redis' time; nil: it is
 	// none.
-	row(ctx context.Context, p sweep.Progress, organization string, l listed, at time.Time) (*ledger.FoundRow, error)
+	row(ctx context.Context, p progress.Scan, organization string, l listed, at time.Time) (*ledger.FoundRow, error)
 }
 
 // listed is a record of an organization's list.
-type listed = apiclient.Listed[apiclient.DiscoveryDomain]
+type listed = apiclient.Listed[schema.DiscoveryDomain]
 
 // outsideSpec returns why a record of an organization's list is outside the specification;
 // nil if it is not.
@@ -38,12 +39,12 @@ func outsideSpec(organization string, l listed) error {
 }
 
 // recordOf returns a record as a sweep's row has it.
-func recordOf(organization string, d apiclient.DiscoveryDomain, p sweep.Progress) tasks.RecheckRow {
+func recordOf(organization string, d schema.DiscoveryDomain, p progress.Scan) tasks.RecheckRow {
 	return tasks.RecheckRow{
 		OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Domain, VerificationHost: d.VerificationHost,
 		VerificationTXT: d.VerificationTXT,
 		Status:          d.Status, UseForOrganizationDiscovery: d.UseForOrganizationDiscovery,
-		Prove: p.Pending && d.Status != apiclient.StatusVerified, Tick: p.Tick,
+		Prove: p.Pending && d.Status != schema.StatusVerified, Tick: p.Tick,
 	}
 }
 
@@ -56,7 +57,7 @@ func found(organization string, content any, bad error) (*ledger.FoundRow, error
 	}
 	row := &ledger.FoundRow{Content: text}
 	if bad != nil {
-		row.Result = ledger.Result{Outcome: engine.Refused, Detail: engine.Clip(bad.Error(), maxDetail)}
+		row.Result = ledger.Result{Outcome: ledger.Refused, Detail: untrusted.Clip(bad.Error(), maxDetail)}
 	}
 	return row, nil
 }

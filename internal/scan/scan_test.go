@@ -12,9 +12,10 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/sandbox"
 	"orgops/internal/scan"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
 	"orgops/tasks"
 )
 
@@ -50,7 +51,7 @@ func finding() scenario {
 		},
 		end: func(w *world) {
 			w.wantFound("org_1/ord_1", "org_3/ord_3")
-			w.wantProgress(sweep.Progress{Read: 4, Ended: true})
+			w.wantProgress(progress.Scan{Read: 4, Ended: true})
 		},
 	}
 }
@@ -71,11 +72,11 @@ func sweeping() scenario {
 			} {
 				w.sandbox.AddDomain(org, d)
 			}
-			w.sweep(sweep.Progress{Tick: tick})
+			w.sweep(progress.Scan{Tick: tick})
 		},
 		end: func(w *world) {
 			w.wantFound("org_1/ord_1", "org_3/ord_3", "org_4/ord_4", "org_5/ord_5")
-			w.wantProgress(sweep.Progress{Tick: tick, Read: 6, Ended: true})
+			w.wantProgress(progress.Scan{Tick: tick, Read: 6, Ended: true})
 			if ids, reasons := w.read(run0).refused(w.t); len(ids) != 1 || ids[0] != "ord_3" {
 				w.t.Errorf("settled rows %q with %q, want that of the host elsewhere", ids, reasons)
 			}
@@ -137,7 +138,7 @@ func TestScanOfAThousand(t *testing.T) {
 	if got := w.requests(); got != 10+1000+1+2 {
 		t.Errorf("%d requests, want one for each page: 10 of organizations, 1003 of domains", got)
 	}
-	w.wantProgress(sweep.Progress{Read: 1000, Ended: true})
+	w.wantProgress(progress.Scan{Read: 1000, Ended: true})
 }
 
 func TestScanOfOneOrganization(t *testing.T) {
@@ -164,39 +165,39 @@ func TestScanLeavesOut(t *testing.T) {
 		fault        sandbox.Fault
 		path         string // of the requests at fault
 		found        []string
-		want         sweep.Progress // but for Ended
+		want         progress.Scan // but for Ended
 	}{
 		{
 			name: "an organization that never answers", fault: answering(http.StatusServiceUnavailable), path: "/org_2/",
 			found: []string{"org_1/ord_1", "org_3/ord_3"},
-			want:  sweep.Progress{Read: 2, Missed: 1, Why: "organization org_2: given up after 17 attempts"},
+			want:  progress.Scan{Read: 2, Missed: 1, Why: "organization org_2: given up after 17 attempts"},
 		},
 		{
 			name: "an organization that is refused", fault: answering(http.StatusForbidden), path: "/org_2/",
 			found: []string{"org_1/ord_1", "org_3/ord_3"},
-			want:  sweep.Progress{Read: 2, Missed: 1, Why: "organization org_2: "},
+			want:  progress.Scan{Read: 2, Missed: 1, Why: "organization org_2: "},
 		},
 		{
 			name: "an organization that is gone", fault: answering(http.StatusNotFound), path: "/org_2/",
 			found: []string{"org_1/ord_1", "org_3/ord_3"},
-			want:  sweep.Progress{Read: 2, Gone: 1},
+			want:  progress.Scan{Read: 2, Gone: 1},
 		},
 		{
 			name: "all organizations are gone", fault: answering(http.StatusNotFound), path: "/discovery-domains",
-			want: sweep.Progress{Missed: 3, Why: "organization org_"},
+			want: progress.Scan{Missed: 3, Why: "organization org_"},
 		},
 		{
 			name: "the one organization does not exist", organization: "org_2",
 			fault: answering(http.StatusNotFound), path: "/org_2/",
-			want: sweep.Progress{Organization: "org_2", Missed: 1, Why: "organization org_2: "},
+			want: progress.Scan{Organization: "org_2", Missed: 1, Why: "organization org_2: "},
 		},
 		{
 			name: "the list is refused", fault: answering(http.StatusForbidden), path: "/organizations",
-			want: sweep.Progress{Early: "403"},
+			want: progress.Scan{Early: "403"},
 		},
 		{
 			name: "the list never answers", fault: answering(http.StatusServiceUnavailable), path: "/organizations",
-			want: sweep.Progress{Early: "given up after 17 attempts"},
+			want: progress.Scan{Early: "given up after 17 attempts"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -245,7 +246,7 @@ func TestScanSurvivesAnOutage(t *testing.T) {
 				w.pending("")
 				w.scanned()
 				w.wantFound(pendingDomains(w.sandbox)...)
-				w.wantProgress(sweep.Progress{Read: 30, Ended: true})
+				w.wantProgress(progress.Scan{Read: 30, Ended: true})
 			})
 		}
 	}
@@ -372,7 +373,7 @@ func TestScanKeepsAnswers(t *testing.T) {
 	answers.Store(7)
 	w.drain(of)
 	w.wantFound(pendingDomains(w.sandbox)...)
-	w.wantProgress(sweep.Progress{Read: 12, Ended: true})
+	w.wantProgress(progress.Scan{Read: 12, Ended: true})
 }
 
 // TestPendingRows: the content of a row has the record as it was listed, so that its check
@@ -396,7 +397,7 @@ func TestPendingRows(t *testing.T) {
 	}
 	l := rows["ord_1"].Listed
 	if l == nil || l.ID != "ord_1" || l.VerificationHost != d.Host || l.VerificationTXT != d.TXT ||
-		l.Status != apiclient.StatusPending || l.UseForOrganizationDiscovery == nil || *l.UseForOrganizationDiscovery {
+		l.Status != schema.StatusPending || l.UseForOrganizationDiscovery == nil || *l.UseForOrganizationDiscovery {
 		t.Errorf("listed is %+v, want the record %+v", l, d)
 	}
 	if at := l.At.Sub(start.Add(time.Hour)); at < 0 || at > time.Minute {

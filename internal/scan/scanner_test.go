@@ -16,7 +16,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/internal/scan"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
 	"orgops/tasks/handlers"
 )
 
@@ -34,7 +34,7 @@ func TestCrashLoopEnds(t *testing.T) {
 			requests := w.requests()
 			w.scanned()
 			r := w.read(run0)
-			if workers != engine.MaxAttempts+2 || w.requests() != requests || r.scan.Result.Outcome != engine.Failed ||
+			if workers != engine.MaxAttempts+2 || w.requests() != requests || r.scan.Result.Outcome != ledger.Failed ||
 				!strings.Contains(string(r.Scan.Note), "given up after 17 attempts; the last ended without an answer") {
 				t.Errorf("%d workers, scan %+v, row %+v", workers, r.Scan, r.scan)
 			}
@@ -43,7 +43,7 @@ func TestCrashLoopEnds(t *testing.T) {
 }
 
 // note returns why the scan of run0 waits.
-func (w *world) note() engine.Note { return engine.ParseNote(w.read(run0).Scan.Note) }
+func (w *world) note() ledger.Note { return ledger.ParseNote(w.read(run0).Scan.Note) }
 
 // TestBlocked: without the scope the operation is blocked, the run says why it waits, and
 // the scan continues once the scope is there, however long that takes and whichever worker
@@ -58,7 +58,7 @@ func TestBlocked(t *testing.T) {
 	if !slices.Equal(w.blocks, []string{sandbox.OpListOrganizations}) {
 		t.Errorf("blocked are %q", w.blocks)
 	}
-	if note, next := w.note(), w.read(run0).Scan.NextAt; note.Outcome != engine.Blocked ||
+	if note, next := w.note(), w.read(run0).Scan.NextAt; note.Outcome != ledger.Blocked ||
 		!strings.Contains(note.Reason, "403") || !next.After(start) {
 		t.Errorf("note %+v, next at %v", note, next)
 	}
@@ -74,7 +74,7 @@ func TestBlocked(t *testing.T) {
 	lift()
 	w.drain(of)
 	w.wantFound("org_1/ord_1")
-	w.wantProgress(sweep.Progress{Read: 1, Ended: true})
+	w.wantProgress(progress.Scan{Read: 1, Ended: true})
 	if r := w.read(run0); len(r.Scan.Note) > 0 {
 		t.Errorf("note %q", r.Scan.Note)
 	}
@@ -159,7 +159,7 @@ func TestScansAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for _, id := range []ledger.RunID{"a", "b", "c"} {
 		run, _, err := w.Create(t.Context(), ledger.NewRun{ID: id, Tenant: tenant, Kind: handlers.Verify,
-			Scan: progress(t, sweep.Progress{})})
+			Scan: progressJSON(t, progress.Scan{})})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +168,7 @@ func TestScansAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run.Kind = engine.ScanOf(run.Kind)
+		run.Kind = ledger.ScanOf(run.Kind)
 		task := w.task(engine.NewTask(run, seg, r.Token, r.Rows...))
 		all.Go(func() { _ = of.ProcessTask(t.Context(), task) })
 	}

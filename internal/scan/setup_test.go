@@ -21,13 +21,14 @@ import (
 	"go.uber.org/goleak"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/scan"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
 	"orgops/tasks/handlers"
 )
 
@@ -156,17 +157,17 @@ func (w *world) create(kind ledger.Kind, progress []byte) {
 // pending creates run0: the pending domains of one organization, or of all.
 func (w *world) pending(organization string) {
 	w.t.Helper()
-	w.create(handlers.Verify, progress(w.t, sweep.Progress{Organization: organization}))
+	w.create(handlers.Verify, progressJSON(w.t, progress.Scan{Organization: organization}))
 }
 
 // sweep creates run0, a sweep.
-func (w *world) sweep(p sweep.Progress) {
+func (w *world) sweep(p progress.Scan) {
 	w.t.Helper()
-	w.create(recheck, progress(w.t, p))
+	w.create(recheck, progressJSON(w.t, p))
 }
 
 // progress returns the stored form.
-func progress(t *testing.T, p sweep.Progress) []byte {
+func progressJSON(t *testing.T, p progress.Scan) []byte {
 	t.Helper()
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -196,7 +197,7 @@ func (w *world) release() *asynq.Task {
 		w.advance(max(r.Due.Sub(r.Now), time.Second))
 		return nil
 	}
-	run.Kind = engine.ScanOf(run.Kind)
+	run.Kind = ledger.ScanOf(run.Kind)
 	return w.task(engine.NewTask(run, segment(run, ledger.ScanSegment), r.Token, r.Rows...))
 }
 
@@ -317,7 +318,7 @@ func (w *world) rowsOf(seg ledger.Segment) (all []ledger.RowState) {
 }
 
 // progress returns that of run0.
-func (w *world) progress() (p sweep.Progress) {
+func (w *world) progress() (p progress.Scan) {
 	w.t.Helper()
 	if err := json.Unmarshal(w.read(run0).Scan.Progress, &p); err != nil {
 		w.t.Fatal(err)
@@ -360,7 +361,7 @@ func wantNames(t *testing.T, got, want []string) {
 }
 
 // wantProgress fails unless that is run0's.
-func (w *world) wantProgress(want sweep.Progress) {
+func (w *world) wantProgress(want progress.Scan) {
 	w.t.Helper()
 	if got := w.progress(); got != want {
 		w.t.Errorf("progress %+v, want %+v", got, want)
@@ -387,7 +388,7 @@ func (r stored) refused(t *testing.T) (ids, reasons []string) {
 		if row.Result.Outcome == "" {
 			continue
 		}
-		if row.Result.Outcome != engine.Refused {
+		if row.Result.Outcome != ledger.Refused {
 			t.Errorf("row %s is settled as %s", name, row.Result.Outcome)
 		}
 		_, id, _ := strings.Cut(name, "/")
@@ -510,7 +511,7 @@ type sabotagedAPI struct {
 }
 
 func (a sabotagedAPI) OrganizationsPage(ctx context.Context,
-	from string) (page []apiclient.Listed[apiclient.Organization], next string, err error) {
+	from string) (page []apiclient.Listed[schema.Organization], next string, err error) {
 	err = a.call(class(a.class)+"organizations", func() error {
 		page, next, err = a.api.OrganizationsPage(ctx, from)
 		return err
@@ -519,7 +520,7 @@ func (a sabotagedAPI) OrganizationsPage(ctx context.Context,
 }
 
 func (a sabotagedAPI) DiscoveryDomainsPage(ctx context.Context,
-	org, from string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
+	org, from string) (page []apiclient.Listed[schema.DiscoveryDomain], next string, err error) {
 	err = a.call(class(a.class)+"domains", func() error {
 		page, next, err = a.api.DiscoveryDomainsPage(ctx, org, from)
 		return err
@@ -528,7 +529,7 @@ func (a sabotagedAPI) DiscoveryDomainsPage(ctx context.Context,
 }
 
 // domainPage is a page of an organization's domains.
-type domainPage = []apiclient.Listed[apiclient.DiscoveryDomain]
+type domainPage = []apiclient.Listed[schema.DiscoveryDomain]
 
 // fake is an API of which a test answers some requests. A page of organizations has one of them.
 type fake struct {
@@ -547,12 +548,12 @@ func (f fake) answered(api func(apiclient.Binding) scan.API) func(apiclient.Bind
 }
 
 func (f fake) OrganizationsPage(ctx context.Context,
-	from string) (page []apiclient.Listed[apiclient.Organization], next string, err error) {
+	from string) (page []apiclient.Listed[schema.Organization], next string, err error) {
 	if f.organizations == nil {
 		return f.API.OrganizationsPage(ctx, from)
 	}
 	id, next, err := f.organizations(from)
-	return []apiclient.Listed[apiclient.Organization]{{Record: apiclient.Organization{ID: id}}}, next, err
+	return []apiclient.Listed[schema.Organization]{{Record: schema.Organization{ID: id}}}, next, err
 }
 
 func (f fake) DiscoveryDomainsPage(ctx context.Context, org, from string) (page domainPage, next string, err error) {
@@ -563,7 +564,7 @@ func (f fake) DiscoveryDomainsPage(ctx context.Context, org, from string) (page 
 }
 
 // onePage is an API whose organizations have one record.
-func onePage(record apiclient.DiscoveryDomain) fake {
+func onePage(record schema.DiscoveryDomain) fake {
 	return fake{domains: func(context.Context, scan.API, string, string) (domainPage, string, error) {
 		return domainPage{{Record: record}}, "", nil
 	}}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/ledger"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
 	"orgops/tasks"
 )
 
@@ -22,11 +22,11 @@ type swept struct{ states States }
 // row returns the row of a verified domain, and of another one if the sweep is to prove
 // these or the domain has a state: a sweep may have set it to pending. A record outside
 // the specification may be verified unless it reads as pending.
-func (s swept) row(ctx context.Context, p sweep.Progress, organization string, l listed,
+func (s swept) row(ctx context.Context, p progress.Scan, organization string, l listed,
 	_ time.Time) (*ledger.FoundRow, error) {
 	d := l.Record
-	wanted := d.Status == apiclient.StatusVerified || l.Err != nil
-	if d.Status == apiclient.StatusPending || l.Err == nil && d.Status != apiclient.StatusVerified {
+	wanted := d.Status == schema.StatusVerified || l.Err != nil
+	if d.Status == schema.StatusPending || l.Err == nil && d.Status != schema.StatusVerified {
 		var err error
 		if wanted, err = s.wantsPending(ctx, p, d.ID); err != nil {
 			return nil, err
@@ -42,7 +42,7 @@ func (s swept) row(ctx context.Context, p sweep.Progress, organization string, l
 	if bad != nil { // the members that name it
 		content = tasks.RecheckRow{
 			OrganizationID: organization, DiscoveryDomainID: name(d.ID), Domain: name(d.Domain),
-			Status: apiclient.DomainStatus(name(string(d.Status))), Tick: p.Tick,
+			Status: schema.DomainStatus(name(string(d.Status))), Tick: p.Tick,
 		}
 	}
 	row, err := found(organization, content, bad)
@@ -52,7 +52,7 @@ func (s swept) row(ctx context.Context, p sweep.Progress, organization string, l
 	return row, err
 }
 
-func (s swept) wantsPending(ctx context.Context, p sweep.Progress, domain string) (bool, error) {
+func (s swept) wantsPending(ctx context.Context, p progress.Scan, domain string) (bool, error) {
 	if p.Pending || tasks.CheckDomainID(domain) != nil {
 		return p.Pending, nil // a record without an id has no state
 	}

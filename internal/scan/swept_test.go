@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/internal/scan"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
 )
 
 // sweptRow is the content of a row of a sweep.
@@ -82,7 +82,7 @@ func TestSweepSpreadsItsChecks(t *testing.T) {
 			w.sandbox.AddDomain(fmt.Sprintf("org_%d", i%8), sandbox.Domain{ID: fmt.Sprintf("ord_%d", i),
 				Domain: fmt.Sprintf("d%d.example.org", i), Status: "verified"})
 		}
-		w.sweep(sweep.Progress{Tick: tick, SpreadUntil: tick + hours*3600})
+		w.sweep(progress.Scan{Tick: tick, SpreadUntil: tick + hours*3600})
 		w.scanned()
 		_, due := w.swept()
 		if len(due) != domains {
@@ -125,7 +125,7 @@ func TestSweepOfPending(t *testing.T) {
 				w.sandbox.AddDomain("org_1", sandbox.Domain{ID: id, Status: status, Domain: id[4:] + ".example.org"})
 			}
 			w.sandbox.AddDomain("org_2", sandbox.Domain{ID: "ord_4", Status: "verified"})
-			w.sweep(sweep.Progress{Organization: "org_1", Tick: 1, Pending: proves})
+			w.sweep(progress.Scan{Organization: "org_1", Tick: 1, Pending: proves})
 			w.scanned()
 			want := []string{"org_1/ord_1", "org_1/ord_3"}
 			if proves {
@@ -147,25 +147,25 @@ func TestSweepOfPending(t *testing.T) {
 func TestSweepOfWhatCannotBeChecked(t *testing.T) {
 	long := func(c string) string { return strings.Repeat(c, 1<<20) }
 	for name, tt := range map[string]struct {
-		record apiclient.DiscoveryDomain
+		record schema.DiscoveryDomain
 		why    string
 	}{
-		"public suffix": {apiclient.DiscoveryDomain{ID: "ord_1", Domain: "co.uk", VerificationHost: "_x.co.uk",
+		"public suffix": {schema.DiscoveryDomain{ID: "ord_1", Domain: "co.uk", VerificationHost: "_x.co.uk",
 			VerificationTXT: "t"}, "cannot be proven"},
-		"host elsewhere": {apiclient.DiscoveryDomain{ID: "ord_1", Domain: "example.org", VerificationHost: "_x.example.net",
+		"host elsewhere": {schema.DiscoveryDomain{ID: "ord_1", Domain: "example.org", VerificationHost: "_x.example.net",
 			VerificationTXT: "t"}, "not below"},
-		"no token": {apiclient.DiscoveryDomain{ID: "ord_1", Domain: "example.org", VerificationHost: "_x.example.org"},
+		"no token": {schema.DiscoveryDomain{ID: "ord_1", Domain: "example.org", VerificationHost: "_x.example.org"},
 			"verification_txt"},
-		"odd id": {apiclient.DiscoveryDomain{ID: "../x", Domain: "example.org", VerificationHost: "_x.example.org",
+		"odd id": {schema.DiscoveryDomain{ID: "../x", Domain: "example.org", VerificationHost: "_x.example.org",
 			VerificationTXT: "t"}, "discovery_domain_id"},
-		"long all": {apiclient.DiscoveryDomain{ID: long("i"), Domain: long("d"), VerificationHost: long("h"),
+		"long all": {schema.DiscoveryDomain{ID: long("i"), Domain: long("d"), VerificationHost: long("h"),
 			VerificationTXT: long("t")}, "discovery_domain_id"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			tt.record.Status = apiclient.StatusVerified
+			tt.record.Status = schema.StatusVerified
 			w.api = onePage(tt.record).answered(w.api)
-			w.sweep(sweep.Progress{Organization: "org_1", Tick: 1})
+			w.sweep(progress.Scan{Organization: "org_1", Tick: 1})
 			w.scanned()
 			rows := w.read(run0).rows
 			if ids, reasons := w.read(run0).refused(t); len(rows) != 1 || len(ids) != 1 ||
@@ -184,17 +184,17 @@ func TestLongestRows(t *testing.T) {
 	label := strings.Repeat("a", 63)
 	domain := strings.Join([]string{label, label, label[:20], "example.org"}, ".")
 	id := strings.Repeat("i", 128)
-	record := apiclient.DiscoveryDomain{ID: id, Domain: domain, VerificationHost: "_ss-verification." + domain,
+	record := schema.DiscoveryDomain{ID: id, Domain: domain, VerificationHost: "_ss-verification." + domain,
 		VerificationTXT: strings.Repeat("\x01", 4096)}
 	for _, kind := range []string{"pending", "verified"} {
 		t.Run(kind, func(t *testing.T) {
 			w := newWorld(t)
-			record.Status = apiclient.DomainStatus(kind)
+			record.Status = schema.DomainStatus(kind)
 			w.api = onePage(record).answered(w.api)
 			if kind == "pending" {
 				w.pending("org_1")
 			} else {
-				w.sweep(sweep.Progress{Organization: "org_1", Tick: 1})
+				w.sweep(progress.Scan{Organization: "org_1", Tick: 1})
 			}
 			w.scanned()
 			if rows := w.read(run0).rows; len(rows) != 1 || rows[0].Result.Outcome != "" ||

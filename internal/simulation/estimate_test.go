@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/status"
@@ -73,12 +73,12 @@ var estimates = []struct {
 		})
 	}},
 	{name: "blocked for a while", kind: handlers.Create, rows: 1600, during: func(e estimated) {
-		e.hold(20, 0, func() error { return e.budget.Block(e.t.Context(), apiclient.OpCreateTemplate, "403") },
+		e.hold(20, 0, func() error { return e.budget.Block(e.t.Context(), schema.OpCreateTemplate, "403") },
 			func() error { return nil }) // until a test request succeeds
 	}},
 	{name: "paused by a 429", kind: handlers.Update, rows: 1600, during: func(e estimated) {
 		e.hold(20, 60, func() error {
-			e.budget.Answered(e.t.Context(), apiclient.OpUpdateDiscoveryDomain, http.StatusTooManyRequests,
+			e.budget.Answered(e.t.Context(), schema.OpUpdateDiscoveryDomain, http.StatusTooManyRequests,
 				nil, 60*time.Second)
 			return nil
 		}, func() error { return nil })

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
@@ -139,11 +138,11 @@ func (f *fleet) checkWait(r *fleetRun, h *rowHistory, outcome ledger.Outcome, fr
 	if len(h.settles) == 0 || outcome == ledger.Cancelled {
 		return
 	}
-	if outcome == engine.Expired { // the token may never be published
+	if outcome == ledger.Expired { // the token may never be published
 		from = r.from
 	}
 	w := f.waited(r, h, latest(r.from, from))
-	if outcome != engine.Expired && w.total > r.longest.total {
+	if outcome != ledger.Expired && w.total > r.longest.total {
 		r.longest = w
 	}
 	rate, _ := r.tenant.limit.Effective()
@@ -188,13 +187,13 @@ func (f *fleet) checkTarget(r *fleetRun, result ledger.Result, target string,
 			changed = latest(changed, c.at)
 		}
 		switch o := result.Outcome; {
-		case o == ledger.Done && !is, o == engine.Unchanged && !is:
+		case o == ledger.Done && !is, o == ledger.Unchanged && !is:
 			bad("its target is not as the row asks for")
-		case o == engine.Expired && is:
+		case o == ledger.Expired && is:
 			bad("its target is as the row asks for")
-		case o == engine.Failed && is && !strings.Contains(result.Detail, "may have had its effect"):
+		case o == ledger.Failed && is && !strings.Contains(result.Detail, "may have had its effect"):
 			bad("its target is as the row asks for, of which the result says nothing")
-		case o != ledger.Done && o != engine.Unchanged && o != engine.Expired && o != ledger.Cancelled && o != engine.Failed:
+		case o != ledger.Done && o != ledger.Unchanged && o != ledger.Expired && o != ledger.Cancelled && o != ledger.Failed:
 			bad("nothing was wrong with it")
 		}
 	}
@@ -202,7 +201,7 @@ func (f *fleet) checkTarget(r *fleetRun, result ledger.Result, target string,
 	case handlers.Verify:
 		d := tn.domains[target]
 		expect(d.verified, d.changes)
-		if o := result.Outcome; o == engine.Expired && d.looked.IsZero() {
+		if o := result.Outcome; o == ledger.Expired && d.looked.IsZero() {
 			bad("no check has found its token absent")
 		} else if o == ledger.Done && f.events[events.DomainVerified+" "+string(r.id)+" "+d.id] == 0 {
 			bad("that the domain is verified was not notified")

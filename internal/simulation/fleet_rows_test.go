@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
 	"orgops/producer"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
@@ -81,9 +81,9 @@ func (f *fleet) addRow(r *fleetRun, org string) {
 		r.add(c.id, tasks.RemoveRow{OrganizationID: org, ClientID: c.id})
 	case handlers.Create:
 		name := fmt.Sprintf("%s %d", r.id, len(r.rows))
-		r.add(name, apiclient.TemplateRequest{
+		r.add(name, schema.TemplateRequest{
 			Name: name, Type: "mdl", Dialect: "simplified/1.0", WellKnownTrustedIssuers: "aamva",
-			Presentation: apiclient.Presentation{Claims: map[string]bool{"given_name": true}},
+			Presentation: schema.Presentation{Claims: map[string]bool{"given_name": true}},
 		})
 	}
 }
@@ -177,7 +177,7 @@ func (f *fleet) sweep(all *sync.WaitGroup, tn *fleetTenant, domains int) {
 	all.Go(func() {
 		f.must(func(ctx context.Context) error {
 			_, _, err := f.intake().BeginSweep(ctx, ledger.NewRun{ID: r.id, Tenant: tn.name},
-				sweep.Progress{Organization: org, Tick: f.start.Unix()})
+				progress.Scan{Organization: org, Tick: f.start.Unix()})
 			return err
 		})
 		r.from = now()

@@ -13,6 +13,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/internal/ledger"
+	"orgops/internal/scan/progress"
 	"orgops/internal/sweep"
 	"orgops/tasks/handlers"
 )
@@ -53,7 +54,7 @@ func conclude(ctx context.Context, states *sweep.States, run ledger.Run) error {
 	if run.Kind != handlers.Recheck || run.Scan == nil || run.Cancelled {
 		return nil
 	}
-	var progress sweep.Progress
+	var progress progress.Scan
 	if err := json.Unmarshal(run.Scan.Progress, &progress); err != nil {
 		return err
 	}

@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/dnscheck/dnschecktest"
+	"orgops/dnscheck/report"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 )
@@ -66,13 +68,13 @@ type fleetDomain struct {
 
 func (d *fleetDomain) host() string { return "_ss-verification." + d.org + "." + d.name }
 
-func (d *fleetDomain) record() apiclient.DiscoveryDomain {
-	r := apiclient.DiscoveryDomain{
-		ID: d.id, Domain: d.name, Status: apiclient.StatusPending, VerificationHost: d.host(), VerificationTXT: d.token,
+func (d *fleetDomain) record() schema.DiscoveryDomain {
+	r := schema.DiscoveryDomain{
+		ID: d.id, Domain: d.name, Status: schema.StatusPending, VerificationHost: d.host(), VerificationTXT: d.token,
 		UseForOrganizationDiscovery: new(d.flag),
 	}
 	if d.verified {
-		r.Status = apiclient.StatusVerified
+		r.Status = schema.StatusVerified
 	}
 	return r
 }
@@ -86,7 +88,7 @@ type fleetClient struct {
 
 // fleetTemplate is a template.
 type fleetTemplate struct {
-	apiclient.Template
+	schema.Template
 	created sent
 }
 
@@ -289,31 +291,31 @@ func statusOf(err error) int {
 	return http.StatusOK
 }
 
-func (a fleetAPI) DiscoveryDomain(ctx context.Context, org, id string) (apiclient.DiscoveryDomain, error) {
-	return call(ctx, a, apiclient.OpGetDiscoveryDomain, http.MethodGet, func(ctx context.Context) error {
+func (a fleetAPI) DiscoveryDomain(ctx context.Context, org, id string) (schema.DiscoveryDomain, error) {
+	return call(ctx, a, schema.OpGetDiscoveryDomain, http.MethodGet, func(ctx context.Context) error {
 		_, err := a.client.DiscoveryDomain(ctx, org, id)
 		return err
-	}, func(sent) (d apiclient.DiscoveryDomain, err error) {
+	}, func(sent) (d schema.DiscoveryDomain, err error) {
 		if have := a.tn.domains[id]; have != nil && have.org == org {
 			return have.record(), nil
 		}
-		return d, notFound(apiclient.OpGetDiscoveryDomain, http.MethodGet)
+		return d, notFound(schema.OpGetDiscoveryDomain, http.MethodGet)
 	})
 }
 
 func (a fleetAPI) UpdateDiscoveryDomain(ctx context.Context, org, id string,
-	u apiclient.DiscoveryDomainUpdate, intent apiclient.Intent) (apiclient.DiscoveryDomain, error) {
-	return call(ctx, a, apiclient.OpUpdateDiscoveryDomain, http.MethodPatch, func(ctx context.Context) error {
+	u schema.DiscoveryDomainUpdate, intent apiclient.Intent) (schema.DiscoveryDomain, error) {
+	return call(ctx, a, schema.OpUpdateDiscoveryDomain, http.MethodPatch, func(ctx context.Context) error {
 		_, err := a.client.UpdateDiscoveryDomain(ctx, org, id, u, intent)
 		return err
-	}, func(s sent) (r apiclient.DiscoveryDomain, err error) {
+	}, func(s sent) (r schema.DiscoveryDomain, err error) {
 		d := a.tn.domains[id]
 		if d == nil || d.org != org {
-			return r, notFound(apiclient.OpUpdateDiscoveryDomain, http.MethodPatch)
+			return r, notFound(schema.OpUpdateDiscoveryDomain, http.MethodPatch)
 		}
 		before := *d
 		if u.Status != nil {
-			d.verified = *u.Status == apiclient.StatusVerified
+			d.verified = *u.Status == schema.StatusVerified
 		}
 		d.flag = u.UseForOrganizationDiscovery == nil || *u.UseForOrganizationDiscovery
 		if d.verified && !before.verified {
@@ -327,7 +329,7 @@ func (a fleetAPI) UpdateDiscoveryDomain(ctx context.Context, org, id string,
 }
 
 func (a fleetAPI) RemoveOrganizationClients(ctx context.Context, org string, clients []string) error {
-	_, err := call(ctx, a, apiclient.OpRemoveOrganizationClients, http.MethodDelete, func(ctx context.Context) error {
+	_, err := call(ctx, a, schema.OpRemoveOrganizationClients, http.MethodDelete, func(ctx context.Context) error {
 		return a.client.RemoveOrganizationClients(ctx, org, clients)
 	}, func(s sent) (struct{}, error) {
 		for _, id := range clients {
@@ -340,22 +342,22 @@ func (a fleetAPI) RemoveOrganizationClients(ctx context.Context, org string, cli
 	return err
 }
 
-func (a fleetAPI) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest,
-	intent apiclient.Intent) (apiclient.Template, error) {
-	return call(ctx, a, apiclient.OpCreateTemplate, http.MethodPost, func(ctx context.Context) error {
+func (a fleetAPI) CreateTemplate(ctx context.Context, r schema.TemplateRequest,
+	intent apiclient.Intent) (schema.Template, error) {
+	return call(ctx, a, schema.OpCreateTemplate, http.MethodPost, func(ctx context.Context) error {
 		_, err := a.client.CreateTemplate(ctx, r, intent)
 		return err
-	}, func(s sent) (apiclient.Template, error) {
+	}, func(s sent) (schema.Template, error) {
 		// The name of a template is refused whose intent Redis may have forgotten, as the API
 		// refuses all names that are taken. No other is: the oracle is to see it twice.
 		if slices.ContainsFunc(a.tn.byName[r.Name], func(t *fleetTemplate) bool {
 			return a.tn.f.redis.wasLost(t.created.permit)
 		}) {
-			return apiclient.Template{}, &apiclient.Error{Operation: apiclient.OpCreateTemplate, Method: http.MethodPost,
+			return schema.Template{}, &apiclient.Error{Operation: schema.OpCreateTemplate, Method: http.MethodPost,
 				Path: "/x", Status: http.StatusConflict, Title: "Conflict"}
 		}
 		t := &fleetTemplate{
-			apiclient.Template{ID: fmt.Sprintf("vct_%d", len(a.tn.templates)), TemplateRequest: r, CreatedAt: s.at}, s,
+			schema.Template{ID: fmt.Sprintf("vct_%d", len(a.tn.templates)), TemplateRequest: r, CreatedAt: s.at}, s,
 		}
 		a.tn.templates = append(a.tn.templates, t)
 		a.tn.byName[r.Name] = append(a.tn.byName[r.Name], t)
@@ -367,10 +369,10 @@ func (a fleetAPI) CreateTemplate(ctx context.Context, r apiclient.TemplateReques
 const fleetPage = 100
 
 // Templates implements [handlers.Templates].
-func (a fleetAPI) Templates(ctx context.Context) iter.Seq2[apiclient.Template, error] {
-	return func(yield func(apiclient.Template, error) bool) {
+func (a fleetAPI) Templates(ctx context.Context) iter.Seq2[schema.Template, error] {
+	return func(yield func(schema.Template, error) bool) {
 		for from := 0; ; from += fleetPage {
-			page, err := call(ctx, a, apiclient.OpListTemplates, http.MethodGet, func(ctx context.Context) error {
+			page, err := call(ctx, a, schema.OpListTemplates, http.MethodGet, func(ctx context.Context) error {
 				for _, err := range a.client.Templates(ctx) {
 					return err
 				}
@@ -380,7 +382,7 @@ func (a fleetAPI) Templates(ctx context.Context) iter.Seq2[apiclient.Template, e
 				return all[min(from, len(all)):min(from+fleetPage, len(all))], nil
 			})
 			if err != nil {
-				yield(apiclient.Template{}, err)
+				yield(schema.Template{}, err)
 				return
 			}
 			for _, t := range page {
@@ -409,13 +411,13 @@ func pageOf[R, T any](all []R, from string, record func(R) T) (page []apiclient.
 }
 
 func (a fleetAPI) OrganizationsPage(ctx context.Context,
-	from string) (page []apiclient.Listed[apiclient.Organization], next string, err error) {
-	page, err = call(ctx, a, apiclient.OpListOrganizations, http.MethodGet, func(ctx context.Context) error {
+	from string) (page []apiclient.Listed[schema.Organization], next string, err error) {
+	page, err = call(ctx, a, schema.OpListOrganizations, http.MethodGet, func(ctx context.Context) error {
 		_, _, err := a.client.OrganizationsPage(ctx, from)
 		return err
-	}, func(sent) (some []apiclient.Listed[apiclient.Organization], err error) {
-		some, next = pageOf(a.tn.orgs, from, func(id string) apiclient.Organization {
-			return apiclient.Organization{ID: id, Name: id}
+	}, func(sent) (some []apiclient.Listed[schema.Organization], err error) {
+		some, next = pageOf(a.tn.orgs, from, func(id string) schema.Organization {
+			return schema.Organization{ID: id, Name: id}
 		})
 		return some, nil
 	})
@@ -423,11 +425,11 @@ func (a fleetAPI) OrganizationsPage(ctx context.Context,
 }
 
 func (a fleetAPI) DiscoveryDomainsPage(ctx context.Context,
-	org, from string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
-	page, err = call(ctx, a, apiclient.OpListDiscoveryDomains, http.MethodGet, func(ctx context.Context) error {
+	org, from string) (page []apiclient.Listed[schema.DiscoveryDomain], next string, err error) {
+	page, err = call(ctx, a, schema.OpListDiscoveryDomains, http.MethodGet, func(ctx context.Context) error {
 		_, _, err := a.client.DiscoveryDomainsPage(ctx, org, from)
 		return err
-	}, func(sent) (some []apiclient.Listed[apiclient.DiscoveryDomain], err error) {
+	}, func(sent) (some []apiclient.Listed[schema.DiscoveryDomain], err error) {
 		some, next = pageOf(a.tn.ofOrg[org], from, (*fleetDomain).record)
 		return some, nil
 	})
@@ -477,8 +479,8 @@ func (d fleetDNS) Prove(_ context.Context, host, token string) (dnscheck.Verdict
 	return dnschecktest.Proven(v, token), err
 }
 
-func (d fleetDNS) Diagnose(context.Context, string, string, string, dnscheck.Verdict) (dnscheck.Diagnosis, error) {
-	return dnscheck.Diagnosis{}, d.w.point()
+func (d fleetDNS) Diagnose(context.Context, string, string, string, dnscheck.Verdict) (report.Diagnosis, error) {
+	return report.Diagnosis{}, d.w.point()
 }
 
 func (d fleetDNS) Disprove(_ context.Context, host, token string) (dnscheck.Verdict, error) {

@@ -89,7 +89,7 @@ func (l watched) End(ctx context.Context, seg ledger.Segment, n ledger.Nonce,
 		case ledger.Result:
 			h.settles = append(h.settles, settle{now(), e.Outcome, doubt})
 		case ledger.Waiting:
-			h.plans = append(h.plans, plannedWait{span{now(), now().Add(e.After)}, engine.ParseNote(e.Memo).Outcome})
+			h.plans = append(h.plans, plannedWait{span{now(), now().Add(e.After)}, ledger.ParseNote(e.Memo).Outcome})
 		}
 	}
 	return receipt, err
@@ -184,7 +184,7 @@ func (w rowWait) String() string {
 			parts = append(parts, fmt.Sprintf("%v %s", d.Round(time.Second), why))
 		}
 	}
-	for _, why := range []ledger.Outcome{engine.NotYetFound, engine.Paced, engine.Transient, engine.Blocked} {
+	for _, why := range []ledger.Outcome{ledger.NotYetFound, ledger.Paced, ledger.Transient, ledger.Blocked} {
 		add(w.planned[why], "due later: "+string(why))
 	}
 	add(w.paused, "paused")
@@ -227,8 +227,8 @@ func TestFleetWaits(t *testing.T) {
 	}
 	r := &fleetRun{tenant: &fleetTenant{alone: spans{{at(39), at(42)}}}, paused: span{at(25), at(40)}}
 	h := &rowHistory{
-		plans: []plannedWait{{span{at(-5), at(2)}, engine.Transient}, {span{at(10), at(30)}, engine.NotYetFound},
-			{span{at(12), at(20)}, engine.Paced}},
+		plans: []plannedWait{{span{at(-5), at(2)}, ledger.Transient}, {span{at(10), at(30)}, ledger.NotYetFound},
+			{span{at(12), at(20)}, ledger.Paced}},
 		// One that Redis has lost, one that may not have been written, and the one that was.
 		settles: []settle{{at(80), ledger.Done, false}, {at(90), ledger.Done, true}, {at(100), ledger.Done, false}},
 	}

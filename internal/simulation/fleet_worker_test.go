@@ -16,12 +16,15 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/activity"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
+	"orgops/internal/queues"
+	"orgops/internal/release"
 	"orgops/internal/scan"
 	"orgops/internal/sweep"
 	"orgops/tasks"
@@ -204,7 +207,7 @@ func (w *fleetWorker) newPart(tn *fleetTenant) *fleetPart {
 	p := &fleetPart{w: w, tn: tn, bell: make(chan struct{}, 1), places: make(chan struct{}, fleetPlaces)}
 	left, _ := tn.limit.Effective()
 	p.limiter = pace.New(pace.Config{
-		Redis: w.rdb, Tenant: string(tn.name), Limit: tn.limit, Stopping: w.stopping, Writes: apiclient.Writes,
+		Redis: w.rdb, Tenant: string(tn.name), Limit: tn.limit, Stopping: w.stopping, Writes: schema.Writes,
 		MaxWait: 20*time.Second + time.Duration(2/left.PerSecond()*float64(time.Second)),
 	})
 	states := &sweep.States{Tenant: string(tn.name), Store: sweep.NewStore(w.rdb, string(tn.name)),
@@ -226,26 +229,26 @@ func (p *fleetPart) api() func(apiclient.Binding) fleetAPI {
 // dispatchConfig releases rows as cmd/worker does.
 func (p *fleetPart) dispatchConfig(states *sweep.States) dispatch.Config {
 	w, name, rate := p.w, p.tn.name, p.tn.limit
-	one := dispatch.Cost{First: 1, Check: 1, Ready: 1}
-	read, change := apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain
+	one := release.Cost{First: 1, Check: 1, Ready: 1}
+	read, change := schema.OpGetDiscoveryDomain, schema.OpUpdateDiscoveryDomain
 	return dispatch.Config{
-		Tenant: name, Ledger: w.ledger, Redis: w.rdb, Queue: engine.Queue(name), Session: w.session.ID,
+		Tenant: name, Ledger: w.ledger, Redis: w.rdb, Queue: queues.OfRows(string(name)), Session: w.session.ID,
 		Protocol: engine.Protocol, Places: fleetPlaces,
 		Pace: p.limiter.State, Ahead: func() time.Duration { return p.limiter.Ahead(pace.Finish) },
 		Rate: func() float64 {
 			left, _ := rate.Effective()
 			return left.PerSecond()
 		},
-		Kinds: map[ledger.Kind]dispatch.Kind{
-			handlers.Verify: {Operations: dispatch.Operations{First: []string{read}, Ready: []string{read, change}},
-				Cost: dispatch.Cost{First: 2, Ready: 2}},
-			handlers.Update: {Operations: dispatch.Always(read, change), Cost: dispatch.Cost{First: 2, Check: 2, Ready: 2}},
-			handlers.Remove: {Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: one,
-				Batch: apiclient.MaxClientsPerRequest, Group: tasks.OrganizationOf},
-			handlers.Create:  {Operations: dispatch.Always(apiclient.OpCreateTemplate), Cost: one},
-			handlers.Recheck: {Operations: dispatch.Operations{Ready: []string{read, change}}, Cost: dispatch.Cost{Ready: 2}},
+		Kinds: map[ledger.Kind]release.Kind{
+			handlers.Verify: {Operations: release.Operations{First: []string{read}, Ready: []string{read, change}},
+				Cost: release.Cost{First: 2, Ready: 2}},
+			handlers.Update: {Operations: release.Always(read, change), Cost: release.Cost{First: 2, Check: 2, Ready: 2}},
+			handlers.Remove: {Operations: release.Always(schema.OpRemoveOrganizationClients), Cost: one,
+				Batch: schema.MaxClientsPerRequest, Group: tasks.OrganizationOf},
+			handlers.Create:  {Operations: release.Always(schema.OpCreateTemplate), Cost: one},
+			handlers.Recheck: {Operations: release.Operations{Ready: []string{read, change}}, Cost: release.Cost{Ready: 2}},
 
-			engine.ScanOf(handlers.Verify): {Cost: one}, engine.ScanOf(handlers.Recheck): {Cost: one},
+			ledger.ScanOf(handlers.Verify): {Cost: one}, ledger.ScanOf(handlers.Recheck): {Cost: one},
 		},
 		Ended: func(ctx context.Context, run ledger.Run) error {
 			if err := conclude(ctx, states, run); err != nil || run.Single {
@@ -335,7 +338,7 @@ return redis.call('LPUSH', KEYS[3], ARGV[2])`)
 
 // keysOf returns asynq's keys of a tenant's queue, and the prefix of its tasks.
 func keysOf(tn *fleetTenant) (pending, active, lease, tasks string) {
-	prefix := "asynq:{" + engine.Queue(tn.name) + "}:"
+	prefix := "asynq:{" + queues.OfRows(string(tn.name)) + "}:"
 	return prefix + "pending", prefix + "active", prefix + "lease", prefix + "t:"
 }
 

@@ -16,6 +16,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
+	"orgops/internal/scan/progress"
 	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
 	"orgops/internal/tenant"
@@ -216,7 +217,7 @@ func SweepNow(ctx context.Context, rdb redis.UniversalClient, in intake.Intake, 
 		return ledger.Run{}, false, false, err
 	}
 	r.ID = cmp.Or(r.ID, ledger.RunID(tasks.NewRunID(time.Now())))
-	order := sweep.Progress{Organization: organization, Pending: pending || settings.VerifyPending}
+	order := progress.Scan{Organization: organization, Pending: pending || settings.VerifyPending}
 	run, created, err = schedule.Now(ctx, in, sweep.NewStore(rdb, name), r, order)
 	return run, created, announced, err
 }

@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
+	"orgops/internal/evidence"
 	"orgops/internal/provider"
-	"orgops/tasks/handlers"
 )
 
 // TXTRecord is a record to check.
@@ -47,7 +48,7 @@ func Check(ctx context.Context, checker *dnscheck.Checker, record TXTRecord) (Ch
 	if err != nil {
 		return found, err
 	}
-	found.Findings = &Findings{Evidence: handlers.Evidence{Evidence: verdict.Evidence()}}
+	found.Findings = &Findings{Evidence: evidence.Evidence{Evidence: verdict.Evidence()}}
 	found.At = time.Now().UTC().Truncate(time.Second)
 	if name, target, out := verdict.AliasOut(); out && verdict.State == dnscheck.Present {
 		warning := fmt.Sprintf(
@@ -90,10 +91,9 @@ func publishIn(host string, zone dnscheck.Zone) *Publish {
 
 // Findings are the findings of a check or a proof.
 type Findings struct {
-	handlers.Evidence
-	dnscheck.Diagnosis           // of a check by hand
-	Publish            *Publish  `json:"publish,omitempty"` // of a check by hand, if the record is missing
-	Next               time.Time `json:"-"`                 // when the record is checked next; zero: not known
+	evidence.Evidence
+	Publish *Publish  `json:"publish,omitempty"` // of a check by hand, if the record is missing
+	Next    time.Time `json:"-"`                 // when the record is checked next; zero: not known
 }
 
 // IsProof reports whether a record was proven. A revocation compares the record too, and finds that
@@ -144,7 +144,7 @@ func (f Findings) Facts() []Fact {
 			all = append(all, Fact{Name: "at " + p.Provider, Text: p.Hint})
 		}
 	}
-	all = append(all, Fact{Name: "resolvers", Text: f.Diagnosis.ResolversSee})
+	all = append(all, Fact{Name: "resolvers", Text: f.ResolversSee})
 	for _, name := range f.Unanswered {
 		all = append(all, Fact{Name: "no answer", Text: "for " + Shown(name) + ", where such records often end up by mistake"})
 	}
@@ -177,13 +177,13 @@ func (f Findings) Write(out io.Writer, heading Fact) error {
 }
 
 // Took returns the duration of an answer.
-func Took(o dnscheck.ObservationRecord) time.Duration {
+func Took(o report.Observation) time.Duration {
 	return time.Duration(o.Milliseconds * float64(time.Millisecond)).Round(time.Millisecond / 10)
 }
 
 // ServerName names a resolver, with its operator and perspective where its name does not have
 // them, or a name server with its address.
-func ServerName(o dnscheck.ObservationRecord) string {
+func ServerName(o report.Observation) string {
 	switch {
 	case !o.Authority:
 		return "resolver " + o.Asked + whose(o.Asked, o.Operator, o.Perspective)
@@ -210,7 +210,7 @@ func whose(name, operator, perspective string) string {
 }
 
 // AnswerText returns an answer in one line: aliases, values, codes.
-func AnswerText(o dnscheck.ObservationRecord) string {
+func AnswerText(o report.Observation) string {
 	const most = 3 // fit in a line; --json has all stored values
 	var parts []string
 	if len(o.Aliases) > 0 {
@@ -236,7 +236,7 @@ func AnswerText(o dnscheck.ObservationRecord) string {
 
 // MissingAnswers says which answers the evidence does not contain, and why; "": none is
 // missing.
-func MissingAnswers(e dnscheck.Evidence) string {
+func MissingAnswers(e report.Evidence) string {
 	answered := 0
 	for _, o := range e.Said {
 		if !o.Authority {

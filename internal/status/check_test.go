@@ -9,6 +9,7 @@ import (
 	"github.com/miekg/dns"
 
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 	"orgops/internal/status"
 )
 
@@ -88,7 +89,7 @@ func answer(w dns.ResponseWriter, q *dns.Msg) {
 }
 
 func TestServerName(t *testing.T) {
-	for want, o := range map[string]dnscheck.ObservationRecord{
+	for want, o := range map[string]report.Observation{
 		"name server ns1.example.com at 192.0.2.1:53": {Asked: "ns1.example.com", Authority: true,
 			Address: "192.0.2.1:53"},
 		"resolver https://1.1.1.1:443/dns-query#one.one.one.one (Cloudflare)": {

@@ -10,10 +10,10 @@ import (
 	"github.com/hibiken/asynq"
 
 	"orgops/internal/activity"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/status"
-	"orgops/tasks/handlers"
 )
 
 // TestActions: commands act on a run.
@@ -80,7 +80,7 @@ func TestStopped(t *testing.T) {
 		if have := status.State(r); have != want {
 			t.Errorf("state %q, want %q", have, want)
 		}
-		row := status.OpenRow(r, 0, handlers.Open{Reason: "transient: 503", Next: later})
+		row := status.OpenRow(r, 0, evidence.Open{Reason: "transient: 503", Next: later})
 		if stopped := status.Stopped(r); stopped == "" && row.Reason != "transient: 503" ||
 			stopped != "" && (row.Reason != stopped+"; before: transient: 503" || !row.NextCheck.IsZero()) {
 			t.Errorf("a row of a run that is %s: %+v", want, row)

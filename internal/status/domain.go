@@ -10,11 +10,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/dnscheck"
 	"orgops/internal/cli"
+	"orgops/internal/evidence"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/tasks/handlers"
 )
 
 // Domain has the rows of a discovery domain, and the state that sweeps have stored. It is for
@@ -23,11 +22,11 @@ import (
 type Domain struct {
 	DomainName
 
-	Known  *KnownDomain           `json:"known,omitempty"`        // nil: it is not in the index of names
-	Record *handlers.VerifyRecord `json:"record,omitempty"`       // as a worker has read it for a row
-	Rows   []DomainRow            `json:"rows,omitempty"`         // the newest first, or the one executed last
-	More   int                    `json:"more_rows,omitempty"`    // how many further rows a search has found
-	Swept  *SweptDomain           `json:"domain_state,omitempty"` // by sweeps; nil: none is stored
+	Known  *KnownDomain     `json:"known,omitempty"`        // nil: it is not in the index of names
+	Record *evidence.Record `json:"record,omitempty"`       // as a worker has read it for a row
+	Rows   []DomainRow      `json:"rows,omitempty"`         // the newest first, or the one executed last
+	More   int              `json:"more_rows,omitempty"`    // how many further rows a search has found
+	Swept  *SweptDomain     `json:"domain_state,omitempty"` // by sweeps; nil: none is stored
 	// Other is another organization with a domain of this id, by rows or sweeps; "": none.
 	Other string `json:"-"`
 }
@@ -42,7 +41,7 @@ type DomainRow struct {
 	// did not find the token.
 	Evidence *Findings `json:"evidence,omitempty"`
 	// Before is what the row has replaced; nil: it is no update, or has changed nothing.
-	Before *handlers.Before `json:"before,omitempty"`
+	Before *evidence.Before `json:"before,omitempty"`
 	Ledger ledger.Run       `json:"-"`
 
 	sentence string // that result, with advice; "": it is that of a proof, or not known
@@ -151,33 +150,41 @@ func (r domainRow) in(run ledger.Run) ledger.Segment {
 
 // add adds a row.
 func (d *Domain) add(found intake.DomainRow) error {
-	r, evidence, sentence := found.Run, found.Result.Evidence, found.Result.Detail
+	r := found.Run
 	row := DomainRow{Run: r.ID, Kind: r.Kind, CreatedAt: r.CreatedAt, Row: settledRow(r, found.RowState), Ledger: r}
+
+	// The evidence of the last check of an open row, or of the result.
+	var e *evidence.Evidence
+	sentence := found.Result.Detail
 	if found.Phase != ledger.PhaseSettled {
-		open := handlers.ReadOpen(r.Kind, found.RowState)
-		row.Row, evidence, sentence = openRow(r, found.Item, open), open.Evidence, open.Sentence
+		open := evidence.ReadOpen(r.Kind, found.RowState)
+		row.Row = openRow(r, found.Item, open)
 		d.Record = cmp.Or(d.Record, open.Record)
-	}
-	if len(evidence) > 0 {
-		e, err := handlers.ReadEvidence(evidence)
+		e = open.Evidence
+		sentence = open.Advice
+	} else if stored := found.Result.Evidence; len(stored) > 0 {
+		read, err := evidence.Read(stored)
 		if err != nil {
 			return fmt.Errorf("row %d of run %s: %w", found.Item, r.ID, err)
 		}
-		if e.Before != nil {
-			row.Before = e.Before
-			d.Rows = append(d.Rows, row)
-			return nil
-		}
-		d.Record, row.Evidence = cmp.Or(d.Record, e.Record), &Findings{
-			Evidence: e, Diagnosis: dnscheck.Diagnosis{ResolversSee: e.ResolversSee}, Next: row.NextCheck,
-		}
-		if e.Finding != nil {
-			e.Finding.Sentence = e.Advice()
-			row.Evidence.Findings = []dnscheck.Finding{*e.Finding}
-		}
+		e = &read
+	}
+
+	// The row, without the evidence's record: the domain has it once.
+	switch {
+	case e == nil:
+	case e.Before != nil:
+		row.Before = e.Before
+	default:
+		d.Record = cmp.Or(d.Record, e.Record)
 		if e.Compared == nil {
 			row.sentence = cmp.Or(e.Advice(), sentence)
 		}
+		if len(e.Findings) > 0 {
+			e.Findings[0].Sentence = e.Advice()
+		}
+		e.Record = nil
+		row.Evidence = &Findings{Evidence: *e, Next: row.NextCheck}
 	}
 	d.Rows = append(d.Rows, row)
 	return nil

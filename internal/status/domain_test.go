@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"orgops/dnscheck"
+	"orgops/dnscheck/report"
+	"orgops/internal/evidence"
+	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
 	"orgops/internal/status"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 // TestDomainOfReadsFewKeys checks that the row of a domain that was executed last is found without
@@ -32,7 +33,7 @@ func TestDomainOfReadsFewKeys(t *testing.T) {
 					Description: ledger.Description{Format: "jsonl"}}, rows...)
 			}
 			first := ledgertest.Find(t, l, "first")
-			known := handlers.Known{OrganizationID: "org_1", ID: "ord_1", Domain: "acme.example", Host: "_v.acme.example",
+			known := index.Entry{OrganizationID: "org_1", ID: "ord_1", Domain: "acme.example", Host: "_v.acme.example",
 				TXT: "t", At: time.Now(), Run: first.ID, Row: 1}
 			if _, err := l.End(t.Context(),
 				ledger.Segment{Tenant: first.Tenant, Run: first.ID, Incarnation: first.Incarnation}, ledger.NewNonce(),
@@ -68,9 +69,9 @@ func TestDomainOfReadsFewKeys(t *testing.T) {
 // TestDisproofIsNoProof: the check by which a domain was revoked compared its record, and found
 // that the token is gone: it is not said to have proven the domain.
 func TestDisproofIsNoProof(t *testing.T) {
-	compared := &handlers.Compared{DiscoveryDomainID: "ord_1", Domain: "acme.example"}
+	compared := &evidence.Compared{DiscoveryDomainID: "ord_1", Domain: "acme.example"}
 	for state, want := range map[string]string{"present": "proven at", "absent": "checked at"} {
-		e := handlers.Evidence{Evidence: dnscheck.Evidence{State: state}, Compared: compared}
+		e := evidence.Evidence{Evidence: report.Evidence{State: state}, Compared: compared}
 		if got := (status.Findings{Evidence: e}).When().Name; got != want {
 			t.Errorf("%s: %q, want %q", state, got, want)
 		}

@@ -13,8 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/activity"
-	"orgops/internal/dispatch"
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/obstacle"
 	"orgops/internal/pace"
@@ -128,7 +126,7 @@ type budget struct {
 // rival is a run that shares the rate of its tenant with others.
 type rival struct {
 	run   ledger.Incarnation
-	class dispatch.Class
+	class ledger.Class
 	left  int64 // rows that are not settled and do not wait
 }
 
@@ -248,7 +246,7 @@ func (b budget) holds(now time.Time, r ledger.Run, held bool) bool {
 // its tenant's runs of the same class take equal shares, and later classes a ninth
 // ([dispatch.Round.Plan]).
 func (b budget) ahead(r ledger.Run, left int64) float64 {
-	class, before, beside, sharing := dispatch.ClassOf(r), int64(0), left, 1
+	class, before, beside, sharing := ledger.ClassOf(r), int64(0), left, 1
 	for _, other := range b.rivals {
 		switch {
 		case other.run == r.Incarnation:
@@ -281,7 +279,7 @@ func readBudget(ctx context.Context, rdb redis.UniversalClient, name ledger.Tena
 	for _, r := range open {
 		waiting, _ := l.Waiting(ctx, r)
 		if left := r.Total() - r.Settled() - waiting; left > fewRows {
-			b.rivals = append(b.rivals, rival{r.Incarnation, dispatch.ClassOf(r), left})
+			b.rivals = append(b.rivals, rival{r.Incarnation, ledger.ClassOf(r), left})
 		}
 	}
 	return b
@@ -294,9 +292,9 @@ func waitsOf(ctx context.Context, l *ledger.Ledger, run ledger.Run) (w waits, er
 	for _, row := range notes {
 		outcome, why, _ := strings.Cut(row.Reason, ": ")
 		switch {
-		case outcome == string(engine.NotYetFound):
+		case outcome == string(ledger.NotYetFound):
 			w.dns++
-		case outcome == string(engine.Transient), time.Until(row.Next) > soon:
+		case outcome == string(ledger.Transient), time.Until(row.Next) > soon:
 			why = common(why)
 			reasons[why]++
 			if w.again++; reasons[why] > reasons[w.why] {

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"orgops/dnscheck"
+	"orgops/dnscheck/report"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
-	"orgops/tasks/handlers"
 )
 
 // FailedReasons counts the failed rows of a run by outcome, the customer's mistake and reason.
@@ -28,7 +28,7 @@ type FailedReason struct {
 	Rows    int64          `json:"rows"`
 	Outcome ledger.Outcome `json:"outcome"`
 	// Mistake is the customer's mistake with the record, by the last check; empty: none was found.
-	Mistake dnscheck.Mistake `json:"mistake,omitempty"`
+	Mistake report.Mistake `json:"mistake,omitempty"`
 	// Reason is that of one row as it is, or of several with … for the values that differ: of a
 	// mistake, of the first of them.
 	Reason string `json:"reason,omitempty"`
@@ -64,7 +64,7 @@ func FailedByReason(ctx context.Context, l *ledger.Ledger, r ledger.Run) (*Faile
 	// Rows with a mistake are counted by it, and the others by what their reasons have in common.
 	type key struct {
 		outcome ledger.Outcome
-		mistake dnscheck.Mistake
+		mistake report.Mistake
 		reason  string // of rows without a mistake
 	}
 	counts := map[key]*FailedReason{}
@@ -105,11 +105,11 @@ func FailedByReason(ctx context.Context, l *ledger.Ledger, r ledger.Run) (*Faile
 }
 
 // mistakeOf returns the customer's mistake that the evidence of a result names; empty: none.
-func mistakeOf(r ledger.Result) dnscheck.Mistake {
+func mistakeOf(r ledger.Result) report.Mistake {
 	if len(r.Evidence) == 0 {
 		return ""
 	}
-	e, err := handlers.ReadEvidence(r.Evidence)
+	e, err := evidence.Read(r.Evidence)
 	if err != nil { // it is of a newer version
 		return ""
 	}

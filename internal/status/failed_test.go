@@ -8,20 +8,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"orgops/dnscheck"
+	"orgops/dnscheck/report"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
 	"orgops/internal/status"
-	"orgops/tasks/handlers"
 )
 
 // TestFailedByReason has 300 failed rows among 3,000 verified ones: their mistakes are counted
 // exactly, whatever values the sentences have, and the others by their reasons.
 func TestFailedByReason(t *testing.T) {
 	l := ledger.New(redistest.New(t))
-	mistakes := []dnscheck.Mistake{dnscheck.MistakeQuoted, dnscheck.MistakePadded, dnscheck.MistakeCut,
-		dnscheck.MistakeApex, dnscheck.MistakeDoubled, dnscheck.MistakeWWW, dnscheck.MistakeAlias}
+	mistakes := []report.Mistake{report.MistakeQuoted, report.MistakePadded, report.MistakeCut,
+		report.MistakeApex, report.MistakeDoubled, report.MistakeWWW, report.MistakeAlias}
 	const rows, every = 3300, 11 // one of 11 has failed
 	ledgertest.Submit(t, l, ledger.NewRun{ID: "a", Kind: "domain:verify"}, slices.Repeat([]string{"{}"}, rows)...)
 	seg, nonce, all := ledgertest.Begin(t, l, "a", 250)
@@ -67,7 +67,7 @@ its failed rows by reason:
 
 // resultOf returns the result of a row: of those that have failed, 100 have the first mistake, 25
 // each other one, 25 none, and 25 were refused.
-func resultOf(t *testing.T, row, every int, mistakes []dnscheck.Mistake) ledger.Result {
+func resultOf(t *testing.T, row, every int, mistakes []report.Mistake) ledger.Result {
 	t.Helper()
 	if row%every != 0 {
 		return ledger.Result{Outcome: ledger.Done, Evidence: []byte("proof")}
@@ -80,10 +80,10 @@ func resultOf(t *testing.T, row, every int, mistakes []dnscheck.Mistake) ledger.
 	case kind > len(mistakes):
 		return ledger.Result{Outcome: "refused", Detail: fmt.Sprintf("PATCH /organizations/o%d/discovery-domains/d: 404 Not Found", row)}
 	}
-	evidence, err := handlers.Evidence{
-		Evidence: dnscheck.Evidence{State: "absent"},
-		Record:   &handlers.VerifyRecord{Domain: "a.example", Host: "_t.a.example", TXT: "v"},
-		Finding:  &dnscheck.Finding{Mistake: mistakes[kind], Host: "_t.a.example"},
+	evidence, err := evidence.Evidence{
+		Evidence:  report.Evidence{State: "absent"},
+		Record:    &evidence.Record{Domain: "a.example", Host: "_t.a.example", TXT: "v"},
+		Diagnosis: report.Diagnosis{Findings: []report.Finding{{Mistake: mistakes[kind], Host: "_t.a.example"}}},
 	}.Pack()
 	if err != nil {
 		t.Fatal(err)

@@ -11,13 +11,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/dnscheck/dnsname"
+	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/sweep"
 	"orgops/internal/tenant"
 	"orgops/internal/untrusted"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 // DomainName names a discovery domain.
@@ -300,7 +300,7 @@ func sweptName(ctx context.Context, rdb redis.UniversalClient, tenant, id string
 }
 
 func knownDomain(tenant string, s ledger.Subject) (KnownDomain, error) {
-	k, err := handlers.ReadKnown(s)
+	k, err := index.Read(s)
 	return KnownDomain{
 		DomainName: DomainName{Tenant: tenant, Organization: k.OrganizationID, ID: k.ID}, Name: k.Domain,
 		Host: k.Host, TXT: k.TXT,

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/net/html"
 
 	"orgops/dnscheck"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 func TestInstructionsSayWhatToPublish(t *testing.T) {
@@ -76,7 +76,7 @@ func TestInstructionsSayWhatToPublish(t *testing.T) {
 		}(), want: []string{"the record is no longer there: publish it again"}, not: []string{"The domain is verified"}},
 		{name: "too long for the index, and an open row has it", domain: func() status.Domain {
 			d := with(known(func(k *status.KnownDomain) { k.TXT = "" }), open)
-			d.Record = &handlers.VerifyRecord{Domain: "example.com", Host: "_v.example.com", TXT: strings.Repeat("x", 200)}
+			d.Record = &evidence.Record{Domain: "example.com", Host: "_v.example.com", TXT: strings.Repeat("x", 200)}
 			return d
 		}(), want: []string{"Value:      " + strings.Repeat("x", 200) + "\n"}},
 		{name: "too long", domain: known(func(k *status.KnownDomain) { k.TXT = "" }), err: "is too long to be kept here"},

@@ -8,26 +8,25 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/dispatch"
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/obstacle"
 	"orgops/internal/pace"
+	"orgops/internal/queues"
 	"orgops/internal/tenant"
-	"orgops/tasks/handlers"
+	"orgops/tasks/releases"
 )
 
 // Concerns reports whether an obstacle holds rows of the run, at whatever stage they are. Of a kind
 // that is not known every obstacle does.
 func Concerns(o obstacle.Obstacle, r ledger.Run) bool {
-	kinds := handlers.Released(1)
+	kinds := releases.Kinds(1)
 	kind, known := kinds[r.Kind]
 	if !known {
 		return true
 	}
 	work := kind.Work()
 	if r.Scanning() {
-		work = append(work, kinds[engine.ScanOf(r.Kind)].Work()...)
+		work = append(work, kinds[ledger.ScanOf(r.Kind)].Work()...)
 	}
 	return slices.ContainsFunc(work, o.Holds)
 }
@@ -81,8 +80,8 @@ func ObstaclesOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledge
 
 // ReadPausedQueue returns the tenant's queue of rows if it is paused; else nil.
 func ReadPausedQueue(ctx context.Context, rdb redis.UniversalClient, tenant string) (*obstacle.Queue, error) {
-	name := engine.Queue(ledger.Tenant(tenant))
-	load, err := dispatch.NewQueue(rdb, name).Load(ctx)
+	name := queues.OfRows(tenant)
+	load, err := queues.ReadLoad(ctx, rdb, name)
 	if err != nil || !load.Paused {
 		return nil, err
 	}

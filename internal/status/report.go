@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/tenant"
@@ -28,8 +29,8 @@ type DomainReport struct {
 	Held    string `json:"held,omitempty"`
 	// Reason is the result of the last check with the remedy, and Finding the mistake in the record;
 	// "" and nil: there is none, or it is not known.
-	Reason  string            `json:"reason,omitempty"`
-	Finding *dnscheck.Finding `json:"finding,omitempty"`
+	Reason  string          `json:"reason,omitempty"`
+	Finding *report.Finding `json:"finding,omitempty"`
 	// ProvenAt is the time of the last stored proof; zero: none is stored.
 	ProvenAt time.Time `json:"proven_at,omitzero"`
 	// AbsentSince is the first time of the sweeps that found the record of the verified domain

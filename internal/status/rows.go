@@ -12,10 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"orgops/internal/engine"
+	"orgops/internal/evidence"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/tasks/handlers"
 )
 
 // Row describes a row of a run.
@@ -35,7 +34,7 @@ type Row struct {
 }
 
 // Well reports whether the row succeeded.
-func (row Row) Well() bool { return engine.Succeeded(row.Outcome) }
+func (row Row) Well() bool { return ledger.Succeeded(row.Outcome) }
 
 // settledRow describes a settled row of the run without its name.
 func settledRow(r ledger.Run, row ledger.RowState) Row {
@@ -48,7 +47,7 @@ func settledRow(r ledger.Run, row ledger.RowState) Row {
 
 // openRow describes an open row of the run without its name. If the run is stopped, that is the
 // reason.
-func openRow(r ledger.Run, item int64, open handlers.Open) Row {
+func openRow(r ledger.Run, item int64, open evidence.Open) Row {
 	stopped := Stopped(r)
 	if stopped == "" {
 		return Row{Item: item, Reason: open.Reason, NextCheck: open.Next}
@@ -230,7 +229,7 @@ func rowOf(r ledger.Run, stored ledger.RowState) (Row, error) {
 	case stored.Content == nil && stored.Err != nil:
 		return Row{}, stored.Err
 	}
-	return openRow(r, stored.Item, handlers.ReadOpen(r.Kind, stored)), nil
+	return openRow(r, stored.Item, evidence.ReadOpen(r.Kind, stored)), nil
 }
 
 // Hasten makes open rows of a run due at once that wait for their next check, and returns how many

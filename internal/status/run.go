@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 )
 
@@ -125,7 +124,7 @@ func State(r ledger.Run, held ...string) string {
 	}
 	// Findings of sweeps are named, and all other failed rows are counted together.
 	failed := Failed(r) - r.Counts[ledger.Cancelled]
-	for _, outcome := range []ledger.Outcome{engine.Lost, engine.Unproven, engine.Withdrawn} {
+	for _, outcome := range []ledger.Outcome{ledger.Lost, ledger.Unproven, ledger.Withdrawn} {
 		if rows := r.Counts[outcome]; rows > 0 {
 			state += fmt.Sprintf(", %d %s", rows, outcome)
 			failed -= rows

@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"time"
 
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
-	"orgops/internal/sweep"
+	"orgops/internal/scan/progress"
 )
 
 // Scan is the progress of the scan that finds a run's rows.
 type Scan struct {
-	sweep.Progress
+	progress.Scan
 
 	Reason    string    `json:"reason,omitempty"` // why it does not continue
 	NextTry   time.Time `json:"next_try,omitzero"`
@@ -23,10 +22,10 @@ type Scan struct {
 // scanOf returns the scan that finds the run's rows; nil: there is none.
 func scanOf(r ledger.Run) *Scan {
 	var s Scan
-	if r.Scan == nil || json.Unmarshal(r.Scan.Progress, &s.Progress) != nil {
+	if r.Scan == nil || json.Unmarshal(r.Scan.Progress, &s.Scan) != nil {
 		return nil
 	}
-	note := engine.ParseNote(r.Scan.Note)
+	note := ledger.ParseNote(r.Scan.Note)
 	text := string(cmp.Or(note.Outcome, ledger.Outcome(note.Memo)))
 	if note.Reason != "" {
 		text += ": " + note.Reason

@@ -10,9 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/dnscheck"
+	"orgops/internal/evidence"
 	"orgops/internal/sweep"
 	"orgops/internal/tenant"
-	"orgops/tasks/handlers"
 )
 
 // SweptDomain is the state of a discovery domain that sweeps have stored.
@@ -96,8 +96,8 @@ func SweptDomainOf(ctx context.Context, rdb redis.UniversalClient,
 	}
 	if s.Proven != nil {
 		d.ProvenAt = s.Proven.At
-		if evidence, err := handlers.ReadEvidence(s.Proven.Evidence); err == nil { // else of a newer version
-			d.Proof = &Findings{Evidence: evidence}
+		if proof, err := evidence.Read(s.Proven.Evidence); err == nil { // else of a newer version
+			d.Proof = &Findings{Evidence: proof}
 		}
 	}
 	if s.Tick != 0 {
@@ -113,11 +113,11 @@ func SweptDomainOf(ctx context.Context, rdb redis.UniversalClient,
 	for _, e := range s.History {
 		entry := HistoryEntry{At: e.At, Event: e.What, Reason: e.Why}
 		if e.Verdict != nil {
-			evidence, err := handlers.ReadEvidence(e.Verdict)
+			read, err := evidence.Read(e.Verdict)
 			if err != nil {
 				entry.Reason = joined(entry.Reason, fmt.Sprintf("evidence not readable: %v", err))
 			} else {
-				entry.Evidence = &Findings{Evidence: evidence}
+				entry.Evidence = &Findings{Evidence: read}
 			}
 		}
 		d.History = append(d.History, entry)

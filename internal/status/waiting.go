@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
-	"orgops/tasks/handlers"
 )
 
 // Waiting counts the open rows of a run by the reason why they wait.
@@ -91,7 +91,7 @@ const notedRows = 4096
 // readNotes returns open rows of the run that have a note, and how many of them there are: about
 // most of the first open rows.
 func readNotes(ctx context.Context, l *ledger.Ledger, r ledger.Run,
-	most int) (noted []handlers.Open, total int64, err error) {
+	most int) (noted []evidence.Open, total int64, err error) {
 	read := 0
 	for row, err := range l.Each(ctx, r, ledger.Unsettled, 0) {
 		if err != nil {
@@ -102,7 +102,7 @@ func readNotes(ctx context.Context, l *ledger.Ledger, r ledger.Run,
 			return noted, max(total, int64(len(noted))), err
 		}
 		read++
-		if open := handlers.ReadOpen(r.Kind, row); open.Noted {
+		if open := evidence.ReadOpen(r.Kind, row); open.Noted {
 			noted = append(noted, open)
 		}
 	}

@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/dnscheck/dnschecktest"
+	"orgops/dnscheck/report"
 )
 
 // platform is the API of a tenant, and the DNS of its domains.
@@ -26,7 +28,7 @@ type platform struct {
 	organizations []string
 	domains       []*domain
 	clients       map[string]string // organization by client
-	templates     []apiclient.Template
+	templates     []schema.Template
 	// fails is the answer to every request instead; nil: there is none.
 	fails error
 }
@@ -72,7 +74,7 @@ func (p bound) send(ctx context.Context, request func(context.Context) error) er
 
 // domain is a discovery domain with its DNS.
 type domain struct {
-	apiclient.DiscoveryDomain
+	schema.DiscoveryDomain
 
 	organization string
 	fails        error // the answer to requests of this domain
@@ -92,7 +94,7 @@ type answer struct {
 	values []string
 	// servers are the answers of each of the zone's name servers, if they differ.
 	servers []dnscheck.Observation
-	finding *dnscheck.Finding
+	finding *report.Finding
 	proof   *answer
 }
 
@@ -100,13 +102,13 @@ type answer struct {
 func token(name string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(name)))[:32] }
 
 // add adds a domain to an organization.
-func (p *platform) add(organization, name string, status apiclient.DomainStatus, answers ...phase) *domain {
+func (p *platform) add(organization, name string, status schema.DomainStatus, answers ...phase) *domain {
 	if !slices.Contains(p.organizations, organization) {
 		p.organizations = append(p.organizations, organization)
 	}
 	d := &domain{
 		organization: organization, dns: answers,
-		DiscoveryDomain: apiclient.DiscoveryDomain{
+		DiscoveryDomain: schema.DiscoveryDomain{
 			ID: fmt.Sprintf("ord_%02d", len(p.domains)+1), Domain: name, Status: status, VerificationTXT: token(name),
 			UseForOrganizationDiscovery: new(true),
 			VerificationHost:            "_ss-verification." + organization + "." + name,
@@ -133,32 +135,32 @@ func (p *platform) find(organization, id, operation, method string) (*domain, er
 }
 
 // DiscoveryDomain returns a domain's record.
-func (p bound) DiscoveryDomain(ctx context.Context, organization, id string) (apiclient.DiscoveryDomain, error) {
+func (p bound) DiscoveryDomain(ctx context.Context, organization, id string) (schema.DiscoveryDomain, error) {
 	if err := p.send(ctx, func(ctx context.Context) error {
 		_, err := p.client.DiscoveryDomain(ctx, organization, id)
 		return err
 	}); err != nil {
-		return apiclient.DiscoveryDomain{}, err
+		return schema.DiscoveryDomain{}, err
 	}
-	d, err := p.find(organization, id, apiclient.OpGetDiscoveryDomain, http.MethodGet)
+	d, err := p.find(organization, id, schema.OpGetDiscoveryDomain, http.MethodGet)
 	if err != nil {
-		return apiclient.DiscoveryDomain{}, err
+		return schema.DiscoveryDomain{}, err
 	}
 	return d.DiscoveryDomain, nil
 }
 
 // UpdateDiscoveryDomain changes a domain's record.
 func (p bound) UpdateDiscoveryDomain(ctx context.Context, organization, id string,
-	u apiclient.DiscoveryDomainUpdate, intent apiclient.Intent) (apiclient.DiscoveryDomain, error) {
+	u schema.DiscoveryDomainUpdate, intent apiclient.Intent) (schema.DiscoveryDomain, error) {
 	if err := p.send(ctx, func(ctx context.Context) error {
 		_, err := p.client.UpdateDiscoveryDomain(ctx, organization, id, u, intent)
 		return err
 	}); err != nil {
-		return apiclient.DiscoveryDomain{}, err
+		return schema.DiscoveryDomain{}, err
 	}
-	d, err := p.find(organization, id, apiclient.OpUpdateDiscoveryDomain, http.MethodPatch)
+	d, err := p.find(organization, id, schema.OpUpdateDiscoveryDomain, http.MethodPatch)
 	if err != nil {
-		return apiclient.DiscoveryDomain{}, err
+		return schema.DiscoveryDomain{}, err
 	}
 	if u.Status != nil {
 		d.Status = *u.Status
@@ -170,20 +172,20 @@ func (p bound) UpdateDiscoveryDomain(ctx context.Context, organization, id strin
 }
 
 // OrganizationsPage returns all organizations.
-func (p bound) OrganizationsPage(context.Context, string) (page []apiclient.Listed[apiclient.Organization],
+func (p bound) OrganizationsPage(context.Context, string) (page []apiclient.Listed[schema.Organization],
 	next string, err error) {
 	for _, id := range p.organizations {
-		page = append(page, apiclient.Listed[apiclient.Organization]{Record: apiclient.Organization{ID: id, Name: id}})
+		page = append(page, apiclient.Listed[schema.Organization]{Record: schema.Organization{ID: id, Name: id}})
 	}
 	return page, "", p.fails
 }
 
 // DiscoveryDomainsPage returns all domains of an organization.
 func (p bound) DiscoveryDomainsPage(_ context.Context, organization, _ string) (
-	page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
+	page []apiclient.Listed[schema.DiscoveryDomain], next string, err error) {
 	for _, d := range p.domains {
 		if d.organization == organization {
-			page = append(page, apiclient.Listed[apiclient.DiscoveryDomain]{Record: d.DiscoveryDomain})
+			page = append(page, apiclient.Listed[schema.DiscoveryDomain]{Record: d.DiscoveryDomain})
 		}
 	}
 	return page, "", p.fails
@@ -200,7 +202,7 @@ func (p bound) RemoveOrganizationClients(ctx context.Context, organization strin
 	for _, client := range clients {
 		if p.clients[client] != organization {
 			return &apiclient.Error{
-				Operation: apiclient.OpRemoveOrganizationClients, Method: http.MethodDelete,
+				Operation: schema.OpRemoveOrganizationClients, Method: http.MethodDelete,
 				Path: "/organizations/" + organization + "/clients", Status: http.StatusBadRequest, Title: "Bad Request",
 				Message: "A client is not associated with the organization",
 			}
@@ -213,18 +215,18 @@ func (p bound) RemoveOrganizationClients(ctx context.Context, organization strin
 }
 
 // CreateTemplate creates a template. A name that is taken is refused.
-func (p bound) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest,
-	intent apiclient.Intent) (apiclient.Template, error) {
+func (p bound) CreateTemplate(ctx context.Context, r schema.TemplateRequest,
+	intent apiclient.Intent) (schema.Template, error) {
 	if err := p.send(ctx, func(ctx context.Context) error {
 		_, err := p.client.CreateTemplate(ctx, r, intent)
 		return err
 	}); err != nil {
-		return apiclient.Template{}, err
+		return schema.Template{}, err
 	}
 	for _, other := range p.templates {
 		if other.Name == r.Name {
-			return apiclient.Template{}, &apiclient.Error{
-				Operation: apiclient.OpCreateTemplate, Method: http.MethodPost,
+			return schema.Template{}, &apiclient.Error{
+				Operation: schema.OpCreateTemplate, Method: http.MethodPost,
 				Path:   "/verifiable-credentials/verification/templates",
 				Status: http.StatusConflict, Title: "Conflict", Message: "A template with this name exists",
 			}
@@ -234,16 +236,16 @@ func (p bound) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest,
 }
 
 // create stores a template.
-func (p *platform) create(r apiclient.TemplateRequest) apiclient.Template {
-	created := apiclient.Template{ID: fmt.Sprintf("vct_%02d", len(p.templates)+1), TemplateRequest: r,
+func (p *platform) create(r schema.TemplateRequest) schema.Template {
+	created := schema.Template{ID: fmt.Sprintf("vct_%02d", len(p.templates)+1), TemplateRequest: r,
 		CreatedAt: time.Now()}
 	p.templates = append(p.templates, created)
 	return created
 }
 
 // Templates returns all templates.
-func (p bound) Templates(context.Context) iter.Seq2[apiclient.Template, error] {
-	return func(yield func(apiclient.Template, error) bool) {
+func (p bound) Templates(context.Context) iter.Seq2[schema.Template, error] {
+	return func(yield func(schema.Template, error) bool) {
 		for _, one := range p.templates {
 			if !yield(one, nil) {
 				return
@@ -296,12 +298,12 @@ func (p *platform) Disprove(ctx context.Context, host, token string) (dnscheck.V
 }
 
 // Diagnose returns the finding of a domain.
-func (p *platform) Diagnose(_ context.Context, host, _, _ string, _ dnscheck.Verdict) (dnscheck.Diagnosis, error) {
+func (p *platform) Diagnose(_ context.Context, host, _, _ string, _ dnscheck.Verdict) (report.Diagnosis, error) {
 	_, a, err := p.at(host)
 	if err != nil || a.finding == nil {
-		return dnscheck.Diagnosis{}, err
+		return report.Diagnosis{}, err
 	}
-	return dnscheck.Diagnosis{Findings: []dnscheck.Finding{*a.finding}}, nil
+	return report.Diagnosis{Findings: []report.Finding{*a.finding}}, nil
 }
 
 // Operator returns the operator of the name servers of a domain.

@@ -16,10 +16,12 @@ import (
 	"orgops/internal/activity"
 	"orgops/internal/engine"
 	"orgops/internal/events"
+	"orgops/internal/index"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/scan"
+	"orgops/internal/scan/progress"
 	"orgops/internal/status"
 	"orgops/internal/sweep"
 	"orgops/internal/tenant"
@@ -93,7 +95,7 @@ func (s *site) start() {
 	domains := func(b apiclient.Binding) handlers.Domains { return s.bound(b) }
 	verify := handlers.VerifyConfig{
 		API: domains, List: func(b apiclient.Binding) handlers.DomainList { return s.bound(b) },
-		Named: handlers.NamedIn(s.m.Ledger, s.name), DNS: s, Line: s.limiter, RequestTimeout: requestTimeout,
+		Named: index.NamedIn(s.m.Ledger, s.name), DNS: s, Line: s.limiter, RequestTimeout: requestTimeout,
 		GiveUp: time.Duration(s.settings.GiveUp),
 		Notify: handlers.NotifyStates(states, s.author(worker)), Item: s.m.Ledger.ItemOf, Logger: log,
 		Notice: states.NoticeRead,
@@ -179,7 +181,7 @@ func (s *site) execute(seg ledger.Segment) bool {
 	run, err := s.m.Ledger.Run(ctx, seg.Tenant, seg.Run)
 	must(s.t, err)
 	if seg.Number == ledger.ScanSegment {
-		run.Kind = engine.ScanOf(run.Kind)
+		run.Kind = ledger.ScanOf(run.Kind)
 	}
 	released, err := s.m.Ledger.Release(ctx, seg, ledger.Quota{First: 100, Check: 100, Ready: 100})
 	must(s.t, err)
@@ -216,7 +218,7 @@ func (s *site) follow(ctx context.Context, run ledger.Run) {
 	s.t.Helper()
 	entry := activity.OfRun(run.Tenant, run.ID, activity.Ended, status.Counts(run))
 	if run.Kind == handlers.Recheck && run.Scan != nil && !run.Cancelled {
-		var progress sweep.Progress
+		var progress progress.Scan
 		must(s.t, json.Unmarshal(run.Scan.Progress, &progress))
 		states := s.states()
 		must(s.t, states.Conclude(ctx, string(run.ID), progress))

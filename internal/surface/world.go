@@ -9,13 +9,16 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 	"orgops/internal/cli"
 	"orgops/internal/engine"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/meters"
+	"orgops/internal/scan/progress"
 	"orgops/internal/status"
 	"orgops/internal/sweep"
 	"orgops/internal/tenant"
@@ -100,13 +103,13 @@ var (
 
 // mistaken is the answer of a domain whose owner has made a mistake: at the host there are the
 // values, and the diagnosis finds found at a name, "" is the host.
-func mistaken(name string, m dnscheck.Mistake, found, at string, values ...string) answer {
+func mistaken(name string, m report.Mistake, found, at string, values ...string) answer {
 	host := "_ss-verification.org_shop." + name
 	if at == "" {
 		at = host
 	}
 	a := answer{state: dnscheck.Absent, reason: dnscheck.ReasonNoName, values: values,
-		finding: &dnscheck.Finding{Mistake: m, Host: at, Found: found}}
+		finding: &report.Finding{Mistake: m, Host: at, Found: found}}
 	a.finding.Sentence = a.finding.Advice(host)
 	if len(values) > 0 {
 		a.reason = dnscheck.ReasonOtherValue
@@ -139,21 +142,21 @@ func addDomains(s *site) {
 		"lagging.example", lagging,
 		"claimed.example", present,
 		"unavailable.example", present,
-		"apex.example", mistaken("apex.example", dnscheck.MistakeApex, "", "apex.example"),
-		"doubled.example", mistaken("doubled.example", dnscheck.MistakeDoubled, "",
+		"apex.example", mistaken("apex.example", report.MistakeApex, "", "apex.example"),
+		"doubled.example", mistaken("doubled.example", report.MistakeDoubled, "",
 			"_ss-verification.org_shop.doubled.example.doubled.example"),
-		"quoted.example", mistaken("quoted.example", dnscheck.MistakeQuoted, `"\"`+token("quoted.example")+`\""`, "",
+		"quoted.example", mistaken("quoted.example", report.MistakeQuoted, `"\"`+token("quoted.example")+`\""`, "",
 			`"`+token("quoted.example")+`"`),
-		"cut.example", mistaken("cut.example", dnscheck.MistakeCut, `"`+token("cut.example")[:12]+`"`, "",
+		"cut.example", mistaken("cut.example", report.MistakeCut, `"`+token("cut.example")[:12]+`"`, "",
 			token("cut.example")[:12]),
-		"alias.example", mistaken("alias.example", dnscheck.MistakeAlias, "shops.example", ""),
-		"other.example", mistaken("other.example", dnscheck.MistakeOther, `"`+token("before")+`"`, "", token("before")),
+		"alias.example", mistaken("alias.example", report.MistakeAlias, "shops.example", ""),
+		"other.example", mistaken("other.example", report.MistakeOther, `"`+token("before")+`"`, "", token("before")),
 	) {
-		s.add("org_shop", name, apiclient.StatusPending, always(a))
+		s.add("org_shop", name, schema.StatusPending, always(a))
 	}
-	s.named("verified.example").Status = apiclient.StatusVerified
+	s.named("verified.example").Status = schema.StatusVerified
 	s.named("unavailable.example").fails = &apiclient.Error{
-		Operation: apiclient.OpGetDiscoveryDomain, Method: http.MethodGet, Path: "/organizations/org_shop/discovery-domains/ord_08",
+		Operation: schema.OpGetDiscoveryDomain, Method: http.MethodGet, Path: "/organizations/org_shop/discovery-domains/ord_08",
 		Status: http.StatusServiceUnavailable, Title: "Service Unavailable", RetryAfter: time.Hour,
 	}
 
@@ -170,15 +173,15 @@ func addDomains(s *site) {
 		"unproven.example", []phase{always(missing)},
 		"unknown.example", []phase{always(present), fromDay(16, silent)},
 	) {
-		s.add("org_swept", name, apiclient.StatusVerified, phases...)
+		s.add("org_swept", name, schema.StatusVerified, phases...)
 	}
 
 	// A scan finds the pending domains of an organization. The last two are those of the run of
 	// October.
-	s.add("org_pending", "first.example", apiclient.StatusPending, always(present))
-	s.add("org_pending", "second.example", apiclient.StatusPending, always(missing))
-	s.add("org_october", "october.example", apiclient.StatusPending, always(present))
-	s.add("org_october", "late.example", apiclient.StatusPending, always(missing))
+	s.add("org_pending", "first.example", schema.StatusPending, always(present))
+	s.add("org_pending", "second.example", schema.StatusPending, always(missing))
+	s.add("org_october", "october.example", schema.StatusPending, always(present))
+	s.add("org_october", "late.example", schema.StatusPending, always(missing))
 }
 
 // named returns the domain of a name.
@@ -274,7 +277,7 @@ func (s *site) sweep(day int) {
 	i := s.intake()
 	i.By = s.author("schedule")
 	_, _, err := i.BeginSweep(s.t.Context(), ledger.NewRun{ID: ledger.RunID(id), Tenant: s.name},
-		sweep.Progress{Tick: November(day, 3, 0).Unix()})
+		progress.Scan{Tick: November(day, 3, 0).Unix()})
 	must(s.t, err)
 	s.work()
 }
@@ -385,14 +388,14 @@ func tenants(t *testing.T, m *Moment) {
 	for _, name := range []string{"blocked", "limited", "quiet", "stopped", "tokenless", "unserved"} {
 		s := newSite(t, m, tenant.Announced{Tenant: name, Rate: "2/s", Burst: 2, Reserve: 20,
 			GiveUp: cli.Duration(72 * time.Hour), MaxClientsPerRequest: 100}, workerOne)
-		s.add("org_1", name+".example", apiclient.StatusPending, always(present))
+		s.add("org_1", name+".example", schema.StatusPending, always(present))
 		if name == "quiet" {
 			continue
 		}
 		s.submit(name+"-run", tasks.TypeVerify, s.rowsOf(name+".example"))
 		switch name {
 		case "blocked":
-			s.fails = &apiclient.Error{Operation: apiclient.OpGetDiscoveryDomain, Method: http.MethodGet,
+			s.fails = &apiclient.Error{Operation: schema.OpGetDiscoveryDomain, Method: http.MethodGet,
 				Path: "/organizations/org_1/discovery-domains/ord_01", Status: http.StatusForbidden, Title: "Forbidden",
 				Message: "Insufficient scope, expected any of: read:organization_discovery_domains", Code: "insufficient_scope"}
 			s.work()
@@ -400,7 +403,7 @@ func tenants(t *testing.T, m *Moment) {
 			s.fails = &apiclient.TokenError{Status: http.StatusUnauthorized, Code: "access_denied", Description: "Unauthorized"}
 			s.work()
 		case "limited":
-			s.limiter.Answered(ctx, apiclient.OpGetDiscoveryDomain, http.StatusTooManyRequests, nil, 30*time.Minute)
+			s.limiter.Answered(ctx, schema.OpGetDiscoveryDomain, http.StatusTooManyRequests, nil, 30*time.Minute)
 		case "stopped":
 			_, err := status.StopTenant(ctx, s.author(ada), name, "wrong file, ticket 4711")
 			must(t, err)

@@ -22,5 +22,4 @@
 //	ticks.go     the last ticks of a schedule, and their sweeps
 //	store.go     states as bytes in Redis
 //	cron.go      the ticks of a schedule
-//	progress.go  the progress of a sweep's scan
 package sweep

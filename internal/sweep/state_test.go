@@ -12,6 +12,7 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/internal/events"
+	"orgops/internal/scan/progress"
 	"orgops/internal/sweep"
 )
 
@@ -390,8 +391,8 @@ func TestStoredState(t *testing.T) {
 func TestStoredResults(t *testing.T) {
 	for want, into := range map[string]any{
 		`{"tick":1795309200,"run":"s","ended_at":"2026-11-22T01:02:03Z","organizations":1,"present":2,"absent":3,"unknown":4,"lost":1,"unproven":5}`:                                                  new(sweep.Summary),
-		`{"organization_id":"org_1","tick":1,"spread_until":2,"verify_pending":true,"organizations_read":3,"organizations_gone":4,"organizations_missed":5,"why":"w","ended_early":"e","ended":true}`: new(sweep.Progress),
-		`{"organizations_read":0}`: new(sweep.Progress),
+		`{"organization_id":"org_1","tick":1,"spread_until":2,"verify_pending":true,"organizations_read":3,"organizations_gone":4,"organizations_missed":5,"why":"w","ended_early":"e","ended":true}`: new(progress.Scan),
+		`{"organizations_read":0}`: new(progress.Scan),
 		`{"organization_id":"org_1","discovery_domain_id":"ord_1","set":"unroute","absent_for_ns":1,"sweeps":2,"max":3,"undo":true}`: new(sweep.RevokeRow),
 	} {
 		err := json.Unmarshal([]byte(want), into)

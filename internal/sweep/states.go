@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"orgops/internal/events"
+	"orgops/internal/scan/progress"
 )
 
 // StateStore is the part of [Store] that [States] use. Tests put faults in between.
@@ -278,7 +279,7 @@ func (s *Store) Forget(ctx context.Context) error {
 
 // Conclude stores the summary of a sweep whose run has ended, unless the sweep was not complete
 // or a later one has a summary. To repeat it is harmless.
-func (s *States) Conclude(ctx context.Context, run string, p Progress) error {
+func (s *States) Conclude(ctx context.Context, run string, p progress.Scan) error {
 	if p.Organization != "" || !p.Ended || !p.Complete() || p.Tick <= 0 {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/internal/events"
+	"orgops/internal/scan/progress"
 	"orgops/internal/sweep"
 )
 
@@ -345,7 +346,7 @@ func TestConclude(t *testing.T) {
 		}
 	}
 	conclude := func(ctx context.Context, w *world, sab *saboteur) error {
-		return w.states(sab).Conclude(ctx, "run1", sweep.Progress{Tick: day0.Unix(), Read: 7, Gone: 1, Ended: true})
+		return w.states(sab).Conclude(ctx, "run1", progress.Scan{Tick: day0.Unix(), Read: 7, Gone: 1, Ended: true})
 	}
 	eachCall(t, func(t *testing.T) *world {
 		w := newWorld(t)
@@ -365,7 +366,7 @@ func TestConclude(t *testing.T) {
 	}
 	want := w.summary()
 	w.now = day0.Add(day)
-	for name, p := range map[string]sweep.Progress{
+	for name, p := range map[string]progress.Scan{
 		"of an organization":      {Organization: "org_1", Tick: w.now.Unix()},
 		"without an organization": {Tick: w.now.Unix(), Missed: 1},
 		"ended early":             {Tick: w.now.Unix(), Early: "cancelled"}, "no tick": {},
@@ -379,14 +380,14 @@ func TestConclude(t *testing.T) {
 		}
 	}
 	sab := &saboteur{call: 2, act: func() error {
-		return w.states(nil).Conclude(t.Context(), "other", sweep.Progress{Tick: w.now.Unix(), Ended: true})
+		return w.states(nil).Conclude(t.Context(), "other", progress.Scan{Tick: w.now.Unix(), Ended: true})
 	}}
 	if err := w.states(sab).Conclude(t.Context(), "run2",
-		sweep.Progress{Tick: w.now.Unix(), Ended: true}); !errors.Is(err, sweep.ErrChanged) || w.summary().Run != "other" {
+		progress.Scan{Tick: w.now.Unix(), Ended: true}); !errors.Is(err, sweep.ErrChanged) || w.summary().Run != "other" {
 		t.Errorf("%v, summary %+v", err, w.summary())
 	}
 	w.now = day0.Add(-300 * day) // the clock was ahead when the last one was stored
-	if err := w.states(nil).Conclude(t.Context(), "right", sweep.Progress{Tick: w.now.Unix(), Ended: true}); err != nil ||
+	if err := w.states(nil).Conclude(t.Context(), "right", progress.Scan{Tick: w.now.Unix(), Ended: true}); err != nil ||
 		w.summary().Run != "right" {
 		t.Errorf("%v, summary %+v", err, w.summary())
 	}

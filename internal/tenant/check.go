@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/deliveries"
@@ -137,8 +138,8 @@ func (t *Settings) checkLimit() error {
 		return fmt.Errorf("reserve: want 0 to 95 percent, got %g", t.Reserve)
 	case !(t.SweepShare > 0 && t.SweepShare <= 100):
 		return fmt.Errorf("sweep-share: want above 0 to 100 percent, got %g", t.SweepShare)
-	case t.MaxClientsPerRequest < 1 || t.MaxClientsPerRequest > apiclient.MaxClientsPerRequest:
-		return fmt.Errorf("max-clients-per-request: want 1 to %d, got %d", apiclient.MaxClientsPerRequest, t.MaxClientsPerRequest)
+	case t.MaxClientsPerRequest < 1 || t.MaxClientsPerRequest > schema.MaxClientsPerRequest:
+		return fmt.Errorf("max-clients-per-request: want 1 to %d, got %d", schema.MaxClientsPerRequest, t.MaxClientsPerRequest)
 	case t.GiveUp <= 0:
 		return fmt.Errorf("give-up: want a time above 0, got %s", t.GiveUp)
 	}

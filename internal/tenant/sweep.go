@@ -5,8 +5,7 @@ import (
 	"net/url"
 	"time"
 
-	"orgops/apiclient"
-	"orgops/dnscheck"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck/dnsname"
 	"orgops/internal/sweep"
 	"orgops/internal/untrusted"
@@ -63,10 +62,10 @@ func (t *Settings) checkRules() error {
 // checkProtected refuses an entry that is neither an id nor a name in the form of the API: it
 // would protect nothing.
 func checkProtected(p string) error {
-	if apiclient.CheckID("protect", p) == nil {
+	if schema.CheckID("protect", p) == nil {
 		return nil
 	}
-	ascii, err := dnscheck.CheckDomain(p)
+	ascii, err := dnsname.CheckDomain(p)
 	if err != nil {
 		return fmt.Errorf("protect: want domains (including their subdomains) and organization ids: %w", err)
 	}

@@ -36,6 +36,15 @@ func Plain(s string, most int) string {
 	return b.String()
 }
 
+// Clip returns at most n bytes of a text, whole characters.
+func Clip(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	const mark = "…"
+	return strings.ToValidUTF8(text[:n-len(mark)], "") + mark
+}
+
 // Quote returns the first most code points of a text quoted as in Go, followed by an ellipsis
 // if there are more.
 func Quote(s string, most int) string {

@@ -11,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/activity"
-	"orgops/internal/engine"
 	"orgops/internal/health"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
@@ -79,7 +78,7 @@ func (v View) ofRows(ctx context.Context, r ledger.Run) (bool, error) {
 			return false, row.Err
 		}
 		// A row that was refused as it was read is only a part of the user's own request.
-		invalid := row.Phase == ledger.PhaseSettled && row.Result.Outcome == ledger.Outcome(engine.InvalidRow)
+		invalid := row.Phase == ledger.PhaseSettled && row.Result.Outcome == ledger.Outcome(ledger.InvalidRow)
 		if !invalid && !v.ofOrganization(tasks.OrganizationOf(row.Content)) {
 			known.put(key, false)
 			return false, nil

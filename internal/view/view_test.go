@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"orgops/internal/activity"
-	"orgops/internal/engine"
+	"orgops/internal/index"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
@@ -24,7 +24,6 @@ import (
 	"orgops/internal/view"
 	"orgops/internal/web"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -71,7 +70,7 @@ func (w *world) knows(tenant ledger.Tenant, run ledger.RunID, organization, id, 
 	w.t.Helper()
 	r, err := w.ledger.Run(w.t.Context(), tenant, run)
 	must(w.t, err)
-	k := handlers.Known{OrganizationID: organization, ID: id, Domain: name, Host: "_v." + name, TXT: "t", At: time.Now(),
+	k := index.Entry{OrganizationID: organization, ID: id, Domain: name, Host: "_v." + name, TXT: "t", At: time.Now(),
 		Run: run}
 	_, err = w.ledger.End(w.t.Context(), ledger.Segment{Tenant: tenant, Run: run, Incarnation: r.Incarnation},
 		ledger.NewNonce(), ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: k.Subject()})
@@ -109,7 +108,7 @@ func TestRunsOfUsers(t *testing.T) {
 	must(t, err)
 	must(t, stager.Add(t.Context(), []byte(`{"organization_id":"org_1","discovery_domain_id":"ord_1"}`)))
 	must(t, stager.AddSettled(t.Context(), []byte(`{"organization_id":"org_9"}`),
-		ledger.Result{Outcome: ledger.Outcome(engine.InvalidRow), Detail: "no id"}))
+		ledger.Result{Outcome: ledger.Outcome(ledger.InvalidRow), Detail: "no id"}))
 	_, err = stager.Commit(t.Context())
 	must(t, err)
 

@@ -31,13 +31,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/activity"
-	"orgops/internal/engine"
+	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
+	"orgops/internal/queues"
 	"orgops/internal/redistest"
 	"orgops/internal/tenant"
 	"orgops/internal/web"
-	"orgops/tasks/handlers"
 )
 
 // Route has the requests of a route.
@@ -105,12 +105,12 @@ func (n names) fill(t *testing.T, rdb redis.UniversalClient) {
 	// The first run has ended, and the index of names has its domain.
 	id := n.in("{run}")
 	run := ledgertest.Find(t, l, id)
-	known := handlers.Known{OrganizationID: n.in("{organization}"), ID: n.in("{domain}"), Domain: n.in("{name}"),
+	known := index.Entry{OrganizationID: n.in("{organization}"), ID: n.in("{domain}"), Domain: n.in("{name}"),
 		Host: "_v." + n.in("{name}"), TXT: "token", At: time.Now(), Run: run.ID}
 	_, err := l.End(t.Context(), ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation},
 		ledger.NewNonce(), ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: known.Subject()})
 	must(t, err)
-	ledgertest.Settle(t, l, id, string(engine.Expired), "no record", 0)
+	ledgertest.Settle(t, l, id, string(ledger.Expired), "no record", 0)
 
 	_, err = tenant.Announce(t.Context(), rdb, tenant.Announced{Tenant: n.tenant, Rate: "10/s", Burst: 10,
 		MaxClientsPerRequest: 100})
@@ -119,7 +119,7 @@ func (n names) fill(t *testing.T, rdb redis.UniversalClient) {
 		activity.OfRun(n.tenant, n.in("{run}"), activity.Submitted, ""))
 	must(t, rdb.HSet(t.Context(), "orgops:v3:{tenant:"+n.tenant+"}:webhooks", n.in("{endpoint}.failed"), 1).Err())
 	_, err = asynq.NewClientFromRedisClient(rdb).Enqueue(asynq.NewTask("x", nil),
-		asynq.Queue(engine.Queue(ledger.Tenant(n.tenant))), asynq.TaskID(n.word))
+		asynq.Queue(queues.OfRows(n.tenant)), asynq.TaskID(n.word))
 	must(t, err)
 }
 

@@ -12,22 +12,25 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
+	"orgops/dnscheck/dnsname"
 	"orgops/internal/engine"
+	"orgops/internal/evidence"
 	"orgops/internal/pace"
 	"orgops/internal/sweep"
 )
 
 // Domains is the part of the API's client that changes of discovery domains need.
 type Domains interface {
-	DiscoveryDomain(ctx context.Context, organization, domain string) (apiclient.DiscoveryDomain, error)
+	DiscoveryDomain(ctx context.Context, organization, domain string) (schema.DiscoveryDomain, error)
 	UpdateDiscoveryDomain(ctx context.Context, organization, domain string,
-		u apiclient.DiscoveryDomainUpdate, intent apiclient.Intent) (apiclient.DiscoveryDomain, error)
+		u schema.DiscoveryDomainUpdate, intent apiclient.Intent) (schema.DiscoveryDomain, error)
 }
 
 // DomainList is the part of the API's client that finds domains by their names.
 type DomainList interface {
 	DiscoveryDomainsPage(ctx context.Context, organization,
-		from string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error)
+		from string) (page []apiclient.Listed[schema.DiscoveryDomain], next string, err error)
 }
 
 const (
@@ -91,7 +94,7 @@ func (c *change) isFresh(at time.Time) bool {
 }
 
 // read reads the record, by a client that is bound to the execution.
-func (c *change) read(ctx context.Context, b apiclient.Binding) (apiclient.DiscoveryDomain, error) {
+func (c *change) read(ctx context.Context, b apiclient.Binding) (schema.DiscoveryDomain, error) {
 	d, err := c.api(b).DiscoveryDomain(ctx, c.organization, c.domain)
 	c.readAt = c.x.Requested()
 	if err == nil {
@@ -101,7 +104,7 @@ func (c *change) read(ctx context.Context, b apiclient.Binding) (apiclient.Disco
 }
 
 // readYoung is read for a row that has sent no PATCH.
-func (c *change) readYoung(ctx context.Context, b apiclient.Binding) (apiclient.DiscoveryDomain, error) {
+func (c *change) readYoung(ctx context.Context, b apiclient.Binding) (schema.DiscoveryDomain, error) {
 	d, err := c.read(ctx, b)
 	if isNotFound(err) {
 		err = c.readTwice(err)
@@ -139,7 +142,7 @@ func (c *change) leaveAlone(why string) *engine.Consequence {
 
 // notice calls f with the record that was read, or that does not exist. It returns the error of the
 // read, or else that of f.
-func (c *change) notice(ctx context.Context, d apiclient.DiscoveryDomain, read error,
+func (c *change) notice(ctx context.Context, d schema.DiscoveryDomain, read error,
 	f func(context.Context, sweep.RecordRead) error) error {
 	if (read != nil && !isNotFound(read)) || c.domain == "" {
 		return read
@@ -153,16 +156,16 @@ func (c *change) notice(ctx context.Context, d apiclient.DiscoveryDomain, read e
 }
 
 // recordRead is a record as states compare it.
-func recordRead(organization, id string, d apiclient.DiscoveryDomain, at time.Time) sweep.RecordRead {
-	return sweep.RecordRead{ID: id, OrganizationID: organization, Verified: d.Status == apiclient.StatusVerified,
+func recordRead(organization, id string, d schema.DiscoveryDomain, at time.Time) sweep.RecordRead {
+	return sweep.RecordRead{ID: id, OrganizationID: organization, Verified: d.Status == schema.StatusVerified,
 		Host: d.VerificationHost, TXT: d.VerificationTXT, At: at}
 }
 
 // send sends a PATCH. Right before it, with the permit, store stores its intent. If the
 // request surely had no effect, undo replaces the intent, and returns the reason.
-func (c *change) send(ctx context.Context, u apiclient.DiscoveryDomainUpdate, store apiclient.Intent,
+func (c *change) send(ctx context.Context, u schema.DiscoveryDomainUpdate, store apiclient.Intent,
 	undo func(ctx context.Context, reason error) error,
-) (apiclient.DiscoveryDomain, error) {
+) (schema.DiscoveryDomain, error) {
 	stored := false
 	answer, err := c.api(c.x.Fenced()).UpdateDiscoveryDomain(ctx, c.organization, c.domain, u,
 		func(ctx context.Context) error {
@@ -195,7 +198,7 @@ func (c *change) notSent(ctx context.Context, reason error) error {
 }
 
 // carriedOut compares the answer, or a record, with the request.
-func carriedOut(sent apiclient.DiscoveryDomainUpdate, got apiclient.DiscoveryDomain) error {
+func carriedOut(sent schema.DiscoveryDomainUpdate, got schema.DiscoveryDomain) error {
 	if sent.Status != nil && got.Status != *sent.Status {
 		return engine.Retry(fmt.Errorf("the API answered the PATCH with status %.20q, sent was %q",
 			string(got.Status), string(*sent.Status)))
@@ -209,3 +212,10 @@ func carriedOut(sent apiclient.DiscoveryDomainUpdate, got apiclient.DiscoveryDom
 
 // differ reports whether two flags are given and differ.
 func differ(sent, got *bool) bool { return sent != nil && got != nil && *sent != *got }
+
+// isOf reports whether a proof compared a record with this domain, host and token.
+func isOf(c *evidence.Compared, d schema.DiscoveryDomain) bool {
+	other := evidence.NewCompared(c.OrganizationID, d)
+	return dnsname.Same(c.Domain, d.Domain) && dnsname.Same(c.Host, d.VerificationHost) &&
+		c.TXT == other.TXT && c.TXTSHA256 == other.TXTSHA256
+}

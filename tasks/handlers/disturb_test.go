@@ -11,6 +11,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
@@ -94,13 +95,13 @@ type steppedDomains struct {
 }
 
 func (d steppedDomains) DiscoveryDomain(ctx context.Context,
-	organization, domain string) (found apiclient.DiscoveryDomain, err error) {
+	organization, domain string) (found schema.DiscoveryDomain, err error) {
 	d.step("GET", func() { found, err = d.Domains.DiscoveryDomain(ctx, organization, domain) })
 	return found, err
 }
 
 func (d steppedDomains) UpdateDiscoveryDomain(ctx context.Context, organization, domain string,
-	u apiclient.DiscoveryDomainUpdate, intent apiclient.Intent) (changed apiclient.DiscoveryDomain, err error) {
+	u schema.DiscoveryDomainUpdate, intent apiclient.Intent) (changed schema.DiscoveryDomain, err error) {
 	d.step("PATCH", func() { changed, err = d.Domains.UpdateDiscoveryDomain(ctx, organization, domain, u, intent) })
 	return changed, err
 }
@@ -112,7 +113,7 @@ type steppedList struct {
 }
 
 func (d steppedList) DiscoveryDomainsPage(ctx context.Context, organization,
-	from string) (page []apiclient.Listed[apiclient.DiscoveryDomain], next string, err error) {
+	from string) (page []apiclient.Listed[schema.DiscoveryDomain], next string, err error) {
 	d.step("list", func() { page, next, err = d.DomainList.DiscoveryDomainsPage(ctx, organization, from) })
 	return page, next, err
 }

@@ -4,27 +4,19 @@ import (
 	"context"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/tasks"
 )
 
-var (
-	NextCheck     = nextCheck
-	ProofEvidence = proofEvidence
-	NewCompared   = newCompared
-	CheckEvidence = checkEvidence
-)
+var NextCheck = nextCheck
 
-const (
-	MaxNegativeTTL = maxNegativeTTL
-	MaxEvidence    = maxEvidence
-)
+const MaxNegativeTTL = maxNegativeTTL
 
 // Sending has the arguments of [SendVerified].
 type Sending struct {
-	Record  apiclient.DiscoveryDomain
+	Record  schema.DiscoveryDomain
 	Age     time.Duration // of the record
 	Flag    *bool         // of the row
 	BySweep bool
@@ -51,13 +43,3 @@ func SendVerified(cfg VerifyConfig, organization, domain string, s Sending) engi
 		return v.sendVerified(ctx, s.Proof)
 	})
 }
-
-// Waiting returns the state of a row after its first check.
-func Waiting(d apiclient.DiscoveryDomain, v dnscheck.Verdict, at time.Time) VerifyState {
-	e := checkEvidence(v, at)
-	e.Record = recordOf(d)
-	return VerifyState{Record: recordOf(d), Found: digest(v), Diagnosed: at.Unix(), Evidence: &e}
-}
-
-// Is reports whether the record is the one compared.
-func (c *Compared) Is(d apiclient.DiscoveryDomain) bool { return c.is(d) }

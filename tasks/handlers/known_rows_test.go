@@ -5,21 +5,21 @@ import (
 	"testing"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
+	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
-	"orgops/tasks/handlers"
 )
 
 // known returns the entry of the row's domain in the index of names.
-func (s *site) knownDomain() (handlers.Known, bool) {
+func (s *site) knownDomain() (index.Entry, bool) {
 	s.t.Helper()
 	subject, err := s.Subject(s.t.Context(), s.Run.Tenant, dom)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return handlers.Known{}, false
+		return index.Entry{}, false
 	}
-	k, bad := handlers.ReadKnown(subject)
+	k, bad := index.Read(subject)
 	if err != nil || bad != nil {
 		s.t.Fatal(err, bad)
 	}
@@ -27,11 +27,11 @@ func (s *site) knownDomain() (handlers.Known, bool) {
 }
 
 // wantKnown compares the entry of a domain, apart from times. The run has one row.
-func (s *site) wantKnown(run ledger.RunID, d sandbox.Domain, status apiclient.DomainStatus,
-	state string) (k handlers.Known) {
+func (s *site) wantKnown(run ledger.RunID, d sandbox.Domain, status schema.DomainStatus,
+	state string) (k index.Entry) {
 	s.t.Helper()
 	k, _ = s.knownDomain()
-	want := handlers.Known{OrganizationID: org, ID: dom, Domain: d.Domain, Host: d.Host, TXT: d.TXT,
+	want := index.Entry{OrganizationID: org, ID: dom, Domain: d.Domain, Host: d.Host, TXT: d.TXT,
 		Status: status, State: state,
 		Read: k.Read, At: k.At, Next: k.Next, Run: run}
 	if k != want {
@@ -46,19 +46,19 @@ func TestKnownOfVerify(t *testing.T) {
 	d := s.domain(sandbox.Domain{Domain: "known.example"}, false)
 	s.verify()
 	s.step()
-	first := s.wantKnown("a", d, apiclient.StatusPending, "absent")
+	first := s.wantKnown("a", d, schema.StatusPending, "absent")
 	if wait := first.Next.Sub(first.At); wait < 5*time.Second || wait > time.Minute || first.Read.IsZero() {
 		t.Errorf("known is %+v, want the next check within a minute", first)
 	}
 	s.step() // by the stored record: the record is not read
-	if k := s.wantKnown("a", d, apiclient.StatusPending, "absent"); !k.At.After(first.At) ||
+	if k := s.wantKnown("a", d, schema.StatusPending, "absent"); !k.At.After(first.At) ||
 		k.Read.After(k.At.Add(-time.Second)) {
 		t.Errorf("after another check known is %+v, after the first it was %+v", k, first)
 	}
 	s.sandbox.SetTXT(d.Host, d.TXT)
 	for s.step() {
 	}
-	if k := s.wantKnown("a", d, apiclient.StatusVerified, "present"); !k.Next.IsZero() {
+	if k := s.wantKnown("a", d, schema.StatusVerified, "present"); !k.Next.IsZero() {
 		t.Errorf("a row that is done is checked next at %s", k.Next)
 	}
 }
@@ -68,15 +68,15 @@ func TestKnownOfSweeps(t *testing.T) {
 	s := newSweepSite(t, sweep.SetPending)
 	d := s.verified(new(true))
 	s.days(1)
-	s.wantKnown("run1", d, apiclient.StatusVerified, "absent")
+	s.wantKnown("run1", d, schema.StatusVerified, "absent")
 	s.publish()
 	s.days(1)
-	s.wantKnown("run2", d, apiclient.StatusVerified, "present")
+	s.wantKnown("run2", d, schema.StatusVerified, "present")
 }
 
 // TestKnownOfRevocation has a lost domain set to pending.
 func TestKnownOfRevocation(t *testing.T) {
 	s := newSweepSite(t, sweep.SetPending)
 	d := s.revoked(new(true))
-	s.wantKnown("run1", d, apiclient.StatusPending, "")
+	s.wantKnown("run1", d, schema.StatusPending, "")
 }

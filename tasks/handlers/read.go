@@ -6,9 +6,9 @@ import (
 	"context"
 	"strings"
 
-	"orgops/apiclient"
-	"orgops/internal/dispatch"
+	"orgops/apiclient/schema"
 	"orgops/internal/engine"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/tasks"
@@ -16,11 +16,6 @@ import (
 
 // Read is the kind of rows that read a discovery domain and check its token once.
 const Read ledger.Kind = tasks.TypeRead
-
-var releaseRead = dispatch.Kind{
-	Operations: dispatch.Operations{First: []string{apiclient.OpGetDiscoveryDomain}},
-	Cost:       dispatch.Cost{First: 1},
-}
 
 // NewRead returns the handler of [Read]. Its rows settle by the first answers of the API and of
 // DNS, behind the requests that finish rows of other kinds. See [ReadState].
@@ -52,7 +47,7 @@ func NewRead(cfg VerifyConfig) engine.Handler {
 		if end != nil {
 			return end
 		}
-		e := checkEvidence(verdict, x.Now())
+		e := evidence.OfCheck(verdict.Evidence(), x.Now())
 		e.Record = v.state.Record
 		result := unchanged("pending: " + verdict.Sentence())
 		if result.Evidence, err = e.Pack(); err != nil {
@@ -65,12 +60,12 @@ func NewRead(cfg VerifyConfig) engine.Handler {
 // ReadState returns what a row of kind [Read] has found: that its domain is verified or not found,
 // or the state of its token, present, absent or unknown; the outcome of a row that found none.
 func ReadState(r ledger.Result) string {
-	switch e, err := ReadEvidence(r.Evidence); {
-	case r.Outcome == engine.Unchanged && strings.HasPrefix(r.Detail, verifiedBefore):
-		return string(apiclient.StatusVerified)
-	case r.Outcome == engine.Unchanged && len(r.Evidence) > 0 && err == nil:
+	switch e, err := evidence.Read(r.Evidence); {
+	case r.Outcome == ledger.Unchanged && strings.HasPrefix(r.Detail, verifiedBefore):
+		return string(schema.StatusVerified)
+	case r.Outcome == ledger.Unchanged && len(r.Evidence) > 0 && err == nil:
 		return e.State
-	case r.Outcome == engine.Refused && strings.HasPrefix(r.Detail, notFound):
+	case r.Outcome == ledger.Refused && strings.HasPrefix(r.Detail, notFound):
 		return "not found"
 	}
 	return string(r.Outcome)

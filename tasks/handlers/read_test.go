@@ -7,6 +7,7 @@ import (
 	"github.com/miekg/dns"
 
 	"orgops/internal/engine"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
@@ -76,7 +77,7 @@ func TestRead(t *testing.T) {
 			if result.Evidence == nil {
 				return
 			}
-			if e, err := handlers.ReadEvidence(result.Evidence); err != nil || e.Record == nil || e.Record.TXT != d.TXT {
+			if e, err := evidence.Read(result.Evidence); err != nil || e.Record == nil || e.Record.TXT != d.TXT {
 				t.Errorf("evidence %+v, %v; want the record", e, err)
 			}
 		})

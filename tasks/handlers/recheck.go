@@ -16,10 +16,11 @@ import (
 	"fmt"
 	"log/slog"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
-	"orgops/internal/dispatch"
 	"orgops/internal/engine"
+	"orgops/internal/evidence"
+	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/sweep"
@@ -28,13 +29,6 @@ import (
 
 // Recheck is the kind of rows that check a discovery domain for a sweep.
 const Recheck ledger.Kind = tasks.TypeRecheck
-
-// releaseRecheck has no operations of a check, which needs DNS only, unless the token is gone: then
-// it reads the record. A pending domain whose token is there is read and changed.
-var releaseRecheck = dispatch.Kind{
-	Operations: dispatch.Operations{Ready: []string{apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain}},
-	Cost:       dispatch.Cost{Ready: 2},
-}
 
 // ClassOfScan returns the class of the requests of a scan.
 func ClassOfScan(ofSweep bool) pace.Class {
@@ -68,8 +62,8 @@ func NewRecheck(cfg RecheckConfig) engine.Handler {
 	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) *engine.Consequence {
 		r := &recheck{cfg: cfg, x: x, row: row}
 		end := r.execute(ctx)
-		if r.withdrawn != "" && end.Outcome == engine.Unchanged {
-			return engine.Settle(ledger.Result{Outcome: engine.Withdrawn, Detail: r.withdrawn})
+		if r.withdrawn != "" && end.Outcome == ledger.Unchanged {
+			return engine.Settle(ledger.Result{Outcome: ledger.Withdrawn, Detail: r.withdrawn})
 		}
 		return end
 	})
@@ -113,7 +107,7 @@ func (r *recheck) execute(ctx context.Context) *engine.Consequence {
 	if end := r.notice(ctx); end != nil {
 		return end
 	}
-	switch pending := r.record.Status != apiclient.StatusVerified; {
+	switch pending := r.record.Status != schema.StatusVerified; {
 	case pending && !r.mayVerify():
 		return r.foreign(ctx)
 	case pending && r.row.Stage == ledger.StageReady:
@@ -175,7 +169,7 @@ func (r *recheck) notice(ctx context.Context) *engine.Consequence {
 
 // recordRead returns the record as states compare it.
 func (r *recheck) recordRead() sweep.RecordRead {
-	return recordRead(r.record.OrganizationID, r.record.DiscoveryDomainID, apiclient.DiscoveryDomain{
+	return recordRead(r.record.OrganizationID, r.record.DiscoveryDomainID, schema.DiscoveryDomain{
 		Status: r.record.Status, VerificationHost: r.record.VerificationHost, VerificationTXT: r.record.VerificationTXT,
 	}, r.x.Now())
 }
@@ -185,9 +179,9 @@ func (r *recheck) recordRead() sweep.RecordRead {
 func (r *recheck) contradicts(revoked sweep.Revocation) bool {
 	status, flag := r.record.Status, r.record.UseForOrganizationDiscovery
 	if revoked.Set == sweep.SetPending {
-		return status == apiclient.StatusVerified
+		return status == schema.StatusVerified
 	}
-	return status != apiclient.StatusVerified || flag != nil && *flag
+	return status != schema.StatusVerified || flag != nil && *flag
 }
 
 // read reads the record, and returns nil unless that ends the row: that of a domain that does not
@@ -208,7 +202,7 @@ func (r *recheck) read(ctx context.Context) *engine.Consequence {
 		}
 		if why != "" {
 			r.row.Subject = &ledger.Subject{ID: id, At: r.x.Now()}
-			return engine.Settle(ledger.Result{Outcome: engine.Withdrawn, Detail: why})
+			return engine.Settle(ledger.Result{Outcome: ledger.Withdrawn, Detail: why})
 		}
 		s, _, err := r.cfg.States.Read(ctx, id)
 		if err == nil && s.Revoked == nil {
@@ -245,7 +239,7 @@ func (r *recheck) mayVerify() bool { return r.record.Prove || r.state.IsPending(
 
 // pending describes the status of a record that is not verified.
 func (r *recheck) pending() string {
-	if r.record.Status == apiclient.StatusPending {
+	if r.record.Status == schema.StatusPending {
 		return "pending"
 	}
 	return fmt.Sprintf("status %.64q, which counts as pending", string(r.record.Status))
@@ -253,7 +247,7 @@ func (r *recheck) pending() string {
 
 // learn has the index of names store the record, with the result of a check; "": there was none.
 func (r *recheck) learn(state string) {
-	learn(r.x, r.row, Known{
+	learn(r.x, r.row, index.Entry{
 		OrganizationID: r.record.OrganizationID, ID: r.record.DiscoveryDomainID, Domain: r.record.Domain,
 		Host: r.record.VerificationHost, TXT: r.record.VerificationTXT, Status: r.record.Status,
 		Read: r.x.Now(), State: state,
@@ -285,7 +279,7 @@ func (r *recheck) check(ctx context.Context) *engine.Consequence {
 	if end != nil {
 		return end
 	}
-	if v.State == dnscheck.Absent && r.record.Status == apiclient.StatusVerified {
+	if v.State == dnscheck.Absent && r.record.Status == schema.StatusVerified {
 		// Before an absence is stored: host and token are still the record's, or these are checked.
 		before := r.tokenHash()
 		if end := r.read(ctx); end != nil {
@@ -305,7 +299,7 @@ func (r *recheck) check(ctx context.Context) *engine.Consequence {
 	case v.State != dnscheck.Present:
 		described += ": " + v.Sentence()
 	}
-	if r.record.Status != apiclient.StatusVerified {
+	if r.record.Status != schema.StatusVerified {
 		switch {
 		case !r.mayVerify(): // it was verified when it was scanned
 			return r.foreign(ctx)
@@ -329,15 +323,15 @@ func (r *recheck) check(ctx context.Context) *engine.Consequence {
 	case v.State == dnscheck.Absent && r.state.IsLost():
 		a := r.state.Absence
 		why := fmt.Sprintf("gone since %s, by %d sweeps: %s", a.Since.Format("2006-01-02 15:04 MST"), a.Checks, v.Sentence())
-		return r.settleWith(v, engine.Lost, why)
+		return r.settleWith(v, ledger.Lost, why)
 	case v.State == dnscheck.Absent && r.state.Proven == nil:
 		why := "unproven: its token was never proven, so it is neither lost nor revoked: " + v.Sentence()
 		if !r.cfg.Rules.Unproven(r.state) {
 			return engine.Settle(unchanged(why))
 		}
-		return r.settleWith(v, engine.Unproven, why)
+		return r.settleWith(v, ledger.Unproven, why)
 	case v.State == dnscheck.Present && r.state.Proven != nil && r.state.Proven.At.Equal(r.state.At): // by this sweep
-		return engine.Settle(ledger.Result{Outcome: engine.Unchanged, Detail: "present, and proven",
+		return engine.Settle(ledger.Result{Outcome: ledger.Unchanged, Detail: "present, and proven",
 			Evidence: r.state.Proven.Evidence})
 	}
 	return engine.Settle(unchanged(described))
@@ -345,11 +339,11 @@ func (r *recheck) check(ctx context.Context) *engine.Consequence {
 
 // settleWith settles the row with the evidence of a check.
 func (r *recheck) settleWith(v dnscheck.Verdict, outcome ledger.Outcome, why string) *engine.Consequence {
-	evidence, err := checkEvidence(v, r.x.Now()).Pack()
+	packed, err := evidence.OfCheck(v.Evidence(), r.x.Now()).Pack()
 	if err != nil {
 		return engine.Fail(err)
 	}
-	return engine.Settle(ledger.Result{Outcome: outcome, Detail: why, Evidence: evidence})
+	return engine.Settle(ledger.Result{Outcome: outcome, Detail: why, Evidence: packed})
 }
 
 // query is queryAndProve in a place of the DNS checks. It ends a row that cannot be checked now.
@@ -371,7 +365,7 @@ func (r *recheck) queryAndProve(ctx context.Context) (v dnscheck.Verdict, err er
 	d := r.record
 	v, err = r.cfg.Verify.DNS.Check(ctx, d.VerificationHost, d.VerificationTXT)
 	proven := r.state.Proven != nil && r.state.OrganizationID == d.OrganizationID && r.state.TokenHash == r.tokenHash()
-	if err != nil || v.State != dnscheck.Present || d.Status != apiclient.StatusVerified || proven {
+	if err != nil || v.State != dnscheck.Present || d.Status != schema.StatusVerified || proven {
 		return v, err
 	}
 	strict, err := r.cfg.Verify.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
@@ -383,8 +377,9 @@ func (r *recheck) queryAndProve(ctx context.Context) (v dnscheck.Verdict, err er
 		r.unproven = strict.Sentence()
 		return v, nil
 	}
-	e := proofEvidence(proof.Verdict(), newCompared(d.OrganizationID, apiclient.DiscoveryDomain{ID: d.DiscoveryDomainID,
-		Domain: d.Domain, VerificationHost: d.VerificationHost, VerificationTXT: d.VerificationTXT}), r.x.Now())
+	compared := evidence.NewCompared(d.OrganizationID, schema.DiscoveryDomain{ID: d.DiscoveryDomainID,
+		Domain: d.Domain, VerificationHost: d.VerificationHost, VerificationTXT: d.VerificationTXT})
+	e := evidence.OfProof(proof.Verdict().Evidence(), compared, r.x.Now())
 	r.cfg.Verify.Logger.InfoContext(ctx, "audit", "event", "domain proven", "run", r.x.Run,
 		"organization_id", d.OrganizationID, "discovery_domain_id", d.DiscoveryDomainID, "domain", d.Domain,
 		"verification_host", d.VerificationHost, "proven_at", e.At, "basis", e.Basis, "quorum", e.Quorum,

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/dnscheck"
-	"orgops/internal/engine"
 	"orgops/internal/events"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
@@ -35,10 +35,10 @@ func TestRecheckLost(t *testing.T) {
 		}
 		r := s.settle()
 		if day < 7 {
-			s.wantRow(r, engine.Unchanged, "absent: ")
+			s.wantRow(r, ledger.Unchanged, "absent: ")
 		} else {
-			s.wantRow(r, engine.Lost, "gone since ", fmt.Sprintf("by %d sweeps", day+1), "There is no TXT record")
-			if e, err := handlers.ReadEvidence(r.Evidence); err != nil || e.State != "absent" || len(e.Said) < 2 {
+			s.wantRow(r, ledger.Lost, "gone since ", fmt.Sprintf("by %d sweeps", day+1), "There is no TXT record")
+			if e, err := evidence.Read(r.Evidence); err != nil || e.State != "absent" || len(e.Said) < 2 {
 				t.Errorf("evidence %+v, %v", e, err)
 			}
 		}
@@ -47,7 +47,7 @@ func TestRecheckLost(t *testing.T) {
 	s.wantHistory("lost", "8 sweeps have found it gone, over 7.0 days", 1)
 	s.wantEvents(events.DomainAtRisk, events.DomainLost)
 	s.publish()
-	s.wantRow(s.sweep(), engine.Unchanged, "present")
+	s.wantRow(s.sweep(), ledger.Unchanged, "present")
 	s.wantEvents(events.DomainAtRisk, events.DomainLost, events.DomainFound)
 	s.wantDomain("verified", new(true))
 	s.wantPatches()
@@ -56,10 +56,10 @@ func TestRecheckLost(t *testing.T) {
 // wantProven checks that row and state have the evidence of the same proof of the domain's record.
 func (s *sweepSite) wantProven(r ledger.Result) {
 	s.t.Helper()
-	s.wantRow(r, engine.Unchanged, "present, and proven")
+	s.wantRow(r, ledger.Unchanged, "present, and proven")
 	d, _ := s.sandbox.Domain(org, dom)
-	e, err := handlers.ReadEvidence(r.Evidence)
-	want := &handlers.Compared{OrganizationID: org, DiscoveryDomainID: dom, Domain: d.Domain, Host: d.Host, TXT: d.TXT}
+	e, err := evidence.Read(r.Evidence)
+	want := &evidence.Compared{OrganizationID: org, DiscoveryDomainID: dom, Domain: d.Domain, Host: d.Host, TXT: d.TXT}
 	if err != nil || e.State != "present" || len(e.Said) < 2 || cmp.Diff(want, e.Compared) != "" {
 		s.t.Errorf("evidence %+v, %v", e, err)
 	}
@@ -94,14 +94,14 @@ func TestRecheckProves(t *testing.T) {
 	proven := s.domainState().Proven
 	s.clock.advance(24 * time.Hour)
 	r := s.sweep()
-	s.wantRow(r, engine.Unchanged, "present")
+	s.wantRow(r, ledger.Unchanged, "present")
 	if diff := cmp.Diff(proven, s.domainState().Proven); diff != "" || r.Evidence != nil || proofs != 1 {
 		t.Errorf("%d proofs, want one; evidence %q; state (-want +got):\n%s", proofs, r.Evidence, diff)
 	}
 	s.sandbox.SetTXT(s.rowOf().VerificationHost)
 	s.clock.advance(24 * time.Hour)
 	s.days(7)
-	s.wantRow(s.sweep(), engine.Lost, "gone since ")
+	s.wantRow(s.sweep(), ledger.Lost, "gone since ")
 	s.wantEvents(events.DomainAtRisk, events.DomainLost)
 	s.open("", handlers.Revoke, s.revocation())
 	s.wantRow(s.settle(), ledger.Done)
@@ -124,7 +124,7 @@ func TestRecheckUnproven(t *testing.T) {
 				v.State, v.Reason = dnscheck.Unknown, dnscheck.ReasonTimeout
 				return v
 			}}
-			s.wantRow(s.sweep(), engine.Unchanged, "present, but not proven: ")
+			s.wantRow(s.sweep(), ledger.Unchanged, "present, but not proven: ")
 			s.clock.advance(24 * time.Hour)
 		}, nil},
 		{"another token", func(s *sweepSite) {
@@ -133,7 +133,7 @@ func TestRecheckUnproven(t *testing.T) {
 			s.edit(func(d *sandbox.Domain) { d.TXT = "other" })
 			s.clock.advance(24 * time.Hour)
 			s.sandbox.SetTXT(s.rowOf().VerificationHost)
-			s.wantRow(s.sweep(), engine.Withdrawn, "another host or token")
+			s.wantRow(s.sweep(), ledger.Withdrawn, "another host or token")
 			s.clock.advance(24 * time.Hour)
 		}, []string{events.DomainWithdrawn}},
 		{"proof lost", func(s *sweepSite) {
@@ -151,19 +151,19 @@ func TestRecheckUnproven(t *testing.T) {
 			test.begin(s)
 			s.sandbox.SetTXT(s.rowOf().VerificationHost)
 			for day := range 12 {
-				want := engine.Unchanged
+				want := ledger.Unchanged
 				if day >= 7 || (day == 6 && test.events != nil) { // a sweep has found it gone before
-					want = engine.Unproven
+					want = ledger.Unproven
 				}
 				r := s.sweep()
 				s.wantRow(r, want, "unproven: ", "There is no TXT record")
-				if e, err := handlers.ReadEvidence(r.Evidence); day >= 7 && (err != nil || e.State != "absent") {
+				if e, err := evidence.Read(r.Evidence); day >= 7 && (err != nil || e.State != "absent") {
 					t.Errorf("evidence %+v, %v", e, err)
 				}
 				s.clock.advance(24 * time.Hour)
 			}
 			s.open("", handlers.Revoke, s.revocation())
-			s.wantRow(s.settle(), engine.Unchanged, "not revoked: ", "unproven")
+			s.wantRow(s.settle(), ledger.Unchanged, "not revoked: ", "unproven")
 			s.publish()
 			s.sweep()
 			s.wantEvents(test.events...)
@@ -188,7 +188,7 @@ func TestVerifiedIsProven(t *testing.T) {
 	s.sandbox.SetTXT(d.Host)
 	s.clock.advance(24 * time.Hour)
 	s.days(7)
-	s.wantRow(s.sweep(), engine.Lost, "gone since ")
+	s.wantRow(s.sweep(), ledger.Lost, "gone since ")
 }
 
 // TestRecheckReadsTheRecord checks that before an absence counts the record is read, and its
@@ -221,12 +221,12 @@ func TestRecheckReadsTheRecord(t *testing.T) {
 			d := s.verified(new(true))
 			s.scan()
 			test.change(s, d)
-			want := engine.Withdrawn
+			want := ledger.Withdrawn
 			if test.name == "as it was" {
-				want = engine.Unchanged
+				want = ledger.Unchanged
 			}
 			s.wantRow(s.settle(), want, test.detail)
-			if n, err := s.store.Withdrawn(t.Context()); err != nil || (n == 1) != (want == engine.Withdrawn) {
+			if n, err := s.store.Withdrawn(t.Context()); err != nil || (n == 1) != (want == ledger.Withdrawn) {
 				t.Errorf("%d domains need attention, %v", n, err)
 			}
 			if m := s.domainState(); m.State != test.state {
@@ -249,7 +249,7 @@ func TestRecheckUnreadable(t *testing.T) {
 				t.Fatal(ok, err)
 			}
 			s.scan()
-			s.wantRow(s.settle(), engine.Failed, "domain state: ")
+			s.wantRow(s.settle(), ledger.Failed, "domain state: ")
 			s.wantRequests()
 		})
 	}
@@ -267,12 +267,12 @@ func TestRecheckUnknown(t *testing.T) {
 		t.Fatalf("state %+v", m)
 	}
 	s.sandbox.SetRCode(d.Host, 2, 0)
-	s.wantRow(s.sweep(), engine.Unchanged, "absent")
+	s.wantRow(s.sweep(), ledger.Unchanged, "absent")
 	s.clock.advance(24 * time.Hour)
-	s.wantRow(s.sweep(), engine.Lost)
+	s.wantRow(s.sweep(), ledger.Lost)
 	s.sandbox.SetRCode(d.Host, 2, 1<<30)
 	s.clock.advance(24 * time.Hour)
-	s.wantRow(s.sweep(), engine.Unchanged, "unknown: ")
+	s.wantRow(s.sweep(), ledger.Unchanged, "unknown: ")
 }
 
 // TestRecheckOnce checks that a domain counts once in a sweep, however often it is checked.
@@ -284,7 +284,7 @@ func TestRecheckOnce(t *testing.T) {
 	for range 5 {
 		s.clock.advance(time.Hour)
 		s.open("", handlers.Recheck, row)
-		s.wantRow(s.settle(), engine.Unchanged, "absent: ")
+		s.wantRow(s.settle(), ledger.Unchanged, "absent: ")
 	}
 	if m := s.domainState(); m.Absence == nil || m.Absence.Checks != 1 || m.Sweeps != 1 {
 		t.Errorf("state %+v: want one check", m)
@@ -437,10 +437,10 @@ func TestRecheckPending(t *testing.T) {
 		requests     []string
 	}{
 		{"to be proven, and there", true, true, "pending", "verified", ledger.Done, []string{"GET", "PATCH"}},
-		{"to be proven, and not there", true, false, "pending", "pending", engine.Unchanged, nil},
-		{"not to be proven", false, true, "pending", "pending", engine.Unchanged, nil},
+		{"to be proven, and not there", true, false, "pending", "pending", ledger.Unchanged, nil},
+		{"not to be proven", false, true, "pending", "pending", ledger.Unchanged, nil},
 		{"of a newer service, and there", true, true, "failed", "verified", ledger.Done, []string{"GET", "PATCH"}},
-		{"of a newer service, and not there", true, false, "failed", "failed", engine.Unchanged, nil},
+		{"of a newer service, and not there", true, false, "failed", "failed", ledger.Unchanged, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newSweepSite(t, sweep.SetPending)
@@ -471,11 +471,11 @@ func TestRecheckInLine(t *testing.T) {
 	}{
 		"as it was": {func(*sweepSite) {}, "verified", ledger.Done},
 		"verified by others": {func(s *sweepSite) { s.edit(func(d *sandbox.Domain) { d.Status = "verified" }) },
-			"verified", engine.Unchanged},
+			"verified", ledger.Unchanged},
 		"no longer the sweep's": {func(s *sweepSite) { s.alter(func(m *sweep.DomainState) { m.Revoked = nil }) },
-			"pending", engine.Withdrawn},
+			"pending", ledger.Withdrawn},
 		"another token, missing": {func(s *sweepSite) { s.edit(func(d *sandbox.Domain) { d.TXT = "other" }) },
-			"pending", engine.Unchanged},
+			"pending", ledger.Unchanged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSweepSite(t, sweep.SetPending)
@@ -506,7 +506,7 @@ func TestSweepVerifiesWithAFlag(t *testing.T) {
 	s.domain(sandbox.Domain{Use: new(true)}, true)
 	s.scan() // which has the flag; the record that is read before the PATCH decides
 	s.flag(nil)
-	s.wantRow(s.settle(), engine.Refused, "has no use_for_organization_discovery", "nothing was changed",
+	s.wantRow(s.settle(), ledger.Refused, "has no use_for_organization_discovery", "nothing was changed",
 		"set the flag explicitly once")
 	s.wantPatches()
 	s.open("", handlers.Verify, tasks.VerifyRow{OrganizationID: org, DiscoveryDomainID: dom})
@@ -579,7 +579,7 @@ func TestStrictSettings(t *testing.T) {
 			if set == sweep.Unroute {
 				r = s.last
 			}
-			s.wantRow(r, engine.Unchanged, "out of the domain")
+			s.wantRow(r, ledger.Unchanged, "out of the domain")
 			s.wantPatches(patches...)
 			s.publish()
 			s.clock.advance(24 * time.Hour)
@@ -638,10 +638,10 @@ func TestRecheckLostPatch(t *testing.T) {
 		"not carried out": {sandbox.Fault{DropBefore: true}, func(*sweepSite) {}, ledger.Done, "verified"},
 		"another token": {sandbox.Fault{DropAfter: true}, func(s *sweepSite) {
 			s.edit(func(d *sandbox.Domain) { d.TXT = "another" })
-		}, engine.Refused, "pending"},
+		}, ledger.Refused, "pending"},
 		"token gone": {sandbox.Fault{DropBefore: true}, func(s *sweepSite) {
 			s.sandbox.SetTXT(s.now(sandbox.Domain{ID: dom}).Host, "gone")
-		}, engine.Unchanged, "pending"},
+		}, ledger.Unchanged, "pending"},
 		"cancelled, carried out": {sandbox.Fault{DropAfter: true}, func(s *sweepSite) { s.cancel() },
 			ledger.Done, "verified"},
 		"cancelled, not carried": {sandbox.Fault{DropBefore: true}, func(s *sweepSite) { s.cancel() },

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/dispatch"
+	"orgops/apiclient/schema"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/tasks"
@@ -26,14 +26,6 @@ import (
 
 // Remove is the kind of rows that remove a client's association with an organization.
 const Remove ledger.Kind = tasks.TypeRemove
-
-// releaseRemove makes a task of the rows that one request removes.
-func releaseRemove(maxClientsPerRequest int) dispatch.Kind {
-	return dispatch.Kind{
-		Operations: dispatch.Always(apiclient.OpRemoveOrganizationClients), Cost: oneRequest,
-		Batch: min(maxClientsPerRequest, apiclient.MaxClientsPerRequest), Group: tasks.OrganizationOf,
-	}
-}
 
 // Clients is the part of the API's client that removals need.
 type Clients interface {
@@ -53,7 +45,7 @@ type ClientLimit interface {
 type RemoveConfig struct {
 	API func(apiclient.Binding) Clients
 	// MaxClientsPerRequest is the tenant's setting, which Limit lowers; 0:
-	// [apiclient.MaxClientsPerRequest].
+	// [schema.MaxClientsPerRequest].
 	MaxClientsPerRequest int
 	Limit                ClientLimit
 	// Observe is called with the limit before each request. nil: not called.
@@ -78,7 +70,7 @@ const (
 
 // NewRemove returns the handler of [Remove].
 func NewRemove(cfg RemoveConfig) engine.Handler {
-	cfg.MaxClientsPerRequest = cmp.Or(cfg.MaxClientsPerRequest, apiclient.MaxClientsPerRequest)
+	cfg.MaxClientsPerRequest = cmp.Or(cfg.MaxClientsPerRequest, schema.MaxClientsPerRequest)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &remove{cfg: cfg}
 }

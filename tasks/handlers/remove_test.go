@@ -156,14 +156,14 @@ func TestBadClients(t *testing.T) {
 			s.refuseBad()
 			e, _ := s.worker()
 			s.drainBounded(e, 64)
-			if n := s.counts(); n[engine.Refused] != int64(len(c.bad)) || n[ledger.Done] != int64(100-len(c.bad)) {
+			if n := s.counts(); n[ledger.Refused] != int64(len(c.bad)) || n[ledger.Done] != int64(100-len(c.bad)) {
 				t.Errorf("counts %v, want %d refused and the others done", n, len(c.bad))
 			}
 			rows, left := s.AllRows(), s.sandbox.Clients(org)
 			for i, client := range all {
 				bad, row := slices.Contains(c.bad, i), rows[i]
 				if slices.Contains(left, client) != bad ||
-					bad != (row.Result.Outcome == engine.Refused && strings.Contains(row.Result.Detail, "no such client")) {
+					bad != (row.Result.Outcome == ledger.Refused && strings.Contains(row.Result.Detail, "no such client")) {
 					t.Errorf("client %s: row %+v", client, row)
 				}
 			}
@@ -215,7 +215,7 @@ func TestAllRefused(t *testing.T) {
 	})
 	e, _ := s.worker()
 	s.drainBounded(e, 64)
-	if n := len(s.deletes()); n > rows+10 || s.counts()[engine.Refused] != int64(rows) {
+	if n := len(s.deletes()); n > rows+10 || s.counts()[ledger.Refused] != int64(rows) {
 		t.Errorf("%d requests for %d rows, counts %v", n, rows, s.counts())
 	}
 	later := func(id ledger.RunID, want int) {
@@ -289,7 +289,7 @@ func TestRefusedBatch(t *testing.T) {
 			e, _ := s.worker()
 			_ = e.ProcessTask(t.Context(), s.NextTask())
 			for n, row := range s.AllRows() {
-				if row.Result.Outcome != engine.Refused || !strings.Contains(row.Result.Detail, c.want) {
+				if row.Result.Outcome != ledger.Refused || !strings.Contains(row.Result.Detail, c.want) {
 					t.Errorf("row %d: %+v", n, row)
 				}
 			}
@@ -309,12 +309,12 @@ func TestRemoveRows(t *testing.T) {
 	s.Submit(handlers.Remove, append(rows, `[]`, `{"organization_id":"org_1","client_id":"c","new":1}`)...)
 	e, _ := s.worker()
 	_ = e.ProcessTask(t.Context(), s.NextTask())
-	for n, want := range []ledger.Outcome{ledger.Done, ledger.Done, ledger.Done, engine.InvalidRow,
-		engine.InvalidRow, engine.Unrecognized} {
+	for n, want := range []ledger.Outcome{ledger.Done, ledger.Done, ledger.Done, ledger.InvalidRow,
+		ledger.InvalidRow, ledger.Unrecognized} {
 		row := s.Row(ledger.Row(n))
 		have := row.Result.Outcome
 		if row.Phase == ledger.PhaseWaiting && strings.Contains(row.Checkpoint.Note, "newer worker") {
-			have = engine.Unrecognized
+			have = ledger.Unrecognized
 		}
 		if have != want {
 			t.Errorf("row %d: %+v, want %s", n, row, want)
@@ -341,7 +341,7 @@ func TestRemoveOfTwoOrganizations(t *testing.T) {
 	e, _ := s.worker()
 	_ = e.ProcessTask(t.Context(), s.NextTask())
 	for n, row := range s.AllRows() {
-		if r := row.Result; r.Outcome != engine.Refused || !strings.Contains(r.Detail, "two organizations") {
+		if r := row.Result; r.Outcome != ledger.Refused || !strings.Contains(r.Detail, "two organizations") {
 			t.Errorf("row %d: %+v, want it refused", n, r)
 		}
 	}

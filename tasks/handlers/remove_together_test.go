@@ -110,7 +110,7 @@ func TestRemoveTogether(t *testing.T) {
 		t.Errorf("requests %v", got)
 	}
 	if got, want := s.outcomes(), []ledger.Outcome{"", ledger.Done, ledger.Cancelled, ledger.Done,
-		engine.InvalidRow}; !slices.Equal(got, want) {
+		ledger.InvalidRow}; !slices.Equal(got, want) {
 		t.Errorf("outcomes %q, want %q", got, want)
 	}
 	if row := s.of(0).Row(0); row.Checkpoint.Attempts > 0 {

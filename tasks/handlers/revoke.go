@@ -19,10 +19,12 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 	"orgops/internal/activity"
-	"orgops/internal/dispatch"
 	"orgops/internal/engine"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
 	"orgops/tasks"
@@ -32,11 +34,6 @@ import (
 // content is a [sweep.RevokeRow]. Only a command of an operator submits such rows, and sweeps
 // those that route a domain again.
 const Revoke ledger.Kind = tasks.TypeRevoke
-
-// releaseRevoke does not have the change: a domain whose token is there is not changed, and would
-// not end the block of changes.
-var releaseRevoke = dispatch.Kind{Operations: dispatch.Always(apiclient.OpGetDiscoveryDomain),
-	Cost: dispatch.Cost{First: 2, Check: 2, Ready: 2}}
 
 type revokeRow struct{ sweep.RevokeRow }
 
@@ -199,12 +196,12 @@ func (r *revocation) gone(ctx context.Context) *engine.Consequence {
 }
 
 // revoke revokes a domain that qualifies by its state. free frees the place of its DNS check.
-func (r *revocation) revoke(ctx context.Context, d apiclient.DiscoveryDomain, free func()) *engine.Consequence {
+func (r *revocation) revoke(ctx context.Context, d schema.DiscoveryDomain, free func()) *engine.Consequence {
 	// The record is still the one that qualifies, its token was once proven, and there is something to
 	// take away.
 	flag := d.UseForOrganizationDiscovery
 	switch {
-	case d.Status != apiclient.StatusVerified:
+	case d.Status != schema.StatusVerified:
 		return r.clear(ctx, "pending", "someone else has set it to pending")
 	case sweep.HashToken(d.VerificationHost, d.VerificationTXT) != r.state.TokenHash:
 		return r.clear(ctx, "another token", "host or token differ from those that were checked")
@@ -235,9 +232,9 @@ func (r *revocation) revoke(ctx context.Context, d apiclient.DiscoveryDomain, fr
 
 	// The request. The status is sent with the flag as it was read.
 	request := sweep.Revocation{Set: r.want.Set, Run: string(r.x.Run), Since: r.state.Absence.Since, Flag: *flag}
-	sent := apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusPending), UseForOrganizationDiscovery: flag}
+	sent := schema.DiscoveryDomainUpdate{Status: new(schema.StatusPending), UseForOrganizationDiscovery: flag}
 	if r.want.Set == sweep.Unroute {
-		sent = apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(false)}
+		sent = schema.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(false)}
 	}
 	if end := r.patch(ctx, d, verdict, sent, &request); end != nil {
 		return end
@@ -246,19 +243,19 @@ func (r *revocation) revoke(ctx context.Context, d apiclient.DiscoveryDomain, fr
 }
 
 // proven reports whether the state has the evidence that the record's token was once there.
-func (r *revocation) proven(d apiclient.DiscoveryDomain) bool {
+func (r *revocation) proven(d schema.DiscoveryDomain) bool {
 	if r.state.Proven == nil {
 		return false
 	}
-	e, err := ReadEvidence(r.state.Proven.Evidence)
-	return err == nil && e.State == found && e.Compared != nil && e.Compared.OrganizationID == r.organization &&
-		e.Compared.is(d)
+	e, err := evidence.Read(r.state.Proven.Evidence)
+	return err == nil && e.State == report.Present && e.Compared != nil && e.Compared.OrganizationID == r.organization &&
+		isOf(e.Compared, d)
 }
 
 // undo routes a domain again.
-func (r *revocation) undo(ctx context.Context, d apiclient.DiscoveryDomain, free func()) *engine.Consequence {
+func (r *revocation) undo(ctx context.Context, d schema.DiscoveryDomain, free func()) *engine.Consequence {
 	switch flag := d.UseForOrganizationDiscovery; {
-	case d.Status != apiclient.StatusVerified:
+	case d.Status != schema.StatusVerified:
 		return r.clear(ctx, "pending", "someone else has set it to pending: its flag stays as it is")
 	case flag == nil:
 		return engine.Settle(unchanged(
@@ -276,7 +273,7 @@ func (r *revocation) undo(ctx context.Context, d apiclient.DiscoveryDomain, free
 	if _, ok := verdict.Proof(); !ok {
 		return engine.Settle(unchanged("not restored: " + verdict.Sentence()))
 	}
-	sent := apiclient.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)}
+	sent := schema.DiscoveryDomainUpdate{UseForOrganizationDiscovery: new(true)}
 	if end := r.patch(ctx, d, verdict, sent, nil); end != nil {
 		return end
 	}
@@ -312,9 +309,9 @@ func (r *revocation) write(ctx context.Context) (err error) {
 // revocation, stores the intent, which asks the ledger whether the run is stopped, and the
 // request in the state, which must not have changed since it was read. request is nil if the
 // PATCH undoes one. The result is nil if the answer says that it was carried out.
-func (r *revocation) patch(ctx context.Context, d apiclient.DiscoveryDomain, verdict dnscheck.Verdict,
-	sent apiclient.DiscoveryDomainUpdate, request *sweep.Revocation) *engine.Consequence {
-	packed, err := proofEvidence(verdict, newCompared(r.organization, d), r.x.Now()).Pack()
+func (r *revocation) patch(ctx context.Context, d schema.DiscoveryDomain, verdict dnscheck.Verdict,
+	sent schema.DiscoveryDomainUpdate, request *sweep.Revocation) *engine.Consequence {
+	packed, err := evidence.OfProof(verdict.Evidence(), evidence.NewCompared(r.organization, d), r.x.Now()).Pack()
 	if err != nil {
 		return engine.Fail(err)
 	}
@@ -408,7 +405,7 @@ func (r *revocation) resume(ctx context.Context) *engine.Consequence {
 	switch {
 	case r.want.Undo && flag != nil && *flag && !r.isRecent():
 		return r.restored(ctx)
-	case !r.want.Undo && r.want.Set == sweep.SetPending && d.Status != apiclient.StatusVerified,
+	case !r.want.Undo && r.want.Set == sweep.SetPending && d.Status != schema.StatusVerified,
 		!r.want.Undo && r.want.Set == sweep.Unroute && flag != nil && !*flag:
 		request := sweep.Revocation{Set: r.want.Set, Run: string(r.x.Run), At: r.intent.At, Since: r.intent.At, Flag: true,
 			Verdict: r.intent.Verdict}
@@ -425,7 +422,7 @@ func (r *revocation) resume(ctx context.Context) *engine.Consequence {
 		return engine.Later("a PATCH of this domain had no response; its result is being read again",
 			min(left, time.Minute))
 	}
-	if r.want.Set == sweep.Unroute && d.Status == apiclient.StatusVerified && flag == nil {
+	if r.want.Set == sweep.Unroute && d.Status == schema.StatusVerified && flag == nil {
 		return engine.Settle(unchanged(
 			"the result of a PATCH is unknown: the record has no use_for_organization_discovery; sweeps read it again"))
 	}
@@ -493,7 +490,7 @@ func (r *revocation) restored(ctx context.Context) *engine.Consequence {
 // killed before it stores the change leaves another line to the next one, about the same
 // request.
 func (r *revocation) audit(ctx context.Context, event string) {
-	verdict, err := ReadEvidence(r.intent.Verdict)
+	verdict, err := evidence.Read(r.intent.Verdict)
 	if err != nil {
 		r.cfg.Logger.WarnContext(ctx, "evidence of a revocation not readable", "discovery_domain_id", r.domain, "error", err)
 	}

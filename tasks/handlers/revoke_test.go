@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
-	"orgops/internal/engine"
 	"orgops/internal/events"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
@@ -89,7 +90,7 @@ func TestRevokeDecidesAgain(t *testing.T) {
 				s := newSweepSite(t, set)
 				d := s.decided(new(true))
 				test.change(s, d)
-				s.wantRow(s.settle(), engine.Unchanged, test.detail)
+				s.wantRow(s.settle(), ledger.Unchanged, test.detail)
 				s.wantPatches()
 				if m := s.domainState(); m.Watched() != test.watched || m.Revoked != nil && m.Revoked.Run != "other" {
 					t.Errorf("state %+v", m)
@@ -100,7 +101,7 @@ func TestRevokeDecidesAgain(t *testing.T) {
 	t.Run("not used for discovery", func(t *testing.T) {
 		s := newSweepSite(t, sweep.Unroute)
 		s.decided(new(false))
-		s.wantRow(s.settle(), engine.Unchanged, "not used for discovery")
+		s.wantRow(s.settle(), ledger.Unchanged, "not used for discovery")
 		s.wantPatches()
 	})
 	for name, tighten := range map[string]func(*sweep.RevokeRow){
@@ -113,7 +114,7 @@ func TestRevokeDecidesAgain(t *testing.T) {
 			row := s.revocation()
 			tighten(&row)
 			s.open("", handlers.Revoke, row)
-			s.wantRow(s.settle(), engine.Unchanged, "not revoked: ", "have found it gone, over")
+			s.wantRow(s.settle(), ledger.Unchanged, "not revoked: ", "have found it gone, over")
 			s.wantPatches()
 		})
 	}
@@ -148,7 +149,7 @@ func TestRevokeBrake(t *testing.T) {
 	})
 	s.flag(new(true))
 	s.open("", handlers.Revoke, s.revocation())
-	s.wantRow(s.settle(), engine.Unchanged, "2 domains of the tenant were revoked in seven days", "--max")
+	s.wantRow(s.settle(), ledger.Unchanged, "2 domains of the tenant were revoked in seven days", "--max")
 	s.wantPatches(patchNoUse, patchNoUse)
 	if m := s.domainState(); m.Revoked != nil || m.Absence == nil {
 		t.Errorf("state %+v", m)
@@ -189,7 +190,7 @@ func TestRouteDecidesAgain(t *testing.T) {
 			s := newSweepSite(t, sweep.Unroute)
 			d := s.returning()
 			test.change(s, d)
-			s.wantRow(s.settle(), engine.Unchanged, test.detail)
+			s.wantRow(s.settle(), ledger.Unchanged, test.detail)
 			s.wantPatches(patchNoUse)
 			if m := s.domainState(); (m.Revoked != nil) != test.revoked {
 				t.Errorf("state %+v", m)
@@ -285,7 +286,7 @@ func TestRevokeGivenUp(t *testing.T) {
 			lift := s.sandbox.AddFault(sandbox.Fault{DropAfter: true, Match: func(r sandbox.Request) bool {
 				return r.Method == http.MethodPatch || r.Operation == sandbox.OpGetDiscoveryDomain && isSending(s.domainState())
 			}})
-			s.wantRow(s.settle(), engine.Failed, "may have had its effect")
+			s.wantRow(s.settle(), ledger.Failed, "may have had its effect")
 			if m := s.domainState(); !isSending(m) {
 				t.Fatalf("state %+v: want a request in progress", m)
 			}
@@ -310,7 +311,7 @@ func TestRevokeUnknownResult(t *testing.T) {
 	s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropAfter: true})
 	s.step()
 	s.flag(nil)
-	s.wantRow(s.settle(), engine.Unchanged, "the result of a PATCH is unknown")
+	s.wantRow(s.settle(), ledger.Unchanged, "the result of a PATCH is unknown")
 	s.days(2)
 	s.wantPatches(patchNoUse)
 	if m := s.domainState(); !isSending(m) {
@@ -454,7 +455,7 @@ func TestRevokeFrozen(t *testing.T) {
 					s.takeBack(session)
 					s.publish()
 					s.clock.advance(10 * time.Minute)
-					s.wantRow(s.settle(), engine.Unchanged, "the token is there")
+					s.wantRow(s.settle(), ledger.Unchanged, "the token is there")
 				}
 			}
 			_ = worker.ProcessTask(t.Context(), task)
@@ -477,7 +478,7 @@ type unstamped struct {
 }
 
 func (u unstamped) DiscoveryDomain(ctx context.Context,
-	organization, domain string) (apiclient.DiscoveryDomain, error) {
+	organization, domain string) (schema.DiscoveryDomain, error) {
 	return u.reads.DiscoveryDomain(ctx, organization, domain)
 }
 
@@ -496,7 +497,7 @@ func TestRevokeLongLine(t *testing.T) {
 	}
 	s.config.API = api
 	s.publish()
-	s.wantRow(s.settle(), engine.Unchanged, "the token is there")
+	s.wantRow(s.settle(), ledger.Unchanged, "the token is there")
 	s.wantPatches()
 }
 
@@ -515,10 +516,10 @@ func TestRevokeNeedsTheProof(t *testing.T) {
 			return s.proofOf(d)
 		},
 		"of another organization": func(s *sweepSite, d sandbox.Domain, _ ledger.Result) []byte {
-			return s.proofThat(d, func(e *handlers.Evidence) { e.Compared.OrganizationID = "org_2" })
+			return s.proofThat(d, func(e *evidence.Evidence) { e.Compared.OrganizationID = "org_2" })
 		},
 		"a disproof": func(s *sweepSite, d sandbox.Domain, _ ledger.Result) []byte {
-			return s.proofThat(d, func(e *handlers.Evidence) { e.State = "absent" })
+			return s.proofThat(d, func(e *evidence.Evidence) { e.State = "absent" })
 		},
 		"of its absence": func(_ *sweepSite, _ sandbox.Domain, lost ledger.Result) []byte { return lost.Evidence },
 	} {
@@ -527,11 +528,11 @@ func TestRevokeNeedsTheProof(t *testing.T) {
 			d := s.due(new(true))
 			tick := s.scan().Tick
 			lost := s.settle()
-			s.wantRow(lost, engine.Lost)
+			s.wantRow(lost, ledger.Lost)
 			s.conclude(tick)
 			s.alter(func(m *sweep.DomainState) { m.Proven.Evidence = evidence(s, d, lost) })
 			s.open("", handlers.Revoke, s.revocation())
-			s.wantRow(s.settle(), engine.Unchanged, "not revoked: unproven: ")
+			s.wantRow(s.settle(), ledger.Unchanged, "not revoked: unproven: ")
 			s.wantPatches()
 		})
 	}
@@ -574,7 +575,7 @@ func TestRevokePlaces(t *testing.T) {
 	}}
 	s.step()
 	s.wantPatches(patchNoUse)
-	s.wantRow(s.settle(), engine.Unchanged, "it was revoked by run")
+	s.wantRow(s.settle(), ledger.Unchanged, "it was revoked by run")
 	s.wantPatches(patchNoUse)
 }
 
@@ -615,7 +616,7 @@ func TestSweptInvalid(t *testing.T) {
 				kind = handlers.Recheck
 			}
 			s.open("", kind, row)
-			s.wantRow(s.settle(), engine.InvalidRow, detail)
+			s.wantRow(s.settle(), ledger.InvalidRow, detail)
 			s.wantRequests()
 		})
 	}

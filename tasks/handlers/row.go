@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/dispatch"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
@@ -24,11 +23,6 @@ func decode[T interface{ Validate() error }](row *engine.Row) (content T, err er
 	}
 	return content, nil
 }
-
-// oneRequest is the cost of rows whose executions make one request, and of those that make two at
-// times: a cost that is too high leaves a part of the tenant's rate unused; one that is too low
-// only has tasks wait in their places for permits, at most as many as there are places.
-var oneRequest = dispatch.Cost{First: 1, Check: 1, Ready: 1}
 
 // putIntent stores the intent of a request as JSON: by Intend of the execution right before the
 // request is sent, or by Amend, which replaces it, also in a stopped run.
@@ -69,7 +63,7 @@ func withdraw(ctx context.Context, x *engine.Execution, row *engine.Row, reason 
 
 // unchanged is the result of a row that needs no request.
 func unchanged(why string) ledger.Result {
-	return ledger.Result{Outcome: engine.Unchanged, Detail: why}
+	return ledger.Result{Outcome: ledger.Unchanged, Detail: why}
 }
 
 // both returns the reason, with the error if there is one.
@@ -83,7 +77,7 @@ func both(reason, err error) error {
 // retryRefused counts an attempt for a refusal that says nothing about the row. Other errors
 // are returned as they are.
 func retryRefused(err error) error {
-	if engine.Decide(err).Outcome == engine.Refused {
+	if engine.Decide(err).Outcome == ledger.Refused {
 		return engine.Retry(err)
 	}
 	return err
@@ -97,7 +91,7 @@ func isNotFound(err error) bool { return apiclient.NotFound(err) }
 // it.
 func fail(err error) *engine.Consequence {
 	if _, ok := errors.AsType[*sweep.UnreadableError](err); ok {
-		return engine.Settle(ledger.Result{Outcome: engine.Failed, Detail: err.Error() + ": " + sweep.Unreadable})
+		return engine.Settle(ledger.Result{Outcome: ledger.Failed, Detail: err.Error() + ": " + sweep.Unreadable})
 	}
 	if errors.Is(err, sweep.ErrChanged) {
 		return engine.Later("another process has changed the state of this domain meanwhile", time.Second)

@@ -10,13 +10,15 @@ import (
 	"testing"
 	"time"
 
-	"orgops/apiclient"
-	"orgops/dnscheck"
+	"orgops/apiclient/schema"
+	"orgops/dnscheck/report"
 	"orgops/internal/activity"
 	"orgops/internal/engine"
 	"orgops/internal/events"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
+	"orgops/internal/scan/progress"
 	"orgops/internal/sweep"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
@@ -153,7 +155,7 @@ func (s *sweepSite) rowOf() tasks.RecheckRow {
 	d, _ := s.sandbox.Domain(org, dom)
 	return tasks.RecheckRow{
 		OrganizationID: org, DiscoveryDomainID: d.ID, Domain: d.Domain, VerificationHost: d.Host, VerificationTXT: d.TXT,
-		Status: apiclient.DomainStatus(d.Status), UseForOrganizationDiscovery: d.Use, Prove: s.prove,
+		Status: schema.DomainStatus(d.Status), UseForOrganizationDiscovery: d.Use, Prove: s.prove,
 		Tick: s.clock.now().Unix(),
 	}
 }
@@ -183,7 +185,7 @@ func (s *sweepSite) sweep() (r ledger.Result) {
 // conclude ends a sweep of the tenant.
 func (s *sweepSite) conclude(tick int64) {
 	s.t.Helper()
-	if err := s.states.Conclude(s.t.Context(), "sweep", sweep.Progress{Tick: tick, Read: 1, Ended: true}); err != nil {
+	if err := s.states.Conclude(s.t.Context(), "sweep", progress.Scan{Tick: tick, Read: 1, Ended: true}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -314,14 +316,14 @@ func (s *sweepSite) verified(use *bool) sandbox.Domain {
 // proofOf returns stored evidence of a proof of the record.
 func (s *sweepSite) proofOf(d sandbox.Domain) []byte {
 	s.t.Helper()
-	return s.proofThat(d, func(*handlers.Evidence) {})
+	return s.proofThat(d, func(*evidence.Evidence) {})
 }
 
 // proofThat returns stored evidence of a proof of the record, after a change.
-func (s *sweepSite) proofThat(d sandbox.Domain, change func(*handlers.Evidence)) []byte {
+func (s *sweepSite) proofThat(d sandbox.Domain, change func(*evidence.Evidence)) []byte {
 	s.t.Helper()
-	proof := handlers.Evidence{Evidence: dnscheck.Evidence{State: "present", Reason: "found"}}
-	proof.Compared = &handlers.Compared{OrganizationID: org, DiscoveryDomainID: d.ID, Domain: d.Domain,
+	proof := evidence.Evidence{Evidence: report.Evidence{State: "present", Reason: "found"}}
+	proof.Compared = &evidence.Compared{OrganizationID: org, DiscoveryDomainID: d.ID, Domain: d.Domain,
 		Host: d.Host, TXT: d.TXT}
 	change(&proof)
 	packed, err := proof.Pack()
@@ -424,7 +426,7 @@ func (s *sweepSite) wantVerdict(what, state, audited string) {
 	s.t.Helper()
 	history := s.domainState().History
 	last := history[len(history)-1]
-	v, err := handlers.ReadEvidence(last.Verdict)
+	v, err := evidence.Read(last.Verdict)
 	if err != nil || last.What != what || v.State != state || len(v.Said) != 3 || v.Compared.DiscoveryDomainID != dom {
 		s.t.Errorf("the history ends with %q, by the verdict %+v, %v; want %q, by one that is %s",
 			last.What, v, err, what, state)

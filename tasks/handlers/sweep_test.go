@@ -9,7 +9,6 @@ import (
 
 	"github.com/miekg/dns"
 
-	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
@@ -89,7 +88,7 @@ func sweepScenes() []sweepScene {
 				s.wantPatches()
 				s.wantEvents(events.DomainAtRisk, events.DomainLost)
 				s.wantHistory("lost", "sweeps have found it gone", 1)
-				s.wantRow(s.Row(0).Result, engine.Lost, "gone since ")
+				s.wantRow(s.Row(0).Result, ledger.Lost, "gone since ")
 				if !s.domainState().IsLost() {
 					s.t.Errorf("state %+v", s.domainState())
 				}
@@ -121,7 +120,7 @@ func sweepScenes() []sweepScene {
 			s.flag(nil)
 		}, end: func(s *sweepSite) {
 			s.wantPatches(patchNoUse)
-			s.wantRow(s.last, engine.Unchanged, "not restored: the record has no use_for_organization_discovery")
+			s.wantRow(s.last, ledger.Unchanged, "not restored: the record has no use_for_organization_discovery")
 			if !isRevoked(s.domainState()) {
 				s.t.Errorf("state %+v", s.domainState())
 			}

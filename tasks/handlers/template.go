@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/dispatch"
+	"orgops/apiclient/schema"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/tasks"
@@ -27,13 +27,11 @@ import (
 // Create is the kind of rows that create a verifiable credential template.
 const Create ledger.Kind = tasks.TypeCreate
 
-var releaseCreate = dispatch.Kind{Operations: dispatch.Always(apiclient.OpCreateTemplate), Cost: oneRequest}
-
 // Templates is the part of the API's client that creations need.
 type Templates interface {
-	CreateTemplate(ctx context.Context, r apiclient.TemplateRequest,
-		intent apiclient.Intent) (apiclient.Template, error)
-	Templates(ctx context.Context) iter.Seq2[apiclient.Template, error]
+	CreateTemplate(ctx context.Context, r schema.TemplateRequest,
+		intent apiclient.Intent) (schema.Template, error)
+	Templates(ctx context.Context) iter.Seq2[schema.Template, error]
 }
 
 // CreateConfig configures the handler of [Create].
@@ -46,8 +44,8 @@ type CreateConfig struct {
 // NewCreate returns the handler of [Create].
 func NewCreate(cfg CreateConfig) engine.Handler {
 	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) *engine.Consequence {
-		request, err := apiclient.DecodeTemplateRequest(row.Content)
-		if invalid, ok := errors.AsType[*apiclient.ValidationError](err); ok && invalid.Unknown() {
+		request, err := schema.DecodeTemplateRequest(row.Content)
+		if invalid, ok := errors.AsType[*schema.ValidationError](err); ok && invalid.Unknown() {
 			return engine.Fail(&engine.UnknownError{What: "a member (" + err.Error() + ")"})
 		}
 		if err != nil {
@@ -62,7 +60,7 @@ type creation struct {
 	cfg     CreateConfig
 	x       *engine.Execution
 	row     *engine.Row
-	request apiclient.TemplateRequest
+	request schema.TemplateRequest
 }
 
 func (c *creation) execute(ctx context.Context) *engine.Consequence {
@@ -133,8 +131,8 @@ func (c *creation) taken(ctx context.Context, conflict error) *engine.Consequenc
 // with other content. A record outside the specification is skipped if it has another name;
 // otherwise it may be the row's template, and is an error. That the list is refused says
 // nothing about the row.
-func (c *creation) find(ctx context.Context) (same, other *apiclient.Template, err error) {
-	var named []apiclient.Template
+func (c *creation) find(ctx context.Context) (same, other *schema.Template, err error) {
+	var named []schema.Template
 	for t, err := range c.cfg.API(c.x.Unfenced()).Templates(ctx) {
 		if _, bad := errors.AsType[*apiclient.RecordError](err); bad && t.Name != "" && t.Name != c.request.Name {
 			continue
@@ -146,7 +144,7 @@ func (c *creation) find(ctx context.Context) (same, other *apiclient.Template, e
 			named = append(named, t)
 		}
 	}
-	slices.SortStableFunc(named, func(a, b apiclient.Template) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	slices.SortStableFunc(named, func(a, b schema.Template) int { return b.CreatedAt.Compare(a.CreatedAt) })
 	for i := range named {
 		if len(c.request.Differences(named[i])) > 0 {
 			other = &named[i]

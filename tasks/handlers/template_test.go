@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
@@ -64,13 +65,13 @@ type steppedTemplates struct {
 }
 
 func (c steppedTemplates) CreateTemplate(ctx context.Context,
-	r apiclient.TemplateRequest, intent apiclient.Intent) (made apiclient.Template, err error) {
+	r schema.TemplateRequest, intent apiclient.Intent) (made schema.Template, err error) {
 	c.step("POST", func() { made, err = c.templates.CreateTemplate(ctx, r, intent) })
 	return made, err
 }
 
-func (c steppedTemplates) Templates(ctx context.Context) iter.Seq2[apiclient.Template, error] {
-	return func(yield func(apiclient.Template, error) bool) {
+func (c steppedTemplates) Templates(ctx context.Context) iter.Seq2[schema.Template, error] {
+	return func(yield func(schema.Template, error) bool) {
 		c.step("list", func() { c.templates.Templates(ctx)(yield) })
 	}
 }
@@ -185,20 +186,20 @@ func TestTemplate(t *testing.T) {
 			s.fail(sandbox.OpListTemplates, sandbox.Fault{Status: http.StatusBadRequest})
 		}, ledger.Done, nil, 1, 1, 2},
 		{"another client takes the name after a lost answer", false, lostBefore, there(other()),
-			engine.Refused, []string{"type"}, 1, 2, 2},
+			ledger.Refused, []string{"type"}, 1, 2, 2},
 		{"throttled after a lost answer", true,
 			fails(sandbox.Fault{DropBefore: true}, sandbox.Fault{Status: http.StatusTooManyRequests}), nil,
 			ledger.Done, nil, 1, 3, 2},
 		{"throttled", false, fails(sandbox.Fault{Status: http.StatusTooManyRequests}), nil, ledger.Done, nil, 1, 2, 0},
 		{"unauthorized", false, fails(sandbox.Fault{Status: http.StatusUnauthorized, Count: 2}), nil,
 			ledger.Done, nil, 1, 3, 0},
-		{"taken, same content", false, there(append(slices.Clone(others), same())...), nil, engine.Unchanged, nil, 1, 1, 2},
-		{"taken, a claim that is false", false, claims(false), nil, engine.Unchanged, nil, 1, 1, 2},
-		{"taken, another claim", false, claims(true), nil, engine.Refused,
+		{"taken, same content", false, there(append(slices.Clone(others), same())...), nil, ledger.Unchanged, nil, 1, 1, 2},
+		{"taken, a claim that is false", false, claims(false), nil, ledger.Unchanged, nil, 1, 1, 2},
+		{"taken, another claim", false, claims(true), nil, ledger.Refused,
 			[]string{`"mdl"`, "presentation.nationality", "rename"}, 1, 1, 2},
 		{"another of the name, and the server permits that", true, there(other()), nil, ledger.Done, nil, 2, 1, 0},
 		{"taken, but not listed", false, fails(sandbox.Fault{Status: http.StatusConflict}), func(s *creation) {
-			if note := engine.ParseNote(s.Row(0).Checkpoint.Memo); note.Outcome != engine.Transient ||
+			if note := ledger.ParseNote(s.Row(0).Checkpoint.Memo); note.Outcome != ledger.Transient ||
 				!contains(note.Reason, "does not list it") {
 				s.t.Errorf("note %+v", note)
 			}
@@ -282,8 +283,8 @@ func TestTemplateRows(t *testing.T) {
 	for range 2 { // two deliveries
 		_ = e.ProcessTask(t.Context(), task)
 	}
-	for n, want := range []ledger.Outcome{ledger.Done, engine.Unchanged, engine.InvalidRow, engine.InvalidRow,
-		engine.InvalidRow} {
+	for n, want := range []ledger.Outcome{ledger.Done, ledger.Unchanged, ledger.InvalidRow, ledger.InvalidRow,
+		ledger.InvalidRow} {
 		if r := s.Row(ledger.Row(n)).Result; r.Outcome != want {
 			t.Errorf("row %d: %+v, want %s", n, r, want)
 		}
@@ -396,12 +397,12 @@ type fatal struct {
 	sent    chan struct{} // is closed by the client
 }
 
-func (f fatal) CreateTemplate(ctx context.Context, r apiclient.TemplateRequest,
-	_ apiclient.Intent) (apiclient.Template, error) {
+func (f fatal) CreateTemplate(ctx context.Context, r schema.TemplateRequest,
+	_ apiclient.Intent) (schema.Template, error) {
 	f.request.Go(func() { _, _ = f.templates.CreateTemplate(context.WithoutCancel(ctx), r, nil) })
 	<-f.sent
 	runtime.Goexit()
-	return apiclient.Template{}, nil
+	return schema.Template{}, nil
 }
 
 // TestForgottenIntent has Redis lose the intent of a POST that lands later. The API refuses the
@@ -430,7 +431,7 @@ func TestForgottenIntent(t *testing.T) {
 	s.takeBack(session)
 	land()
 	request.Wait()
-	s.wantTemplate(engine.Unchanged)
+	s.wantTemplate(ledger.Unchanged)
 	if len(s.sandbox.Templates()) != 1 || s.posts() != 2 {
 		t.Errorf("%d POSTs, %d templates", s.posts(), len(s.sandbox.Templates()))
 	}

@@ -15,8 +15,9 @@ import (
 	"time"
 
 	"orgops/apiclient"
-	"orgops/internal/dispatch"
+	"orgops/apiclient/schema"
 	"orgops/internal/engine"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
 	"orgops/tasks"
@@ -24,12 +25,6 @@ import (
 
 // Update is the kind of rows that set a discovery domain's status or discovery flag.
 const Update ledger.Kind = tasks.TypeUpdate
-
-// releaseUpdate has the read of the values that the PATCH replaces.
-var releaseUpdate = dispatch.Kind{
-	Operations: dispatch.Always(apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain),
-	Cost:       dispatch.Cost{First: 2, Check: 2, Ready: 2},
-}
 
 // UpdateConfig configures the handler of [Update].
 type UpdateConfig struct {
@@ -76,11 +71,11 @@ type patch struct {
 	// At is when it was sent. The intent's own time may be later: see notSent.
 	At time.Time `json:"at"`
 	// Before is what the row's first PATCH replaces.
-	Before Before `json:"before"`
+	Before evidence.Before `json:"before"`
 }
 
 func (u *update) execute(ctx context.Context) *engine.Consequence {
-	if s := u.want.Status; s != nil && *s == apiclient.StatusVerified && !u.cfg.AllowUnproven {
+	if s := u.want.Status; s != nil && *s == schema.StatusVerified && !u.cfg.AllowUnproven {
 		return engine.Fail(
 			engine.Refuse("status verified is not set without a proof: submit the domain with `enqueue domains verify`"))
 	}
@@ -118,7 +113,7 @@ func (u *update) execute(ctx context.Context) *engine.Consequence {
 
 	// It has not, unless the read is behind.
 	end := u.patch(ctx, &former.Before)
-	if again > 0 && end.Outcome == engine.Refused {
+	if again > 0 && end.Outcome == ledger.Refused {
 		return engine.Later(unread, again)
 	}
 	return end
@@ -129,7 +124,7 @@ func (u *update) execute(ctx context.Context) *engine.Consequence {
 // flag, it is sent as it is read, and not at all if the record has none. A record that is as the
 // row asks gets it all the same, since the read may be older than the last change. before is what
 // an earlier PATCH of the row has replaced if it has landed; nil: there was none.
-func (u *update) patch(ctx context.Context, before *Before) *engine.Consequence {
+func (u *update) patch(ctx context.Context, before *evidence.Before) *engine.Consequence {
 	// The record before the PATCH, and whether it may be changed.
 	d, err := u.readYoung(ctx, u.x.Fenced())
 	if before == nil {
@@ -149,7 +144,7 @@ func (u *update) patch(ctx context.Context, before *Before) *engine.Consequence 
 	}
 	isAsAsked := before == nil && carriedOut(next, d) == nil
 	if before == nil {
-		before = &Before{Status: d.Status, UseForOrganizationDiscovery: d.UseForOrganizationDiscovery}
+		before = &evidence.Before{Status: d.Status, UseForOrganizationDiscovery: d.UseForOrganizationDiscovery}
 	}
 
 	// With the permit, the record must be young still, and the brake must let the domain go.
@@ -158,7 +153,7 @@ func (u *update) patch(ctx context.Context, before *Before) *engine.Consequence 
 			return errStale
 		}
 		now := u.x.Now()
-		if next.Status != nil && *next.Status == apiclient.StatusPending && d.Status == apiclient.StatusVerified {
+		if next.Status != nil && *next.Status == schema.StatusPending && d.Status == schema.StatusVerified {
 			if err := u.count(ctx, now); err != nil {
 				return err
 			}
@@ -175,19 +170,19 @@ func (u *update) patch(ctx context.Context, before *Before) *engine.Consequence 
 		return engine.Fail(err)
 	}
 	if isAsAsked {
-		return engine.Settle(ledger.Result{Outcome: engine.Unchanged})
+		return engine.Settle(ledger.Result{Outcome: ledger.Unchanged})
 	}
 	return u.done(ctx, *before, u.x.Now())
 }
 
 // done settles the row of a record that was changed at that time.
-func (u *update) done(ctx context.Context, before Before, at time.Time) *engine.Consequence {
-	if s := u.want.Status; s != nil && *s == apiclient.StatusPending {
+func (u *update) done(ctx context.Context, before evidence.Before, at time.Time) *engine.Consequence {
+	if s := u.want.Status; s != nil && *s == schema.StatusPending {
 		if err := u.cfg.States.SetToPending(ctx, u.domain, string(u.x.Run), at); err != nil {
 			return fail(err)
 		}
 	}
-	e := Evidence{Before: &before}
+	e := evidence.Evidence{Before: &before}
 	e.At = at.UTC().Truncate(time.Second)
 	packed, err := e.Pack()
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"orgops/internal/engine"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
@@ -63,7 +64,7 @@ func TestUpdateLostAnswer(t *testing.T) {
 				}
 			})
 		}, ledger.Done, "pending", false, nil},
-		"not landed, refused": {false, refuse, engine.Refused, "verified", false, nil},
+		"not landed, refused": {false, refuse, ledger.Refused, "verified", false, nil},
 		"landed, refused, and reads are behind": {true, func(s *verifySite) {
 			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 3,
 				Wrong: func(d *sandbox.Domain) { d.Status = "verified" }})
@@ -110,7 +111,7 @@ func TestUpdateKilled(t *testing.T) {
 	disturbed(t, "", 10, 3, 0, func(t *testing.T, point int) string {
 		s := newPendingSite(t)
 		died := s.die(point)
-		if r := s.settle(); r.Outcome != ledger.Done && r.Outcome != engine.Unchanged || s.counts().Settled() != 1 {
+		if r := s.settle(); r.Outcome != ledger.Done && r.Outcome != ledger.Unchanged || s.counts().Settled() != 1 {
 			t.Errorf("died %s: %+v, counts %v", died, r, s.counts())
 		}
 		if d := s.wantStatus("pending"); *d.Use || len(s.writes()) != 1 {
@@ -126,9 +127,9 @@ func TestUpdateRows(t *testing.T) {
 		row  string
 		want ledger.Outcome
 	}{
-		"verified":  {`{"organization_id":"org_1","discovery_domain_id":"dom_1","status":"verified"}`, engine.Refused},
-		"no change": {`{"organization_id":"org_1","discovery_domain_id":"dom_1"}`, engine.InvalidRow},
-		"no row":    {`[]`, engine.InvalidRow},
+		"verified":  {`{"organization_id":"org_1","discovery_domain_id":"dom_1","status":"verified"}`, ledger.Refused},
+		"no change": {`{"organization_id":"org_1","discovery_domain_id":"dom_1"}`, ledger.InvalidRow},
+		"no row":    {`[]`, ledger.InvalidRow},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newUpdateSite(t, "")
@@ -165,7 +166,7 @@ func TestUpdateMembers(t *testing.T) {
 // wantBefore checks the values that a row's result says it has replaced.
 func (s *verifySite) wantBefore(r ledger.Result, want string) {
 	s.t.Helper()
-	e, err := handlers.ReadEvidence(r.Evidence)
+	e, err := evidence.Read(r.Evidence)
 	if err != nil || e.Before == nil || e.Before.String() != want || e.At.IsZero() {
 		s.t.Errorf("before: %v at %s, %v; want %s", e.Before, e.At, err, want)
 	}
@@ -182,10 +183,10 @@ func TestUpdateBrake(t *testing.T) {
 		counted        int64
 	}{
 		"the last one":          {`"status":"pending"`, "verified", 3, 2, ledger.Done, 3},
-		"one too many":          {`"status":"pending"`, "verified", 3, 3, engine.Refused, 3},
-		"the default":           {`"status":"pending"`, "verified", 0, 20, engine.Refused, 20},
+		"one too many":          {`"status":"pending"`, "verified", 3, 3, ledger.Refused, 3},
+		"the default":           {`"status":"pending"`, "verified", 0, 20, ledger.Refused, 20},
 		"less than the default": {`"status":"pending"`, "verified", 0, 19, ledger.Done, 20},
-		"pending already":       {`"status":"pending"`, "pending", 3, 3, engine.Unchanged, 3},
+		"pending already":       {`"status":"pending"`, "pending", 3, 3, ledger.Unchanged, 3},
 		"the flag alone":        {`"use_for_organization_discovery":false`, "verified", 3, 3, ledger.Done, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,7 +199,7 @@ func TestUpdateBrake(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if r := s.wantResult(c.want, ""); c.want == engine.Refused {
+			if r := s.wantResult(c.want, ""); c.want == ledger.Refused {
 				if !strings.HasPrefix(r.Detail, "not set to pending: ") {
 					t.Errorf("refused: %s", r.Detail)
 				}
@@ -231,17 +232,17 @@ func TestUndo(t *testing.T) {
 		"flag": {handlers.Update, flag, sandbox.Domain{Status: "verified", Use: new(false)}, false,
 			ledger.Done, "verified", true},
 		"flag, changed since": {handlers.Update, flag, sandbox.Domain{Status: "verified", Use: new(true)}, false,
-			engine.Unchanged, "verified", true},
+			ledger.Unchanged, "verified", true},
 		"status": {handlers.Verify, status, sandbox.Domain{Status: "pending", Use: new(false)}, true,
 			ledger.Done, "verified", false},
 		"status without a token": {handlers.Verify, status, sandbox.Domain{Status: "pending", Use: new(false)}, false,
-			engine.Expired, "pending", false},
+			ledger.Expired, "pending", false},
 		"both": {handlers.Verify, both, sandbox.Domain{Status: "pending", Use: new(false)}, true,
 			ledger.Done, "verified", true},
 		"both, the flag changed since": {handlers.Verify, both, sandbox.Domain{Status: "pending", Use: new(true)}, true,
-			engine.Unchanged, "pending", true},
+			ledger.Unchanged, "pending", true},
 		"both, verified since": {handlers.Verify, both, sandbox.Domain{Status: "verified", Use: new(false)}, true,
-			engine.Unchanged, "verified", false},
+			ledger.Unchanged, "verified", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newUpdateSite(t, "")
@@ -254,14 +255,14 @@ func TestUndo(t *testing.T) {
 			s.domain(c.record, c.published)
 			s.SubmitAs("undo", c.kind, `{"organization_id":"org_1","discovery_domain_id":"`+dom+`",`+c.members+`}`)
 			detail := ""
-			if c.want == engine.Unchanged {
+			if c.want == ledger.Unchanged {
 				detail = "changed since run a"
 			}
 			s.wantResult(c.want, detail)
 			if d := s.wantStatus(c.status); *d.Use != c.flag {
 				t.Errorf("flag %t, want %t", *d.Use, c.flag)
 			}
-			if c.want == engine.Unchanged {
+			if c.want == ledger.Unchanged {
 				s.wantRequests("GET", "GET")
 			}
 		})
@@ -286,7 +287,7 @@ func TestUndoIsAskedAgain(t *testing.T) {
 	s.SubmitAs("undo", handlers.Verify, `{"organization_id":"org_1","discovery_domain_id":"`+dom+`",`+
 		`"orgops_undo":{"run":"a","status":"pending","use_for_organization_discovery":false},`+
 		`"use_for_organization_discovery":false}`)
-	s.wantResult(engine.Unchanged, "changed since run a")
+	s.wantResult(ledger.Unchanged, "changed since run a")
 	if d := s.wantStatus("pending"); !*d.Use {
 		t.Error("discovery was turned off, which another client had turned on")
 	}
@@ -320,7 +321,7 @@ func TestUpdateFlagIsFresh(t *testing.T) {
 func TestUpdateNotFound(t *testing.T) {
 	t.Run("read", func(t *testing.T) {
 		s := newUpdateSite(t, `"status":"pending"`)
-		s.wantResult(engine.Refused, "404 Not Found")
+		s.wantResult(ledger.Refused, "404 Not Found")
 		s.wantTwoReads()
 	})
 	t.Run("answer lost", func(t *testing.T) {
@@ -329,7 +330,7 @@ func TestUpdateNotFound(t *testing.T) {
 		s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{DropBefore: true})
 		s.step()
 		s.sandbox.RemoveDomain(org, dom)
-		s.wantResult(engine.Refused, "404 Not Found")
+		s.wantResult(ledger.Refused, "404 Not Found")
 		s.wantRequests("GET", "PATCH", "GET", "GET")
 	})
 }

@@ -15,12 +15,14 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
-	"orgops/internal/backoff"
-	"orgops/internal/dispatch"
 	"orgops/dnscheck/dnsname"
+	"orgops/internal/backoff"
 	"orgops/internal/engine"
 	"orgops/internal/events"
+	"orgops/internal/evidence"
+	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/tasks"
@@ -28,18 +30,6 @@ import (
 
 // Verify is the kind of rows that verify a discovery domain once its token is in DNS.
 const Verify ledger.Kind = tasks.TypeVerify
-
-// releaseVerify counts two requests for a first execution, which reads the record, and changes it
-// if the token is there, also if the token is not: with one, rows whose token is there would wait
-// for permits in their places, and read the record once more in the end. A check needs DNS only,
-// and is released while operations are blocked.
-var releaseVerify = dispatch.Kind{
-	Operations: dispatch.Operations{
-		First: []string{apiclient.OpGetDiscoveryDomain},
-		Ready: []string{apiclient.OpGetDiscoveryDomain, apiclient.OpUpdateDiscoveryDomain},
-	},
-	Cost: dispatch.Cost{First: 2, Ready: 2},
-}
 
 // NewVerify returns the handler of [Verify].
 func NewVerify(cfg VerifyConfig) engine.Handler {
@@ -58,7 +48,7 @@ type verification struct {
 	verifier
 
 	want  tasks.VerifyRow
-	state VerifyState
+	state evidence.State
 }
 
 func newVerification(cfg VerifyConfig, x *engine.Execution, row *engine.Row) (*verification, error) {
@@ -67,11 +57,11 @@ func newVerification(cfg VerifyConfig, x *engine.Execution, row *engine.Row) (*v
 		return nil, err
 	}
 	v := &verification{want: want}
-	if v.state, err = ReadVerifyState(row.Note.Memo); err != nil {
-		return nil, err
+	if v.state, err = evidence.ReadState(row.Note.Memo); err != nil {
+		return nil, &engine.UnknownError{What: "the row's memo (" + err.Error() + ")"}
 	}
 	if v.state.Record == nil && want.Listed != nil {
-		v.state.Record = recordOf(want.Listed.DiscoveryDomain)
+		v.state.Record = evidence.RecordOf(want.Listed.DiscoveryDomain)
 	}
 	if v.verifier, err = newVerifier(cfg, x, row, want.OrganizationID, want.DiscoveryDomainID); err != nil {
 		return nil, err
@@ -180,8 +170,8 @@ func (v *verification) unfit() *engine.Consequence {
 }
 
 // recordRead returns the record as it is stored with the row.
-func (v *verification) recordRead() *VerifyRecord {
-	r := recordOf(v.record)
+func (v *verification) recordRead() *evidence.Record {
+	r := evidence.RecordOf(v.record)
 	if v.want.DiscoveryDomainID == "" {
 		r.ID = v.record.ID
 	}
@@ -196,7 +186,7 @@ const mostPages = 100
 
 // find finds the domain of a row that has its name instead of its id: by the index of names, whose
 // entry may be old, or else in the list of the organization's domains.
-func (v *verification) find(ctx context.Context, b apiclient.Binding) (d apiclient.DiscoveryDomain, err error) {
+func (v *verification) find(ctx context.Context, b apiclient.Binding) (d schema.DiscoveryDomain, err error) {
 	// By the index. Its entry may be old, so that the record must have the name.
 	name := dnsname.Key(v.want.Domain)
 	if v.cfg.Named != nil {
@@ -217,7 +207,7 @@ func (v *verification) find(ctx context.Context, b apiclient.Binding) (d apiclie
 	client := v.cfg.List(b)
 	from := ""
 	for range mostPages {
-		var all []apiclient.Listed[apiclient.DiscoveryDomain]
+		var all []apiclient.Listed[schema.DiscoveryDomain]
 		all, from, err = client.DiscoveryDomainsPage(ctx, v.organization, from)
 		v.readAt = v.x.Requested()
 		if isNotFound(err) {
@@ -249,7 +239,7 @@ func (v *verification) find(ctx context.Context, b apiclient.Binding) (d apiclie
 // withID adds the id that was found to the reason of a row that settles without evidence, unless
 // the reason names it.
 func (v *verification) withID(end *engine.Consequence) *engine.Consequence {
-	settles := end.Outcome == engine.Refused || end.Outcome == engine.Unchanged
+	settles := end.Outcome == ledger.Refused || end.Outcome == ledger.Unchanged
 	named := v.want.DiscoveryDomainID != "" || v.domain == "" || strings.Contains(end.Reason, v.domain)
 	if settles && !named {
 		end.Reason += fmt.Sprintf(" (discovery domain %q)", v.domain)
@@ -260,7 +250,7 @@ func (v *verification) withID(end *engine.Consequence) *engine.Consequence {
 // query checks whether the row's token is there, and ends a row that cannot be checked now. The
 // reason of a row without a place stays that of its last check.
 func (v *verification) query(ctx context.Context) (dnscheck.Verdict, *engine.Consequence) {
-	last := cmp.Or(v.state.Evidence, new(Evidence))
+	last := cmp.Or(v.state.Evidence, new(evidence.Evidence))
 	free, ok := v.cfg.Places.take(last.Reason)
 	if !ok {
 		end := noPlace()
@@ -280,7 +270,7 @@ func (v *verification) query(ctx context.Context) (dnscheck.Verdict, *engine.Con
 // keep stores the state with a row that stays open.
 func (v *verification) keep(end *engine.Consequence) *engine.Consequence {
 	state := v.state
-	if v.want.Listed != nil && *state.Record == *recordOf(v.want.Listed.DiscoveryDomain) {
+	if v.want.Listed != nil && *state.Record == *evidence.RecordOf(v.want.Listed.DiscoveryDomain) {
 		state.Record = nil // the row's content has it
 	}
 	memo, err := state.Pack()
@@ -349,14 +339,14 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 	}
 
 	// The evidence, with the finding of the last diagnosis unless the answer has changed.
-	e := checkEvidence(verdict, now)
+	e := evidence.OfCheck(verdict.Evidence(), now)
 	e.Record = s.Record
 	if s.Evidence != nil {
-		e.Finding = s.Evidence.Finding
+		e.Findings = s.Evidence.Findings
 	}
 	if answerChanged {
 		s.Diagnosed = 0
-		e.Finding = nil
+		e.Findings = nil
 	}
 
 	// The diagnosis. A person who asks why the row has waited for an hour is told what the resolvers
@@ -377,9 +367,9 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 	s.Evidence = &e
 
 	// The index of names learns the answer.
-	known := Known{
+	known := index.Entry{
 		OrganizationID: v.organization, ID: v.domain, Domain: s.Record.Domain, Host: s.Record.Host, TXT: s.Record.TXT,
-		Status: apiclient.StatusPending, Read: cmp.Or(v.readAt, v.row.FirstBegun, now), State: state.String(),
+		Status: schema.StatusPending, Read: cmp.Or(v.readAt, v.row.FirstBegun, now), State: state.String(),
 	}
 	learn(v.x, v.row, known)
 
@@ -422,7 +412,7 @@ func nextDiagnosis(start time.Time, diagnosed int64) time.Time {
 // diagnose stores the nearest mistake with the absent record in its evidence, or what the resolvers
 // see of one that is unknown. The verdict stands whatever it finds. It takes a place of those for
 // slow zones, so that it delays no check, and is left out if there is none.
-func (v *verification) diagnose(ctx context.Context, verdict dnscheck.Verdict, e *Evidence) {
+func (v *verification) diagnose(ctx context.Context, verdict dnscheck.Verdict, e *evidence.Evidence) {
 	free, ok := v.cfg.Places.take(string(dnscheck.ReasonTimeout))
 	if !ok {
 		return
@@ -436,9 +426,9 @@ func (v *verification) diagnose(ctx context.Context, verdict dnscheck.Verdict, e
 	case verdict.State == dnscheck.Unknown:
 		e.ResolversSee = d.ResolversSee
 	case len(d.Findings) > 0:
-		e.Finding = &d.Findings[0]
+		e.Findings = d.Findings[:1]
 	case len(d.Unanswered) == 0:
-		e.Finding = nil
+		e.Findings = nil
 	}
 	v.state.Diagnosed = e.At.Unix()
 }

@@ -13,13 +13,12 @@ import (
 	"github.com/hibiken/asynq"
 
 	"orgops/dnscheck"
-	"orgops/internal/engine"
 	"orgops/internal/events"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 // trouble is an event during a row, in addition to the fault of the test at each of its
@@ -54,7 +53,7 @@ func troubles() []trouble {
 				}
 				return false
 			}})
-		}, engine.Refused, "pending", 1},
+		}, ledger.Refused, "pending", 1},
 	}
 }
 
@@ -93,10 +92,10 @@ func (c trouble) check(s *verifySite, point string, patches int) {
 	switch c.want {
 	case ledger.Done:
 		s.wantEvents(events.DomainVerified)
-		if e, err := handlers.ReadEvidence(r.Evidence); err != nil || e.State != "present" {
+		if e, err := evidence.Read(r.Evidence); err != nil || e.State != "present" {
 			s.t.Errorf("%s: evidence %+v, %v", point, e, err)
 		}
-	case engine.Refused:
+	case ledger.Refused:
 		s.wantEvents()
 	}
 }
@@ -146,7 +145,7 @@ func TestVerifyOwnAnswer(t *testing.T) {
 			s.domain(record, true)
 			s.fail(sandbox.OpUpdateDiscoveryDomain, sandbox.Fault{Wrong: change})
 			s.verify()
-			s.wantResult(engine.Refused, "no longer the one that was proven")
+			s.wantResult(ledger.Refused, "no longer the one that was proven")
 			if d := s.wantStatus("pending"); *d.Use {
 				t.Error("the flag was changed")
 			}
@@ -194,7 +193,7 @@ func TestVerifyOwnRevertFails(t *testing.T) {
 					return false
 				}})
 				s.verify()
-				s.wantResult(engine.Refused, "no longer the one that was proven")
+				s.wantResult(ledger.Refused, "no longer the one that was proven")
 				if d := s.wantStatus("pending"); *d.Use {
 					t.Error("the flag was changed")
 				}
@@ -271,7 +270,7 @@ func TestVerifyFencedReverts(t *testing.T) {
 		}
 	}
 	_ = worker.ProcessTask(t.Context(), task)
-	if r := s.Row(0).Result; r.Outcome != engine.Refused {
+	if r := s.Row(0).Result; r.Outcome != ledger.Refused {
 		t.Errorf("result %+v", r)
 	}
 	s.wantStatus("pending")
@@ -387,7 +386,7 @@ func TestVerifyLostNotFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		reads int
 		want  ledger.Outcome
-	}{"once": {1, ledger.Done}, "again": {2, engine.Refused}} {
+	}{"once": {1, ledger.Done}, "again": {2, ledger.Refused}} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := newLostSite(t, sandbox.Fault{DropAfter: true})
 			s.fail(sandbox.OpGetDiscoveryDomain, sandbox.Fault{Status: http.StatusNotFound, Count: c.reads})
@@ -428,7 +427,7 @@ func TestVerifyNotLandedAndGone(t *testing.T) {
 	if row := s.Row(0); row.Phase != ledger.PhaseWaiting {
 		t.Errorf("the row had its intent until it was %s", row.Phase)
 	}
-	s.wantResult(engine.Expired, "gone")
+	s.wantResult(ledger.Expired, "gone")
 	s.wantStatus("pending")
 	if writes := s.writes(); len(writes) != 1 {
 		t.Errorf("PATCHes %v, want one", writes)
@@ -442,7 +441,7 @@ func TestVerifyNotLandedAndChanged(t *testing.T) {
 	d.Host, d.TXT = "_another."+d.Domain, "another"
 	s.sandbox.SetDomain(org, d)
 	s.sandbox.SetTXT(d.Host, d.TXT)
-	s.wantResult(engine.Refused, "it is pending")
+	s.wantResult(ledger.Refused, "it is pending")
 	s.wantStatus("pending")
 	if writes := s.writes(); len(writes) != 1 {
 		t.Errorf("PATCHes %v, want one", writes)
@@ -521,7 +520,7 @@ func TestVerifyLandsLate(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				s.wantResult(engine.Refused, "no longer the one that was proven")
+				s.wantResult(ledger.Refused, "no longer the one that was proven")
 				if d := s.wantStatus("pending"); *d.Use {
 					t.Error("the flag was changed")
 				}
@@ -541,7 +540,7 @@ func TestVerifyNeverSent(t *testing.T) {
 	d.TXT, d.Status = "a new token", "verified"
 	s.sandbox.SetDomain(org, d)
 	s.sandbox.SetTXT(d.Host, d.TXT)
-	s.wantResult(engine.Unchanged, "")
+	s.wantResult(ledger.Unchanged, "")
 	s.wantStatus("verified")
 }
 
@@ -592,7 +591,7 @@ func TestVerifyReverts(t *testing.T) {
 					if code > 0 {
 						s.fail(operation, sandbox.Fault{Status: max(code, 2) * min(code-1, 1), DropAfter: code == 1})
 					}
-					s.wantResult(engine.Refused, "")
+					s.wantResult(ledger.Refused, "")
 					if d := s.wantStatus("pending"); *d.Use {
 						t.Error("the flag was changed")
 					}
@@ -610,7 +609,7 @@ func TestVerifyRevertKilled(t *testing.T) {
 		d.TXT = "another"
 		s.sandbox.SetDomain(org, d)
 		died := s.die(point)
-		if r := s.settle(); r.Outcome != engine.Refused && r.Outcome != engine.Expired {
+		if r := s.settle(); r.Outcome != ledger.Refused && r.Outcome != ledger.Expired {
 			t.Errorf("died %s: %+v", died, r)
 		}
 		s.wantStatus("pending")
@@ -636,7 +635,7 @@ func TestVerifyNotified(t *testing.T) {
 			if changed {
 				d.TXT, d.Status = "another", "verified"
 				s.sandbox.SetDomain(org, d)
-				s.wantResult(engine.Refused, "set back to pending")
+				s.wantResult(ledger.Refused, "set back to pending")
 				s.wantStatus("pending")
 				return
 			}

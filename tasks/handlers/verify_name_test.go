@@ -6,12 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"orgops/apiclient"
-	"orgops/internal/engine"
+	"orgops/apiclient/schema"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
 )
 
 // TestVerifyByName has rows with the domain's name in several forms, with and without an entry in
@@ -42,7 +41,7 @@ func TestVerifyByName(t *testing.T) {
 			if e := s.events[0]; e.Data.DiscoveryDomainID != dom || e.Data.OrganizationID != org {
 				t.Errorf("event of %s of %s, want %s", e.Data.DiscoveryDomainID, e.Data.OrganizationID, dom)
 			}
-			if k, ok := s.knownDomain(); !ok || k.ID != dom || k.Status != apiclient.StatusVerified {
+			if k, ok := s.knownDomain(); !ok || k.ID != dom || k.Status != schema.StatusVerified {
 				t.Errorf("known is %+v", k)
 			}
 		})
@@ -86,8 +85,8 @@ func TestVerifyByNameExpires(t *testing.T) {
 	s.domain(sandbox.Domain{Domain: "acme.example"}, false)
 	s.verify(named("acme.example"))
 	r := s.settle()
-	e, err := handlers.ReadEvidence(r.Evidence)
-	if r.Outcome != engine.Expired || err != nil || e.Record == nil || e.Record.ID != dom {
+	e, err := evidence.Read(r.Evidence)
+	if r.Outcome != ledger.Expired || err != nil || e.Record == nil || e.Record.ID != dom {
 		t.Errorf("%s with evidence %+v, %v, want the id", r.Outcome, e.Record, err)
 	}
 }
@@ -110,7 +109,7 @@ func TestVerifyOtherName(t *testing.T) {
 			s := newVerifySite(t)
 			s.domain(sandbox.Domain{Domain: test.record}, true)
 			s.verify(test.row)
-			s.wantResult(engine.Refused, test.says)
+			s.wantResult(ledger.Refused, test.says)
 			s.wantStatus("pending")
 			s.wantRequests("GET", "GET") // a young record may be read as it was before a change
 			s.wantEvents()
@@ -123,12 +122,12 @@ func TestVerifyByNameOfVerified(t *testing.T) {
 	s := newVerifySite(t)
 	s.domain(sandbox.Domain{Domain: "acme.example", Status: "verified"}, true)
 	s.verify(named("acme.example"))
-	s.wantResult(engine.Unchanged, `was verified before (discovery domain "ord_1")`)
+	s.wantResult(ledger.Unchanged, `was verified before (discovery domain "ord_1")`)
 }
 
 // TestVerifyByNameOfNoOrganization has an organization that does not exist.
 func TestVerifyByNameOfNoOrganization(t *testing.T) {
 	s := newVerifySite(t)
 	s.verify(named("acme.example"))
-	s.wantResult(engine.Refused, "No organization found")
+	s.wantResult(ledger.Refused, "No organization found")
 }

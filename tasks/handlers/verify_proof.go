@@ -21,11 +21,15 @@ import (
 	"time"
 
 	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
-	"orgops/internal/activity"
 	"orgops/dnscheck/dnsname"
+	"orgops/dnscheck/report"
+	"orgops/internal/activity"
 	"orgops/internal/engine"
 	"orgops/internal/events"
+	"orgops/internal/evidence"
+	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/sweep"
@@ -36,7 +40,7 @@ import (
 type DNS interface {
 	Check(ctx context.Context, host, token string) (dnscheck.Verdict, error)
 	Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error)
-	Diagnose(ctx context.Context, host, domain, token string, v dnscheck.Verdict) (dnscheck.Diagnosis, error)
+	Diagnose(ctx context.Context, host, domain, token string, v dnscheck.Verdict) (report.Diagnosis, error)
 }
 
 // Line is the part of the tenant's pace that verification needs.
@@ -80,11 +84,11 @@ type verifier struct {
 	change
 
 	cfg    VerifyConfig
-	flag   *bool                     // of the row; nil: none
-	named  named                     // by the row
-	undo   *tasks.Undo               // of the row; nil: it undoes nothing
-	former *verifyIntent             // of an earlier execution; nil: none
-	record apiclient.DiscoveryDomain // to be proven
+	flag   *bool                  // of the row; nil: none
+	named  named                  // by the row
+	undo   *tasks.Undo            // of the row; nil: it undoes nothing
+	former *verifyIntent          // of an earlier execution; nil: none
+	record schema.DiscoveryDomain // to be proven
 	// bySweep says that a sweep verifies the domain, or that it is restored: flag is then for
 	// a record that omits it, and nothing is verified without one, since a PATCH without a flag
 	// leaves it to the platform's default.
@@ -100,12 +104,12 @@ type verifyIntent struct {
 	// Proof is the evidence of the proof, with the record.
 	Proof []byte `json:"proof"`
 
-	at       time.Time // when it was stored, if an earlier execution did
-	evidence Evidence  // of Proof
+	at       time.Time         // when it was stored, if an earlier execution did
+	evidence evidence.Evidence // of Proof
 }
 
 // proves reports whether the record is the one that was proven.
-func (in *verifyIntent) proves(d apiclient.DiscoveryDomain) bool { return in.evidence.Compared.is(d) }
+func (in *verifyIntent) proves(d schema.DiscoveryDomain) bool { return isOf(in.evidence.Compared, d) }
 
 // newVerifier returns the verifier of a row's domain, with the row's intent.
 func newVerifier(cfg VerifyConfig, x *engine.Execution, row *engine.Row,
@@ -122,7 +126,7 @@ func newVerifier(cfg VerifyConfig, x *engine.Execution, row *engine.Row,
 		return v, err
 	}
 	var err error
-	v.former.evidence, err = ReadEvidence(v.former.Proof)
+	v.former.evidence, err = evidence.Read(v.former.Proof)
 	if err == nil && v.former.evidence.Compared == nil {
 		err = errors.New("it has no proof")
 	}
@@ -140,7 +144,7 @@ const longestLine = 2 * time.Second
 type named struct{ domain, host, token string }
 
 // differs refuses a row that names another record.
-func (n named) differs(d apiclient.DiscoveryDomain) error {
+func (n named) differs(d schema.DiscoveryDomain) error {
 	const differs = "%s of the row differs from the tenant's record of this domain; nothing was changed"
 	switch {
 	case n.domain != "" && dnsname.Key(n.domain) != dnsname.Key(d.Domain):
@@ -169,8 +173,8 @@ const verifiedBefore = "was verified before"
 // unprovable settles the row of a record that is verified, and refuses one that cannot be proven,
 // since its host does not lie below its domain; nil: it is pending, and can be. A status that the
 // specification does not have counts as pending.
-func unprovable(d apiclient.DiscoveryDomain) *engine.Consequence {
-	if d.Status == apiclient.StatusVerified {
+func unprovable(d schema.DiscoveryDomain) *engine.Consequence {
+	if d.Status == schema.StatusVerified {
 		return engine.Settle(unchanged(verifiedBefore))
 	}
 	if err := tasks.CheckProvable(d.Domain, d.VerificationHost); err != nil {
@@ -254,10 +258,10 @@ func (v *verifier) sendVerified(ctx context.Context, proof dnscheck.Proof) *engi
 	}
 
 	// The request, and the intent with its proof.
-	sent := apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusVerified), UseForOrganizationDiscovery: flag}
-	evidence := proofEvidence(proof.Verdict(), newCompared(v.organization, d), v.x.Now())
-	next := &verifyIntent{Flag: flag, evidence: evidence}
-	if next.Proof, err = evidence.Pack(); err != nil {
+	sent := schema.DiscoveryDomainUpdate{Status: new(schema.StatusVerified), UseForOrganizationDiscovery: flag}
+	proven := evidence.OfProof(proof.Verdict().Evidence(), evidence.NewCompared(v.organization, d), v.x.Now())
+	next := &verifyIntent{Flag: flag, evidence: proven}
+	if next.Proof, err = proven.Pack(); err != nil {
 		return engine.Fail(err)
 	}
 
@@ -334,7 +338,7 @@ func (v *verifier) resume(ctx context.Context) *engine.Consequence {
 
 	// A domain that is verified as it was proven is done, and one that is verified otherwise is set
 	// back. No row is settled otherwise while the PATCH may land, or a read may be behind.
-	verified := d.Status == apiclient.StatusVerified
+	verified := d.Status == schema.StatusVerified
 	proven := v.former.proves(d)
 	switch {
 	case verified && proven:
@@ -374,7 +378,7 @@ const revertTimeout = time.Minute
 // PATCH, shows it as verified with a host or token that was not proven. For an answer that is
 // done even if another execution has the row: that one has read an older record then. If the
 // revert fails, the next execution reads the record.
-func (v *verifier) revert(ctx context.Context, in *verifyIntent, d apiclient.DiscoveryDomain, own bool) error {
+func (v *verifier) revert(ctx context.Context, in *verifyIntent, d schema.DiscoveryDomain, own bool) error {
 	if own {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), revertTimeout)
@@ -389,7 +393,7 @@ func (v *verifier) revert(ctx context.Context, in *verifyIntent, d apiclient.Dis
 	}
 	var lost error
 	_, err := v.api(v.x.Unfenced()).UpdateDiscoveryDomain(ctx, v.organization, v.domain,
-		apiclient.DiscoveryDomainUpdate{Status: new(apiclient.StatusPending), UseForOrganizationDiscovery: flag},
+		schema.DiscoveryDomainUpdate{Status: new(schema.StatusPending), UseForOrganizationDiscovery: flag},
 		func(ctx context.Context) error {
 			if lost = putIntent(ctx, v.x.Amend, v.row, in); own {
 				return nil
@@ -432,11 +436,11 @@ func (v *verifier) settle(ctx context.Context, in *verifyIntent) *engine.Consequ
 		"organization_id", v.organization, "discovery_domain_id", v.domain,
 		"domain", e.Compared.Domain, "verification_host", e.Compared.Host,
 		"proven_at", e.At, "basis", e.Basis, "quorum", e.Quorum, "resolvers", e.Resolvers,
-		"operators", e.seenBy(func(o dnscheck.ObservationRecord) string { return o.Operator }),
-		"perspectives", e.seenBy(func(o dnscheck.ObservationRecord) string { return o.Perspective }))
-	learn(v.x, v.row, Known{
+		"operators", e.SeenBy(func(o report.Observation) string { return o.Operator }),
+		"perspectives", e.SeenBy(func(o report.Observation) string { return o.Perspective }))
+	learn(v.x, v.row, index.Entry{
 		OrganizationID: v.organization, ID: v.domain, Domain: e.Compared.Domain, Host: e.Compared.Host, TXT: e.Compared.TXT,
-		Status: apiclient.StatusVerified, Read: v.x.Now(), State: dnscheck.Present.String(),
+		Status: schema.StatusVerified, Read: v.x.Now(), State: dnscheck.Present.String(),
 	})
 	verified := events.Event{Type: events.DomainVerified, At: e.At, Data: events.Data{Domain: e.Compared.Domain}}
 	token := "" // one that is too long for the evidence is proven by a sweep

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/dnscheck/dnschecktest"
 	"orgops/internal/engine"
@@ -32,55 +32,55 @@ func TestSendVerified(t *testing.T) {
 		{"all is as it should be", func(*verifySite, *handlers.Sending) {}, true, ledger.Done},
 		{"the record was read a minute ago", func(_ *verifySite, sending *handlers.Sending) {
 			sending.Age = time.Minute + time.Second
-		}, false, engine.Paced},
+		}, false, ledger.Paced},
 		{"the record is a minute old with the permit", func(s *verifySite, _ *handlers.Sending) {
 			s.config.API = s.gated(func() { s.Pass(time.Minute + time.Second) })
-		}, false, engine.Paced},
+		}, false, ledger.Paced},
 		{"no proof", func(_ *verifySite, sending *handlers.Sending) {
 			sending.Proof = dnscheck.Proof{}
-		}, false, engine.Transient},
+		}, false, ledger.Transient},
 		{"no proof of an empty record", func(_ *verifySite, sending *handlers.Sending) {
 			sending.Proof = dnscheck.Proof{}
 			sending.Record.VerificationHost = ""
 			sending.Record.VerificationTXT = ""
-		}, false, engine.Transient},
+		}, false, ledger.Transient},
 		{"a proof of another host", func(_ *verifySite, sending *handlers.Sending) {
 			sending.Proof = proven("_other."+sending.Record.VerificationHost, sending.Record.VerificationTXT)
-		}, false, engine.Transient},
+		}, false, ledger.Transient},
 		{"a proof of another token", func(_ *verifySite, sending *handlers.Sending) {
 			sending.Proof = proven(sending.Record.VerificationHost, "another")
-		}, false, engine.Transient},
+		}, false, ledger.Transient},
 		{"the record of another domain", func(_ *verifySite, sending *handlers.Sending) {
 			sending.Record.ID = "ord_2"
-		}, false, engine.Transient},
+		}, false, ledger.Transient},
 		{"the row names another domain", func(_ *verifySite, sending *handlers.Sending) {
 			sending.Row.Domain = "another.example"
-		}, false, engine.Refused},
+		}, false, ledger.Refused},
 		{"the row names another host", func(_ *verifySite, sending *handlers.Sending) {
 			sending.Row.VerificationHost = "_other." + sending.Record.Domain
-		}, false, engine.Refused},
+		}, false, ledger.Refused},
 		{"the row names another token", func(_ *verifySite, sending *handlers.Sending) {
 			sending.Row.VerificationTXT = "another"
-		}, false, engine.Refused},
+		}, false, ledger.Refused},
 		{"the row names the record", func(_ *verifySite, sending *handlers.Sending) {
 			sending.Row.Domain = sending.Record.Domain
 			sending.Row.VerificationHost = sending.Record.VerificationHost
 			sending.Row.VerificationTXT = sending.Record.VerificationTXT
 		}, true, ledger.Done},
 		{"verified", func(_ *verifySite, sending *handlers.Sending) {
-			sending.Record.Status = apiclient.StatusVerified
-		}, false, engine.Unchanged},
+			sending.Record.Status = schema.StatusVerified
+		}, false, ledger.Unchanged},
 		{"a status that is not in the specification", func(_ *verifySite, sending *handlers.Sending) {
 			sending.Record.Status = "suspended"
 		}, true, ledger.Done},
 		{"a host beside its domain", func(_ *verifySite, sending *handlers.Sending) {
 			sending.Record.VerificationHost = "_v.another.example"
 			sending.Proof = proven(sending.Record.VerificationHost, sending.Record.VerificationTXT)
-		}, false, engine.Refused},
+		}, false, ledger.Refused},
 		{"of a sweep, no flag", func(_ *verifySite, sending *handlers.Sending) {
 			sending.Record.UseForOrganizationDiscovery = nil
 			sending.BySweep = true
-		}, false, engine.Refused},
+		}, false, ledger.Refused},
 		{"of a sweep, the flag before", func(_ *verifySite, sending *handlers.Sending) {
 			sending.Record.UseForOrganizationDiscovery = nil
 			sending.Flag = new(false)
@@ -104,7 +104,7 @@ func TestSendVerified(t *testing.T) {
 			s := newVerifySite(t)
 			d := s.domain(sandbox.Domain{Use: new(false)}, true)
 			sending := handlers.Sending{
-				Record: apiclient.DiscoveryDomain{ID: d.ID, Domain: d.Domain, Status: apiclient.StatusPending,
+				Record: schema.DiscoveryDomain{ID: d.ID, Domain: d.Domain, Status: schema.StatusPending,
 					UseForOrganizationDiscovery: d.Use, VerificationHost: d.Host, VerificationTXT: d.TXT},
 				Proof: proven(d.Host, d.TXT),
 			}
@@ -126,7 +126,7 @@ func TestSendVerified(t *testing.T) {
 			case row.Checkpoint.Note != "":
 				got = givenBack
 			case row.Phase != ledger.PhaseSettled:
-				got = engine.ParseNote(row.Checkpoint.Memo).Outcome
+				got = ledger.ParseNote(row.Checkpoint.Memo).Outcome
 			}
 			if got != c.outcome {
 				t.Errorf("the row has ended as %q, want %q: %+v", got, c.outcome, row)

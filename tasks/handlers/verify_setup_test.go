@@ -17,6 +17,7 @@ import (
 	"orgops/internal/engine"
 	"orgops/internal/enginetest"
 	"orgops/internal/events"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/sandbox"
@@ -294,7 +295,7 @@ func (s *verifySite) settle() ledger.Result {
 	}
 	row := s.Row(0)
 	if row.Phase != ledger.PhaseSettled {
-		s.t.Fatalf("the row stays open: %+v, note %+v", row, engine.ParseNote(row.Checkpoint.Memo))
+		s.t.Fatalf("the row stays open: %+v, note %+v", row, ledger.ParseNote(row.Checkpoint.Memo))
 	}
 	return row.Result
 }
@@ -373,9 +374,9 @@ func (s *verifySite) wantApart(least time.Duration) {
 }
 
 // state returns the state stored with the open row.
-func (s *verifySite) state() handlers.VerifyState {
+func (s *verifySite) state() evidence.State {
 	s.t.Helper()
-	state, err := handlers.ReadVerifyState(engine.ParseNote(s.Row(0).Checkpoint.Memo).Memo)
+	state, err := evidence.ReadState(ledger.ParseNote(s.Row(0).Checkpoint.Memo).Memo)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -7,9 +7,12 @@ import (
 	"testing"
 
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 	"orgops/internal/engine"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
+	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
 
@@ -23,7 +26,7 @@ func (d looking) Check(_ context.Context, host, _ string) (dnscheck.Verdict, err
 	return d.look(host), nil
 }
 
-func (looking) Diagnose(context.Context, string, string, string, dnscheck.Verdict) (d dnscheck.Diagnosis, err error) {
+func (looking) Diagnose(context.Context, string, string, string, dnscheck.Verdict) (d report.Diagnosis, err error) {
 	return d, nil
 }
 
@@ -110,11 +113,11 @@ func TestVerifyPlaces(t *testing.T) {
 				t.Errorf("checked %q at once", asked)
 			}
 			state := s.Row(1)
-			note := engine.ParseNote(state.Checkpoint.Memo)
-			open, err := handlers.ReadOpenVerify(note.Memo, nil)
-			if err != nil || state.Phase != ledger.PhaseWaiting || state.Checkpoint.Attempts != 0 ||
-				c.reasons == nil && note.Outcome != engine.Paced || open.Record == nil || open.Record.Host != "_ss.d1.example" {
-				t.Errorf("%+v, note %+v, record %+v, %v", state, note, open.Record, err)
+			note := ledger.ParseNote(state.Checkpoint.Memo)
+			open := evidence.ReadOpen(tasks.TypeVerify, state)
+			if state.Phase != ledger.PhaseWaiting || state.Checkpoint.Attempts != 0 ||
+				c.reasons == nil && note.Outcome != ledger.Paced || open.Record == nil || open.Record.Host != "_ss.d1.example" {
+				t.Errorf("%+v, note %+v, record %+v", state, note, open.Record)
 			}
 		})
 	}

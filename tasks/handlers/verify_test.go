@@ -12,10 +12,11 @@ import (
 
 	"github.com/miekg/dns"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/internal/engine"
 	"orgops/internal/events"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
@@ -31,8 +32,8 @@ func contains(text, part string) bool { return strings.Contains(text, part) }
 func (s *verifySite) listed(ago time.Duration) func(*tasks.VerifyRow) {
 	d, _ := s.sandbox.Domain(org, dom)
 	return func(r *tasks.VerifyRow) {
-		r.Listed = &tasks.ListedDomain{At: s.clock.now().Add(-ago), DiscoveryDomain: apiclient.DiscoveryDomain{
-			ID: d.ID, Domain: d.Domain, Status: apiclient.DomainStatus(d.Status), UseForOrganizationDiscovery: d.Use,
+		r.Listed = &tasks.ListedDomain{At: s.clock.now().Add(-ago), DiscoveryDomain: schema.DiscoveryDomain{
+			ID: d.ID, Domain: d.Domain, Status: schema.DomainStatus(d.Status), UseForOrganizationDiscovery: d.Use,
 			VerificationHost: d.Host, VerificationTXT: d.TXT,
 		}}
 	}
@@ -77,7 +78,7 @@ func TestVerifyRequests(t *testing.T) {
 			if d := s.wantStatus("verified"); *d.Use {
 				t.Error("the flag was changed")
 			}
-			e, err := handlers.ReadEvidence(r.Evidence)
+			e, err := evidence.Read(r.Evidence)
 			if err != nil || e.State != "present" || e.Compared == nil || e.Compared.TXT != d.TXT || len(e.Said) != 3 {
 				t.Errorf("evidence %+v, %v", e, err)
 			}
@@ -204,7 +205,7 @@ func TestVerifyRefuses(t *testing.T) {
 			if open := s.Row(0).Phase == ledger.PhaseWaiting; open != c.young {
 				t.Errorf("open after the first execution: %t", open)
 			}
-			s.wantResult(engine.Refused, c.detail)
+			s.wantResult(ledger.Refused, c.detail)
 			if n := len(s.writes()) + len(s.sandbox.Queries()); n != 0 {
 				t.Errorf("%d PATCHes and queries, want none", n)
 			}
@@ -221,8 +222,8 @@ func TestVerifyRows(t *testing.T) {
 		s := newVerifySite(t)
 		d := s.domain(sandbox.Domain{Status: "verified"}, true)
 		s.verify(claim(d.Host, d.TXT))
-		s.wantResult(engine.Unchanged, "before")
-		s.wantKnown("a", d, apiclient.StatusVerified, "")
+		s.wantResult(ledger.Unchanged, "before")
+		s.wantKnown("a", d, schema.StatusVerified, "")
 		s.wantRequests("GET")
 		s.wantEvents()
 	})
@@ -239,7 +240,7 @@ func TestVerifyRows(t *testing.T) {
 			t.Run(content, func(t *testing.T) {
 				s := newVerifySite(t)
 				s.Submit(handlers.Verify, content)
-				s.wantResult(engine.InvalidRow, "")
+				s.wantResult(ledger.InvalidRow, "")
 				s.wantRequests()
 			})
 		}
@@ -267,12 +268,12 @@ func TestVerifyNotFound(t *testing.T) {
 			s.verify()
 			s.step()
 			const why = "404 Not Found: No organization"
-			note := engine.ParseNote(s.Row(0).Checkpoint.Memo)
-			if note.Outcome != engine.Transient || !contains(note.Reason, why) ||
+			note := ledger.ParseNote(s.Row(0).Checkpoint.Memo)
+			if note.Outcome != ledger.Transient || !contains(note.Reason, why) ||
 				!contains(note.Reason, "read once more half a minute later") {
 				t.Errorf("note %+v, want the reason of the first read", note)
 			}
-			s.wantResult(engine.Refused, why)
+			s.wantResult(ledger.Refused, why)
 			s.wantTwoReads()
 		})
 	}
@@ -287,7 +288,7 @@ func TestVerifyNotFound(t *testing.T) {
 		s.sandbox.AddOrganization(org, "one")
 		s.verify()
 		s.clock.advance(time.Hour)
-		s.wantResult(engine.Refused, "404")
+		s.wantResult(ledger.Refused, "404")
 		s.wantRequests("GET")
 	})
 }
@@ -332,8 +333,8 @@ func TestVerifyExpires(t *testing.T) {
 			c.zone(s, d)
 			s.verify()
 			s.clock.advance(c.late)
-			r := s.wantResult(engine.Expired, c.detail)
-			if k, _ := s.knownDomain(); k.Status != apiclient.StatusPending || !k.Next.IsZero() {
+			r := s.wantResult(ledger.Expired, c.detail)
+			if k, _ := s.knownDomain(); k.Status != schema.StatusPending || !k.Next.IsZero() {
 				t.Errorf("known is %+v, want no next check", k)
 			}
 			age := s.clock.now().Sub(s.began)
@@ -341,7 +342,7 @@ func TestVerifyExpires(t *testing.T) {
 				t.Errorf("expired at the age of %v, want %v", age, c.age)
 			}
 			s.wantRequests("GET")
-			e, err := handlers.ReadEvidence(r.Evidence)
+			e, err := evidence.Read(r.Evidence)
 			if err != nil || len(e.Said) < 2 || e.At.Before(s.clock.now().Add(-time.Minute)) {
 				t.Errorf("evidence %+v, %v: want that of the last check", e, err)
 			}
@@ -358,7 +359,7 @@ func TestVerifyExpires(t *testing.T) {
 		s.until(s.began.Add(2 * time.Hour))
 		s.sandbox.SetRCode(d.Host, dns.RcodeServerFailure, 0)
 		s.step()
-		if row := s.Row(0); row.Result.Outcome != engine.Expired {
+		if row := s.Row(0); row.Result.Outcome != ledger.Expired {
 			t.Errorf("row %+v", row)
 		}
 	})
@@ -382,7 +383,7 @@ func TestVerifyExpires(t *testing.T) {
 					return dnscheck.Verdict{Reason: dnscheck.ReasonDisagree, Host: host}, nil
 				}}
 				s.verify()
-				s.wantResult(engine.Expired, "disagree")
+				s.wantResult(ledger.Expired, "disagree")
 				if age := s.clock.now().Sub(s.began); age < 25*time.Hour-time.Second || age > 28*time.Hour {
 					t.Errorf("expired at the age of %v", age)
 				}
@@ -526,12 +527,12 @@ func TestNoReadScope(t *testing.T) {
 			for range 3 {
 				s.step()
 				r := s.Row(0)
-				if note := engine.ParseNote(r.Checkpoint.Memo); r.Phase != ledger.PhaseWaiting || r.Checkpoint.Attempts != 0 ||
-					note.Outcome != engine.Blocked {
+				if note := ledger.ParseNote(r.Checkpoint.Memo); r.Phase != ledger.PhaseWaiting || r.Checkpoint.Attempts != 0 ||
+					note.Outcome != ledger.Blocked {
 					t.Errorf("row %+v, note %+v", r, note)
 				}
 			}
-			if r := s.settle(); r.Outcome != ledger.Done && r.Outcome != engine.Unchanged {
+			if r := s.settle(); r.Outcome != ledger.Done && r.Outcome != ledger.Unchanged {
 				t.Errorf("%+v", r)
 			}
 			s.wantRequests("GET", "GET", "GET", "GET", "PATCH")
@@ -560,7 +561,7 @@ func TestVerifyAudit(t *testing.T) {
 func TestAttemptsAreFailuresInARow(t *testing.T) {
 	s := newVerifySite(t)
 	s.domain(sandbox.Domain{}, false)
-	s.fail(apiclient.OpGetDiscoveryDomain, sandbox.Fault{Status: 500, Count: 2})
+	s.fail(schema.OpGetDiscoveryDomain, sandbox.Fault{Status: 500, Count: 2})
 	s.verify()
 	for _, want := range []int{1, 2, 0} {
 		s.step()
@@ -585,8 +586,8 @@ func TestVerifyMemo(t *testing.T) {
 		!slices.Equal(e.Said[0].Values, []string{`"v=other"`, `"v=more\a"`}) {
 		t.Errorf("evidence %+v", e)
 	}
-	note := engine.ParseNote(s.Row(0).Checkpoint.Memo)
-	if note.Outcome != engine.NotYetFound || note.Reason != "" || len(note.Memo) > 400 {
+	note := ledger.ParseNote(s.Row(0).Checkpoint.Memo)
+	if note.Outcome != ledger.NotYetFound || note.Reason != "" || len(note.Memo) > 400 {
 		t.Errorf("note %+v of %d bytes", note, len(note.Memo))
 	}
 }

@@ -11,8 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 	"orgops/internal/engine"
 	"orgops/internal/events"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
@@ -22,23 +24,18 @@ import (
 // diagnosing is a DNS whose diagnoses a test makes. next makes the one of the DNS.
 type diagnosing struct {
 	handlers.DNS
-	diagnose func(next func() (dnscheck.Diagnosis, error)) (dnscheck.Diagnosis, error)
+	diagnose func(next func() (report.Diagnosis, error)) (report.Diagnosis, error)
 }
 
 func (d diagnosing) Diagnose(ctx context.Context, host, domain, token string,
-	v dnscheck.Verdict) (dnscheck.Diagnosis, error) {
-	return d.diagnose(func() (dnscheck.Diagnosis, error) { return d.DNS.Diagnose(ctx, host, domain, token, v) })
+	v dnscheck.Verdict) (report.Diagnosis, error) {
+	return d.diagnose(func() (report.Diagnosis, error) { return d.DNS.Diagnose(ctx, host, domain, token, v) })
 }
 
 // open returns an open row as people read it.
-func (s *verifySite) open(number ledger.Row) handlers.OpenVerify {
+func (s *verifySite) open(number ledger.Row) evidence.Open {
 	s.t.Helper()
-	row := s.Row(number)
-	open, err := handlers.ReadOpenVerify(engine.ParseNote(row.Checkpoint.Memo).Memo, row.Content)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return open
+	return evidence.ReadOpen(tasks.TypeVerify, s.Row(number))
 }
 
 // TestVerifyWrongRecord publishes records as people do by mistake, of which package dnscheck tests
@@ -58,18 +55,18 @@ func TestVerifyWrongRecord(t *testing.T) {
 		want   string
 		found  string
 
-		mistake dnscheck.Mistake
+		mistake report.Mistake
 	}{
 		{"nothing", "", nil, "", "There is no TXT record at HOST: the name does not exist.", "", ""},
 		{"domain appended", host + ".acme.com", []string{token}, "", "The record is at HOST.acme.com; it must be at HOST. " +
 			"The DNS provider appends the domain itself: enter _ss-verification.org_1 as the record's name there, " +
-			"or the full name with a final dot.", "", dnscheck.MistakeDoubled},
+			"or the full name with a final dot.", "", report.MistakeDoubled},
 		{"an alias into nowhere", "", nil, "verify.acme.example", "There is a CNAME record at HOST, which leads to FOUND, " +
 			"and next to a CNAME no other record counts: delete it and add the TXT record, or add the TXT record at the name to which it leads.",
-			`"verify.acme.example"`, dnscheck.MistakeAlias},
+			`"verify.acme.example"`, report.MistakeAlias},
 		{"hostile", "", []string{hostile + token}, "",
 			"The value at HOST has the expected one and more in it (FOUND): enter the expected value alone.",
-			`"\x1b]8;;https:/\x2fevil.example\a=cmd|'/c calc'!A1\u202e\x3cimg "...`, dnscheck.MistakeAlong},
+			`"\x1b]8;;https:/\x2fevil.example\a=cmd|'/c calc'!A1\u202e\x3cimg "...`, report.MistakeAlong},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newVerifySite(t)
@@ -87,10 +84,10 @@ func TestVerifyWrongRecord(t *testing.T) {
 			s.verify()
 			s.step()
 			open := s.open(0)
-			if open.Sentence != want {
-				t.Errorf("open: %s\nwant: %s", open.Sentence, want)
+			if open.Advice != want {
+				t.Errorf("open: %s\nwant: %s", open.Advice, want)
 			}
-			r := s.wantResult(engine.Expired, want)
+			r := s.wantResult(ledger.Expired, want)
 			if r.Detail != want || s.events[len(s.events)-1].Data.Reason != want {
 				t.Errorf("expired: %s, event %+v\nwant: %s", r.Detail, s.events, want)
 			}
@@ -98,13 +95,13 @@ func TestVerifyWrongRecord(t *testing.T) {
 			if got := s.events[len(s.events)-1].Data.Mistake; got != string(c.mistake) {
 				t.Errorf("the event names the mistake %q, want %q", got, c.mistake)
 			}
-			e, err := handlers.ReadEvidence(r.Evidence)
-			record := &handlers.VerifyRecord{Domain: d.Domain, Host: host, TXT: token}
+			e, err := evidence.Read(r.Evidence)
+			record := &evidence.Record{Domain: d.Domain, Host: host, TXT: token}
 			if diff := cmp.Diff(record, e.Record); diff != "" || err != nil {
 				t.Errorf("record of the expired row, %v (-want +got):\n%s", err, diff)
 			}
-			if found := ""; e.Finding != nil {
-				if found = e.Finding.Found; found != c.found {
+			if found := ""; len(e.Findings) > 0 {
+				if found = e.Findings[0].Found; found != c.found {
 					t.Errorf("found %s, want %s", found, c.found)
 				}
 			} else if c.found != "" {
@@ -121,7 +118,7 @@ func TestVerifyDiagnoses(t *testing.T) {
 	mislaid := func(s *verifySite, d sandbox.Domain) { s.sandbox.SetTXT(d.Domain, d.TXT) }
 	count := func(s *verifySite) *int {
 		n := new(int)
-		s.config.DNS = diagnosing{s.config.DNS, func(next func() (dnscheck.Diagnosis, error)) (dnscheck.Diagnosis, error) {
+		s.config.DNS = diagnosing{s.config.DNS, func(next func() (report.Diagnosis, error)) (report.Diagnosis, error) {
 			*n++
 			return next()
 		}}
@@ -137,7 +134,7 @@ func TestVerifyDiagnoses(t *testing.T) {
 		if *n != 1 {
 			t.Errorf("%d diagnoses in 10 minutes, want 1", *n)
 		}
-		s.wantResult(engine.Expired, "does not exist")
+		s.wantResult(ledger.Expired, "does not exist")
 		if *n < 6 || *n > 8 { // at 0, 30 m, 1, 2, 4, 8, 16 and 24 h, some a check later
 			t.Errorf("%d diagnoses in a day", *n)
 		}
@@ -149,8 +146,8 @@ func TestVerifyDiagnoses(t *testing.T) {
 		s.step()
 		mislaid(s, d)
 		s.until(s.began.Add(2 * time.Hour))
-		if open := s.open(0); !contains(open.Sentence, "The record is at "+d.Domain) {
-			t.Error(open.Sentence)
+		if open := s.open(0); !contains(open.Advice, "The record is at "+d.Domain) {
+			t.Error(open.Advice)
 		}
 	})
 	t.Run("at once after the answer changed", func(t *testing.T) {
@@ -162,8 +159,8 @@ func TestVerifyDiagnoses(t *testing.T) {
 		}{{`"` + d.TXT + `"`, "quotation marks"}, {d.TXT[:20], "only a part"}, {"another", "holds another value"}} {
 			s.sandbox.SetTXT(d.Host, zone.value)
 			s.step()
-			if open := s.open(0); !contains(open.Sentence, zone.want) {
-				t.Errorf("%s; want %s", open.Sentence, zone.want)
+			if open := s.open(0); !contains(open.Advice, zone.want) {
+				t.Errorf("%s; want %s", open.Advice, zone.want)
 			}
 		}
 		s.sandbox.SetTXT(d.Host, d.TXT)
@@ -178,13 +175,13 @@ func TestVerifyDiagnoses(t *testing.T) {
 		s.step()
 		s.sandbox.SetRCode(d.Host, 2, -1)
 		s.step()
-		if open := s.open(0); !contains(open.Sentence, "SERVFAIL") {
-			t.Error(open.Sentence)
+		if open := s.open(0); !contains(open.Advice, "SERVFAIL") {
+			t.Error(open.Advice)
 		}
 		s.sandbox.SetRCode(d.Host, 0, 0)
 		s.step()
-		if open := s.open(0); !contains(open.Sentence, "The record is at "+d.Domain) || *n != 1 {
-			t.Errorf("%s, after %d diagnoses", open.Sentence, *n)
+		if open := s.open(0); !contains(open.Advice, "The record is at "+d.Domain) || *n != 1 {
+			t.Errorf("%s, after %d diagnoses", open.Advice, *n)
 		}
 	})
 	t.Run("what the resolvers see, from an hour on", func(t *testing.T) {
@@ -192,9 +189,9 @@ func TestVerifyDiagnoses(t *testing.T) {
 		d := s.domain(sandbox.Domain{}, false)
 		s.sandbox.SetRCode(d.Host, 2, -1)
 		n := 0
-		s.config.DNS = diagnosing{s.config.DNS, func(func() (dnscheck.Diagnosis, error)) (dnscheck.Diagnosis, error) {
+		s.config.DNS = diagnosing{s.config.DNS, func(func() (report.Diagnosis, error)) (report.Diagnosis, error) {
 			n++
-			return dnscheck.Diagnosis{ResolversSee: "two of three see it"}, nil
+			return report.Diagnosis{ResolversSee: "two of three see it"}, nil
 		}}
 		s.verify()
 		s.until(s.began.Add(20 * time.Minute))
@@ -217,15 +214,15 @@ func TestVerifyDiagnoses(t *testing.T) {
 		})
 		s.step()
 		open := s.open(0)
-		if !contains(open.Sentence, "it must be at "+d.Host) || s.state().Record != nil || open.Record == nil {
+		if !contains(open.Advice, "it must be at "+d.Host) || s.state().Record != nil || open.Record == nil {
 			t.Errorf("%+v, state %+v", open, s.state())
 		}
 	})
 	t.Run("its failure leaves the row as it was", func(t *testing.T) {
 		for name, result := range map[string]struct {
-			found dnscheck.Diagnosis
+			found report.Diagnosis
 			err   error
-		}{"error": {err: errors.New("failed")}, "no answers": {found: dnscheck.Diagnosis{Unanswered: []string{"acme.com"}}}} {
+		}{"error": {err: errors.New("failed")}, "no answers": {found: report.Diagnosis{Unanswered: []string{"acme.com"}}}} {
 			t.Run(name, func(t *testing.T) {
 				s := newVerifySite(t)
 				s.giveUp = time.Hour
@@ -233,10 +230,10 @@ func TestVerifyDiagnoses(t *testing.T) {
 				mislaid(s, d)
 				s.verify()
 				s.step()
-				s.config.DNS = diagnosing{s.config.DNS, func(func() (dnscheck.Diagnosis, error)) (dnscheck.Diagnosis, error) {
+				s.config.DNS = diagnosing{s.config.DNS, func(func() (report.Diagnosis, error)) (report.Diagnosis, error) {
 					return result.found, result.err
 				}}
-				s.wantResult(engine.Expired, "The record is at "+d.Domain)
+				s.wantResult(ledger.Expired, "The record is at "+d.Domain)
 			})
 		}
 	})
@@ -259,7 +256,7 @@ func TestVerifyDiagnoses(t *testing.T) {
 			_ = worker.ProcessTask(t.Context(), s.Message(engine.NewTask(s.Run, s.Segment(), r.Token, r.Rows[i])))
 		}
 		diagnoses := 0
-		s.config.DNS = diagnosing{s.config.DNS, func(next func() (dnscheck.Diagnosis, error)) (dnscheck.Diagnosis, error) {
+		s.config.DNS = diagnosing{s.config.DNS, func(next func() (report.Diagnosis, error)) (report.Diagnosis, error) {
 			if diagnoses++; diagnoses == 1 { // the second row is checked meanwhile
 				execute(1)
 			}
@@ -267,8 +264,8 @@ func TestVerifyDiagnoses(t *testing.T) {
 		}}
 		execute(0)
 		for row, want := range map[ledger.Row]string{0: "The record is at ", 1: "does not exist"} {
-			if open := s.open(row); !contains(open.Sentence, want) || diagnoses != 1 {
-				t.Errorf("row %d: %s, after %d diagnoses", row, open.Sentence, diagnoses)
+			if open := s.open(row); !contains(open.Advice, want) || diagnoses != 1 {
+				t.Errorf("row %d: %s, after %d diagnoses", row, open.Advice, diagnoses)
 			}
 		}
 	})

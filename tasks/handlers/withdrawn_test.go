@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
@@ -53,7 +52,7 @@ func TestWithdrawnByOthers(t *testing.T) {
 			c.row(s)
 			s.step()
 			if name == "gone" { // one answer may be that of a server that is behind
-				s.wantRow(s.settle(), engine.Refused)
+				s.wantRow(s.settle(), ledger.Refused)
 			}
 			have := 0
 			for _, e := range s.events {
@@ -81,9 +80,9 @@ func TestWithdrawnIsNoticedOnce(t *testing.T) {
 			break
 		}
 	}
-	s.wantRow(s.settle(), engine.Withdrawn, "it is pending")
+	s.wantRow(s.settle(), ledger.Withdrawn, "it is pending")
 	s.wantEvents(events.DomainWithdrawn)
 	s.clock.advance(24 * time.Hour)
-	s.wantRow(s.sweep(), engine.Unchanged, "pending, but not set by orgops")
+	s.wantRow(s.sweep(), ledger.Unchanged, "pending, but not set by orgops")
 	s.wantEvents(events.DomainWithdrawn)
 }

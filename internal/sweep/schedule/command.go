@@ -8,6 +8,7 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/scan/progress"
 	"orgops/internal/sweep"
 )
 
@@ -17,7 +18,7 @@ import (
 // While a sweep of the whole tenant is in progress, by command or of the schedule, another one of
 // the whole tenant is refused with an *[InProgressError].
 func Now(ctx context.Context, in intake.Intake, store *sweep.Store, r ledger.NewRun,
-	o sweep.Progress) (run ledger.Run, created bool, err error) {
+	o progress.Scan) (run ledger.Run, created bool, err error) {
 	now, err := store.Clock(ctx)
 	if err != nil {
 		return ledger.Run{}, false, err

@@ -14,6 +14,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
+	"orgops/internal/scan/progress"
 	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
 	"orgops/tasks"
@@ -33,12 +34,12 @@ func newSwept(t *testing.T) *swept {
 	return &swept{t, l, intake.New(rdb, l), sweep.NewStore(rdb, "default")}
 }
 
-func (s *swept) now(id string, o sweep.Progress) (ledger.Run, bool, error) {
+func (s *swept) now(id string, o progress.Scan) (ledger.Run, bool, error) {
 	s.t.Helper()
 	return schedule.Now(s.t.Context(), s.taker, s.store, ledger.NewRun{ID: ledger.RunID(id), Tenant: "default"}, o)
 }
 
-func (s *swept) mustNow(id string, o sweep.Progress) ledger.Run {
+func (s *swept) mustNow(id string, o progress.Scan) ledger.Run {
 	s.t.Helper()
 	run, _, err := s.now(id, o)
 	if err != nil {
@@ -88,24 +89,24 @@ func (s *swept) end(id string) {
 
 func TestBeginSweepAgain(t *testing.T) {
 	s := newSwept(t)
-	begin := func(o sweep.Progress) (ledger.Run, bool, error) {
+	begin := func(o progress.Scan) (ledger.Run, bool, error) {
 		return s.taker.BeginSweep(t.Context(), ledger.NewRun{ID: "a", Tenant: "default"}, o)
 	}
-	run, created, err := begin(sweep.Progress{Tick: 60, SpreadUntil: 100})
+	run, created, err := begin(progress.Scan{Tick: 60, SpreadUntil: 100})
 	if err != nil || !created || run.Kind != tasks.TypeRecheck || !run.Scanning() {
 		t.Fatalf("created %v: %+v, %v", created, run, err)
 	}
-	if again, created, err := begin(sweep.Progress{Tick: 120}); err != nil || created ||
+	if again, created, err := begin(progress.Scan{Tick: 120}); err != nil || created ||
 		string(again.Scan.Progress) != string(run.Scan.Progress) {
 		t.Errorf("again: created %v: %+v, %v", created, again, err)
 	}
-	for _, o := range []sweep.Progress{{Tick: 60, Pending: true}, {Tick: 60, Organization: "org_1"}} {
+	for _, o := range []progress.Scan{{Tick: 60, Pending: true}, {Tick: 60, Organization: "org_1"}} {
 		_, _, err := begin(o)
 		if mismatch, ok := errors.AsType[*ledger.MismatchError](err); !ok || mismatch.Member != "content" {
 			t.Errorf("%+v: %v, want the content refused", o, err)
 		}
 	}
-	for _, o := range []sweep.Progress{{Tick: 60, Organization: "a/b"}} {
+	for _, o := range []progress.Scan{{Tick: 60, Organization: "a/b"}} {
 		if _, _, err := begin(o); err == nil {
 			t.Errorf("%+v was taken", o)
 		}
@@ -116,7 +117,7 @@ func TestBeginSweepAgain(t *testing.T) {
 // time.
 func TestNow(t *testing.T) {
 	s := newSwept(t)
-	whole := sweep.Progress{}
+	whole := progress.Scan{}
 	refused := func(id, words string) {
 		t.Helper()
 		_, _, err := s.now(id, whole)
@@ -127,7 +128,7 @@ func TestNow(t *testing.T) {
 	}
 	s.mustNow("first", whole)
 	refused("second", "still runs")
-	s.mustNow("narrow", sweep.Progress{Organization: "org_1"})
+	s.mustNow("narrow", progress.Scan{Organization: "org_1"})
 	s.mustNow("first", whole) // the same again
 	refused("second", "still runs")
 	if err := ledgertest.Control(t.Context(), s.ledger, (*ledger.Ledger).Pause, "first"); err != nil {
@@ -157,12 +158,12 @@ func TestNowWhileAnotherIsAboutToStart(t *testing.T) {
 	now := s.clock()
 	claim := func(at time.Time) { s.claim(sweep.TenantSweep{Run: "claimed", Tick: at.Unix(), At: at}) }
 	claim(now)
-	if _, _, err := s.now("other", sweep.Progress{}); err == nil ||
+	if _, _, err := s.now("other", progress.Scan{}); err == nil ||
 		!strings.Contains(err.Error(), "sweep claimed is about to start") {
 		t.Errorf("%v", err)
 	}
 	claim(now.Add(-time.Hour))
-	s.mustNow("other", sweep.Progress{})
+	s.mustNow("other", progress.Scan{})
 }
 
 // TestNowAfterAnOldClaim checks that a command which was killed after its claim of the tenant
@@ -171,10 +172,10 @@ func TestNowAfterAnOldClaim(t *testing.T) {
 	s := newSwept(t)
 	now := s.clock()
 	s.claim(sweep.TenantSweep{Run: "fresh", Tick: now.Unix(), At: now})
-	s.mustNow("fresh", sweep.Progress{})
+	s.mustNow("fresh", progress.Scan{})
 	s.end("fresh")
 	if _, _, err := s.taker.BeginSweep(t.Context(), ledger.NewRun{ID: "scheduled", Tenant: "default"},
-		sweep.Progress{Tick: now.Unix()}); err != nil {
+		progress.Scan{Tick: now.Unix()}); err != nil {
 		t.Fatal(err)
 	}
 	ticks, err := s.store.Ticks(t.Context())
@@ -186,14 +187,14 @@ func TestNowAfterAnOldClaim(t *testing.T) {
 	if ok, err := s.store.SetTicks(t.Context(), &ticks); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	_, _, err = s.now("old", sweep.Progress{})
+	_, _, err = s.now("old", progress.Scan{})
 	if under, ok := errors.AsType[*schedule.InProgressError](err); !ok || under.Run != "scheduled" {
 		t.Errorf("%v, want the schedule's sweep in its way", err)
 	}
 	if err := s.ledger.Cancel(t.Context(), "default", "scheduled"); err != nil {
 		t.Fatal(err)
 	}
-	s.mustNow("old", sweep.Progress{})
+	s.mustNow("old", progress.Scan{})
 }
 
 // TestNowClaimsOnce starts a sweep by hand while another one has read the ticks and not
@@ -205,12 +206,12 @@ func TestNowClaimsOnce(t *testing.T) {
 	var once sync.Once
 	rdb.AddHook(redistest.Around(func(_ context.Context, run func() error, cmds ...redis.Cmder) error {
 		if strings.HasPrefix(cmds[0].Name(), "eval") {
-			once.Do(func() { rival.mustNow("rival", sweep.Progress{}) })
+			once.Do(func() { rival.mustNow("rival", progress.Scan{}) })
 		}
 		return run()
 	}))
 	_, _, err := schedule.Now(t.Context(), s.taker, sweep.NewStore(rdb, "default"),
-		ledger.NewRun{ID: "slow", Tenant: "default"}, sweep.Progress{})
+		ledger.NewRun{ID: "slow", Tenant: "default"}, progress.Scan{})
 	if under, ok := errors.AsType[*schedule.InProgressError](err); !ok || under.Run != "rival" {
 		t.Errorf("%v, want the rival's named", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/scan/progress"
 	"orgops/internal/sweep"
 )
 
@@ -187,7 +188,7 @@ func (s *Scheduler) skip(ctx context.Context, ticks sweep.Ticks, tick int64, oth
 // start starts the sweep that was decided on, and stores that.
 func (s *Scheduler) start(ctx context.Context, ticks sweep.Ticks) error {
 	decided, tick := ticks.Sweep, tickText(ticks.Sweep.Tick)
-	order := sweep.Progress{Tick: decided.Tick, SpreadUntil: decided.SpreadUntil, Pending: decided.Pending}
+	order := progress.Scan{Tick: decided.Tick, SpreadUntil: decided.SpreadUntil, Pending: decided.Pending}
 	_, _, err := s.Intake.BeginSweep(ctx, ledger.NewRun{ID: ledger.RunID(decided.Run), Tenant: ledger.Tenant(s.Tenant),
 		Description: ledger.Description{Label: "scheduled for " + tick}}, order)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
+	"orgops/internal/scan/progress"
 	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
 )
@@ -355,7 +356,7 @@ func TestWithoutASchedule(t *testing.T) {
 	worker := f.worker("* * * * *", 0)
 	worker.Cron = sweep.Cron{}
 	f.once(worker)
-	f.mustNow("by-hand", sweep.Progress{})
+	f.mustNow("by-hand", progress.Scan{})
 	f.end("by-hand")
 	f.until(f.start.Add(5*time.Minute), 20*time.Second, nil, worker)
 	f.wantCount(0, 0)
@@ -370,15 +371,15 @@ func TestTickWhileSweptByHand(t *testing.T) {
 	f := newFleet(t)
 	worker := f.worker("* * * * *", 0)
 	f.once(worker)
-	f.mustNow("narrow", sweep.Progress{Organization: "org_1"})
-	f.mustNow("by-hand", sweep.Progress{})
+	f.mustNow("narrow", progress.Scan{Organization: "org_1"})
+	f.mustNow("by-hand", progress.Scan{})
 	f.until(f.start.Add(time.Minute), 20*time.Second, nil, worker)
 	f.wantCount(0, 1)
 	f.wantLog("sweep by-hand still runs")
 	f.end("by-hand")
 	f.until(f.start.Add(2*time.Minute), 20*time.Second, nil, worker)
 	f.wantCount(1, 1)
-	if _, _, err := f.now("again", sweep.Progress{}); err == nil || !strings.Contains(err.Error(), f.id(2)) {
+	if _, _, err := f.now("again", progress.Scan{}); err == nil || !strings.Contains(err.Error(), f.id(2)) {
 		t.Errorf("%v, want the schedule's sweep in its way", err)
 	}
 }

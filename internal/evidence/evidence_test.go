@@ -1,4 +1,4 @@
-package handlers_test
+package evidence_test
 
 import (
 	"fmt"
@@ -15,12 +15,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 	"orgops/dnscheck"
-	"orgops/internal/engine"
+	"orgops/dnscheck/report"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
-	"orgops/tasks/handlers"
+	"orgops/tasks"
 )
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -50,14 +51,14 @@ func noise(n int) string {
 }
 
 // record returns a domain as the service has them, with random ids.
-func record() apiclient.DiscoveryDomain {
+func record() schema.DiscoveryDomain {
 	raw := make([]byte, 16)
 	for i := range raw {
 		raw[i] = byte(rand.Uint32())
 	}
 	domain := strings.ToLower(strings.NewReplacer("-", "a", "_", "b").Replace(random(8+rand.IntN(10)))) + ".com"
-	return apiclient.DiscoveryDomain{
-		ID: "ord_" + random(22), Domain: domain, Status: apiclient.StatusPending,
+	return schema.DiscoveryDomain{
+		ID: "ord_" + random(22), Domain: domain, Status: schema.StatusPending,
 		VerificationHost: "_ss-verification." + organization + "." + domain, VerificationTXT: fmt.Sprintf("%x", raw),
 	}
 }
@@ -83,20 +84,27 @@ func absent(host string, n int, values ...string) dnscheck.Verdict {
 	return v
 }
 
+// waiting returns the state of a row after its first check.
+func waiting(d schema.DiscoveryDomain, v dnscheck.Verdict, at time.Time) evidence.State {
+	e := evidence.OfCheck(v.Evidence(), at)
+	e.Record = evidence.RecordOf(d)
+	return evidence.State{Record: evidence.RecordOf(d), Found: []byte(noise(8)), Diagnosed: at.Unix(), Evidence: &e}
+}
+
 // mistaken returns the state of a waiting row: of three records one is nowhere, one at the domain,
 // and one is quoted.
-func mistaken(d apiclient.DiscoveryDomain, servers, row int) handlers.VerifyState {
+func mistaken(d schema.DiscoveryDomain, servers, row int) evidence.State {
 	quoted := strconv.Quote(d.VerificationTXT)
-	values, found := []string(nil), (*dnscheck.Finding)(nil)
+	values, found := []string(nil), []report.Finding(nil)
 	switch row % 3 {
 	case 1:
-		found = &dnscheck.Finding{Mistake: dnscheck.MistakeApex, Host: d.Domain}
+		found = []report.Finding{{Mistake: report.MistakeApex, Host: d.Domain}}
 	case 2:
 		values = []string{quoted}
-		found = &dnscheck.Finding{Mistake: dnscheck.MistakeQuoted, Host: d.VerificationHost, Found: strconv.Quote(quoted)}
+		found = []report.Finding{{Mistake: report.MistakeQuoted, Host: d.VerificationHost, Found: strconv.Quote(quoted)}}
 	}
-	s := handlers.Waiting(d, absent(d.VerificationHost, servers, values...), now)
-	s.Evidence.Finding = found
+	s := waiting(d, absent(d.VerificationHost, servers, values...), now)
+	s.Evidence.Findings = found
 	return s
 }
 
@@ -112,14 +120,14 @@ func TestMemoIsSmall(t *testing.T) {
 		size := 0
 		for i := range 20 {
 			d := record()
-			s := handlers.Waiting(d, absent(d.VerificationHost, c.servers, c.values...), now)
-			s.Evidence.Finding = mistaken(d, c.servers, i).Evidence.Finding
+			s := waiting(d, absent(d.VerificationHost, c.servers, c.values...), now)
+			s.Evidence.Findings = mistaken(d, c.servers, i).Evidence.Findings
 			memo, err := s.Pack()
 			if err != nil {
 				t.Fatal(err)
 			}
 			size += len(memo)
-			got, err := handlers.ReadVerifyState(memo)
+			got, err := evidence.ReadState(memo)
 			if err != nil || s.Evidence.Advice() != got.Evidence.Advice() || (got.Evidence.Sentence == "") != (i%3 > 0) {
 				t.Errorf("read back %+v, %v", got.Evidence, err)
 			}
@@ -139,36 +147,64 @@ func TestMemoIsSmall(t *testing.T) {
 // TestMemoHasABound checks the bound for any answers of servers and any record.
 func TestMemoHasABound(t *testing.T) {
 	v := loud()
-	long := apiclient.DiscoveryDomain{Domain: random(253), VerificationHost: random(253), VerificationTXT: random(4096)}
+	long := schema.DiscoveryDomain{Domain: random(253), VerificationHost: random(253), VerificationTXT: random(4096)}
 	for name, c := range map[string]struct {
-		record apiclient.DiscoveryDomain
+		record schema.DiscoveryDomain
 		kept   bool
 	}{"usual record": {record(), true}, "longest record": {long, false}} {
-		state := handlers.Waiting(c.record, v, now)
-		finding := &dnscheck.Finding{Mistake: dnscheck.MistakeDoubled, Host: random(200), Found: random(64)}
-		state.Evidence.Finding = finding
+		state := waiting(c.record, v, now)
+		finding := []report.Finding{{Mistake: report.MistakeDoubled, Host: random(200), Found: random(64)}}
+		state.Evidence.Findings = finding
 		memo, err := state.Pack()
-		if err != nil || len(memo) > handlers.MaxEvidence {
+		if err != nil || len(memo) > evidence.MaxEvidence {
 			t.Fatalf("%s: %d bytes, %v", name, len(memo), err)
 		}
-		s, err := handlers.ReadVerifyState(memo)
+		s, err := evidence.ReadState(memo)
 		if err != nil || (s.Record != nil) != c.kept || s.Evidence == nil || len(s.Evidence.Said) != 24 ||
-			s.Evidence.Advice() == "" || cmp.Diff(finding, s.Evidence.Finding) != "" {
+			s.Evidence.Advice() == "" || cmp.Diff(finding, s.Evidence.Findings) != "" {
 			t.Errorf("%s: read back %+v, %v", name, s, err)
 		}
 		packed, err := state.Evidence.Pack() // as of a row that has expired
-		if err != nil || len(packed) > handlers.MaxEvidence {
+		if err != nil || len(packed) > evidence.MaxEvidence {
 			t.Fatalf("%s: %d bytes, %v", name, len(packed), err)
 		}
-		e, err := handlers.ReadEvidence(packed)
-		if err != nil || (e.Record != nil) != c.kept || len(e.Said) != 24 || cmp.Diff(finding, e.Finding) != "" {
+		e, err := evidence.Read(packed)
+		if err != nil || (e.Record != nil) != c.kept || len(e.Said) != 24 || cmp.Diff(finding, e.Findings) != "" {
 			t.Errorf("%s: read back %+v, %v", name, e, err)
 		}
 	}
 	for name, memo := range map[string]string{"another version": "\x09x", "cut short": "\x03"} {
-		if _, err := handlers.ReadVerifyState([]byte(memo)); err == nil || !strings.Contains(err.Error(), "newer") {
+		if _, err := evidence.ReadState([]byte(memo)); err == nil || !strings.Contains(err.Error(), "newer") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestNearestFinding: of a diagnosis the nearest mistake is stored, and its sentence is made again.
+func TestNearestFinding(t *testing.T) {
+	d := record()
+	state := waiting(d, absent(d.VerificationHost, 2, token), now)
+	state.Evidence.Findings = []report.Finding{
+		{Mistake: report.MistakeQuoted, Host: d.VerificationHost, Found: `"x"`, Sentence: "of a former version"},
+		{Mistake: report.MistakeApex, Host: d.Domain, Sentence: "the second"},
+	}
+	want := []report.Finding{{Mistake: report.MistakeQuoted, Host: d.VerificationHost, Found: `"x"`}}
+	memo, err := state.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := evidence.ReadState(memo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, read.Evidence.Findings); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if advice := read.Evidence.Advice(); !strings.Contains(advice, "has quotation marks") || read.Evidence.Sentence != "" {
+		t.Errorf("advice %q, sentence %q", advice, read.Evidence.Sentence)
+	}
+	if n := len(state.Evidence.Findings); n != 2 {
+		t.Errorf("%d findings are left of what was packed", n)
 	}
 }
 
@@ -199,11 +235,11 @@ func loud() dnscheck.Verdict {
 
 // TestEvidenceHasABound checks the bound, and that for usual servers nothing is omitted.
 func TestEvidenceHasABound(t *testing.T) {
-	packed, err := handlers.CheckEvidence(loud(), now).Pack()
-	if err != nil || len(packed) > handlers.MaxEvidence {
+	packed, err := evidence.OfCheck(loud().Evidence(), now).Pack()
+	if err != nil || len(packed) > evidence.MaxEvidence {
 		t.Fatalf("%d bytes, %v", len(packed), err)
 	}
-	e, err := handlers.ReadEvidence(packed)
+	e, err := evidence.Read(packed)
 	if err != nil || len(e.Said) != 24 {
 		t.Fatalf("%d observations are read back, of 24; %v", len(e.Said), err)
 	}
@@ -216,7 +252,7 @@ func TestEvidenceHasABound(t *testing.T) {
 	}
 
 	v := absent("_v.example.com", 16, "v=spf1 include:_spf.example.net -all", "MS=ms12345678")
-	if packed, err = handlers.CheckEvidence(v, now).Pack(); err != nil || len(packed) > handlers.MaxEvidence {
+	if packed, err = evidence.OfCheck(v.Evidence(), now).Pack(); err != nil || len(packed) > evidence.MaxEvidence {
 		t.Fatalf("usual servers: %d bytes, %v", len(packed), err)
 	}
 	want := v.Evidence()
@@ -224,11 +260,11 @@ func TestEvidenceHasABound(t *testing.T) {
 	for i := range want.Said {
 		want.Said[i].Milliseconds = math.Round(want.Said[i].Milliseconds)
 	}
-	if e, err = handlers.ReadEvidence(packed); err != nil || cmp.Diff(want, e.Evidence) != "" {
+	if e, err = evidence.Read(packed); err != nil || cmp.Diff(want, e.Evidence) != "" {
 		t.Errorf("usual servers: %v (-want +got):\n%s", err, cmp.Diff(want, e.Evidence))
 	}
 	for name, packed := range map[string]string{"none": "", "of another version": "\x09x", "cut short": "\x02"} {
-		if e, err := handlers.ReadEvidence([]byte(packed)); err == nil {
+		if e, err := evidence.Read([]byte(packed)); err == nil {
 			t.Errorf("%s: read %+v", name, e)
 		}
 	}
@@ -287,19 +323,19 @@ func TestProofsAreSmall(t *testing.T) {
 	for range rounds {
 		for name, v := range proofs() {
 			d := record()
-			packed, err := handlers.ProofEvidence(v, handlers.NewCompared(organization, d), now).Pack()
-			if err != nil || len(packed) > handlers.MaxEvidence {
+			packed, err := evidence.OfProof(v.Evidence(), evidence.NewCompared(organization, d), now).Pack()
+			if err != nil || len(packed) > evidence.MaxEvidence {
 				t.Fatalf("%s: %d bytes, %v", name, len(packed), err)
 			}
 			total, sizes[name] = total+len(packed), sizes[name]+len(packed)
-			e, err := handlers.ReadEvidence(packed)
-			want := &handlers.Compared{OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Domain,
+			e, err := evidence.Read(packed)
+			want := &evidence.Compared{OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Domain,
 				Host: d.VerificationHost, TXT: d.VerificationTXT}
-			if err != nil || cmp.Diff(want, e.Compared) != "" || !e.Compared.Is(d) {
+			if err != nil || cmp.Diff(want, e.Compared) != "" {
 				t.Errorf("%s: read back %+v, %v", name, e, err)
 			}
-			byName := cmpopts.SortSlices(func(a, b dnscheck.ObservationRecord) int { return strings.Compare(a.Asked, b.Asked) })
-			leftOut := cmpopts.IgnoreFields(dnscheck.ObservationRecord{}, "Values", "RCode")
+			byName := cmpopts.SortSlices(func(a, b report.Observation) int { return strings.Compare(a.Asked, b.Asked) })
+			leftOut := cmpopts.IgnoreFields(report.Observation{}, "Values", "RCode")
 			if diff := cmp.Diff(v.Evidence().Said, e.Said, byName, leftOut); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}
@@ -312,48 +348,20 @@ func TestProofsAreSmall(t *testing.T) {
 	if n := total / len(proofs()); n > mean {
 		t.Errorf("the mean is %d bytes, want at most %d", n, mean)
 	}
-	long := apiclient.DiscoveryDomain{ID: random(64), Domain: random(253), VerificationHost: random(253),
+	long := schema.DiscoveryDomain{ID: random(64), Domain: random(253), VerificationHost: random(253),
 		VerificationTXT: random(4096)}
-	packed, err := handlers.ProofEvidence(loud(), handlers.NewCompared(random(64), long), now).Pack()
-	if err != nil || len(packed) > handlers.MaxEvidence {
+	packed, err := evidence.OfProof(loud().Evidence(), evidence.NewCompared(random(64), long), now).Pack()
+	if err != nil || len(packed) > evidence.MaxEvidence {
 		t.Fatalf("the longest record: %d bytes, %v", len(packed), err)
 	}
-	e, err := handlers.ReadEvidence(packed)
-	if err != nil || !e.Compared.Is(long) || len(e.Said) != 24 {
+	e, err := evidence.Read(packed)
+	if err != nil || e.Compared.TXTSHA256 == "" || len(e.Said) != 24 {
 		t.Errorf("the longest record: read back %+v, %v", e.Compared, err)
 	}
+	sum := e.Compared.TXTSHA256
 	long.VerificationTXT = random(4096)
-	if e.Compared.Is(long) {
+	if evidence.NewCompared("", long).TXTSHA256 == sum {
 		t.Error("another long token is the one compared")
-	}
-}
-
-// TestNextCheck checks that the intervals double, become hourly, and exceed the TTL of a
-// negative answer.
-func TestNextCheck(t *testing.T) {
-	const s, m, h = time.Second, time.Minute, time.Hour
-	for _, c := range []struct{ age, ttl, want time.Duration }{
-		{0, 0, 15 * s}, {15 * s, 0, 15 * s}, {30 * s, 0, 30 * s}, {m, 0, m}, {8 * m, 0, 8 * m}, {16 * m, 0, 16 * m},
-		{29 * m, 0, 3 * m}, {30 * m, 0, 2 * m},
-		{32 * m, 0, h}, {100 * h, 0, h}, {-h, 0, 15 * s},
-	} {
-		seen := map[time.Duration]bool{}
-		for range 200 {
-			got := handlers.NextCheck(c.age, c.ttl)
-			if got < max(c.want*9/10-1, s) || got > c.want*11/10+1 {
-				t.Fatalf("at %v: %v, want %v by a tenth", c.age, got, c.want)
-			}
-			seen[got] = true
-		}
-		if len(seen) < 100 {
-			t.Errorf("at %v: %d values of 200: not spread", c.age, len(seen))
-		}
-	}
-	if got := handlers.NextCheck(0, 5*m); got != 5*m+s {
-		t.Errorf("after a negative answer for 5m: %v", got)
-	}
-	if got := handlers.NextCheck(0, 100*h); got != handlers.MaxNegativeTTL+s {
-		t.Errorf("after a negative answer for 100h: %v", got)
 	}
 }
 
@@ -366,11 +374,11 @@ func TestSizesOfRows(t *testing.T) {
 	const rows = ledger.SegmentRows
 	rdb := redistest.New(t)
 	l := ledger.New(rdb)
-	run, _, err := l.Create(t.Context(), ledger.NewRun{ID: "a", Tenant: "acme", Kind: handlers.Verify})
+	run, _, err := l.Create(t.Context(), ledger.NewRun{ID: "a", Tenant: "acme", Kind: tasks.TypeVerify})
 	if err != nil {
 		t.Fatal(err)
 	}
-	domains := make([]apiclient.DiscoveryDomain, rows)
+	domains := make([]schema.DiscoveryDomain, rows)
 	stager, err := l.NewStager(t.Context(), run)
 	for i := range domains {
 		domains[i] = record()
@@ -416,14 +424,14 @@ func TestSizesOfRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		memo = append([]byte(engine.NotYetFound+"\x00\x00"), memo...)
+		memo = append([]byte(ledger.NotYetFound+"\x00\x00"), memo...)
 		execute(t, l, seg, token, row, ledger.Waiting{Stage: ledger.StageCheck, After: time.Millisecond, Memo: memo})
 	})
 	size("waiting", 500)
 	verdicts := slices.Collect(maps.Values(proofs()))
 	each(ledger.Quota{Check: 250}, func(token ledger.Token, row ledger.Row) {
-		packed, err := handlers.ProofEvidence(verdicts[int(row)%len(verdicts)],
-			handlers.NewCompared(organization, domains[row]), now).Pack()
+		packed, err := evidence.OfProof(verdicts[int(row)%len(verdicts)].Evidence(),
+			evidence.NewCompared(organization, domains[row]), now).Pack()
 		if err != nil {
 			t.Fatal(err)
 		}

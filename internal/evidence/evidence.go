@@ -1,4 +1,7 @@
-package handlers
+// Package evidence has the facts about domains that are stored with rows: checks and proofs, the
+// mistakes with a record, the values that an update has replaced, and the state of a waiting row.
+// It executes nothing, so that reading rows does not depend on what executes them.
+package evidence
 
 import (
 	"bytes"
@@ -15,12 +18,10 @@ import (
 
 	"github.com/klauspost/compress/flate"
 
-	"orgops/apiclient"
-	"orgops/dnscheck"
-	"orgops/dnscheck/dnsname"
-	"orgops/internal/engine"
+	"orgops/apiclient/schema"
+	"orgops/dnscheck/report"
+	"orgops/internal/ledger"
 	"orgops/internal/untrusted"
-	"orgops/tasks"
 )
 
 // Evidence is a verdict that is stored with a row: why it waits or has expired, by the last
@@ -28,52 +29,54 @@ import (
 // JSON, compressed, since a million rows may have one. Strangers choose the answers of
 // servers, so it is cut until it fits.
 type Evidence struct {
-	dnscheck.Evidence
+	report.Evidence
 
 	// Compared is the record that was verified by the proof; nil for a check.
 	Compared *Compared `json:"compared,omitempty"`
-	// Before is what a row of kind [Update] has replaced, at the time of the evidence, which says
-	// nothing else then; nil: it is that of a check or proof.
+	// Before is what a row of kind [tasks.TypeUpdate] has replaced, at the time of the evidence, which
+	// says nothing else then; nil: it is that of a check or proof.
 	Before *Before `json:"before,omitempty"`
-	// Record is the record that a check did not find; nil: not known.
-	Record *VerifyRecord `json:"-"`
-	// Finding is the nearest mistake with it, by the last diagnosis; nil: none is known. It says
+	// Record is the record that a check did not find; nil: not known. What shows the evidence takes
+	// it out: the domain has its record once.
+	Record *Record `json:"record,omitempty"`
+	// Diagnosis is the last one. Of its findings the nearest is stored, without its sentence. They say
 	// nothing unless the check found the record absent.
-	Finding *dnscheck.Finding `json:"-"`
-	// ResolversSee is what the resolvers saw while the name servers gave no verdict, by the last
-	// diagnosis; empty: not known.
-	ResolversSee string `json:"-"`
+	report.Diagnosis
 }
 
 // Advice returns what is wrong with the record, and the remedy as far as there is one.
 func (e Evidence) Advice() string {
-	if e.hasAdvice() {
-		return e.Finding.Advice(e.Record.Host)
+	if f := e.nearest(); f != nil {
+		return f.Advice(e.Record.Host)
 	}
 	return e.Sentence
 }
 
 // Mistake returns the customer's mistake with the record; empty: none was found.
-func (e Evidence) Mistake() dnscheck.Mistake {
-	if e.hasAdvice() {
-		return e.Finding.Mistake
+func (e Evidence) Mistake() report.Mistake {
+	if f := e.nearest(); f != nil {
+		return f.Mistake
 	}
 	return ""
 }
 
-func (e Evidence) hasAdvice() bool {
-	return e.Finding != nil && e.Record != nil && e.State == dnscheck.Absent.String()
+// nearest returns the nearest finding about the absent record; nil: there is none.
+func (e Evidence) nearest() *report.Finding {
+	if len(e.Findings) == 0 || e.Record == nil || e.State != report.Absent {
+		return nil
+	}
+	return &e.Findings[0]
 }
 
 // Before has the values of a record before a change.
 type Before struct {
-	Status apiclient.DomainStatus `json:"status"`
+	Status schema.DomainStatus `json:"status"`
 	// UseForOrganizationDiscovery is nil if the record had none.
 	UseForOrganizationDiscovery *bool `json:"use_for_organization_discovery,omitempty"`
 }
 
 // Verified reports whether the domain was verified.
-func (b Before) Verified() bool { return b.Status == apiclient.StatusVerified }
+func (b Before) Verified() bool { return b.Status == schema.StatusVerified }
 
 // String returns the values for people.
 func (b Before) String() string {
@@ -102,12 +105,10 @@ const (
 	maxPlainToken = 128
 	// maxUnpacked bounds evidence that is decompressed. A verdict of 16 observations is 16 KB.
 	maxUnpacked = 256 << 10
-	// found is the state of an observation that has the token.
-	found = "present"
 )
 
-// newCompared returns the record without a long token, of which it has the hash.
-func newCompared(organization string, d apiclient.DiscoveryDomain) *Compared {
+// NewCompared returns the record without a long token, of which it has the hash.
+func NewCompared(organization string, d schema.DiscoveryDomain) *Compared {
 	c := &Compared{organization, d.ID, d.Domain, d.VerificationHost, d.VerificationTXT, ""}
 	if len(c.TXT) > maxPlainToken {
 		c.TXT, c.TXTSHA256 = "", fmt.Sprintf("%x", sha256.Sum256([]byte(d.VerificationTXT)))
@@ -115,16 +116,8 @@ func newCompared(organization string, d apiclient.DiscoveryDomain) *Compared {
 	return c
 }
 
-// is reports whether the record has this domain, host and token.
-func (c *Compared) is(d apiclient.DiscoveryDomain) bool {
-	other := newCompared(c.OrganizationID, d)
-	return dnsname.Same(c.Domain, d.Domain) && dnsname.Same(c.Host, d.VerificationHost) &&
-		c.TXT == other.TXT && c.TXTSHA256 == other.TXTSHA256
-}
-
-// checkEvidence returns the evidence of a check.
-func checkEvidence(v dnscheck.Verdict, at time.Time) Evidence {
-	e := v.Evidence()
+// OfCheck returns the evidence of a check.
+func OfCheck(e report.Evidence, at time.Time) Evidence {
 	e.At = at.UTC().Truncate(time.Second)
 	for i := range e.Said {
 		e.Said[i].Milliseconds = math.Round(e.Said[i].Milliseconds)
@@ -132,23 +125,23 @@ func checkEvidence(v dnscheck.Verdict, at time.Time) Evidence {
 	return Evidence{Evidence: e}
 }
 
-// proofEvidence returns the evidence of the verdict by which a record is verified.
-func proofEvidence(v dnscheck.Verdict, c *Compared, at time.Time) Evidence {
-	e := checkEvidence(v, at)
+// OfProof returns the evidence of the verdict by which a record is verified.
+func OfProof(v report.Evidence, c *Compared, at time.Time) Evidence {
+	e := OfCheck(v, at)
 	e.Compared = c
 	for i := range e.Said {
-		if o := &e.Said[i]; o.State == found {
+		if o := &e.Said[i]; o.State == report.Present {
 			o.Values, o.MoreValues, o.RCode = nil, 0, ""
 		}
 	}
 	return e
 }
 
-// seenBy returns a property of each resolver that found the token, each once and in order.
-func (e Evidence) seenBy(property func(dnscheck.ObservationRecord) string) []string {
+// SeenBy returns a property of each resolver that found the token, each once and in order.
+func (e Evidence) SeenBy(property func(report.Observation) string) []string {
 	var all []string
 	for _, o := range e.Said {
-		if !o.Authority && o.State == found {
+		if !o.Authority && o.State == report.Present {
 			all = append(all, property(o))
 		}
 	}
@@ -156,33 +149,31 @@ func (e Evidence) seenBy(property func(dnscheck.ObservationRecord) string) []str
 	return slices.Compact(all)
 }
 
-// packed is the form in which evidence is stored, with the members that its JSON leaves out.
-type packed struct {
-	Evidence
-
-	Record  *VerifyRecord     `json:"record,omitempty"`
-	Finding *dnscheck.Finding `json:"finding,omitempty"`
-	// ResolversSee is a sentence of some 120 bytes without foreign text.
-	ResolversSee string `json:"resolvers_see,omitempty"`
-}
-
 // cuts are how evidence is shortened, one after the other, until it fits: the number of values
 // of an observation, and the length of texts. Each observation stays, with its state, as do
 // the record and the finding.
 var cuts = []struct{ values, text int }{{3, 120}, {1, 120}, {1, 60}, {0, 60}, {0, 30}, {0, 10}, {0, 2}}
 
-// packed returns the evidence without its sentence, shortened by the cut of that number.
-func (e Evidence) packed(cut int) *packed {
+// shortened returns the evidence as it is stored, shortened by the cut of that number: without its
+// sentences, which are made of the rest, and with the nearest finding alone.
+func (e Evidence) shortened(cut int) Evidence {
 	c := cuts[cut]
-	p := &packed{e, e.Record, e.Finding, e.ResolversSee}
-	p.Sentence, p.Note, p.Said = "", untrusted.Cut(e.Note, c.text), slices.Clone(e.Said)
+	e.Sentence = ""
+	e.Note = untrusted.Cut(e.Note, c.text)
 	if c.text < 60 { // the answers say it too, with their perspectives
-		p.Perspectives = nil
+		e.Perspectives = nil
 	}
-	for i := range p.Said {
-		o := &p.Said[i]
+	if len(e.Findings) > 0 {
+		nearest := e.Findings[0]
+		nearest.Sentence = ""
+		e.Findings = []report.Finding{nearest}
+	}
+	e.Said = slices.Clone(e.Said)
+	for i := range e.Said {
+		o := &e.Said[i]
 		if more := len(o.Values) - c.values; more > 0 {
-			o.Values, o.MoreValues = o.Values[:c.values], o.MoreValues+more
+			o.Values = o.Values[:c.values]
+			o.MoreValues += more
 		}
 		if last := len(o.Aliases) - 1; last >= 0 {
 			o.Aliases = []string{untrusted.Cut(o.Aliases[last], c.text)}
@@ -191,25 +182,17 @@ func (e Evidence) packed(cut int) *packed {
 			*text = untrusted.Cut(*text, c.text)
 		}
 		if c.text <= 2 { // the last cut: who is left out, and what was said stays
-			*o = dnscheck.ObservationRecord{Asked: o.Asked, Authority: o.Authority, Operator: o.Operator, State: o.State,
+			*o = report.Observation{Asked: o.Asked, Authority: o.Authority, Operator: o.Operator, State: o.State,
 				Reason: o.Reason, Authenticated: o.Authenticated}
 		}
 	}
-	return p
-}
-
-// unpacked is the inverse of [Evidence.packed].
-func (p packed) unpacked() Evidence {
-	p.Evidence.Record = p.Record
-	p.Evidence.Finding = p.Finding
-	p.Evidence.ResolversSee = p.ResolversSee
-	return p.Evidence
+	return e
 }
 
 // Pack compresses the evidence, without its sentence, to at most maxEvidence bytes.
 // It leaves out the record of a check if that is too long.
 func (e Evidence) Pack() ([]byte, error) {
-	stored, err := compress(maxEvidence, func(cut int) any { return e.packed(cut) })
+	stored, err := compress(maxEvidence, func(cut int) any { return e.shortened(cut) })
 	if err == nil && len(stored) > maxEvidence && e.Record != nil {
 		without := e
 		without.Record = nil
@@ -218,18 +201,18 @@ func (e Evidence) Pack() ([]byte, error) {
 	return stored, err
 }
 
-// ReadEvidence reads the evidence of a settled row's result: of a check if the row has
+// Read reads the evidence of a settled row's result: of a check if the row has
 // expired, of the proof if its domain was verified. It has no sentence.
-func ReadEvidence(stored []byte) (Evidence, error) {
-	var p packed
-	err := decompress(stored, &p)
-	return p.unpacked(), err
+func Read(stored []byte) (Evidence, error) {
+	var e Evidence
+	err := decompress(stored, &e)
+	return e, err
 }
 
-// VerifyState is stored with a row of kind [Verify] between its executions.
-type VerifyState struct {
+// State is stored with a row of kind [tasks.TypeVerify] between its executions.
+type State struct {
 	// Record is the discovery domain as it was read; nil: it is read by the next check.
-	Record *VerifyRecord `json:"record,omitempty"`
+	Record *Record `json:"record,omitempty"`
 	// Found distinguishes the answers of the zone; nil: it has not answered yet.
 	Found []byte `json:"w,omitempty"`
 	// Since is when the zone's answer changed, if checks have become frequent again by that.
@@ -237,13 +220,13 @@ type VerifyState struct {
 	// Diagnosed is when the record was diagnosed, a Unix second; 0: not since the zone's answer
 	// changed.
 	Diagnosed int64 `json:"d,omitempty"`
-	// Evidence is that of the last check, with its sentence unless the finding says more; nil: the
-	// token was there.
-	Evidence *Evidence `json:"-"`
+	// Evidence is that of the last check, with its sentence unless a finding says more; nil: the
+	// token was there. Its record is the state's, and stored once.
+	Evidence *Evidence `json:"evidence,omitempty"`
 }
 
-// VerifyRecord is the part of a discovery domain that checks need.
-type VerifyRecord struct {
+// Record is the part of a discovery domain that checks need.
+type Record struct {
 	Domain string `json:"domain"`
 	Host   string `json:"verification_host"`
 	TXT    string `json:"verification_txt"`
@@ -251,36 +234,32 @@ type VerifyRecord struct {
 	ID string `json:"discovery_domain_id,omitempty"`
 }
 
-func recordOf(d apiclient.DiscoveryDomain) *VerifyRecord {
-	return &VerifyRecord{Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
-}
-
-// packedState is the form in which a state is stored.
-type packedState struct {
-	VerifyState
-
-	Evidence *packed `json:"evidence,omitempty"`
+// RecordOf returns the part of a discovery domain that checks need.
+func RecordOf(d schema.DiscoveryDomain) *Record {
+	return &Record{Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
 }
 
 // maxSentence bounds the sentence of the evidence, in code points.
 const maxSentence = 400
 
 // Pack returns the memo of the row, if need be without the record, which is then read again.
-func (s VerifyState) Pack() ([]byte, error) {
+func (s State) Pack() ([]byte, error) {
 	if s.Record == nil && s.Found == nil && s.Since.IsZero() && s.Evidence == nil {
 		return nil, nil
 	}
-	memo, err := compress(engine.MaxMemo, func(cut int) any {
-		p := packedState{VerifyState: s}
+	memo, err := compress(ledger.MaxNoteMemo, func(cut int) any {
+		stored := s
 		if s.Evidence != nil {
-			p.Evidence = s.Evidence.packed(cut)
-			if p.Evidence.Record = nil; !s.Evidence.hasAdvice() || s.Record == nil {
-				p.Evidence.Sentence = untrusted.Cut(s.Evidence.Sentence, maxSentence)
+			e := s.Evidence.shortened(cut)
+			e.Record = nil
+			if s.Record == nil || s.Evidence.nearest() == nil {
+				e.Sentence = untrusted.Cut(s.Evidence.Sentence, maxSentence)
 			}
+			stored.Evidence = &e
 		}
-		return p
+		return stored
 	})
-	if err == nil && len(memo) > engine.MaxMemo && s.Record != nil {
+	if err == nil && len(memo) > ledger.MaxNoteMemo && s.Record != nil {
 		without := s
 		without.Record = nil
 		return without.Pack()
@@ -288,51 +267,18 @@ func (s VerifyState) Pack() ([]byte, error) {
 	return memo, err
 }
 
-// ReadVerifyState reads the memo of a row.
-func ReadVerifyState(memo []byte) (s VerifyState, err error) {
+// ReadState reads the memo of a row.
+func ReadState(memo []byte) (s State, err error) {
 	if len(memo) == 0 {
 		return s, nil
 	}
-	var p packedState
-	if err := decompress(memo, &p); err != nil {
-		return s, &engine.UnknownError{What: fmt.Sprintf("the row's memo (%v)", err)}
+	if err := decompress(memo, &s); err != nil {
+		return State{}, err
 	}
-	s = p.VerifyState
-	if p.Evidence != nil {
-		e := p.Evidence.unpacked()
-		e.Record = s.Record
-		s.Evidence = &e
+	if s.Evidence != nil {
+		s.Evidence.Record = s.Record
 	}
 	return s, nil
-}
-
-// OpenVerify is the state of an open row of kind [Verify], for people to read.
-type OpenVerify struct {
-	// Record is the discovery domain as it was read; nil: it was not.
-	Record *VerifyRecord
-	// Sentence is the result of the last check, with advice; "": there was none, or the token was
-	// there.
-	Sentence string
-	// Evidence is that of the last check, for [ReadEvidence]; nil: as Sentence.
-	Evidence []byte
-}
-
-// ReadOpenVerify reads the memo of an open row's note. The record may be in the row's content.
-func ReadOpenVerify(memo, content []byte) (o OpenVerify, err error) {
-	state, err := ReadVerifyState(memo)
-	if err != nil {
-		return o, err
-	}
-	var row tasks.VerifyRow
-	if o.Record = state.Record; o.Record == nil && json.Unmarshal(content, &row) == nil && row.Listed != nil {
-		o.Record = recordOf(row.Listed.DiscoveryDomain)
-	}
-	if e := state.Evidence; e != nil {
-		e.Record = o.Record
-		o.Sentence = e.Advice()
-		o.Evidence, err = e.Pack()
-	}
-	return o, err
 }
 
 // form is the first byte of compressed JSON. Another form, or dictionary, needs another byte.

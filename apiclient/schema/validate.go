@@ -1,4 +1,4 @@
-package apiclient
+package schema
 
 import (
 	"fmt"
@@ -23,9 +23,9 @@ const maxFieldsShown = 100
 
 // Rules of form, as errors state them.
 const (
-	wantObject   = "want an object"
-	wantText     = "want a string"
-	wantBool     = "want true or false"
+	WantObject   = "want an object"
+	WantText     = "want a string"
+	WantBool     = "want true or false"
 	isUnknown    = "is not a member that the specification knows"
 	unknownClaim = "is not a claim that the specification knows"
 )
@@ -74,9 +74,9 @@ func (f FieldError) String() string {
 	return f.Field + ": " + f.Rule + ", got " + f.Value
 }
 
-// invalid returns nil if no rule is broken. (A nil *ValidationError in an error would not
-// be nil.)
-func invalid(fields []FieldError) error {
+// Invalid returns a *ValidationError of broken rules, nil if there are none. (A nil
+// *ValidationError in an error would not be nil.)
+func Invalid(fields []FieldError) error {
 	if len(fields) == 0 {
 		return nil
 	}
@@ -87,16 +87,17 @@ func invalid(fields []FieldError) error {
 // is put into a path: 1 to 128 letters, digits, "_", "|", "-". field names it in the
 // *ValidationError.
 func CheckID(field, id string) error {
-	return invalid(checkID(nil, field, id))
+	return Invalid(AppendID(nil, field, id))
 }
 
-func checkID(broken []FieldError, field, id string) []FieldError {
+// AppendID appends the rule that an identifier breaks, as [CheckID] checks it.
+func AppendID(broken []FieldError, field, id string) []FieldError {
 	mistaken := mistakes[field]
 	rule := ""
 	switch {
 	case mistaken.prefix != "" && strings.HasPrefix(id, mistaken.prefix):
 		rule = mistaken.rule
-	case isID(id):
+	case IsID(id):
 		return broken
 	case mistaken.prefix != "" && strings.Contains(strings.Trim(id, "."), "."):
 		rule = fmt.Sprintf("want an identifier, such as %s, not a name", mistaken.example)
@@ -119,8 +120,9 @@ var mistakes = map[string]struct {
 		"ord_NTC6ExXjNUM91N94wxGrPQ"},
 }
 
-// isID uses a loop: a pattern takes a fifth of the time of reading a row.
-func isID(id string) bool {
+// IsID reports whether the text is an identifier, as [CheckID] wants it. It uses a loop: a pattern
+// takes a fifth of the time of reading a row.
+func IsID(id string) bool {
 	for i := range len(id) {
 		switch c := id[i]; {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '|', c == '-':
@@ -131,9 +133,9 @@ func isID(id string) bool {
 	return id != "" && len(id) <= maxID
 }
 
-// checkClients checks the clients of one removal (specification 4.2), and reports every
-// invalid element.
-func checkClients(broken []FieldError, clients []string) []FieldError {
+// AppendClients appends the rules that the clients of one removal break (specification 4.2), of
+// every invalid element.
+func AppendClients(broken []FieldError, clients []string) []FieldError {
 	if len(clients) < 1 || len(clients) > MaxClientsPerRequest {
 		broken = append(broken, FieldError{
 			Field: "clients",
@@ -142,7 +144,7 @@ func checkClients(broken []FieldError, clients []string) []FieldError {
 		})
 	}
 	for i, id := range clients[:min(len(clients), MaxClientsPerRequest)] {
-		broken = checkID(broken, fmt.Sprintf("clients[%d]", i), id)
+		broken = AppendID(broken, fmt.Sprintf("clients[%d]", i), id)
 	}
 	return broken
 }

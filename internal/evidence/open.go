@@ -1,12 +1,13 @@
-package handlers
+package evidence
 
 import (
 	"cmp"
+	"encoding/json"
 	"time"
 
-	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/untrusted"
+	"orgops/tasks"
 )
 
 // maxReason is how many characters of a reason are shown: room for a sentence and a quoted value.
@@ -14,7 +15,13 @@ const maxReason = 500
 
 // Open says why a row is open, for people to read.
 type Open struct {
-	OpenVerify // of another kind it is zero
+	// Record is the discovery domain of a row of kind [tasks.TypeVerify], as it was read; nil: it was
+	// not.
+	Record *Record
+	// Evidence is that of the last check, without its sentence; nil: there was none, or the token was
+	// there. Advice is its sentence, or the remedy.
+	Evidence *Evidence
+	Advice   string
 
 	// Reason is why the last execution left the row open, or where the row is; safe to show. Empty:
 	// no worker has begun it.
@@ -27,14 +34,12 @@ type Open struct {
 
 // ReadOpen reads the state of an open row of a kind.
 func ReadOpen(kind ledger.Kind, row ledger.RowState) (o Open) {
-	note := engine.ParseNote(row.Checkpoint.Memo)
-	if kind == Verify && len(note.Memo) > 0 {
-		if v, err := ReadOpenVerify(note.Memo, row.Content); err == nil { // else it is of a newer version
-			o.OpenVerify = v
-		}
+	note := ledger.ParseNote(row.Checkpoint.Memo)
+	if kind == tasks.TypeVerify && len(note.Memo) > 0 {
+		o.readState(note.Memo, row.Content)
 	}
 	text := string(note.Outcome)
-	if reason := cmp.Or(note.Reason, o.Sentence); reason != "" {
+	if reason := cmp.Or(note.Reason, o.Advice); reason != "" {
 		text += ": " + reason
 	}
 	text = cmp.Or(row.Checkpoint.Note, text)
@@ -55,4 +60,23 @@ func ReadOpen(kind ledger.Kind, row ledger.RowState) (o Open) {
 		o.Reason = "in progress since " + row.Since.Format(time.RFC3339)
 	}
 	return o
+}
+
+// readState adds what the memo of a row says, unless it is of a newer version. The record may be in
+// the row's content.
+func (o *Open) readState(memo, content []byte) {
+	state, err := ReadState(memo)
+	if err != nil {
+		return
+	}
+	o.Record = state.Record
+	var row tasks.VerifyRow
+	if o.Record == nil && json.Unmarshal(content, &row) == nil && row.Listed != nil {
+		o.Record = RecordOf(row.Listed.DiscoveryDomain)
+	}
+	if o.Evidence = state.Evidence; o.Evidence != nil {
+		o.Evidence.Record = o.Record
+		o.Advice = o.Evidence.Advice()
+		o.Evidence.Sentence = ""
+	}
 }

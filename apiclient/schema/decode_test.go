@@ -1,4 +1,4 @@
-package apiclient_test
+package schema_test
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
 )
 
 const goodRequest = `{"name":"n","type":"mdl","dialect":"simplified/1.0",` +
@@ -18,7 +18,7 @@ func TestDecodeTemplateRequest(t *testing.T) {
 	want := goodTemplate()
 	want.Presentation.Claims = map[string]bool{"portrait": true, "birth_date": false}
 	want.CustomCertificateAuthority = new("-----BEGIN\nä 🪪")
-	got, err := apiclient.DecodeTemplateRequest([]byte(" " + goodRequest + "\n"))
+	got, err := schema.DecodeTemplateRequest([]byte(" " + goodRequest + "\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestDecodeTemplateRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := apiclient.DecodeTemplateRequest(encoded)
+	back, err := schema.DecodeTemplateRequest(encoded)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestDecodeReportsWhatIsBroken(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := apiclient.DecodeTemplateRequest([]byte(tc.body))
+			_, err := schema.DecodeTemplateRequest([]byte(tc.body))
 			if diff := cmp.Diff(tc.want, broken(t, err)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -154,7 +154,7 @@ func TestDecodeRefusesAmbiguousJSON(t *testing.T) {
 		{"halves in the wrong order", `"name":"n"`, `"name":"\udeaa\ud83e"`, `within "/name"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := apiclient.DecodeTemplateRequest([]byte(strings.Replace(goodRequest, tc.old, tc.other, 1)))
+			_, err := schema.DecodeTemplateRequest([]byte(strings.Replace(goodRequest, tc.old, tc.other, 1)))
 			if got := broken(t, err); len(got) != 1 || !strings.HasPrefix(got[0], "template: want JSON: ") ||
 				!strings.Contains(got[0], tc.want) {
 				t.Errorf("got %q, want one fault: %s", got, tc.want)
@@ -165,7 +165,7 @@ func TestDecodeRefusesAmbiguousJSON(t *testing.T) {
 
 func TestDecodeDoesNotRecurse(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 1_000_000) + "1" + strings.Repeat("}", 1_000_000)
-	if _, err := apiclient.DecodeTemplateRequest([]byte(deep)); err == nil {
+	if _, err := schema.DecodeTemplateRequest([]byte(deep)); err == nil {
 		t.Error("accepted")
 	}
 }
@@ -179,7 +179,7 @@ func FuzzDecodeTemplateRequest(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := apiclient.DecodeTemplateRequest(data)
+		r, err := schema.DecodeTemplateRequest(data)
 		if err != nil {
 			if len(broken(t, err)) == 0 {
 				t.Fatal("an error without a broken rule")
@@ -193,7 +193,7 @@ func FuzzDecodeTemplateRequest(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := apiclient.DecodeTemplateRequest(encoded)
+		again, err := schema.DecodeTemplateRequest(encoded)
 		if err != nil {
 			t.Fatalf("what we write is refused: %v: %s", err, encoded)
 		}

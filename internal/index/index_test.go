@@ -1,45 +1,47 @@
-package handlers_test
+package index_test
 
 import (
+	"crypto/rand"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"orgops/apiclient"
+	"orgops/apiclient/schema"
+	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
-	"orgops/tasks/handlers"
+	"orgops/tasks"
 )
 
-func TestKnown(t *testing.T) {
+func TestEntry(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0).UTC()
-	whole := handlers.Known{
+	whole := index.Entry{
 		OrganizationID: "org_2iEQW5K6I4KggeE5", ID: "ord_1", Domain: "acme.example",
 		Host: "_ss-verification.org_2iEQW5K6I4KggeE5.acme.example", TXT: "4df023cd7bbe09c0e2f95901123024fe",
-		Status: apiclient.StatusPending, Read: at.Add(-time.Hour), State: "absent", At: at, Next: at.Add(time.Minute),
+		Status: schema.StatusPending, Read: at.Add(-time.Hour), State: "absent", At: at, Next: at.Add(time.Minute),
 		Run: "signup-4711", Segment: 3, Row: ledger.SegmentRows - 1,
 	}
-	for name, change := range map[string]func(*handlers.Known){
-		"as the service has them": func(*handlers.Known) {},
-		"verified": func(k *handlers.Known) {
-			k.Status, k.State, k.Next = apiclient.StatusVerified, "present", time.Time{}
+	for name, change := range map[string]func(*index.Entry){
+		"as the service has them": func(*index.Entry) {},
+		"verified": func(k *index.Entry) {
+			k.Status, k.State, k.Next = schema.StatusVerified, "present", time.Time{}
 		},
-		"without a check":        func(k *handlers.Known) { k.State = "" },
-		"unknown":                func(k *handlers.Known) { k.State = "unknown" },
-		"a token as text":        func(k *handlers.Known) { k.TXT = `name=Value "x"` },
-		"a token in capitals":    func(k *handlers.Known) { k.TXT = strings.ToUpper(k.TXT) },
-		"a run with a time":      func(k *handlers.Known) { k.Run = "20261127-030000-abcd" },
-		"a run named by a time":  func(k *handlers.Known) { k.Run = "20261127-030000-" },
-		"a run of no time":       func(k *handlers.Known) { k.Run = "20261327-030000-abcd" },
-		"a run of long ago":      func(k *handlers.Known) { k.Run = "18271127-030000-abcd" },
-		"a run without an id":    func(k *handlers.Known) { k.Run = "" },
-		"a token of odd length":  func(k *handlers.Known) { k.TXT = "abc" },
-		"a host in capitals":     func(k *handlers.Known) { k.Host = "_SS.Acme.Example" },
-		"a host of another name": func(k *handlers.Known) { k.Host = "_v.other.example." },
-		"the longest token":      func(k *handlers.Known) { k.TXT = strings.Repeat("x", 128) },
-		"the longest of each": func(k *handlers.Known) {
+		"without a check":        func(k *index.Entry) { k.State = "" },
+		"unknown":                func(k *index.Entry) { k.State = "unknown" },
+		"a token as text":        func(k *index.Entry) { k.TXT = `name=Value "x"` },
+		"a token in capitals":    func(k *index.Entry) { k.TXT = strings.ToUpper(k.TXT) },
+		"a run with a time":      func(k *index.Entry) { k.Run = "20261127-030000-abcd" },
+		"a run named by a time":  func(k *index.Entry) { k.Run = "20261127-030000-" },
+		"a run of no time":       func(k *index.Entry) { k.Run = "20261327-030000-abcd" },
+		"a run of long ago":      func(k *index.Entry) { k.Run = "18271127-030000-abcd" },
+		"a run without an id":    func(k *index.Entry) { k.Run = "" },
+		"a token of odd length":  func(k *index.Entry) { k.TXT = "abc" },
+		"a host in capitals":     func(k *index.Entry) { k.Host = "_SS.Acme.Example" },
+		"a host of another name": func(k *index.Entry) { k.Host = "_v.other.example." },
+		"the longest token":      func(k *index.Entry) { k.TXT = strings.Repeat("x", 128) },
+		"the longest of each": func(k *index.Entry) {
 			k.OrganizationID, k.TXT = strings.Repeat("o", 128), strings.Repeat("x", 128)
 			k.Domain = strings.Repeat(strings.Repeat("a", 63)+".", 3) + strings.Repeat("b", 61)
 			k.Host = "_v." + k.Domain[3:]
@@ -53,7 +55,7 @@ func TestKnown(t *testing.T) {
 			if s == nil || s.Name != want.Domain || s.ID != want.ID {
 				t.Fatalf("subject %+v of %+v", s, want)
 			}
-			if got, err := handlers.ReadKnown(*s); err != nil || got != want || len(s.About) > 1024 {
+			if got, err := index.Read(*s); err != nil || got != want || len(s.About) > 1024 {
 				t.Errorf("%+v, %v, want %+v", got, err, want)
 			}
 		})
@@ -61,7 +63,7 @@ func TestKnown(t *testing.T) {
 	t.Run("a token that is too long is left out", func(t *testing.T) {
 		k := whole
 		k.TXT = strings.Repeat("x", 129)
-		got, err := handlers.ReadKnown(*k.Subject())
+		got, err := index.Read(*k.Subject())
 		if k.TXT = ""; err != nil || got != k {
 			t.Errorf("%+v, %v, want %+v", got, err, k)
 		}
@@ -79,13 +81,13 @@ func TestKnown(t *testing.T) {
 		for n := range 18 + len(whole.OrganizationID) + len(whole.Run) {
 			damaged := *s
 			damaged.About = s.About[:n]
-			if got, err := handlers.ReadKnown(damaged); err == nil {
+			if got, err := index.Read(damaged); err == nil {
 				t.Errorf("%d bytes are read as %+v", n, got)
 			}
 		}
 		newer := *s
 		newer.About = append([]byte{9}, s.About[1:]...)
-		if _, err := handlers.ReadKnown(newer); err == nil || !strings.Contains(err.Error(), "newer version") {
+		if _, err := index.Read(newer); err == nil || !strings.Contains(err.Error(), "newer version") {
 			t.Errorf("a newer form: %v", err)
 		}
 	})
@@ -100,7 +102,7 @@ func TestSizeOfNames(t *testing.T) {
 	const names = 50_000 // of a million each takes 40 bytes less: a field of the ids has 15 of them then
 	rdb := redistest.New(t)
 	l := ledger.New(rdb)
-	run, _, err := l.Create(t.Context(), ledger.NewRun{ID: "a", Tenant: "acme", Kind: handlers.Verify})
+	run, _, err := l.Create(t.Context(), ledger.NewRun{ID: "a", Tenant: "acme", Kind: tasks.TypeVerify})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,13 +117,14 @@ func TestSizeOfNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	seg := ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation}
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	var ends []ledger.RowEnd
 	for i := range names {
-		organization, name := "org_"+random(16), fmt.Sprintf("customer-%d.example", i)
-		ends = append(ends, ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: handlers.Known{
-			OrganizationID: organization, ID: "ord_" + random(22), Domain: name,
+		organization, name := "org_"+rand.Text()[:16], fmt.Sprintf("customer-%d.example", i)
+		ends = append(ends, ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: index.Entry{
+			OrganizationID: organization, ID: "ord_" + rand.Text()[:22], Domain: name,
 			Host: "_ss-verification." + organization + "." + name, TXT: "4df023cd7bbe09c0e2f95901123024fe",
-			Status: apiclient.StatusVerified, Read: now, State: "present", At: now,
+			Status: schema.StatusVerified, Read: now, State: "present", At: now,
 			Run: "20261127-030000-abcd", Row: ledger.Row(i % ledger.SegmentRows),
 		}.Subject()})
 	}

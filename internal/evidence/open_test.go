@@ -1,4 +1,4 @@
-package handlers_test
+package evidence_test
 
 import (
 	"errors"
@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
-	"orgops/tasks/handlers"
+	"orgops/tasks"
 )
 
 // TestReadOpen: an open row says why, in words that are safe to show.
@@ -48,7 +49,7 @@ func TestReadOpen(t *testing.T) {
 		"a reason that is too long": {row: noted(strings.Repeat("x", 501), ""), reason: strings.Repeat("x", 500) + "…",
 			noted: true},
 	} {
-		open := handlers.ReadOpen(handlers.Update, c.row)
+		open := evidence.ReadOpen(tasks.TypeUpdate, c.row)
 		if open.Reason != c.reason || open.Noted != c.noted || !open.Next.Equal(c.next) {
 			t.Errorf("%s: %q, noted %v, next %v; want %q, %v, %v", name, open.Reason, open.Noted, open.Next, c.reason, c.noted,
 				c.next)

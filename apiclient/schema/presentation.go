@@ -1,4 +1,4 @@
-package apiclient
+package schema
 
 import (
 	"encoding/json"

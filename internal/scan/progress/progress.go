@@ -1,4 +1,6 @@
-package sweep
+// Package progress has the settings and the progress of the scans that find the rows of runs, as they
+// are stored with a run. What creates and shows runs needs no more of scans and sweeps.
+package progress
 
 import (
 	"crypto/sha256"
@@ -6,9 +8,9 @@ import (
 	"math/bits"
 )
 
-// Progress is the progress of the scan that finds the rows of a run, stored as JSON with the
+// Scan is the progress of the scan that finds the rows of a run, stored as JSON with the
 // run. That of a scan which has not begun has its settings alone.
-type Progress struct {
+type Scan struct {
 	Organization string `json:"organization_id,omitempty"` // the only one that is scanned; "": all
 
 	// Tick and SpreadUntil are a sweep's, Unix seconds: when it was scheduled, or started
@@ -29,11 +31,11 @@ type Progress struct {
 }
 
 // Complete reports whether no organization was left out so far.
-func (p Progress) Complete() bool { return p.Missed == 0 && p.Early == "" }
+func (p Scan) Complete() bool { return p.Missed == 0 && p.Early == "" }
 
 // Due returns when a domain found by the sweep is checked, a Unix second; 0: at once. Domains are
 // spread evenly, and a domain has the same part of the time in each sweep.
-func (p Progress) Due(domainID string) int64 {
+func (p Scan) Due(domainID string) int64 {
 	if p.SpreadUntil <= p.Tick {
 		return 0
 	}

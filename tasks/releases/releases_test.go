@@ -1,33 +1,32 @@
-package handlers_test
+package releases_test
 
 import (
 	"slices"
 	"testing"
 
-	"orgops/apiclient"
-	"orgops/internal/engine"
+	"orgops/apiclient/schema"
 	"orgops/internal/ledger"
 	"orgops/tasks"
-	"orgops/tasks/handlers"
+	"orgops/tasks/releases"
 )
 
-// TestReleased checks that kinds whose every row writes have an operation that writes, and a
+// TestKinds checks that kinds whose every row writes have an operation that writes, and a
 // cost. Rows of sweeps write rarely, and their checks cost nothing, as those of domain:verify.
-func TestReleased(t *testing.T) {
-	released := handlers.Released(7)
+func TestKinds(t *testing.T) {
+	released := releases.Kinds(7)
 	for _, kind := range tasks.All() {
 		k, ok := released[ledger.Kind(kind.Name)]
 		if !ok {
-			t.Errorf("%s is described and not released: add it to Released", kind.Name)
+			t.Errorf("%s is described and not released: add it to Kinds", kind.Name)
 			continue
 		}
-		writes := k.Cost.Ready > 0 && slices.ContainsFunc(k.Operations.Ready, apiclient.Writes)
+		writes := k.Cost.Ready > 0 && slices.ContainsFunc(k.Operations.Ready, schema.Writes)
 		freeCheck := len(k.Operations.Check) == 0 && k.Cost.Check == 0
 		switch kind.Name {
 		case tasks.TypeRecheck:
 			ok = ok && writes && freeCheck && len(k.Operations.First) == 0 && k.Cost.First == 0
 		case tasks.TypeRevoke:
-			ok = ok && k.Cost.First > 0 && !slices.ContainsFunc(k.Operations.First, apiclient.Writes)
+			ok = ok && k.Cost.First > 0 && !slices.ContainsFunc(k.Operations.First, schema.Writes)
 		case tasks.TypeRead:
 			ok = ok && !writes && freeCheck && k.Cost.First > 0
 		case tasks.TypeVerify:
@@ -46,7 +45,7 @@ func TestReleased(t *testing.T) {
 		}
 		scans++
 		if k.Cost.First == 0 || k.Cost.Check == 0 || k.Batch > 1 ||
-			kind != engine.ScanOf(handlers.Verify) && kind != engine.ScanOf(handlers.Recheck) {
+			kind != ledger.ScanOf(tasks.TypeVerify) && kind != ledger.ScanOf(tasks.TypeRecheck) {
 			t.Errorf("%s is released, and neither a scan nor described: add it to kinds of tasks/kinds.go; %+v", kind, k)
 		}
 	}

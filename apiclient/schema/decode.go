@@ -1,4 +1,4 @@
-package apiclient
+package schema
 
 import (
 	"cmp"
@@ -49,7 +49,7 @@ func DecodeTemplateRequest(data []byte) (TemplateRequest, error) {
 		Custom  *string `json:"custom_certificate_authority"`
 	}
 	if err := json.Unmarshal(data, &read, strictly); err != nil {
-		return TemplateRequest{}, invalid([]FieldError{faultOf(err, data)})
+		return TemplateRequest{}, Invalid([]FieldError{faultOf(err, data)})
 	}
 	r := TemplateRequest{
 		Name: read.Name, Type: read.Type, Dialect: read.Dialect,
@@ -61,7 +61,7 @@ func DecodeTemplateRequest(data []byte) (TemplateRequest, error) {
 		broken = append(broken, FieldError{Field: claimsField, Rule: "is required"})
 	}
 	if broken != nil {
-		return TemplateRequest{}, invalid(broken)
+		return TemplateRequest{}, Invalid(broken)
 	}
 	return r, nil
 }
@@ -75,7 +75,7 @@ func faultOf(err error, data []byte) FieldError {
 				maxMessage), Value: rawValue(data),
 		}
 	}
-	field, rule := "", wantObject
+	field, rule := "", WantObject
 	for name := range wrong.JSONPointer.Tokens() {
 		field = memberPath(field, name)
 	}
@@ -85,9 +85,9 @@ func faultOf(err error, data []byte) FieldError {
 	case errors.Is(err, errNull):
 		rule = errNull.Error()
 	case wrong.GoType.Kind() == reflect.String:
-		rule = wantText
+		rule = WantText
 	case wrong.GoType.Kind() == reflect.Bool:
-		rule = wantBool
+		rule = WantBool
 	}
 	return FieldError{Field: cmp.Or(field, requestField), Rule: rule}
 }

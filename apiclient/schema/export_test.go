@@ -1,0 +1,4 @@
+package schema
+
+// Claims are the claims of a presentation.
+var Claims = claims
