@@ -162,7 +162,7 @@ func TestReaders(t *testing.T) {
 		if err != nil {
 			t.Fatalf("go list %s: %v", name, err)
 		}
-		for _, path := range strings.Fields(string(out)) {
+		for path := range strings.FieldsSeq(string(out)) {
 			if slices.Contains(unwanted, path) {
 				t.Errorf("%s depends on %s", name, path)
 			}

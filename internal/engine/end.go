@@ -59,8 +59,8 @@ func (e *Engine) abandoned(ctx context.Context) bool {
 	return e.stopping() && errors.Is(ctx.Err(), context.Canceled)
 }
 
-// maxDetail and maxEvidence bound detail and evidence of a result, in bytes: together they stay below
-// the ledger's 16 KiB.
+// maxDetail and maxEvidence bound detail and evidence of a result, in bytes: together they stay
+// below the ledger's 16 KiB.
 const (
 	maxDetail   = 4 << 10
 	maxEvidence = 8 << 10

@@ -1,5 +1,5 @@
-// Package progress has the settings and the progress of the scans that find the rows of runs, as they
-// are stored with a run. What creates and shows runs needs no more of scans and sweeps.
+// Package progress has the settings and the progress of the scans that find the rows of runs, as
+// they are stored with a run. What creates and shows runs needs no more of scans and sweeps.
 package progress
 
 import (
