@@ -116,7 +116,7 @@ func ExampleDecodeTemplateRequest() {
 		"presentation": {"org.iso.18013.5.1.mDL": {"org.iso.18013.5.1": {"age_in_years": true, "shoe_size": true}}}
 	}`))
 	fmt.Println(strings.ReplaceAll(err.Error(), "; ", "\n"))
-	// Output: presentation["org.iso.18013.5.1.mDL"]["org.iso.18013.5.1"].shoe_size: is not a claim
-	// that the specification knows, got true well_known_trusted_issuers: must match ^aamva$, got
-	// "AAMVA"
+	// Output:
+	// presentation["org.iso.18013.5.1.mDL"]["org.iso.18013.5.1"].shoe_size: is not a claim that the specification knows, got true
+	// well_known_trusted_issuers: must match ^aamva$, got "AAMVA"
 }

@@ -26,7 +26,7 @@ func TestEachConstraintHasItsTests(t *testing.T) {
 	sides := []map[string]string{
 		{"": testsIn(t, ".")},
 		{
-			"":          testsIn(t, "../../apiclient"),
+			"":          testsIn(t, "../../apiclient") + testsIn(t, "../../apiclient/schema"),
 			"engine.":   testsIn(t, "../engine"),
 			"handlers.": testsIn(t, "../../tasks/handlers"),
 		},
