@@ -70,10 +70,12 @@ func withClass(b apiclient.Binding, c pace.Class) apiclient.Binding {
 	return b
 }
 
+// behind is added to waits: one that ended by a clock a little behind would cost another request.
+const behind = 200 * time.Millisecond
+
 // inFlight returns for how long a PATCH that was sent at that time may still land; 0: it cannot
-// any more. A wait that ended by a clock a little behind would cost another read.
+// any more.
 func (c *change) inFlight(at time.Time) time.Duration {
-	const behind = 200 * time.Millisecond
 	if left := at.Add(2 * c.timeout).Sub(c.x.Now()); left > 0 {
 		return left + behind
 	}
@@ -84,7 +86,11 @@ func (c *change) inFlight(at time.Time) time.Duration {
 // sent at that time; 0 once a read shows its result. Each read costs a request.
 func (c *change) readAgain(at time.Time) time.Duration {
 	age := max(c.x.Now().Sub(at), 0)
-	return max(min(c.settled-age, max(age, time.Second), time.Minute), 0)
+	left := c.settled - age
+	if left <= 0 {
+		return 0
+	}
+	return min(left+behind, max(age, time.Second), time.Minute)
 }
 
 // isFresh reports whether a record that was requested at that time may be proven against.
