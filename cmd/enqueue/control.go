@@ -115,13 +115,6 @@ func (c *deleteCommand) Run(ctx context.Context, t *tool) error {
 		return err
 	}
 	r, err := t.find(ctx, c.oneRun)
-	if err == nil && r.Parent != "" && r.Total() > 0 {
-		// Without it the parent's rows could be retried, and carried out, once more.
-		if _, gone := t.ledger.Get(ctx, r.Tenant, r.Parent); !errors.Is(gone, ledger.ErrNotFound) {
-			return cli.Fixed(fmt.Errorf("run %s has retried rows of run %s, which would be forgotten", r.ID, r.Parent),
-				"first delete that run: enqueue runs delete %s", r.Parent)
-		}
-	}
 	if err == nil {
 		err = c.confirm(ctx, t, fmt.Sprintf("Delete run %s, with the results of its rows (%d)?", c.ID, r.Total()))
 	}

@@ -21,8 +21,8 @@ type RetryOptions struct {
 	// ID is the new run's; empty: a new one. The ID of a retry that was interrupted
 	// completes it.
 	ID ledger.RunID
-	// Outcomes are those of the rows to submit; empty: all outcomes of failed rows but
-	// invalid, since these rows would be invalid again.
+	// Outcomes are those of the rows to submit, of cancelled, expired, failed and refused; empty: all
+	// four.
 	Outcomes []string
 	// Items are the numbers of the rows to submit; empty: all of these outcomes.
 	Items []int64
@@ -125,7 +125,7 @@ func CanRetry(run ledger.Run, outcome ledger.Outcome) bool {
 // and no child has claimed it, whatever became of it there. A row that failed there is retried by a
 // retry of that child: so two retries never submit the same row, which would repeat what the first
 // has done, such as the removal of a client that was associated again since. by is the child that
-// has the row; it has no ID if it was adopted after the run was read.
+// has the row; it has no ID if it was deleted, or adopted after the run was read.
 func MayRetry(run ledger.Run, row ledger.RowState) (may bool, by ledger.Child) {
 	by, claimed := run.Claimed(row)
 	return CanRetry(run, row.Result.Outcome) && !claimed, by
@@ -244,10 +244,9 @@ func (i Intake) anyRow(ctx context.Context, from ledger.Run, o RetryOptions) err
 		switch {
 		case may, by.ID == o.ID:
 			return nil
-		case by.ID == "":
+		case !from.Knows(by.Number):
 			return ledger.ErrRaced
-		}
-		if !slices.Contains(takers, by.ID) {
+		case by.ID != "" && !slices.Contains(takers, by.ID): // it is not deleted
 			takers = append(takers, by.ID)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 const (
@@ -27,16 +28,15 @@ func (l *Ledger) Adopt(ctx context.Context, parent Run, child RunID) (adopted Ru
 	if _, ok := parent.ChildOf(child); ok {
 		return parent, nil
 	}
-	if len(parent.Children) >= maxChildren || parent.childNumbers >= maxChildNumber {
+	if len(parent.Children) >= maxChildren || len(parent.places) >= maxChildNumber {
 		return parent, fmt.Errorf("it has %d children: delete some of them, or submit the rows as a run of their own",
 			len(parent.Children))
 	}
 
-	number := parent.childNumbers + 1
 	adopted = parent
-	adopted.Children = append(slices.Clone(parent.Children), Child{ID: child, Number: number})
-	adopted.childNumbers = number
-	_, err = l.onHeader(ctx, childrenScript, parent, parent.storedChildren(), adopted.storedChildren(),
+	adopted.places = append(slices.Clone(parent.places), string(child))
+	adopted.Children = childrenOf(adopted.places)
+	_, err = l.onHeader(ctx, childrenScript, parent, strings.Join(parent.places, " "), strings.Join(adopted.places, " "),
 		flag(parent.Ended()))
 	if err != nil {
 		return parent, err
@@ -47,8 +47,8 @@ func (l *Ledger) Adopt(ctx context.Context, parent Run, child RunID) (adopted Ru
 // Claim is a settled row that a child repeats.
 type Claim struct {
 	Row Row
-	// Former is the number of a child that had claimed the row and is none any more; 0: none has
-	// claimed it.
+	// Former is the number of a child that had claimed the row, and never had rows; 0: none has claimed
+	// it.
 	Former int
 }
 

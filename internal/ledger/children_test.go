@@ -280,3 +280,33 @@ func TestChildHasAsManyRowsAsItClaimed(t *testing.T) {
 		t.Errorf("committed %+v, %v", committed, err)
 	}
 }
+
+// TestDeletedChildKeepsItsClaims deletes a child whose rows were carried out: no other child claims
+// them, which would carry them out once more.
+func TestDeletedChildKeepsItsClaims(t *testing.T) {
+	w := newWorker(t)
+	w.settledRows("a", 3)
+	child, number := w.claimant("a", "b")
+	w.claim("a", child, number, ledger.Claim{Row: 0})
+	sum, err := w.Stage(t.Context(), child, 0, content(0, 1))
+	if err == nil {
+		child, err = w.Commit(t.Context(), child, []ledger.Sum{sum})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.settleAll(segment(child, 0))
+	w.must(w.Delete, "b")
+	parent := w.get("a")
+	by, claimed := parent.Claimed(ledger.RowState{ClaimedBy: number})
+	if by.ID != "" || !claimed || !parent.Knows(by.Number) || len(parent.Children) > 0 {
+		t.Errorf("the row is claimed by %v, %v, and the children are %v", by, claimed, parent.Children)
+	}
+	c, second := w.claimant("a", "c")
+	if second != 2 {
+		t.Errorf("the next child has number %d, want 2", second)
+	}
+	if granted := w.claim("a", c, second, ledger.Claim{Row: 0}, ledger.Claim{Row: 1}); granted[0] || !granted[1] {
+		t.Errorf("c has %v, want the row that b has not claimed", granted)
+	}
+}

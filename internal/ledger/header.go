@@ -112,7 +112,8 @@ func parseRun(t Tenant, id RunID, hash map[string]string) (Run, error) {
 		FinishedAt: read.time("finished_at"), DeletingAt: read.time("deleting_at"),
 		Counts: Counts{},
 	}
-	r.Children, r.childNumbers = parseChildren(hash["children"])
+	r.places = strings.Fields(hash["children"])
+	r.Children = childrenOf(r.places)
 	if r.Cancelled {
 		r.Paused = false // the same request is compared with the time from which it was to start
 	}

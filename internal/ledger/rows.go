@@ -56,18 +56,30 @@ type RowState struct {
 	Err error
 }
 
-// Claimed reports whether a child repeats the row, by [RowState.ClaimedBy], and which. The child
-// has no ID if it was adopted after the run was read.
+// Claimed reports whether a child has claimed the row, by [RowState.ClaimedBy], and which. The child
+// has no ID if it was deleted, or adopted after the run was read.
 func (r Run) Claimed(row RowState) (by Child, claimed bool) {
-	if row.ClaimedBy > r.childNumbers {
-		return Child{Number: row.ClaimedBy}, true
+	by.Number = row.ClaimedBy
+	switch place := r.place(by.Number); place {
+	case "", deletedChild:
+		return by, by.Number > 0
+	case withoutRows:
+		return Child{}, false
+	default:
+		by.ID = RunID(place)
+		return by, true
 	}
-	for _, child := range r.Children {
-		if child.Number == row.ClaimedBy {
-			return child, true
-		}
+}
+
+// Knows reports whether the child of that number was adopted before the run was read.
+func (r Run) Knows(number int) bool { return number <= len(r.places) }
+
+// place returns what the run has in the place of a child; "": there is none.
+func (r Run) place(number int) string {
+	if number < 1 || !r.Knows(number) {
+		return ""
 	}
-	return Child{}, false // none has claimed it, or one that is none any more
+	return r.places[number-1]
 }
 
 // Rows returns at most n rows of a segment, staged or committed, from a row on, as they are

@@ -134,10 +134,10 @@ type Run struct {
 	// Scan is the scan that finds the rows; nil if they are submitted.
 	Scan *Scan
 
-	// Children are the runs that repeat rows of this one, in the order of [Ledger.Adopt], and
-	// childNumbers is how many it had, with those that are none any more.
-	Children     []Child
-	childNumbers int
+	// Children are the runs that repeat rows of this one, in the order of [Ledger.Adopt]. places has
+	// their ids by their numbers, with marks in the places of those that are none any more.
+	Children []Child
+	places   []string
 
 	// Counts is the number of settled rows by outcome, of those that are committed.
 	Counts Counts
@@ -190,12 +190,14 @@ func (s Segment) OfRun() Run { return Run{Tenant: s.Tenant, ID: s.Run, Incarnati
 // entry is the run's name in its tenant's lists.
 func (r Run) entry() string { return string(r.ID) + "/" + string(r.Incarnation) }
 
-// formerChild has the place of a child that is none any more, so that the others keep their
-// numbers.
-const formerChild = "."
+// The marks in the places of children that are none any more, so that the others keep their numbers.
+const (
+	withoutRows  = "." // it was cancelled or deleted before its rows were committed
+	deletedChild = "," // it was deleted later
+)
 
-// Child is a run that repeats rows of another, its parent. It is none any more once it is deleted,
-// or cancelled before its rows were committed.
+// Child is a run that repeats rows of another, its parent. It is none any more once it is deleted, or
+// cancelled before its rows were committed.
 type Child struct {
 	ID RunID
 	// Number is that of the child among those that its parent has, and had, from 1. The rows that the
@@ -212,23 +214,12 @@ func (r Run) ChildOf(id RunID) (child Child, ok bool) {
 	return r.Children[at], true
 }
 
-// storedChildren returns the stored form of the children: their ids in the order of their numbers,
-// separated by spaces, with [formerChild] in the places of those that are none any more.
-func (r Run) storedChildren() string {
-	ids := slices.Repeat([]string{formerChild}, r.childNumbers)
-	for _, child := range r.Children {
-		ids[child.Number-1] = string(child.ID)
-	}
-	return strings.Join(ids, " ")
-}
-
-// parseChildren is the inverse of storedChildren.
-func parseChildren(stored string) (children []Child, numbers int) {
-	for id := range strings.FieldsSeq(stored) {
-		numbers++
-		if id != formerChild {
-			children = append(children, Child{ID: RunID(id), Number: numbers})
+// childrenOf returns the children in these places of a header.
+func childrenOf(places []string) (children []Child) {
+	for at, id := range places {
+		if id != withoutRows && id != deletedChild {
+			children = append(children, Child{ID: RunID(id), Number: at + 1})
 		}
 	}
-	return children, numbers
+	return children
 }

@@ -16,12 +16,14 @@ end
 -- read returns the whole header as the answer of a script.
 local function read(status) return {status, redis.call('HGETALL', header)} end
 
--- disown takes the run out of the children of its parent, which has that key. A dot has its place, so
--- that the others keep their numbers.
+-- disown takes the run out of the children of its parent, which has that key. A mark has its place, so
+-- that the others keep their numbers: a dot if the run never had rows, so that others may claim those
+-- that it has claimed, and else a comma.
 local function disown(parent)
+  local mark = tonumber(redis.call('HGET', header, 'rows') or '0') > 0 and ',' or '.'
   local children = {}
   for child in string.gmatch(redis.call('HGET', parent, 'children') or '', '%S+') do
-    if child .. '/' .. incarnation == entry then child = '.' end
+    if child .. '/' .. incarnation == entry then child = mark end
     children[#children + 1] = child
   end
   if #children > 0 then redis.call('HSET', parent, 'children', table.concat(children, ' ')) end

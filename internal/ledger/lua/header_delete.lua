@@ -1,7 +1,7 @@
 -- ARGV: entry, '' or a field of the header, its value: then a staged run is deleted only while it
 -- has that. KEYS: behind the others, the list of its caller's runs, the header of its parent, and
 -- the keys of its first segment. Stores that the run is to be deleted, and takes it out of the
--- children of its parent, where a dot has its place, and of all lists but that of ended runs, where it
+-- children of its parent, where a mark has its place, and of all lists but that of ended runs, where it
 -- is until nothing of it is left. Answers {'ok', number of its segments}. A run of one segment is
 -- deleted at once, unless it has a scan: then the number is -1.
 local callers, parent = unpack(KEYS, run_keys + 1)
