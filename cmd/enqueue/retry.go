@@ -171,8 +171,8 @@ type resultsCommand struct {
 
 func (*resultsCommand) Help() string {
 	return `The rows are written as by "enqueue runs failed", and also have orgops_item, the number of the row from 0; orgops_settled_at,
-when its work was done; orgops_at, the time of its proof or last check; and orgops_template, the id of the template that it created or
-found; each where it is known. Rows of sweeps have domain. An open row has the outcome open, and the reason why it is open. As CSV, rows
+when its work was done; orgops_at, the time of its proof or last check; orgops_template, the id of the template that it created or
+found; and orgops_status_before and orgops_use_for_organization_discovery_before, the values that an update has replaced; each where it is known. Rows of sweeps have domain. An open row has the outcome open, and the reason why it is open. As CSV, rows
 of sweeps have their ids and domain alone, and templates their names.
 
 Examples:

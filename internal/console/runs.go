@@ -179,6 +179,8 @@ func toneOf(outcome ledger.Outcome) string {
 	switch outcome {
 	case ledger.Done, ledger.Unchanged:
 		return "good"
+	case ledger.AtRisk:
+		return "wait"
 	case ledger.Cancelled:
 		return ""
 	}

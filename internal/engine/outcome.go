@@ -10,7 +10,7 @@ import (
 // the one line of a row that settles as it should, debug if it stays open as planned.
 func levelOf(o ledger.Outcome) slog.Level {
 	switch o {
-	case ledger.Done, ledger.Cancelled, ledger.Unchanged:
+	case ledger.Done, ledger.Cancelled, ledger.Unchanged, ledger.AtRisk:
 		return slog.LevelInfo
 	case ledger.NotYetFound, ledger.Paced, ledger.Stopping, ledger.Stopped, ledger.Isolated, ledger.Superseded:
 		return slog.LevelDebug

@@ -23,8 +23,8 @@ import (
 
 // outcomes are those by which rows can be selected.
 var outcomes = []string{string(ledger.Done), string(ledger.Unchanged), string(ledger.Expired), string(ledger.Refused),
-	string(ledger.Failed), string(ledger.InvalidRow), string(ledger.Lost), string(ledger.Unproven),
-	string(ledger.Withdrawn), string(ledger.Cancelled), string(open)}
+	string(ledger.Failed), string(ledger.InvalidRow), string(ledger.AtRisk), string(ledger.Lost),
+	string(ledger.Unproven), string(ledger.Withdrawn), string(ledger.Cancelled), string(open)}
 
 // open is the outcome of rows without a result.
 const open ledger.Outcome = "open"

@@ -22,6 +22,7 @@ const (
 	Refused    Outcome = "refused"   // by the API, or for lack of a proof
 	InvalidRow Outcome = "invalid"   // the row is malformed
 	Expired    Outcome = "expired"   // the token did not appear in time
+	AtRisk     Outcome = "at_risk"   // a sweep found the token of a verified domain gone, for less than the grace period
 	Lost       Outcome = "lost"      // a sweep found the token of a verified domain gone for the whole grace period
 	Unproven   Outcome = "unproven"  // a sweep found none for as long, but it was never proven to be there
 	Withdrawn  Outcome = "withdrawn" // a sweep found a domain that was verified pending, gone or with another token
@@ -44,14 +45,14 @@ const (
 // Settles reports whether an outcome is the last one of a row.
 func Settles(o Outcome) bool {
 	switch o {
-	case Done, Cancelled, Unchanged, Failed, Refused, InvalidRow, Expired, Lost, Unproven, Withdrawn:
+	case Done, Cancelled, Unchanged, Failed, Refused, InvalidRow, Expired, AtRisk, Lost, Unproven, Withdrawn:
 		return true
 	}
 	return false
 }
 
 // Succeeded reports whether a row with that outcome needs nothing more.
-func Succeeded(o Outcome) bool { return o == Done || o == Unchanged }
+func Succeeded(o Outcome) bool { return o == Done || o == Unchanged || o == AtRisk }
 
 // Validate returns an error unless the outcome has the form of one.
 func (o Outcome) Validate() error {

@@ -49,7 +49,7 @@ func recordOf(organization string, d schema.DiscoveryDomain, p progress.Scan) ta
 }
 
 // found returns a row. One of a record that cannot be checked is settled as refused when it is
-// found, and can be retried once the record is corrected.
+// found; a sweep reads it again next time.
 func found(organization string, content any, bad error) (*ledger.FoundRow, error) {
 	text, err := json.Marshal(content)
 	if err != nil {

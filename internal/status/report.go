@@ -79,7 +79,7 @@ func Report(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, te
 			r.ProvenAt = e.At
 		case known.State != dnscheck.Present.String():
 			r.Reason = row.sentence
-			if len(e.Findings) > 0 {
+			if len(e.Findings) > 0 && e.State == dnscheck.Absent.String() {
 				r.Finding = &e.Findings[0]
 			}
 		}

@@ -133,6 +133,9 @@ func State(r ledger.Run, held ...string) string {
 	if failed > 0 {
 		state += fmt.Sprintf(", %d failed", failed)
 	}
+	if rows := r.Counts[ledger.AtRisk]; rows > 0 {
+		state += fmt.Sprintf(", %d at risk", rows)
+	}
 	return state
 }
 
@@ -192,7 +195,14 @@ func Failure(all ...ledger.Run) (err error) {
 }
 
 // Failed returns the number of the run's failed rows.
-func Failed(r ledger.Run) int64 { return r.Settled() - r.Counts["done"] - r.Counts["unchanged"] }
+func Failed(r ledger.Run) (rows int64) {
+	for outcome, n := range r.Counts {
+		if !ledger.Succeeded(outcome) {
+			rows += n
+		}
+	}
+	return rows
+}
 
 // Trouble returns the faults of a run that an operator has to correct.
 func Trouble(r ledger.Run) []Fact {

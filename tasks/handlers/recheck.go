@@ -62,7 +62,7 @@ func NewRecheck(cfg RecheckConfig) engine.Handler {
 	return engine.One(func(ctx context.Context, x *engine.Execution, row *engine.Row) *engine.Consequence {
 		r := &recheck{cfg: cfg, x: x, row: row}
 		end := r.execute(ctx)
-		if r.withdrawn != "" && end.Outcome == ledger.Unchanged {
+		if r.withdrawn != "" && (end.Outcome == ledger.Unchanged || end.Outcome == ledger.AtRisk) {
 			return engine.Settle(ledger.Result{Outcome: ledger.Withdrawn, Detail: r.withdrawn})
 		}
 		return end
@@ -330,6 +330,8 @@ func (r *recheck) check(ctx context.Context) *engine.Consequence {
 			return engine.Settle(unchanged(why))
 		}
 		return r.settleWith(v, ledger.Unproven, why)
+	case v.State == dnscheck.Absent:
+		return engine.Settle(ledger.Result{Outcome: ledger.AtRisk, Detail: described})
 	case v.State == dnscheck.Present && r.state.Proven != nil && r.state.Proven.At.Equal(r.state.At): // by this sweep
 		return engine.Settle(ledger.Result{Outcome: ledger.Unchanged, Detail: "present, and proven",
 			Evidence: r.state.Proven.Evidence})

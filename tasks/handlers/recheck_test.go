@@ -35,7 +35,7 @@ func TestRecheckLost(t *testing.T) {
 		}
 		r := s.settle()
 		if day < 7 {
-			s.wantRow(r, ledger.Unchanged, "absent: ")
+			s.wantRow(r, ledger.AtRisk, "absent: ")
 		} else {
 			s.wantRow(r, ledger.Lost, "gone since ", fmt.Sprintf("by %d sweeps", day+1), "There is no TXT record")
 			if e, err := evidence.Read(r.Evidence); err != nil || e.State != "absent" || len(e.Said) < 2 {
@@ -223,7 +223,7 @@ func TestRecheckReadsTheRecord(t *testing.T) {
 			test.change(s, d)
 			want := ledger.Withdrawn
 			if test.name == "as it was" {
-				want = ledger.Unchanged
+				want = ledger.AtRisk
 			}
 			s.wantRow(s.settle(), want, test.detail)
 			if n, err := s.store.Withdrawn(t.Context()); err != nil || (n == 1) != (want == ledger.Withdrawn) {
@@ -267,7 +267,7 @@ func TestRecheckUnknown(t *testing.T) {
 		t.Fatalf("state %+v", m)
 	}
 	s.sandbox.SetRCode(d.Host, 2, 0)
-	s.wantRow(s.sweep(), ledger.Unchanged, "absent")
+	s.wantRow(s.sweep(), ledger.AtRisk, "absent")
 	s.clock.advance(24 * time.Hour)
 	s.wantRow(s.sweep(), ledger.Lost)
 	s.sandbox.SetRCode(d.Host, 2, 1<<30)
@@ -284,7 +284,7 @@ func TestRecheckOnce(t *testing.T) {
 	for range 5 {
 		s.clock.advance(time.Hour)
 		s.open("", handlers.Recheck, row)
-		s.wantRow(s.settle(), ledger.Unchanged, "absent: ")
+		s.wantRow(s.settle(), ledger.AtRisk, "absent: ")
 	}
 	if m := s.domainState(); m.Absence == nil || m.Absence.Checks != 1 || m.Sweeps != 1 {
 		t.Errorf("state %+v: want one check", m)
