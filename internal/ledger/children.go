@@ -47,8 +47,8 @@ func (l *Ledger) Adopt(ctx context.Context, parent Run, child RunID) (adopted Ru
 // Claim is a settled row that a child repeats.
 type Claim struct {
 	Row Row
-	// Former is the number of a child that had claimed the row, and never had rows; 0: none has claimed
-	// it.
+	// Former is the number of a child that had claimed the row, and never had rows; 0: none has
+	// claimed it.
 	Former int
 }
 

@@ -157,8 +157,8 @@
 // ([Ledger.Adopt]), and each row the number of the child that has claimed it ([Ledger.Claim]), so
 // that two children never repeat the same row. A claim is stored before the child's row. A child is
 // committed only if it has claimed as many rows as it has: so a claim that Redis loses is noticed.
-// The claims of a child that is cancelled or deleted before its commit do not count. Those of one that
-// is deleted later do.
+// The claims of a child that is cancelled or deleted before its commit do not count. Those of one
+// that is deleted later do.
 //
 // # Names
 //

@@ -56,8 +56,8 @@ type RowState struct {
 	Err error
 }
 
-// Claimed reports whether a child has claimed the row, by [RowState.ClaimedBy], and which. The child
-// has no ID if it was deleted, or adopted after the run was read.
+// Claimed reports whether a child has claimed the row, by [RowState.ClaimedBy], and which. The
+// child has no ID if it was deleted, or adopted after the run was read.
 func (r Run) Claimed(row RowState) (by Child, claimed bool) {
 	by.Number = row.ClaimedBy
 	switch place := r.place(by.Number); place {

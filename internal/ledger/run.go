@@ -190,14 +190,15 @@ func (s Segment) OfRun() Run { return Run{Tenant: s.Tenant, ID: s.Run, Incarnati
 // entry is the run's name in its tenant's lists.
 func (r Run) entry() string { return string(r.ID) + "/" + string(r.Incarnation) }
 
-// The marks in the places of children that are none any more, so that the others keep their numbers.
+// The marks in the places of children that are none any more, so that the others keep their
+// numbers.
 const (
 	withoutRows  = "." // it was cancelled or deleted before its rows were committed
 	deletedChild = "," // it was deleted later
 )
 
-// Child is a run that repeats rows of another, its parent. It is none any more once it is deleted, or
-// cancelled before its rows were committed.
+// Child is a run that repeats rows of another, its parent. It is none any more once it is deleted,
+// or cancelled before its rows were committed.
 type Child struct {
 	ID RunID
 	// Number is that of the child among those that its parent has, and had, from 1. The rows that the
