@@ -75,6 +75,14 @@ const (
 	Unroute    Setting = "unroute" // use_for_organization_discovery is set to false
 )
 
+// Undone returns what a domain is again once its revocation is undone.
+func (s Setting) Undone() string {
+	if s == Unroute {
+		return "used for discovery again"
+	}
+	return "verified again"
+}
+
 // Revocation is a PATCH that revokes a domain whose token is gone.
 type Revocation struct {
 	Set   Setting   `json:"set"`

@@ -43,6 +43,7 @@ type sweepSite struct {
 	asked []handlers.OneRow
 	last  ledger.Result // of these
 	known map[ledger.RunID]bool
+	by    activity.Author // zero: records nothing
 }
 
 func newSweepSite(t *testing.T, set sweep.Setting, change ...func(*sandbox.Options)) *sweepSite {
@@ -90,7 +91,7 @@ func (s *sweepSite) Notify(_ context.Context, e events.Event) error {
 func (s *sweepSite) sweepHandlers(cfg handlers.VerifyConfig) map[ledger.Kind]engine.Handler {
 	states := &sweep.States{Tenant: string(tenant), Store: steppedStore{s.states.Store, s.around}, Notifier: s,
 		Keep: s.keep}
-	cfg.Notify = handlers.NotifyStates(states, activity.Author{})
+	cfg.Notify = handlers.NotifyStates(states, s.by)
 	cfg.Notice = states.NoticeRead
 	dns := s.checked()
 	submit := func(_ context.Context, run handlers.OneRow) error {
@@ -109,7 +110,7 @@ func (s *sweepSite) sweepHandlers(cfg handlers.VerifyConfig) map[ledger.Kind]eng
 			Rules: s.rules, Operators: dns, Submit: submit}),
 		handlers.Revoke: handlers.NewRevoke(handlers.RevokeConfig{
 			API: cfg.API, DNS: dns, States: states, Rules: s.rules, Places: s.places, NoServers: !s.servers,
-			RequestTimeout: cfg.RequestTimeout, Logger: cfg.Logger,
+			RequestTimeout: cfg.RequestTimeout, Logger: cfg.Logger, By: s.by,
 		}),
 	}
 }

@@ -2,13 +2,16 @@ package handlers_test
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/miekg/dns"
 
+	"orgops/internal/activity"
 	"orgops/internal/events"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
@@ -125,6 +128,28 @@ func sweepScenes() []sweepScene {
 				s.t.Errorf("state %+v", s.domainState())
 			}
 		}},
+	}
+}
+
+// TestActivityOfRestorations checks that the entry of a restored domain says what the domain is again,
+// and not how it was revoked.
+func TestActivityOfRestorations(t *testing.T) {
+	for set, again := range map[sweep.Setting]string{
+		sweep.SetPending: "verified again",
+		sweep.Unroute:    "used for discovery again",
+	} {
+		t.Run(string(set), func(t *testing.T) {
+			s := newSweepSite(t, set)
+			s.by = activity.Author{Redis: s.Redis, Logger: slog.New(slog.DiscardHandler), Name: "worker"}
+			s.revoked(new(true))
+			s.publish()
+			s.sweep()
+			q := activity.Query{Tenants: []string{string(tenant)}, Text: string(activity.Restored), Limit: 9}
+			all, _, err := activity.Page(t.Context(), s.Redis, q)
+			if err != nil || len(all) != 1 || !strings.HasSuffix(all[0].Result, ": "+again) {
+				t.Errorf("%+v, %v, want one entry that ends with %q", all, err, again)
+			}
+		})
 	}
 }
 

@@ -478,7 +478,7 @@ func NotifyStates(s *sweep.States, by activity.Author) func(context.Context, eve
 			restored, err := s.Verified(ctx, e, token, evidence)
 			if restored && err == nil {
 				by.Record(ctx, activity.Entry{Tenant: s.Tenant, Run: e.Data.Run, Domain: e.Data.DiscoveryDomainID,
-					Action: activity.Restored, Result: e.Data.Domain + ": " + string(sweep.SetPending)})
+					Action: activity.Restored, Result: e.Data.Domain + ": " + sweep.SetPending.Undone()})
 			}
 			return err
 		case s.Notifier == nil:
