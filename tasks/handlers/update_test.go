@@ -239,7 +239,7 @@ func TestUndo(t *testing.T) {
 			ledger.Expired, "pending", false},
 		"both": {handlers.Verify, both, sandbox.Domain{Status: "pending", Use: new(false)}, true,
 			ledger.Done, "verified", true},
-		"both, the flag changed since": {handlers.Verify, both, sandbox.Domain{Status: "pending", Use: new(true)}, true,
+		"both, the flag changed since": {handlers.Verify, both, sandbox.Domain{Status: "pending", Use: new(true)}, false,
 			ledger.Unchanged, "pending", true},
 		"both, verified since": {handlers.Verify, both, sandbox.Domain{Status: "verified", Use: new(false)}, true,
 			ledger.Unchanged, "verified", false},
