@@ -84,7 +84,7 @@ func TestNameServersEndToEnd(t *testing.T) {
 			}
 			audited := 0
 			for _, line := range f.log("one") {
-				if line["msg"] == "audit" {
+				if line["msg"] == "audit" && line["event"] == "domain verified" {
 					audited++
 				}
 			}
