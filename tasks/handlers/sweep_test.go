@@ -131,8 +131,8 @@ func sweepScenes() []sweepScene {
 	}
 }
 
-// TestActivityOfRestorations checks that the entry of a restored domain says what the domain is again,
-// and not how it was revoked.
+// TestActivityOfRestorations checks that the entry of a restored domain says what the domain is
+// again, and not how it was revoked.
 func TestActivityOfRestorations(t *testing.T) {
 	for set, again := range map[sweep.Setting]string{
 		sweep.SetPending: "verified again",
