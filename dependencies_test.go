@@ -23,12 +23,13 @@ const module = "orgops"
 
 // rooms are all packages, and what each imports of this module: internal/ is left out, and * is
 // anything. Imports have one direction: apiclient and dnscheck, and the packages that store
-// something, import nothing of this module but untrusted, which shows text from outside, and the
-// packages of their own objects, so that each can be used and understood by itself. The core
-// executes rows by their kinds, and does not import tasks, which describes what can be submitted.
-// The sandbox is a second opinion on the specification: it shares no code about it.
+// something, import nothing of this module but untrusted, which shows text from outside, stamp,
+// which shows times, ids, and the packages of their own objects, so that each can be used and
+// understood by itself. The core executes rows by their kinds, and does not import tasks, which
+// describes what can be submitted. The sandbox is a second opinion on the specification: it shares
+// no code about it.
 var rooms = map[string]string{
-	"apiclient":               "apiclient/schema untrusted",
+	"apiclient":               "apiclient/schema stamp untrusted",
 	"cmd/enqueue":             "*",
 	"cmd/worker":              "*",
 	"dnscheck":                "dnscheck/dnsname dnscheck/internal/fake dnscheck/report untrusted",
@@ -36,53 +37,57 @@ var rooms = map[string]string{
 	"dnscheck/dnsname":        "untrusted",
 	"dnscheck/internal/fake":  "",
 	"internal/backoff":        "",
-	"internal/cli":            "apiclient spelling",
-	"internal/console":        "apiclient apiclient/schema dnscheck dnscheck/dnsname activity deliveries health intake ledger meters obstacle status untrusted view web webhooks tasks",
+	"internal/cli":            "apiclient remedy spelling untrusted",
+	"internal/console":        "apiclient apiclient/schema dnscheck dnscheck/dnsname activity deliveries discovery health ids intake ledger meters obstacle redisconn status untrusted view web webhooks tasks",
 	"internal/activity":       "redisconn untrusted",
-	"internal/customer":       "dnscheck cli ledger status untrusted view web",
+	"internal/customer":       "dnscheck dnscheck/dnsname dnscheck/report cli ledger stamp status untrusted view web",
 	"internal/deliveries":     "backoff events queues untrusted webhooks",
 	"internal/dispatch":       "engine ledger obstacle pace queues release workers",
 	"internal/engine":         "apiclient apiclient/schema dnscheck backoff ledger untrusted",
 	"internal/enginetest":     "engine ledger redistest",
 	"internal/events":         "untrusted",
-	"internal/evidence":       "apiclient/schema dnscheck/report ledger untrusted tasks",
-	"internal/index":          "apiclient/schema dnscheck/dnsname dnscheck/report ledger tasks",
+	"internal/discovery":      "apiclient/schema",
+	"internal/evidence":       "apiclient/schema dnscheck/dnsname dnscheck/report discovery ledger stamp untrusted tasks",
+	"internal/index":          "apiclient/schema dnscheck/dnsname dnscheck/report discovery ledger tasks",
 	"internal/release":        "obstacle",
 	"internal/untrusted":      "",
-	"internal/health":         "apiclient dnscheck ledger obstacle pace redisconn status tenant untrusted tasks",
-	"internal/httpapi":        "cli customer intake ledger redisconn status untrusted view web tasks",
-	"internal/intake":         "dnscheck/dnsname dnscheck/report activity evidence index ledger redisconn scan/progress spelling untrusted tasks",
-	"internal/ledger":         "untrusted",
+	"internal/health":         "apiclient dnscheck ledger obstacle pace redisconn remedy stamp status tenant untrusted tasks",
+	"internal/ids":            "untrusted",
+	"internal/httpapi":        "cli customer ids intake ledger redisconn remedy status untrusted view web tasks",
+	"internal/intake":         "dnscheck/dnsname dnscheck/report activity evidence ids index ledger redisconn remedy scan/progress spelling stamp untrusted tasks",
+	"internal/ledger":         "ids untrusted",
 	"internal/ledgertest":     "ledger",
 	"internal/logtest":        "",
 	"internal/meters":         "",
 	"internal/metrics":        "apiclient health ledger pace queues redisconn status sweep tenant",
 	"internal/otlptest":       "",
-	"internal/obstacle":       "pace",
-	"internal/pace":           "untrusted",
+	"internal/obstacle":       "pace remedy stamp",
+	"internal/pace":           "stamp untrusted",
 	"internal/provider":       "dnscheck/dnsname",
-	"internal/queues":         "",
-	"internal/redisconn":      "",
+	"internal/queues":         "ids",
+	"internal/redisconn":      "untrusted",
 	"internal/redistest":      "redisconn",
+	"internal/remedy":         "",
 	"internal/reference":      "cli",
 	"internal/sandbox":        "untrusted",
-	"internal/scan":           "apiclient apiclient/schema engine ledger scan/progress untrusted tasks tasks/handlers",
+	"internal/scan":           "apiclient apiclient/schema discovery engine ledger scan/progress untrusted tasks tasks/handlers",
 	"internal/scan/progress":  "",
 	"internal/simulation":     "",
 	"internal/spelling":       "",
-	"internal/status":         "dnscheck dnscheck/dnsname dnscheck/report activity cli deliveries evidence index intake ledger obstacle pace provider queues redisconn scan/progress sweep sweep/schedule tenant untrusted tasks tasks/releases",
-	"internal/sweep":          "dnscheck dnscheck/dnsname events scan/progress untrusted",
-	"internal/sweep/schedule": "intake ledger scan/progress sweep",
-	"internal/tenant":         "apiclient apiclient/schema dnscheck dnscheck/dnsname cli deliveries ledger pace sweep untrusted webhooks tasks",
-	"internal/tracing":        "dnscheck",
-	"internal/view":           "activity deliveries health intake ledger meters obstacle pace redisconn status tenant untrusted web tasks",
-	"internal/viewtest":       "activity index ledger ledgertest queues redistest tenant web",
-	"internal/web":            "cli untrusted tasks",
-	"internal/webhooks":       "apiclient dnscheck cli events untrusted web",
+	"internal/stamp":          "",
+	"internal/status":         "apiclient/schema dnscheck dnscheck/dnsname dnscheck/report activity cli deliveries discovery evidence ids index intake ledger obstacle pace provider queues redisconn remedy scan/progress stamp sweep sweep/schedule tenant untrusted tasks tasks/releases",
+	"internal/sweep":          "dnscheck dnscheck/dnsname dnscheck/report discovery events scan/progress stamp untrusted",
+	"internal/sweep/schedule": "intake ledger scan/progress stamp sweep",
+	"internal/tenant":         "apiclient apiclient/schema dnscheck dnscheck/dnsname cli deliveries ids ledger pace sweep untrusted webhooks",
+	"internal/tracing":        "dnscheck untrusted",
+	"internal/view":           "activity deliveries health ids intake ledger meters obstacle pace redisconn stamp status tenant untrusted web tasks",
+	"internal/viewtest":       "activity discovery index ledger ledgertest queues redistest tenant web",
+	"internal/web":            "cli ids untrusted tasks",
+	"internal/webhooks":       "apiclient dnscheck cli events ids untrusted web",
 	"internal/workers":        "ledger",
-	"producer":                "activity evidence intake ledger tasks",
-	"tasks":                   "apiclient/schema dnscheck/dnsname",
-	"tasks/handlers":          "apiclient apiclient/schema dnscheck dnscheck/dnsname dnscheck/report activity backoff engine events evidence index ledger pace sweep tasks",
+	"producer":                "activity evidence intake ledger untrusted tasks",
+	"tasks":                   "apiclient/schema dnscheck/dnsname discovery ids untrusted",
+	"tasks/handlers":          "apiclient apiclient/schema dnscheck dnscheck/dnsname dnscheck/report activity backoff discovery engine events evidence index ledger pace stamp sweep untrusted tasks",
 	"internal/surface":        "apiclient apiclient/schema dnscheck dnscheck/dnschecktest dnscheck/report activity cli deliveries engine events index intake ledger ledgertest meters pace redistest reference scan scan/progress status sweep tenant webhooks producer tasks tasks/handlers",
 	"tasks/releases":          "apiclient/schema ledger release tasks",
 	"apiclient/schema":        "untrusted",
@@ -146,8 +151,9 @@ func TestLeaves(t *testing.T) {
 	}
 }
 
-// TestReaders: reading what is stored depends on nothing that executes. A service that submits rows
-// with package producer compiles no queue, schedule, source of tokens and DNS codec either.
+// TestReaders: packages that read stored data depend on none that executes rows. A service that
+// submits rows with package producer compiles no queue, schedule, source of tokens and DNS codec
+// either.
 func TestReaders(t *testing.T) {
 	executing := []string{module + "/internal/engine", module + "/internal/dispatch", module + "/tasks/handlers"}
 	of := map[string][]string{
@@ -180,7 +186,7 @@ func TestHandlersHaveAView(t *testing.T) {
 		// The rows of a day are counted by the caller's name.
 		"internal/httpapi": {"Config", "dailyRows"},
 	}
-	data := regexp.MustCompile(`^(redis\.UniversalClient|\*ledger\.Ledger|intake\.Intake)$`)
+	data := regexp.MustCompile(`^(redis\.UniversalClient|redis\.Cmdable|\*ledger\.Ledger|intake\.Intake)$`)
 	for name, want := range holders {
 		var got []string
 		for _, file := range parseFiles(t, name) {
@@ -209,6 +215,35 @@ func TestHandlersHaveAView(t *testing.T) {
 				if ok && (asked.Sel.Name == "MayTenant" || asked.Sel.Name == "MayOrganization") &&
 					name != "internal/view" && name != "internal/web" {
 					t.Errorf("%s/%s: %s is for package view", name, file, types.ExprString(asked))
+				}
+				return true
+			})
+		}
+	}
+}
+
+// TestClients: packages that neither make clients nor import asynq, which reaches them too, take
+// only commands of go-redis. See the documentation of internal/redisconn.
+func TestClients(t *testing.T) {
+	makes := []string{"cmd/enqueue", "internal/redisconn", "internal/redistest"}
+	reaching := regexp.MustCompile(`^redis\.(New)?(UniversalClient|Client|ClusterClient|PubSub|Tx|Conn|(Universal)?Options)$`)
+	for name := range rooms {
+		files := parseFiles(t, name)
+		asynq := false
+		for _, parsed := range files {
+			asynq = asynq || slices.ContainsFunc(parsed.Imports, func(i *ast.ImportSpec) bool {
+				return i.Path.Value == `"github.com/hibiken/asynq"`
+			})
+		}
+		if asynq || slices.Contains(makes, name) {
+			continue
+		}
+		for file, parsed := range files {
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				named, ok := n.(*ast.SelectorExpr)
+				if ok && reaching.MatchString(types.ExprString(named)) {
+					t.Errorf("%s/%s: %s: take redis.Cmdable, or a function of redisconn: see its documentation", name, file,
+						types.ExprString(named))
 				}
 				return true
 			})

@@ -20,6 +20,38 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
+// TestHowTos checks that a page of docs/how-to says at its beginning what its reader will have in
+// the end, ends with the way to see that they have it, and is short: lists of facts are in
+// docs/reference.
+func TestHowTos(t *testing.T) {
+	const most = 700
+	headings := regexp.MustCompile(`(?m)^## (.+)$`)
+	for _, page := range filesBelow(t, "docs/how-to", ".md") {
+		text := read(t, page)
+		if _, body, _ := strings.Cut(text, "\n\n"); !strings.HasPrefix(body, "Goal: ") {
+			t.Errorf("%s: want a first paragraph that begins with %q", page, "Goal: ")
+		}
+		all := headings.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1)
+		if len(all) == 0 || all[len(all)-1][1] != "Check" {
+			t.Errorf("%s: want %q as the last heading", page, "## Check")
+		}
+		if n := len(strings.Fields(text)); n > most {
+			t.Errorf("%s has %d words, at most %d: move facts into docs/reference", page, n, most)
+		}
+	}
+}
+
+// TestChangelogIsOnePage keeps each version's part to what is read in a few minutes.
+func TestChangelogIsOnePage(t *testing.T) {
+	const most = 700
+	for _, version := range strings.Split(read(t, "CHANGELOG.md"), "\n## ")[1:] {
+		name, _, _ := strings.Cut(version, "\n")
+		if n := len(strings.Fields(version)); n > most {
+			t.Errorf("CHANGELOG.md: %s has %d words, at most %d", name, n, most)
+		}
+	}
+}
+
 // TestLinks follows every relative link of the documents to a file, and to a heading
 // where it names one.
 func TestLinks(t *testing.T) {

@@ -176,6 +176,27 @@ func TestLinesAreShort(t *testing.T) {
 	}
 }
 
+// TestCutsAreShown: no format cuts a quoted text, since its reader would not see that there is
+// more. The functions of package untrusted add an ellipsis.
+func TestCutsAreShown(t *testing.T) {
+	cut := regexp.MustCompile(`%\.[0-9]+q`)
+	for room := range rooms {
+		paths, err := filepath.Glob(filepath.Join(room, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found := cut.Find(text); found != nil && !strings.HasSuffix(path, "_test.go") {
+				t.Errorf("%s: %s cuts without saying so: use untrusted.Value or untrusted.Quote", path, found)
+			}
+		}
+	}
+}
+
 // widestLiterals returns the width of the widest string literal of each line.
 func widestLiterals(path string, text []byte) map[int]int {
 	set := token.NewFileSet()

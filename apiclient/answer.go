@@ -136,13 +136,20 @@ func (a answer) describe() string {
 }
 
 func (a answer) requestID() string {
-	return untrusted.Plain(a.mask.text(requestID(a.header)), maxName)
+	return untrusted.Plain(a.mask.text(requestID(a.header)), untrusted.MaxName)
 }
 
-// requestID returns the request's id for the service's support: the first of the headers
-// that services use.
+// requestIDs are the headers in which services name a request. The Management API's documentation
+// has none. Its answers have the third and the fourth: these are the ones that the recorder of the
+// vendor's Go SDK took out of its recordings by name, before it took out all headers. The second is
+// that of its login pages. The last may be no more than the id that the request carried.
+var requestIDs = []string{
+	"X-Request-Id", "X-Auth0-Requestid", "Ot-Baggage-Auth0-Request-Id", "Cf-Ray", "X-Correlation-Id",
+}
+
+// requestID returns the request's id for the service's support; "": the answer has none.
 func requestID(header http.Header) string {
-	for _, name := range []string{"X-Request-Id", "X-Auth0-Requestid", "X-Correlation-Id"} {
+	for _, name := range requestIDs {
 		if id := header.Get(name); id != "" {
 			return id
 		}
@@ -165,12 +172,12 @@ func parseErrorBody(body []byte, m mask) errorBody {
 		return untrusted.Plain(strings.TrimSpace(m.text(memberText(members[name]))), most)
 	}
 	parsed := errorBody{
-		title:   text("error", maxName),
-		message: text("message", maxMessage),
-		code:    text("errorCode", maxName),
+		title:   text("error", untrusted.MaxName),
+		message: text("message", untrusted.MaxMessage),
+		code:    text("errorCode", untrusted.MaxName),
 	}
 	if parsed.message == "" { // the shape of OAuth (RFC 6749 section 5.2), which gateways use too
-		parsed.message = text("error_description", maxMessage)
+		parsed.message = text("error_description", untrusted.MaxMessage)
 	}
 	return parsed
 }

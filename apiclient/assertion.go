@@ -16,6 +16,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+
+	"orgops/internal/untrusted"
 )
 
 const (
@@ -150,7 +152,7 @@ func fitting(key jose.JSONWebKey, wanted jose.SignatureAlgorithm) (jose.Signatur
 	}
 	wanted = cmp.Or(wanted, jose.SignatureAlgorithm(key.Algorithm), can[0])
 	if !slices.Contains(can, wanted) {
-		return "", fmt.Errorf("%s, not with %s", only, textValue(string(wanted)))
+		return "", fmt.Errorf("%s, not with %s", only, untrusted.Value(wanted))
 	}
 	return wanted, nil
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"orgops/internal/untrusted"
 )
 
 // Request is a request that needs a permit.
@@ -121,6 +123,9 @@ type Change struct {
 	Status    int
 	// RequestID is the API's id of the request, by which its support finds it; "": it gave none.
 	RequestID string
+	// CorrelationID is the id that the request carried, which the tenant's log has: see
+	// [WithCorrelationID]. "": none.
+	CorrelationID string
 }
 
 // For returns the client of a piece of work. It shares connections, token and gate with c, whose
@@ -179,11 +184,12 @@ func CheckBaseURL(baseURL string) error {
 	}
 	switch {
 	case strings.HasSuffix(u.Path, apiPrefix+"/"):
-		return fmt.Errorf("base URL: want a path that ends in %s, got %s: leave the last / out", apiPrefix, textValue(u.Path))
+		return fmt.Errorf("base URL: want a path that ends in %s, got %s: leave the last / out",
+			apiPrefix, untrusted.Value(u.Path))
 	case !strings.HasSuffix(u.Path, apiPrefix):
-		return fmt.Errorf("base URL: want a path that ends in %s, got %s", apiPrefix, textValue(u.Path))
+		return fmt.Errorf("base URL: want a path that ends in %s, got %s", apiPrefix, untrusted.Value(u.Path))
 	case u.RawPath != "" || path.Clean(u.Path) != u.Path:
-		return fmt.Errorf("base URL: want a plain path, got %s", textValue(u.EscapedPath()))
+		return fmt.Errorf("base URL: want a plain path, got %s", untrusted.Value(u.EscapedPath()))
 	}
 	return nil
 }

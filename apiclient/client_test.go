@@ -579,8 +579,8 @@ func TestBoundClient(t *testing.T) {
 	}
 }
 
-// TestChanges checks that the piece of work is told each change that the API has made, with its id
-// of the request, and neither reads nor refused requests.
+// TestChanges checks that Changed is called for each change that the API has made, with the API's
+// id of the request, and neither for reads nor for refused requests.
 func TestChanges(t *testing.T) {
 	status := http.StatusNoContent
 	a := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -598,7 +598,8 @@ func TestChanges(t *testing.T) {
 	if err := drain(c.Templates(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.RemoveOrganizationClients(t.Context(), "org_1", []string{"client"}); err != nil {
+	ctx := apiclient.WithCorrelationID(t.Context(), "run:1")
+	if err := c.RemoveOrganizationClients(ctx, "org_1", []string{"client"}); err != nil {
 		t.Fatal(err)
 	}
 	status = http.StatusForbidden
@@ -606,7 +607,8 @@ func TestChanges(t *testing.T) {
 		t.Fatal("a refused request is no error")
 	}
 	want := []apiclient.Change{{Operation: schema.OpRemoveOrganizationClients, Method: http.MethodDelete,
-		Path: "/organizations/org_1/clients", Status: http.StatusNoContent, RequestID: "request-1"}}
+		Path: "/organizations/org_1/clients", Status: http.StatusNoContent, RequestID: "request-1",
+		CorrelationID: "run:1"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}

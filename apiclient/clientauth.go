@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
+
+	"orgops/internal/untrusted"
 )
 
 // AuthMethod is how a client authenticates to the token endpoint.
@@ -30,7 +32,7 @@ func ParseAuthMethod(name string) (AuthMethod, error) {
 	if m := AuthMethod(name); slices.Contains(authMethods, m) {
 		return m, nil
 	}
-	return "", fmt.Errorf("want %s, %s or %s, got %s", AuthBody, AuthBasic, AuthPrivateKeyJWT, textValue(name))
+	return "", fmt.Errorf("want %s, %s or %s, got %s", AuthBody, AuthBasic, AuthPrivateKeyJWT, untrusted.Value(name))
 }
 
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" // RFC 7523 section 2.2

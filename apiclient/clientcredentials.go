@@ -255,7 +255,7 @@ func (s *clientCredentials) request(ctx context.Context, address string) (fetche
 			return got, x.header, nil
 		}
 	}
-	e := &TokenError{Status: x.status, RetryAfter: retryAfter(x.status, x.header)}
+	e := &TokenError{Asked: true, Status: x.status, RetryAfter: retryAfter(x.status, x.header)}
 	if _, refused := errors.AsType[*oauth2.RetrieveError](err); refused {
 		parsed := parseErrorBody(x.body, x.mask)
 		if len(x.body) > 0 && !json.Valid(x.body) {

@@ -368,12 +368,12 @@ func TestTokenErrors(t *testing.T) {
 		{"denied", response(401, `{"error":"access_denied","error_description":"Unauthorized"}`),
 			apiclient.TokenError{Status: 401, Code: "access_denied", Description: "Unauthorized"},
 			at +
-				"the token endpoint answered 401 Unauthorized: access_denied: Unauthorized (check the client id, its secret or key, and the audience)"},
+				"the token endpoint answered 401 Unauthorized: access_denied: Unauthorized"},
 		{"audience",
 			response(403, `{"error":"access_denied","error_description":"Service not enabled within domain: x\u0000"}`),
 			apiclient.TokenError{Status: 403, Code: "access_denied", Description: `Service not enabled within domain: x\x00`},
 			at +
-				`the token endpoint answered 403 Forbidden: access_denied: Service not enabled within domain: x\x00 (check the client id, its secret or key, and the audience)`},
+				`the token endpoint answered 403 Forbidden: access_denied: Service not enabled within domain: x\x00`},
 		{"quota", response(429, `{"error":"too_many_requests","error_description":"quota"}`, "Retry-After", "30"),
 			apiclient.TokenError{Status: 429, Code: "too_many_requests", Description: "quota", RetryAfter: 30 * time.Second},
 			at + "the token endpoint answered 429 Too Many Requests: too_many_requests: quota"},
@@ -387,10 +387,10 @@ func TestTokenErrors(t *testing.T) {
 			at + "the token endpoint answered 503 Service Unavailable"},
 		{"a redirect", response(307, "", "Location", "https://other.example/"),
 			apiclient.TokenError{Status: 307},
-			at + "the token endpoint answered 307 Temporary Redirect (redirects are not followed: check the token URL)"},
+			at + "the token endpoint answered 307 Temporary Redirect"},
 		{"a redirect to nowhere", response(302, "", "Location", "http://[x"),
 			apiclient.TokenError{Status: 302},
-			at + "the token endpoint answered 302 Found (redirects are not followed: check the token URL)"},
+			at + "the token endpoint answered 302 Found"},
 		{"no JSON", response(200, "<html>"), apiclient.TokenError{Status: 200},
 			at +
 				"oauth2: cannot parse json: invalid character '<' looking for beginning of value: the token endpoint answered 200 OK"},
@@ -412,6 +412,7 @@ func TestTokenErrors(t *testing.T) {
 			_, err := e.source().Token(t.Context())
 			got := *tokenError(t, err)
 			got.Err = nil
+			tc.want.Asked = true
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -56,5 +56,4 @@
 //	errors.go             the errors of requests and tokens
 //	form.go               bodies of requests
 //	secret.go             secrets, and the mask that removes them from texts
-//	quote.go              texts of others, cut and on one line
 package apiclient

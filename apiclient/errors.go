@@ -56,7 +56,7 @@ type AnswerError struct {
 
 func (e *AnswerError) Error() string {
 	return fmt.Sprintf("%s: %s %s: the answer %d cannot be used: %s%s", e.Operation, e.Method, e.Path, e.Status,
-		untrusted.Plain(e.Err.Error(), maxMessage), notes("", e.RequestID))
+		untrusted.Plain(e.Err.Error(), untrusted.MaxMessage), notes("", e.RequestID))
 }
 
 func (e *AnswerError) Unwrap() error { return e.Err }
@@ -78,7 +78,7 @@ func (e *TransportError) Error() string {
 		state = "the request may have arrived"
 	}
 	return fmt.Sprintf("%s: %s %s: no answer (%s): %s", e.Operation, e.Method, e.Path, state,
-		untrusted.Plain(e.Err.Error(), maxMessage))
+		untrusted.Plain(e.Err.Error(), untrusted.MaxMessage))
 }
 
 func (e *TransportError) Unwrap() error { return e.Err }
@@ -177,13 +177,14 @@ type TokenError struct {
 	Code        string        // OAuth's "error", such as "access_denied"; may be empty
 	Description string        // OAuth's "error_description", or what body came instead
 	RetryAfter  time.Duration // that the endpoint requests; 0: unknown
+	Asked       bool          // the endpoint was called, or tried; false: there was nothing to call it with
 	Err         error         // the source, and the reason; may be nil
 }
 
 func (e *TokenError) Error() string {
 	parts := []string{"no token"}
 	if e.Err != nil {
-		parts = append(parts, untrusted.Plain(e.Err.Error(), maxMessage))
+		parts = append(parts, untrusted.Plain(e.Err.Error(), untrusted.MaxMessage))
 	}
 	if e.Status != 0 {
 		parts = append(parts, strings.TrimSpace(fmt.Sprintf("the token endpoint answered %d %s", e.Status,
@@ -194,19 +195,7 @@ func (e *TokenError) Error() string {
 			parts = append(parts, s)
 		}
 	}
-	return strings.Join(parts, ": ") + e.advice()
-}
-
-func (e *TokenError) advice() string {
-	switch {
-	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden || e.Status == http.StatusBadRequest:
-		return " (check the client id, its secret or key, and the audience)"
-	case e.Status == http.StatusNotFound:
-		return " (check the token URL)"
-	case e.Status/100 == 3:
-		return " (redirects are not followed: check the token URL)"
-	}
-	return ""
+	return strings.Join(parts, ": ")
 }
 
 func (e *TokenError) Unwrap() error { return e.Err }

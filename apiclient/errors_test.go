@@ -118,7 +118,9 @@ func TestRequestID(t *testing.T) {
 		{"none", nil, ""},
 		{"first", [][2]string{{"X-Correlation-Id", "c"}, {"X-Auth0-RequestId", "b"}, {"X-Request-Id", "a"}}, "a"},
 		{"second", [][2]string{{"X-Correlation-Id", "c"}, {"X-Auth0-RequestId", "b"}}, "b"},
-		{"third", [][2]string{{"X-Correlation-Id", "c"}}, "c"},
+		{"of the Management API", [][2]string{{"Cf-Ray", "d-KUL"}, {"Ot-Baggage-Auth0-Request-Id", "d"}}, "d"},
+		{"of the network before it", [][2]string{{"X-Correlation-Id", "c"}, {"Cf-Ray", "d-KUL"}}, "d-KUL"},
+		{"last", [][2]string{{"X-Correlation-Id", "c"}}, "c"},
 		{"long", [][2]string{{"X-Request-Id", strings.Repeat("a", 200)}}, strings.Repeat("a", 128) + "…"},
 		{"the token", [][2]string{{"X-Request-Id", testToken}}, "[secret]"},
 	} {

@@ -63,7 +63,10 @@ func (c *Client) do(ctx context.Context, k request) (_ answer, err error) {
 		return answer{}, a.refusal
 	}
 	if c.binding.Changed != nil && schema.Writes(k.operation) {
-		c.binding.Changed(ctx, Change{k.operation, k.method, k.path, a.status, a.requestID()})
+		c.binding.Changed(ctx, Change{
+			Operation: k.operation, Method: k.method, Path: k.path, Status: a.status,
+			RequestID: a.requestID(), CorrelationID: correlationID(ctx),
+		})
 	}
 	if a.bodyErr != nil && k.limit > 0 {
 		return answer{}, k.unread(ctx, a)
@@ -250,7 +253,7 @@ func (c *Client) observed(ctx context.Context, k request, status int, header htt
 	c.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "api request",
 		slog.String("operation", k.operation), slog.String("method", k.method), slog.String("path", k.path),
 		slog.Int("status", status), slog.Duration("took", took),
-		slog.String("request_id", untrusted.Plain(requestID(header), maxName)),
+		slog.String("request_id", untrusted.Plain(requestID(header), untrusted.MaxName)),
 		slog.String("correlation_id", correlationID(ctx)))
 }
 

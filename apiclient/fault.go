@@ -1,7 +1,10 @@
 package apiclient
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,10 +22,16 @@ const (
 	// of the tenant, which may not: no request of the operation succeeds, whatever its row.
 	FaultOfScope     Fault = "scope"
 	FaultOfOperation Fault = "operation"
-	// FaultOfToken is that of the client's token, and FaultOfTenant that of the way to the tenant: no
-	// request succeeds.
+	// FaultOfToken is that of the client's credentials, which give no token that the API accepts, and
+	// FaultOfTenant that of the way to the tenant: no request succeeds.
 	FaultOfToken  Fault = "token"
 	FaultOfTenant Fault = "tenant"
+	// FaultOfEndpoint is that of the token endpoint, or of the way there, FaultOfCertificate that of
+	// its certificate, and FaultOfProxy that of the proxy before it or the API: there is no token, or
+	// no connection.
+	FaultOfEndpoint    Fault = "token endpoint"
+	FaultOfCertificate Fault = "certificate"
+	FaultOfProxy       Fault = "proxy"
 	// FaultPassing is nobody's: the same request may succeed later, and others at once.
 	FaultPassing Fault = "passing"
 )
@@ -67,9 +76,16 @@ var answers = []struct {
 	{from: stranger, fault: FaultPassing},
 }
 
-// FaultOf returns whose fault the error of a request is. One that is no answer is nobody's, and so
-// is an answer of the API that cannot be read.
+// FaultOf returns whose fault the error of a request is, or that of getting its token. One without
+// an answer is nobody's unless a proxy refused the connection, and so is an answer of the API that
+// cannot be read.
 func FaultOf(err error) Fault {
+	if none, ok := errors.AsType[*TokenError](err); ok {
+		return faultOfToken(none)
+	}
+	if proxy, ok := errors.AsType[*ProxyError](err); ok && proxy.Status < 500 {
+		return FaultOfProxy
+	}
 	if refused, ok := errors.AsType[*Error](err); ok {
 		from := theAPI
 		if refused.Page {
@@ -81,6 +97,27 @@ func FaultOf(err error) Fault {
 		return faultOfAnswer(stranger, odd.Status, "", "")
 	}
 	return FaultPassing
+}
+
+func faultOfToken(err *TokenError) Fault {
+	_, refused := errors.AsType[*ProxyError](err)
+	operation, connects := errors.AsType[*net.OpError](err)
+	_, unverified := errors.AsType[*tls.CertificateVerificationError](err)
+	switch {
+	case err.Status == http.StatusTooManyRequests:
+		return FaultPassing
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // the caller did not wait
+		return FaultPassing
+	case refused, connects && operation.Op == "proxyconnect":
+		return FaultOfProxy
+	case unverified:
+		return FaultOfCertificate
+	case !err.Asked: // no secret or key can be read, or the given token has ended
+		return FaultOfToken
+	case err.Status == http.StatusBadRequest, err.Status == http.StatusUnauthorized, err.Status == http.StatusForbidden:
+		return FaultOfToken
+	}
+	return FaultOfEndpoint
 }
 
 func faultOfAnswer(from sender, status int, code, message string) Fault {

@@ -1,10 +1,13 @@
 package apiclient_test
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
+	"io/fs"
+	"net"
 	"testing"
 
 	"orgops/apiclient"
@@ -54,7 +57,23 @@ func TestFaultOf(t *testing.T) {
 		"413, a page":                   {page(413), apiclient.FaultPassing, false},
 		"200 that cannot be read":       {&apiclient.AnswerError{Status: 200, Err: io.EOF}, apiclient.FaultPassing, false},
 		"no answer":                     {&apiclient.TransportError{Err: io.EOF}, apiclient.FaultPassing, false},
-		"a token that the issuer keeps": {&apiclient.TokenError{Status: http.StatusForbidden}, apiclient.FaultPassing, false},
+		"a token that the issuer keeps": {&apiclient.TokenError{Asked: true, Status: 403}, apiclient.FaultOfToken, false},
+		"401 of the issuer":             {&apiclient.TokenError{Asked: true, Status: 401}, apiclient.FaultOfToken, false},
+		"no file of a token":            {&apiclient.TokenError{Err: fs.ErrNotExist}, apiclient.FaultOfToken, false},
+		"429 of the issuer":             {&apiclient.TokenError{Asked: true, Status: 429}, apiclient.FaultPassing, false},
+		"no issuer":                     {&apiclient.TokenError{Asked: true, Err: io.EOF}, apiclient.FaultOfEndpoint, false},
+		"another issuer":                {&apiclient.TokenError{Asked: true, Status: 307}, apiclient.FaultOfEndpoint, false},
+		"the caller left":               {&apiclient.TokenError{Err: context.Canceled}, apiclient.FaultPassing, false},
+		"the execution's time": {&apiclient.TokenError{Err: context.DeadlineExceeded},
+			apiclient.FaultPassing, false},
+		"an issuer of no authority": {&apiclient.TokenError{Asked: true, Err: &tls.CertificateVerificationError{Err: io.EOF}},
+			apiclient.FaultOfCertificate, false},
+		"a proxy before the issuer": {&apiclient.TokenError{Asked: true, Err: &apiclient.ProxyError{Status: 407}},
+			apiclient.FaultOfProxy, false},
+		"no proxy before the issuer": {&apiclient.TokenError{Asked: true,
+			Err: &net.OpError{Op: "proxyconnect", Err: io.EOF}}, apiclient.FaultOfProxy, false},
+		"407 of a proxy": {&apiclient.TransportError{Err: &apiclient.ProxyError{Status: 407}}, apiclient.FaultOfProxy, false},
+		"502 of a proxy": {&apiclient.TransportError{Err: &apiclient.ProxyError{Status: 502}}, apiclient.FaultPassing, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := apiclient.FaultOf(tc.err); got != tc.want {

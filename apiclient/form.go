@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"orgops/internal/untrusted"
 )
 
 // BodyFormat is the format of request bodies; answers are always JSON (specification 4).
@@ -30,7 +32,7 @@ func ParseBodyFormat(name string) (BodyFormat, error) {
 	if f := BodyFormat(name); f == BodyJSON || f == BodyForm {
 		return f, nil
 	}
-	return "", fmt.Errorf("want %s or %s, got %s", BodyJSON, BodyForm, textValue(name))
+	return "", fmt.Errorf("want %s or %s, got %s", BodyJSON, BodyForm, untrusted.Value(name))
 }
 
 func (f BodyFormat) encode(body any) (encoded []byte, mediaType string, err error) {

@@ -32,7 +32,7 @@ func (n Network) log(req *http.Request, resp *http.Response, err error, started 
 	if n.Exchanges == nil {
 		return
 	}
-	shown := func(text string) string { return untrusted.Plain(secrets.text(text), maxMessage) }
+	shown := func(text string) string { return untrusted.Plain(secrets.text(text), untrusted.MaxMessage) }
 	line := []any{"method", req.Method, "path", shown(req.URL.Path), "took", time.Since(started)}
 	if resp != nil {
 		line = append(line, "status", resp.StatusCode, "request_id", shown(requestID(resp.Header)))
@@ -72,13 +72,14 @@ func parseEndpoint(name, address string) (*url.URL, error) {
 	case u.User != nil:
 		return nil, fmt.Errorf("%s: must not contain a user or password", name)
 	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, fmt.Errorf("%s: want https://HOST/…, got the scheme %s", name, textValue(u.Scheme))
+		return nil, fmt.Errorf("%s: want https://HOST/…, got the scheme %s", name, untrusted.Value(u.Scheme))
 	case host == "" || u.Opaque != "":
 		return nil, fmt.Errorf("%s: no host in it: want https://HOST/…", name)
 	case u.Scheme == "http" && !untrusted.IsLoopback(host):
-		return nil, fmt.Errorf("%s: http is for loopback addresses only, and %s is none: want https", name, textValue(host))
+		return nil, fmt.Errorf("%s: http is for loopback addresses only, and %s is none: want https",
+			name, untrusted.Value(host))
 	case u.Port() != "" && !isPort(u.Port()):
-		return nil, fmt.Errorf("%s: want a port of 1 to 65535, got %s", name, textValue(u.Port()))
+		return nil, fmt.Errorf("%s: want a port of 1 to 65535, got %s", name, untrusted.Value(u.Port()))
 	case u.RawQuery != "" || u.ForceQuery:
 		return nil, fmt.Errorf("%s: must not contain a query", name)
 	case u.Fragment != "" || strings.Contains(address, "#"):

@@ -23,6 +23,17 @@ func (c *Client) OrganizationsPage(ctx context.Context,
 	return page, next, err
 }
 
+// OrganizationsPageFor returns a page as [Client.OrganizationsPage] does, of organizations that say
+// whether they have a client. A tenant of which no organization does may not know the parameter,
+// which the vendor calls early access: the caller must not take that for none.
+func (c *Client) OrganizationsPageFor(ctx context.Context,
+	client, from string) (page []Listed[schema.OrganizationOf], next string, err error) {
+	page, next, _, err = pageOf[schema.OrganizationOf](ctx, c, list{operation: schema.OpListOrganizations,
+		path: organizationsPath, member: "organizations", client: client,
+		invalid: schema.Invalid(schema.AppendID(nil, "client_id", client))}, from)
+	return page, next, err
+}
+
 // RemoveOrganizationClients removes 1 to 100 clients from an organization (DELETE with a
 // body, specification 4.2): all of them or, after an error of the API, none. It is
 // idempotent, and succeeds for clients that are not associated. Any 2xx is success,

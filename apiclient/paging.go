@@ -63,6 +63,7 @@ type list struct {
 	operation, path string
 	member          string // of the answer, which holds the records
 	invalid         error  // as of a request
+	client          string // whose association the organizations say; empty: none's
 }
 
 // all returns the records of all pages of the list. A record outside the specification
@@ -90,7 +91,7 @@ func all[T record](ctx context.Context, c *Client, l list) iter.Seq2[T, error] {
 			case next == "":
 				return
 			case seen[next]:
-				err = fmt.Errorf("its \"next\" %s was given before: the list would never end", textValue(next))
+				err = fmt.Errorf("its \"next\" %s was given before: the list would never end", untrusted.Value(next))
 			case len(seen) == maxPages:
 				err = fmt.Errorf("more than %d pages: the list would never end", maxPages)
 			}
@@ -109,6 +110,9 @@ func (l list) request(from string) request {
 	query := url.Values{"take": {strconv.Itoa(pageSize)}}
 	if from != "" {
 		query.Set("from", from)
+	}
+	if l.client != "" {
+		query.Set("include_client_association_for", l.client)
 	}
 	return request{operation: l.operation, method: http.MethodGet, path: l.path, query: query,
 		limit: maxPageBytes, invalid: l.invalid}
@@ -185,7 +189,7 @@ func readRecord[T record](text json.RawMessage, place string, m mask) Listed[T] 
 // decoded all the same, and the error names the first.
 func wantRecord(text json.RawMessage, into any) error {
 	if !bytes.HasPrefix(text, []byte{'{'}) {
-		return fmt.Errorf("%s, got %s", schema.WantObject, rawValue(text))
+		return fmt.Errorf("%s, got %s", schema.WantObject, untrusted.JSON(text))
 	}
 	err := json.Unmarshal(text, into)
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
@@ -199,6 +203,6 @@ func wantRecord(text json.RawMessage, into any) error {
 	case reflect.Bool:
 		want = schema.WantBool
 	}
-	return fmt.Errorf("%s: %s, got %s", untrusted.Plain(wrong.Field, maxName), want,
-		untrusted.Plain(wrong.Value, maxValue))
+	return fmt.Errorf("%s: %s, got %s", untrusted.Plain(wrong.Field, untrusted.MaxName), want,
+		untrusted.JSON(wrong.Value))
 }

@@ -264,6 +264,31 @@ func TestListsGoOnPastBadRecords(t *testing.T) {
 		"vct_1 o: templates[2], id vct_1: type: want a string, got array", "vct_2 p")
 }
 
+// TestOrganizationsOfAClient: an organization has the client if the member is an object, whatever
+// is in it; a member of another type is no answer.
+func TestOrganizationsOfAClient(t *testing.T) {
+	a := serve(t, answer(200, `{"organizations":[{"id":"org_1","client":{"use_for_member_access":true}},`+
+		`{"id":"org_2","client":{},"is_app_entitlement_active":true},{"id":"org_3"},{"id":"org_4","client":null},`+
+		`{"id":"org_5","client":"yes"},{"id":"org_6","client":true},{"id":"org_7","client":{"use_for_member_access":"no"}}]}`))
+	c := a.client(t)
+	wantListed(t, onePage(c.OrganizationsPageFor(t.Context(), "client_1", "c2")), func(o schema.OrganizationOf) string {
+		if o.Client == nil {
+			return o.ID + " -"
+		}
+		access := "?"
+		if o.Client.UseForMemberAccess != nil {
+			access = fmt.Sprint(*o.Client.UseForMemberAccess)
+		}
+		return fmt.Sprint(o.ID, " ", access, " ", o.AppEntitlement)
+	}, "org_1 true false", "org_2 ? true", "org_3 -", "org_4 -",
+		"org_5 ? false: organizations[4], id org_5: client: want an object, got string",
+		"org_6 ? false: organizations[5], id org_6: client: want an object, got bool",
+		"org_7 false false: organizations[6], id org_7: client.use_for_member_access: want true or false, got string")
+	if got, want := a.asked()[0].Query, "from=c2&include_client_association_for=client_1&take=100"; got != want {
+		t.Errorf("query %s, want %s", got, want)
+	}
+}
+
 // wantListed compares a list with its records, each as text, those outside the specification
 // with their errors.
 func wantListed[T any](t *testing.T, records iter.Seq2[T, error], text func(T) string, want ...string) {

@@ -2,6 +2,7 @@ package apiclient
 
 import (
 	"crypto/subtle"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -151,4 +152,10 @@ func maskOne(s, form string) string {
 		}
 		s = s[n:]
 	}
+}
+
+// jsonText returns s as it is between the quotes of a JSON string.
+func jsonText(s string) string {
+	b, _ := json.Marshal(s) // a string always encodes
+	return string(b[1 : len(b)-1])
 }

@@ -39,8 +39,7 @@ func (c *Client) TokenHealth() TokenHealth {
 	defer c.refused.mu.Unlock()
 	h.Failures += c.refused.times
 	if h.Err == nil && time.Since(c.refused.at) < refusedFor {
-		h.Err = errors.New(
-			"the API refuses the token, and a fresh one too (401): check the audience, and that the API knows who issued it")
+		h.Err = &TokenError{Err: errors.New("the API refuses the token, and a fresh one too (401)")}
 	}
 	return h
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"orgops/internal/stamp"
 )
 
 // TokenSource returns the bearer token of a request. It must be safe for concurrent use.
@@ -128,11 +130,7 @@ func (s *givenToken) health() TokenHealth {
 	case s.refused:
 		h.Err = h.LastErr
 	case !ended.IsZero() && !time.Now().Before(ended):
-		advice := "set a new one, or use a token file, which is read again"
-		if s.path != "" {
-			advice = s.path + " is not being renewed"
-		}
-		h.Err = fmt.Errorf("the token ended at %s: %s", ended.UTC().Format(time.RFC3339), advice)
+		h.Err = &TokenError{Err: fmt.Errorf("the present one ended at %s", stamp.UTC(ended))}
 	}
 	return h
 }

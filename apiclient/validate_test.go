@@ -35,6 +35,9 @@ func TestEveryMethodChecksItsIDs(t *testing.T) {
 		}, []string{organization, domain}},
 		{"list domains", func(c *apiclient.Client) error { return drain(onePage(c.DiscoveryDomainsPage(ctx, "a/b", ""))) },
 			[]string{organization}},
+		{"list organizations of a client", func(c *apiclient.Client) error {
+			return drain(onePage(c.OrganizationsPageFor(ctx, "a/b", "")))
+		}, []string{`client_id: want 1 to 128 letters, digits, _, | or -, got "a/b"`}},
 		{"remove", func(c *apiclient.Client) error { return c.RemoveOrganizationClients(ctx, "a/b", []string{"a"}) },
 			[]string{organization}},
 		{"remove nothing", func(c *apiclient.Client) error { return c.RemoveOrganizationClients(ctx, "a/b", nil) },

@@ -701,7 +701,7 @@ func TestHostileDelegationsAreBounded(t *testing.T) {
 	}{
 		{"a referral to hundreds of names that nobody knows (NXNS)", host, func(t *testing.T) *internet {
 			return overTLD(t, many("example.com", 300, func(i int) string { return fmt.Sprintf("n%d.victim.net", i) })...)
-		}, dnscheck.ReasonUnreachable},
+		}, dnscheck.ReasonTopLevel},
 		{"such referrals one below the other, each from a server that is there", host, func(t *testing.T) *internet {
 			n := overTLD(t, append(many("example.com", 100, func(i int) string { return fmt.Sprintf("n%d.victim.net", i) }),
 				ns("example.com", "ns.example.com"), address("ns.example.com", nsOne))...)
@@ -1072,7 +1072,7 @@ func TestNameServersAreCached(t *testing.T) {
 // TestTopLevelDomainThatDoesNotExist checks that the absence is cached for the negative TTL of
 // the root's SOA, within bounds, and that it is none without that SOA.
 func TestTopLevelDomainThatDoesNotExist(t *testing.T) {
-	noName, unreachable := absent(dnscheck.ReasonNoName), unknown(dnscheck.ReasonUnreachable)
+	noName, unnamed := absent(dnscheck.ReasonNoName), unknown(dnscheck.ReasonTopLevel)
 	tests := []struct {
 		name string
 		soa  []dns.RR
@@ -1082,9 +1082,9 @@ func TestTopLevelDomainThatDoesNotExist(t *testing.T) {
 		{"by the SOA's minimum", []dns.RR{soa(".", 86400, 60)}, time.Minute, noName},
 		{"by the SOA's own TTL", []dns.RR{soa(".", 120, 86400)}, 2 * time.Minute, noName},
 		{"not for a day", []dns.RR{soa(".", 86400, 86400)}, 15 * time.Minute, noName},
-		{"without an SOA", nil, 15 * time.Second, unreachable},
-		{"with the SOA of another zone", []dns.RR{soa("org", 86400, 86400)}, 15 * time.Second, unreachable},
-		{"with its own SOA", []dns.RR{soa("com", 86400, 86400)}, 15 * time.Minute, unreachable},
+		{"without an SOA", nil, 15 * time.Second, unnamed},
+		{"with the SOA of another zone", []dns.RR{soa("org", 86400, 86400)}, 15 * time.Second, unnamed},
+		{"with its own SOA", []dns.RR{soa("com", 86400, 86400)}, 15 * time.Minute, unnamed},
 	}
 	for _, test := range tests {
 		bubble(t, test.name, func(t *testing.T) {
@@ -1130,7 +1130,7 @@ func TestTopLevelDomainThatDoesNotExist(t *testing.T) {
 		n.at(resolverAddrs[1], servfail)
 		n.at(resolverAddrs[2], servfail)
 		c := n.checker(dnscheck.Config{Mode: dnscheck.ModeAuthority})
-		want(t, look(t, c), dnscheck.Unknown, dnscheck.ReasonUnreachable)
+		want(t, look(t, c), dnscheck.Unknown, dnscheck.ReasonTopLevel)
 		n.at(resolverAddrs[1], n.resolver)
 		n.at(resolverAddrs[2], n.resolver)
 		want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)

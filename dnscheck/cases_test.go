@@ -141,6 +141,8 @@ func caseSections() []caseSection {
 				tested("an alias into a top-level domain that the root denies, such as a token",
 					"absent; a top-level domain of the host's own: absent, but not to a disproof",
 					TestAliasIntoATopLevelDomainThatDoesNotExist, TestTopLevelDomainThatDoesNotExist),
+				tested("a zone that names the root as its only name server, or none",
+					"unknown, with its own reason", TestZoneWithoutNameServers),
 				tested("a server that compares letters exactly", "queried again in the given ones: as if it did not",
 					TestServerThatComparesLettersExactly),
 				tested("a forged answer to that query", "does not count: TCP's", TestForgedAnswerInTheGivenLetters),

@@ -604,7 +604,7 @@ func TestDisproofWherePort53IsClosed(t *testing.T) {
 	})
 	bubble(t, "a top-level domain that does not exist", func(t *testing.T) {
 		v := disprove(t, newInternet(t).checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
-		want(t, v, dnscheck.Unknown, dnscheck.ReasonUnreachable)
+		want(t, v, dnscheck.Unknown, dnscheck.ReasonTopLevel)
 	})
 }
 

@@ -241,9 +241,50 @@ func (n Network) Problem() string {
 	return ""
 }
 
-// PortRemedy is what to do if port 53 is closed or redirected.
-const PortRemedy = "let UDP and TCP to port 53 of any address out, or set dns_mode: resolvers (docs/how-to/choose-a-proof.md " +
-	"says what that gives up)"
+// NetworkFault is a fault of the way to name servers.
+type NetworkFault struct {
+	What string // in one clause
+	Text string // the same with its effect, and the answers by which it was found
+	Fix  string
+	// Severe says that nothing can be proven.
+	Severe bool
+	// Usual says that many machines have it, which is no matter for a worker that runs there.
+	Usual bool
+}
+
+// Faults returns the faults of the way, that of port 53 first.
+func (n Network) Faults() (all []NetworkFault) {
+	port := NetworkFault{What: n.Problem()}
+	switch n.Port53 {
+	case Port53Closed, Port53Redirected:
+		port.Severe = true
+		port.Text = fmt.Sprintf("%s. No domain can be proven, and rows wait: %s", port.What, n.Why)
+		port.Fix = "let UDP and TCP to port 53 of any address out, or set dns_mode: resolvers (docs/how-to/choose-a-proof.md " +
+			"says what that gives up)"
+	case Port53NoTCP:
+		port.Text = fmt.Sprintf("%s. Long answers are not seen: %s", port.What, n.Why)
+		port.Fix = "let TCP to port 53 of any address out"
+	case Port53NoUDP:
+		port.Text = fmt.Sprintf("%s. Each query waits a second for it: %s", port.What, n.Why)
+		port.Fix = "let UDP to port 53 of any address out"
+	}
+	if port.What != "" {
+		all = append(all, port)
+	}
+	switch n.IPv6 {
+	case IPv6None:
+		all = append(all, NetworkFault{What: "there is no IPv6", Usual: true,
+			Text: "there is no IPv6: domains that need name servers with IPv6 addresses only cannot be proven " +
+				"(no_ipv6, or too_few_name_servers): " + n.NoIPv6,
+			Fix: "give this machine IPv6, with UDP and TCP to port 53 out"})
+	case IPv6Silent:
+		const what = "there is an IPv6 route, and no name server answers over it"
+		all = append(all, NetworkFault{What: what,
+			Text: what + ": checks and proofs wait for those addresses in vain: " + n.NoIPv6,
+			Fix:  "let UDP and TCP to port 53 out over IPv6, or take the IPv6 route from this machine"})
+	}
+	return all
+}
 
 // Explain returns the verdict with the reason that lies with our own network, if it is Unknown, no
 // name server gave an answer that could be used, and port 53 is closed or redirected. Neither its

@@ -30,7 +30,7 @@ func toTheRoot(z zone, target string) zone {
 // mistype the alias's target: they would wait for servers that are only silent.
 func TestAliasIntoATopLevelDomainThatDoesNotExist(t *testing.T) {
 	noName := absent(dnscheck.ReasonNoName)
-	unreachable := unknown(dnscheck.ReasonUnreachable)
+	unnamed := unknown(dnscheck.ReasonTopLevel)
 	filtered := with(dns.ExtendedErrorCodeFiltered, saidBy("."))
 	tests := []struct {
 		name      string
@@ -46,7 +46,7 @@ func TestAliasIntoATopLevelDomainThatDoesNotExist(t *testing.T) {
 		{"one resolver fails", token, toTheRoot, servfail, false, noName, noName},
 		{"one resolver finds it", token, toTheRoot, func(q *dns.Msg) *dns.Msg {
 			return answer(q, ns(q.Question[0].Name, "a.registry.net"))
-		}, false, unreachable, unreachable},
+		}, false, unnamed, unnamed},
 		{"not denied for the root", token, func(z zone, target string) zone {
 			return func(q *dns.Msg) *dns.Msg {
 				m := toTheRoot(z, target)(q)
@@ -55,14 +55,14 @@ func TestAliasIntoATopLevelDomainThatDoesNotExist(t *testing.T) {
 				}
 				return m
 			}
-		}, nil, false, unreachable, unknown(dnscheck.ReasonRefused)},
+		}, nil, false, unnamed, unknown(dnscheck.ReasonRefused)},
 		{"it exists without name servers", token, func(z zone, target string) zone {
 			return func(q *dns.Msg) *dns.Msg {
 				m := toTheRoot(z, target)(q)
 				m.Rcode = dns.RcodeSuccess
 				return m
 			}
-		}, nil, false, unreachable, unknown(dnscheck.ReasonRefused)},
+		}, nil, false, unnamed, unknown(dnscheck.ReasonRefused)},
 		{"the resolvers' policy denies it", token, func(z zone, target string) zone {
 			return func(q *dns.Msg) *dns.Msg {
 				if m := toTheRoot(z, target)(q); m.Rcode != dns.RcodeNameError {
@@ -70,7 +70,7 @@ func TestAliasIntoATopLevelDomainThatDoesNotExist(t *testing.T) {
 				}
 				return filtered(q)
 			}
-		}, nil, false, unreachable, unknown(dnscheck.ReasonRefused)},
+		}, nil, false, unnamed, unknown(dnscheck.ReasonRefused)},
 		{"only one of two name servers gives the alias", token, toTheRoot, nil, true, unknown(dnscheck.ReasonTooFew),
 			unknown(dnscheck.ReasonTooFew)},
 	}
@@ -131,7 +131,7 @@ func TestAliasIntoATopLevelDomainThatDoesNotExist(t *testing.T) {
 		want(t, look(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
 		want(t, prove(t, c), dnscheck.Absent, dnscheck.ReasonNoName)
 		n.quietAbout(host)
-		want(t, disprove(t, c), dnscheck.Unknown, dnscheck.ReasonRefused)
+		want(t, disprove(t, c), dnscheck.Unknown, dnscheck.ReasonNoServers)
 		for _, address := range resolverAddrs { // for the host by its zone, which contradicts the root
 			n.at(address, func(q *dns.Msg) *dns.Msg {
 				if asksFor(q, host) {
@@ -140,6 +140,36 @@ func TestAliasIntoATopLevelDomainThatDoesNotExist(t *testing.T) {
 				return saidBy(".")(q)
 			})
 		}
-		want(t, disprove(t, c), dnscheck.Unknown, dnscheck.ReasonUnreachable)
+		want(t, disprove(t, c), dnscheck.Unknown, dnscheck.ReasonNoServers)
 	})
+}
+
+// TestZoneWithoutNameServers has a registry, a zone above, and the one above an alias's target
+// name the root as the only name server, as for a domain that is not in use.
+func TestZoneWithoutNameServers(t *testing.T) {
+	none := unknown(dnscheck.ReasonNoServers)
+	sentence := "The TXT record at " + host + " could not be checked: the zone above names no name servers " +
+		"of the domain, or of a name on the way there (of an alias, or of a name server)."
+	for name, world := range map[string]func(t *testing.T) *internet{
+		"by the registry": func(t *testing.T) *internet { return overTLD(t, ns("example.com", ".")) },
+		"by the zone above": func(t *testing.T) *internet {
+			return delegated(t, ns(host, "."))
+		},
+		"of an alias": func(t *testing.T) *internet {
+			n := delegated(t, cname(host, "elsewhere.net"))
+			n.hosts(address("x.elsewhere.net", "5.5.5.5")) // so that net is there
+			n.at(hostAddr("net"), zoneOf(start("net"), ns("elsewhere.net", ".")))
+			return n
+		},
+	} {
+		for way, ask := range ways {
+			bubble(t, name+", "+way, func(t *testing.T) {
+				v := ask(t, world(t).checker(dnscheck.Config{Mode: dnscheck.ModeAuthority}))
+				want(t, v, none.state, none.reason)
+				if got := v.Sentence(); got != sentence {
+					t.Errorf("sentence %q, want %q", got, sentence)
+				}
+			})
+		}
+	}
 }

@@ -81,7 +81,12 @@ const (
 	ReasonLame Reason = "lame_delegation" // the servers in the delegation do not hold the zone
 	// the way to the zone's name servers takes too many referrals or queries
 	ReasonDelegation Reason = "endless_delegation"
-	ReasonTooFew     Reason = "too_few_name_servers" // at most half of the servers of a zone have answered
+	// the zone above names no name servers; the root denies the top-level domain of a name server, or
+	// in a disproof the host's
+	ReasonNoServers Reason = "no_name_servers"
+	// too few of the resolvers name the name servers of a top-level domain
+	ReasonTopLevel Reason = "top_level_domain_unknown"
+	ReasonTooFew   Reason = "too_few_name_servers" // at most half of the servers of a zone have answered
 	// the name of a server that would make a majority is an alias, which RFC 2181 section 10.3 forbids
 	ReasonServerAlias Reason = "name_server_is_alias"
 	// servers that would make a majority have IPv6 addresses only, and there is no IPv6 from here
@@ -361,7 +366,11 @@ var plain = map[Reason]string{
 	ReasonLag:             "The domain's name servers have the expected value at %[1]s; not enough of the public resolvers see it yet.",
 	ReasonLame:            unchecked + "the servers that are named as the domain's name servers do not hold it.",
 	ReasonDelegation:      unchecked + "the way to the domain's name servers does not end.",
-	ReasonTooFew:          "Too few of the domain's name servers answered for the TXT record at %[1]s: more than half of them have to.",
+	ReasonNoServers: unchecked + "the zone above names no name servers of the domain, or of a name on the way there " +
+		"(of an alias, or of a name server).",
+	ReasonTopLevel: unchecked + "too few of the resolvers name the name servers of its top-level domain, " +
+		"or of another one on the way there.",
+	ReasonTooFew: "Too few of the domain's name servers answered for the TXT record at %[1]s: more than half of them have to.",
 	ReasonServerAlias: unchecked + "a name server of the domain has an alias (CNAME) for a name, which RFC 2181 section 10.3 " +
 		"forbids: name it, at the registrar and in the zone, by a name with addresses of its own.",
 	ReasonNoIPv6: unchecked + "%[2]s cannot be reached over IPv6 from here, where there is none. " +
@@ -492,9 +501,9 @@ func failureOf(observations []Observation) Reason {
 var (
 	absences = []Reason{ReasonOtherValue, ReasonNoRecord, ReasonNoName}
 	doubtful = []Reason{
-		ReasonServersDisagree, ReasonDNSSEC, ReasonDelegation, ReasonTooFew, ReasonServerAlias, ReasonLame, ReasonServFail,
-		ReasonAlias, ReasonRefused, ReasonRCode, ReasonMalformed, ReasonTimeout, ReasonUnreachable, ReasonNoIPv6,
-		ReasonOnePerspective,
+		ReasonServersDisagree, ReasonDNSSEC, ReasonDelegation, ReasonNoServers, ReasonTooFew, ReasonServerAlias, ReasonLame,
+		ReasonServFail, ReasonAlias, ReasonRefused, ReasonRCode, ReasonMalformed, ReasonTimeout, ReasonUnreachable,
+		ReasonTopLevel, ReasonNoIPv6, ReasonOnePerspective,
 	}
 )
 

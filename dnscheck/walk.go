@@ -32,6 +32,8 @@ func (w *walk) askZone(ctx context.Context) (*zonePoll, error) {
 	if w.polls++; w.polls > maxReferrals {
 		return nil, errTooDeep
 	}
+
+	// Begin at the lowest zone above the name whose servers are cached, or at the top.
 	name := w.path.name
 	if w.zone.name == "" {
 		zone, ok := w.nearest(name)
@@ -43,12 +45,19 @@ func (w *walk) askZone(ctx context.Context) (*zonePoll, error) {
 			return nil, err
 		}
 	}
+
+	// The NS records may name the root alone: the zone is not in use.
+	if w.zone.named == 0 {
+		return nil, &exchangeError{ReasonNoServers, fmt.Errorf("the zone above names no name servers of %s",
+			dnsname.Shown(dnsname.Unrooted(w.zone.name)))}
+	}
 	if w.isLookup() && len(w.zone.glueOf(name)) > 0 && dns.CountLabel(w.zone.name) > 1 {
 		return &zonePoll{zone: w.zone}, nil // a majority of the servers above gave the address
 	}
 	if w.zone.operator != "" && len(w.path.targets) == 0 {
 		w.operator = w.zone.operator
 	}
+
 	p := w.pollZone(ctx)
 	p.timedOut = ctx.Err() != nil
 	w.forgetDead(ctx, p)
@@ -161,10 +170,19 @@ func (w *walk) topLevel(ctx context.Context, name string) (delegation, error) {
 		}
 		return *d, slices.Min(append(ttls, ttl)), nil
 	})
-	if err = cmp.Or(err, d.none); err != nil {
-		return delegation{}, fmt.Errorf("find the name servers of %s: %w", dnsname.Shown(dnsname.Unrooted(tld)), err)
+	if err = cmp.Or(err, d.none); err == nil {
+		return d, nil
 	}
-	return d, nil
+
+	// Say who has to mend it: the domain's owner, or who runs the resolvers.
+	err = fmt.Errorf("find the name servers of %s: %w", dnsname.Shown(dnsname.Unrooted(tld)), err)
+	switch {
+	case errors.Is(err, errDenied):
+		err = &exchangeError{ReasonNoServers, err}
+	case errors.Is(err, errNone), errors.Is(err, errNoQuorum): // each that exists has some
+		err = &exchangeError{ReasonTopLevel, err}
+	}
+	return delegation{}, err
 }
 
 // byResolvers returns the IPv4 and IPv6 addresses that a quorum of the resolvers has for a name,

@@ -163,7 +163,7 @@ func TestAllServersDownForAWhile(t *testing.T) {
 				want(t, look(t, c), dnscheck.Present, dnscheck.ReasonFound)
 				reason := dnscheck.ReasonTimeout
 				if mode == dnscheck.ModeAuthority {
-					reason = dnscheck.ReasonUnreachable // the resolvers do not name the registry's servers
+					reason = dnscheck.ReasonTopLevel // the resolvers do not name the registry's servers
 				}
 				addresses := append([]string{tldAddr, nsOne, nsTwo}, resolverAddrs...)
 				up := make(map[string]zone)

@@ -15,6 +15,7 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
 
@@ -69,14 +70,15 @@ type Row struct {
 
 // Producer submits rows. It is safe for concurrent use.
 type Producer struct {
-	redis  redis.UniversalClient
+	redis  redis.Cmdable
 	ledger *ledger.Ledger
 	// checked is set once the version of the data in Redis was found to be ours.
 	checked atomic.Bool
 }
 
-// New returns a producer for the Redis of the workers. It does not connect.
-func New(rdb redis.UniversalClient) *Producer { return &Producer{redis: rdb, ledger: ledger.New(rdb)} }
+// New returns a producer for the Redis of the workers. rdb is any client of go-redis, such as a
+// [redis.Client] or a [redis.ClusterClient], and not a pipeline. New does not connect.
+func New(rdb redis.Cmdable) *Producer { return &Producer{redis: rdb, ledger: ledger.New(rdb)} }
 
 // Submit commits the row and returns its id. To submit the same row again under the same id
 // is harmless, also while it is executed and after its end, whatever the other fields are
@@ -127,7 +129,7 @@ func (r Row) run() (run ledger.NewRun, content []byte, err error) {
 		for _, kind := range tasks.Kinds() {
 			names = append(names, kind.Name)
 		}
-		return run, nil, fmt.Errorf("kind: want one of %s, got %.40q", strings.Join(names, ", "), r.Kind)
+		return run, nil, fmt.Errorf("kind: want one of %s, got %s", strings.Join(names, ", "), untrusted.Value(r.Kind))
 	}
 	row, err := intake.ParseRow(kind, r.Row)
 	if err != nil {

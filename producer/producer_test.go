@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/ids"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
@@ -30,7 +31,7 @@ var rows = map[string]string{
 }
 
 // submitted returns the run and the content of its row.
-func submitted(t *testing.T, rdb redis.UniversalClient, id string) (ledger.Run, string) {
+func submitted(t *testing.T, rdb redis.Cmdable, id string) (ledger.Run, string) {
 	t.Helper()
 	l := ledger.New(rdb)
 	run, err := l.Get(t.Context(), "", ledger.RunID(id))
@@ -85,18 +86,18 @@ func TestSubmitProperties(t *testing.T) {
 		Tenant: "acme", Kind: producer.Remove, Row: []byte(rows[producer.Remove]),
 		GiveUp: time.Minute, Label: "a customer who left", Priority: tasks.NormalPriority, NotBefore: later,
 	}
-	var ids []string
+	var runs []string
 	for range 2 {
 		id, err := p.Submit(t.Context(), row)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids = append(ids, id)
+		runs = append(runs, id)
 	}
-	if ids[0] == ids[1] || tasks.CheckRunID(ids[0]) != nil {
-		t.Errorf("ids %q, want two", ids)
+	if runs[0] == runs[1] || ids.CheckRun(runs[0]) != nil {
+		t.Errorf("ids %q, want two", runs)
 	}
-	run, _ := submitted(t, rdb, ids[0])
+	run, _ := submitted(t, rdb, runs[0])
 	about := run.Description
 	if run.Tenant != "acme" || about.Label != row.Label || about.Priority != "normal" || about.GiveUp != time.Minute ||
 		!run.NotBefore.Equal(later) {

@@ -11,14 +11,14 @@ import (
 // value.
 func ExampleKind_Parse() {
 	remove, _ := tasks.KindOf(tasks.TypeRemove)
-	row, err := remove.Parse([]string{"org_1", "client_1"}, tasks.Defaults{})
+	row, err := remove.Parse([]string{"org_1", "client_1", ""}, tasks.Defaults{})
 	if err != nil {
 		panic(err)
 	}
 	content, err := row.Content()
 	fmt.Printf("%s %s %v\n", row.Organization(), content, err)
 
-	_, err = remove.Parse([]string{"org_1", "a/b"}, tasks.Defaults{})
+	_, err = remove.Parse([]string{"org_1", "a/b", ""}, tasks.Defaults{})
 	fmt.Println(err)
 	// Output:
 	// org_1 {"organization_id":"org_1","client_id":"client_1"} <nil>

@@ -2,7 +2,8 @@
 // it, and what commands, pages and the intake say of them. Package handlers executes them.
 //
 // It knows no queue and no Redis, so that a service which submits rows stays light. Of this module
-// it imports only the objects of the API and the names of DNS. Each file uses those below it:
+// it imports only the objects of the API, the record of a domain and the names of DNS. Each file
+// uses those below it:
 //
 //	kinds.go     the list of kinds
 //	revoke.go    domain:revoke
@@ -11,6 +12,7 @@
 //	read.go      domain:read
 //	verify.go    domain:verify
 //	undo.go      what a row undoes
+//	record.go    the record of a domain in a row, and its check
 //	remove.go    clients:remove
 //	template.go  template:create
 //	row.go       Kind, a kind's description; a row, and its check

@@ -122,6 +122,8 @@ func TestParse(t *testing.T) {
 		{"update by defaults", tasks.TypeUpdate, verifyRow(), pending, ""},
 		{"update, unknown status", tasks.TypeUpdate, verifyRow("status", "done"), pending, "done"},
 		{"remove", tasks.TypeRemove, clientRow(0), tasks.Defaults{}, ""},
+		{"remove, with the setting", tasks.TypeRemove, row("organization_id", "o", "client_id", "c", "use_for_member_access",
+			"false"), tasks.Defaults{}, ""},
 		{"remove, no client", tasks.TypeRemove, row("organization_id", "o"), tasks.Defaults{}, "client_id"},
 		{"remove, bad client", tasks.TypeRemove, row("organization_id", "o", "client_id", "a/b"), tasks.Defaults{}, "a/b"},
 		{"create", tasks.TypeCreate, template, tasks.Defaults{}, ""},

@@ -4,12 +4,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"orgops/apiclient/schema"
+	"orgops/internal/ids"
+	"orgops/internal/untrusted"
 )
 
 // DefaultTenant is the tenant of rows that name none.
@@ -35,32 +36,11 @@ func NewRunID(now time.Time) string {
 
 // CheckRun returns an error unless tenant, id and priority of a run have their forms.
 func CheckRun(tenant, id string, p Priority) error {
-	err := errors.Join(CheckTenant(tenant), CheckRunID(id))
+	err := errors.Join(ids.CheckTenant(tenant), ids.CheckRun(id))
 	if !slices.Contains([]Priority{ByRows, HighPriority, NormalPriority}, p) {
-		err = errors.Join(err, fmt.Errorf("priority: want high or normal, got %.40q", string(p)))
+		err = errors.Join(err, fmt.Errorf("priority: want high or normal, got %s", untrusted.Value(p)))
 	}
 	return err
-}
-
-var (
-	runPattern    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-	tenantPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
-)
-
-// CheckRunID returns an error unless the text has the form of a run's id.
-func CheckRunID(id string) error {
-	if !runPattern.MatchString(id) {
-		return fmt.Errorf("run: want 1 to 64 of A-Z a-z 0-9 _ -, got %.80q", id)
-	}
-	return nil
-}
-
-// CheckTenant returns an error unless the text has the form of a tenant's name.
-func CheckTenant(name string) error {
-	if !tenantPattern.MatchString(name) {
-		return fmt.Errorf("tenant: want 1 to 32 of a-z 0-9 _ - beginning with a letter or digit, got %.80q", name)
-	}
-	return nil
 }
 
 // CheckOrganization returns an error unless the text has the form of an organization's id.

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"orgops/apiclient/schema"
+	"orgops/internal/discovery"
 )
 
 // Undo is the change that a row undoes. A record that is no longer as the run set it is left as it
@@ -14,12 +15,12 @@ type Undo struct {
 }
 
 // Holds reports whether the record is as the run set it.
-func (u Undo) Holds(d schema.DiscoveryDomain) bool {
+func (u Undo) Holds(d discovery.Domain) bool {
 	if u.Status != nil && d.Status != *u.Status {
 		return false
 	}
 	set := u.UseForOrganizationDiscovery
-	have := d.UseForOrganizationDiscovery
+	have := d.Flag
 	return set == nil || (have != nil && *have == *set)
 }
 

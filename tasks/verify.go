@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -11,6 +10,8 @@ import (
 
 	"orgops/apiclient/schema"
 	"orgops/dnscheck/dnsname"
+	"orgops/internal/discovery"
+	"orgops/internal/untrusted"
 )
 
 // TypeVerify is the kind of rows that verify a discovery domain once its token is in DNS
@@ -99,19 +100,15 @@ type VerifyRow struct {
 	Undo *Undo `json:"orgops_undo,omitempty"`
 	// Listed is the record as a listing returned it; nil for a row that was submitted. No
 	// submitter can set it, as with Restore.
-	Listed *ListedDomain `json:"orgops_listed,omitempty"`
+	Listed *ListedRecord `json:"orgops_listed,omitempty"`
 }
 
-// ListedDomain is a record of a listing.
-type ListedDomain struct {
-	schema.DiscoveryDomain
+// ListedRecord is the record of a row's domain as a listing returned it.
+type ListedRecord struct {
+	ScannedRecord
 	// At is when the listing was requested, in Redis' time.
 	At time.Time `json:"at"`
 }
-
-// maxToken bounds verification_txt in bytes: a TXT record of that many does not fit a DNS
-// message (RFC 1035 3.2.1).
-const maxToken = 4096
 
 // Validate checks the row, as far as that needs no tenant.
 func (r VerifyRow) Validate() error {
@@ -128,6 +125,14 @@ func (r VerifyRow) Validate() error {
 	return r.checkRecord()
 }
 
+// ListedDomain returns the record that a listing returned; nil: the row was submitted.
+func (r VerifyRow) ListedDomain() *discovery.Domain {
+	if r.Listed == nil {
+		return nil
+	}
+	return new(r.Listed.Of(r.OrganizationID, r.DiscoveryDomainID))
+}
+
 // checkRecord checks the record in the row.
 func (r VerifyRow) checkRecord() error {
 	if r.VerificationHost != "" {
@@ -137,9 +142,6 @@ func (r VerifyRow) checkRecord() error {
 	}
 	if err := checkToken(r.VerificationTXT); err != nil {
 		return fmt.Errorf("verification_txt: %w", err)
-	}
-	if r.Listed != nil && r.Listed.ID != r.DiscoveryDomainID {
-		return fmt.Errorf("listed: record of %.80q, not of %.80q", r.Listed.ID, r.DiscoveryDomainID)
 	}
 	return nil
 }
@@ -158,29 +160,12 @@ func checkToken(token string) error {
 	case len(token) > maxToken:
 		return fmt.Errorf("at most %d bytes, got %d", maxToken, len(token))
 	case bare != token:
-		return fmt.Errorf("%.60q has blanks or invisible characters around it: give the token without", token)
+		return fmt.Errorf("%s has blanks or invisible characters around it: give the token without", untrusted.Value(token))
 	case quotedToken.MatchString(token):
-		return fmt.Errorf("%.60q is in quotation marks: give the token without", token)
+		return fmt.Errorf("%s is in quotation marks: give the token without", untrusted.Value(token))
 	case strings.Contains(token, "+") && shortenedToken.MatchString(token):
-		return fmt.Errorf("%.60q is a number as a spreadsheet shortens it: format the column as text, and fill it again", token)
+		return fmt.Errorf("%s is a number as a spreadsheet shortens it: format the column as text, and fill it again",
+			untrusted.Value(token))
 	}
 	return nil
-}
-
-// CheckProvable refuses a record whose domain cannot be any organization's, such as a public
-// suffix, and one whose host is not below its domain.
-func CheckProvable(domain, host string) error {
-	if _, err := dnsname.CheckDomain(domain); err != nil {
-		return fmt.Errorf("the record's domain cannot be proven: %w", err)
-	}
-	if dnsname.Within(host, domain) {
-		return nil
-	}
-	return fmt.Errorf(
-		"the record's verification host %.260q is not below its domain %.260q, so a proof there proves nothing about the domain", host, domain)
-}
-
-// CheckDomainIDs returns an error unless both ids have their form.
-func CheckDomainIDs(organization, domain string) error {
-	return errors.Join(CheckOrganization(organization), CheckDomainID(domain))
 }

@@ -72,7 +72,7 @@ func faultOf(err error, data []byte) FieldError {
 	if !ok {
 		return FieldError{
 			Field: requestField, Rule: "want JSON: " + untrusted.Plain(strings.TrimPrefix(err.Error(), "jsontext: "),
-				maxMessage), Value: rawValue(data),
+				untrusted.MaxMessage), Value: untrusted.JSON(data),
 		}
 	}
 	field, rule := "", WantObject

@@ -10,5 +10,4 @@
 //	organizations.go  organizations
 //	operations.go     the names of the operations
 //	validate.go       the rules of requests, and the error of a broken one
-//	quote.go          texts of others, cut and on one line
 package schema

@@ -58,7 +58,7 @@ func (u DiscoveryDomainUpdate) Broken(broken []FieldError) []FieldError {
 	}
 	if u.Status != nil && !u.Status.Known() {
 		return append(broken, FieldError{Field: "status", Rule: "want pending or verified",
-			Value: textValue(string(*u.Status))})
+			Value: untrusted.Value(*u.Status)})
 	}
 	return broken
 }
@@ -95,7 +95,7 @@ func (d DiscoveryDomain) Check() error {
 		return errors.New("missing or empty: " + strings.Join(missing, ", "))
 	}
 	if len(d.Status) > maxStatus {
-		return fmt.Errorf("status: want pending or verified, got %s", textValue(string(d.Status)))
+		return fmt.Errorf("status: want pending or verified, got %s", untrusted.Value(d.Status))
 	}
 	if broken := domainRule.check(nil, "domain", d.Domain); broken != nil {
 		// Not a *ValidationError, which is for requests.
@@ -111,7 +111,7 @@ func (d DiscoveryDomain) CheckIs(id string) error {
 		return err
 	}
 	if d.ID != id {
-		return fmt.Errorf("it is the record of %s, not of the requested one", untrusted.Quote(d.ID, maxName))
+		return fmt.Errorf("it is the record of %s, not of the requested one", untrusted.Quote(d.ID, untrusted.MaxName))
 	}
 	return nil
 }

@@ -150,7 +150,7 @@ func (t Template) CheckIs(name string) error {
 		return err
 	}
 	if t.Name != "" && t.Name != name {
-		return fmt.Errorf("it is the template %s, not the requested one", untrusted.Quote(t.Name, maxName))
+		return fmt.Errorf("it is the template %s, not the requested one", untrusted.Quote(t.Name, untrusted.MaxName))
 	}
 	return nil
 }

@@ -104,7 +104,7 @@ func AppendID(broken []FieldError, field, id string) []FieldError {
 	default:
 		rule = fmt.Sprintf("want 1 to %d letters, digits, _, | or -", maxID)
 	}
-	return append(broken, FieldError{Field: field, Rule: rule, Value: textValue(id)})
+	return append(broken, FieldError{Field: field, Rule: rule, Value: untrusted.Value(id)})
 }
 
 // mistakes are the identifiers that are easily confused with another kind, by the member's
@@ -161,19 +161,19 @@ func (r textRule) check(broken []FieldError, field, value string) []FieldError {
 		broken = append(broken, FieldError{
 			Field: field,
 			Rule:  r.lengthRule(),
-			Value: fmt.Sprintf("%d: %s", n, textValue(value)),
+			Value: fmt.Sprintf("%d: %s", n, untrusted.Value(value)),
 		})
 	}
 	if r.pattern != nil && !r.pattern.MatchString(value) {
 		broken = append(broken, FieldError{
 			Field: field,
 			Rule:  "must match " + r.pattern.String(),
-			Value: textValue(value),
+			Value: untrusted.Value(value),
 		})
 	}
 	// JSON cannot express it: encoding/json would replace it silently.
 	if !utf8.ValidString(value) {
-		broken = append(broken, FieldError{Field: field, Rule: "want valid UTF-8", Value: textValue(value)})
+		broken = append(broken, FieldError{Field: field, Rule: "want valid UTF-8", Value: untrusted.Value(value)})
 	}
 	return broken
 }
@@ -191,7 +191,7 @@ var plainMember = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 func memberPath(parent, name string) string {
 	switch {
 	case !plainMember.MatchString(name):
-		return parent + "[" + untrusted.Quote(name, maxName) + "]"
+		return parent + "[" + untrusted.Quote(name, untrusted.MaxName) + "]"
 	case parent == "":
 		return name
 	}

@@ -7,8 +7,9 @@ import (
 	"strings"
 
 	"orgops/internal/activity"
+	"orgops/internal/ids"
+	"orgops/internal/stamp"
 	"orgops/internal/status"
-	"orgops/tasks"
 )
 
 type activityCommand struct {
@@ -30,7 +31,7 @@ Example:
 func (c *activityCommand) Run(ctx context.Context, t *tool) error {
 	since, err := parseSince(c.Since)
 	for _, name := range c.Tenants {
-		err = errors.Join(err, tasks.CheckTenant(name))
+		err = errors.Join(err, ids.CheckTenant(name))
 	}
 	if err := t.connectToRead(ctx, err); err != nil {
 		return err
@@ -58,13 +59,13 @@ func (c *activityCommand) Run(ctx context.Context, t *tool) error {
 			if t.JSON {
 				err = errors.Join(err, t.printJSON(e))
 			} else {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", status.Stamp(e.At), e.Tenant, e.Who(), e.Action,
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", stamp.UTC(e.At), e.Tenant, e.Who(), e.Action,
 					status.Shown(strings.TrimSpace(e.Run+" "+e.Domain)), status.Whole(e.Result))
 			}
 		}
 	}
 	if err == nil && printed == 0 {
-		fmt.Fprintf(t.Stderr, "no such activity in %s since %s\n", t.place(), status.Stamp(since))
+		fmt.Fprintf(t.Stderr, "no such activity in %s since %s\n", t.place(), stamp.UTC(since))
 	}
 	return errors.Join(err, w.Flush())
 }

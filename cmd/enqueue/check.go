@@ -13,6 +13,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/dnscheck/dnsname"
 	"orgops/internal/cli"
+	"orgops/internal/discovery"
 	"orgops/internal/intake"
 	"orgops/internal/status"
 	"orgops/internal/tenant"
@@ -69,9 +70,11 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 		return err
 	}
 	checked, missing := 0, 0
-	for found, err := range inOrder(ctx, records, func(ctx context.Context,
-		r status.TXTRecord) (status.CheckResult, error) {
-		return status.Check(ctx, checker, r)
+	for found, err := range inOrder(ctx, records, func(ctx context.Context, r toCheck) (status.CheckResult, error) {
+		if r.bad != nil {
+			return status.CheckResult{Error: r.bad.Error()}, nil
+		}
+		return status.Check(ctx, checker, r.Domain)
 	}) {
 		if err != nil {
 			return err
@@ -147,8 +150,14 @@ func (c *checkCommand) checker() (*dnscheck.Checker, error) {
 	return dnscheck.New(config)
 }
 
+// toCheck is a domain whose record is checked.
+type toCheck struct {
+	discovery.Domain
+	bad error // why the row of a file has none; nil: it has one
+}
+
 // records returns the records that the arguments name, to be read once.
-func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[status.TXTRecord, error], err error) {
+func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[toCheck, error], err error) {
 	byHost, byDomain, byFile := c.Host != "" || c.TXT != "", c.oneDomain != oneDomain{}, c.File != ""
 	if named := slices.DeleteFunc([]bool{byHost, byDomain, byFile}, func(is bool) bool { return !is }); len(named) != 1 {
 		return nil, cli.Usage(errors.New("name one: a domain, or --host and --txt, or a file (-: stdin)"))
@@ -156,7 +165,7 @@ func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[
 	if byFile {
 		return c.rows(ctx, t)
 	}
-	record := status.TXTRecord{Host: c.Host, TXT: c.TXT}
+	record := discovery.Domain{Host: c.Host, TXT: c.TXT}
 	if byDomain {
 		if record, err = c.stored(ctx, t); err != nil {
 			return nil, err
@@ -166,23 +175,23 @@ func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[
 	} else if err := dnsname.CheckHost(c.Host); err != nil {
 		return nil, cli.Usage(err)
 	}
-	return func(yield func(status.TXTRecord, error) bool) { yield(record, nil) }, nil
+	return func(yield func(toCheck, error) bool) { yield(toCheck{Domain: record}, nil) }, nil
 }
 
-func (c *checkCommand) stored(ctx context.Context, t *tool) (status.TXTRecord, error) {
+func (c *checkCommand) stored(ctx context.Context, t *tool) (discovery.Domain, error) {
 	name, err := c.named(ctx, t, c.Tenant)
 	if err != nil {
-		return status.TXTRecord{}, err
+		return discovery.Domain{}, err
 	}
 	found, err := t.readDomain(ctx, name, 0)
 	if err != nil {
-		return status.TXTRecord{}, err
+		return discovery.Domain{}, err
 	}
-	return found.TXTRecord()
+	return found.ToPublish()
 }
 
 // rows returns the records of the file: any rows of domains verify that have host and value.
-func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[status.TXTRecord, error], error) {
+func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[toCheck, error], error) {
 	file, err := t.open(ctx, c.File, nil)
 	if err != nil {
 		return nil, err
@@ -192,7 +201,7 @@ func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[status.TXTR
 		file.close()
 		return nil, err
 	}
-	return func(yield func(status.TXTRecord, error) bool) {
+	return func(yield func(toCheck, error) bool) {
 		defer file.close()
 		for {
 			row, err := reader.Next()
@@ -202,11 +211,10 @@ func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[status.TXTR
 				}
 				return
 			}
-			record := status.TXTRecord{}
-			if row.Err != nil {
-				record.Error = row.Err.Error()
-			} else if err == nil {
-				record.Host, record.TXT, record.Organization, record.ID = row.Values[0], row.Values[1], row.Values[2], row.Values[3]
+			record := toCheck{bad: row.Err}
+			if err == nil && row.Err == nil {
+				v := row.Values
+				record.Domain = discovery.Domain{Host: v[0], TXT: v[1], OrganizationID: v[2], ID: v[3]}
 			}
 			if !yield(record, err) || err != nil {
 				return
@@ -234,8 +242,8 @@ func (c *checkCommand) read(file *rowsFile) (*intake.Reader, error) {
 
 // inOrder yields the results of check for the records, in their order. At most rowsAtOnce
 // checks are running. It ends after an error of a record or of the context.
-func inOrder(ctx context.Context, records iter.Seq2[status.TXTRecord, error],
-	check func(context.Context, status.TXTRecord) (status.CheckResult, error)) iter.Seq2[status.CheckResult, error] {
+func inOrder(ctx context.Context, records iter.Seq2[toCheck, error],
+	check func(context.Context, toCheck) (status.CheckResult, error)) iter.Seq2[status.CheckResult, error] {
 	type outcome struct {
 		found status.CheckResult
 		err   error

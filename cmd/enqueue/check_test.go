@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/internal/cli"
+	"orgops/internal/discovery"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/status"
@@ -63,20 +64,20 @@ func TestRowsAreCheckedConcurrently(t *testing.T) {
 		const all = 3*rowsAtOnce + 1
 		var mu sync.Mutex
 		waiting := make(map[string]chan struct{})
-		records := func(yield func(status.TXTRecord, error) bool) {
+		records := func(yield func(toCheck, error) bool) {
 			for i := range all {
-				if !yield(status.TXTRecord{Host: fmt.Sprintf("%03d", i)}, nil) {
+				if !yield(toCheck{Domain: discovery.Domain{Host: fmt.Sprintf("%03d", i)}}, nil) {
 					return
 				}
 			}
 		}
-		ask := func(_ context.Context, r status.TXTRecord) (status.CheckResult, error) {
+		ask := func(_ context.Context, r toCheck) (status.CheckResult, error) {
 			mine := make(chan struct{})
 			mu.Lock()
 			waiting[r.Host] = mine
 			mu.Unlock()
 			<-mine
-			return status.CheckResult{TXTRecord: r}, nil
+			return status.CheckResult{Host: r.Host}, nil
 		}
 		var got []string
 		done := make(chan struct{})
@@ -111,15 +112,15 @@ func TestRowsAreCheckedConcurrently(t *testing.T) {
 // TestRowsEndWithAnError checks that the rows before an error are returned, and none after it.
 func TestRowsEndWithAnError(t *testing.T) {
 	broken := errors.New("line 3 is broken")
-	records := func(yield func(status.TXTRecord, error) bool) {
-		_ = yield(status.TXTRecord{Host: "first"}, nil) && yield(status.TXTRecord{Host: "second"}, nil) &&
-			yield(status.TXTRecord{}, broken) && yield(status.TXTRecord{Host: "fourth"}, nil)
+	records := func(yield func(toCheck, error) bool) {
+		of := func(host string) toCheck { return toCheck{Domain: discovery.Domain{Host: host}} }
+		_ = yield(of("first"), nil) && yield(of("second"), nil) && yield(toCheck{}, broken) && yield(of("fourth"), nil)
 	}
 	var hosts []string
 	var failed error
 	for found, err := range inOrder(t.Context(), records,
-		func(_ context.Context, r status.TXTRecord) (status.CheckResult, error) {
-			return status.CheckResult{TXTRecord: r}, nil
+		func(_ context.Context, r toCheck) (status.CheckResult, error) {
+			return status.CheckResult{Host: r.Host}, nil
 		}) {
 		if failed = err; err == nil {
 			hosts = append(hosts, found.Host)

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"orgops/internal/activity"
-	"orgops/internal/cli"
 	"orgops/internal/ledger"
+	"orgops/internal/remedy"
 	"orgops/internal/status"
 )
 
@@ -122,7 +122,7 @@ func (c *deleteCommand) Run(ctx context.Context, t *tool) error {
 		err = t.ledger.Delete(ctx, r.Tenant, r.ID)
 	}
 	if errors.Is(err, ledger.ErrOpen) {
-		return cli.Fixed(fmt.Errorf("run %s has not ended", c.ID), "to end it first: enqueue runs cancel %s", c.ID)
+		return remedy.With(fmt.Errorf("run %s has not ended", c.ID), "to end it first: enqueue runs cancel %s", c.ID)
 	}
 	if err != nil {
 		return err

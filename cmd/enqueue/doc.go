@@ -16,6 +16,7 @@
 //	undo.go       domains update --undo
 //	revoke.go     domains revoke, and its undoing
 //	sweep.go      domains sweep; sweep_plan.go: its preview
+//	everywhere.go clients remove --everywhere
 //	pending.go    runs whose rows the workers find
 //	dryrun.go     the estimate of a submission
 //	submit.go     submissions

@@ -7,8 +7,11 @@ import (
 	"time"
 
 	"orgops/internal/cli"
+	"orgops/internal/ids"
 	"orgops/internal/ledger"
+	"orgops/internal/remedy"
 	"orgops/internal/status"
+	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
 
@@ -73,7 +76,7 @@ func searches(d status.Domain) string {
 // readDomain checks the name, connects to read, and returns the domain with its rows.
 func (t *tool) readDomain(ctx context.Context, name status.DomainName, rows int) (status.Domain, error) {
 	if err := t.connectToRead(ctx, tasks.CheckDomainIDs(name.Organization, name.ID),
-		tasks.CheckTenant(name.Tenant)); err != nil {
+		ids.CheckTenant(name.Tenant)); err != nil {
 		return status.Domain{}, err
 	}
 	return status.DomainOf(ctx, t.redis, t.ledger, name, rows)
@@ -84,14 +87,15 @@ func nothing(d status.Domain, searched bool) error {
 	about := fmt.Sprintf("domain %s of organization %s", d.ID, d.Organization)
 	switch {
 	case d.Other != "":
-		return cli.Fixed(fmt.Errorf("nothing is known of %s; but organization %.128q has that domain", about, d.Other),
+		return remedy.With(fmt.Errorf("nothing is known of %s; but organization %s has that domain",
+			about, untrusted.Quote(d.Other, untrusted.MaxName)),
 			"name that organization by --org")
 	case searched:
-		return cli.Fixed(fmt.Errorf("no run of tenant %s has a row about %s (runs are deleted %d days after their end)",
+		return remedy.With(fmt.Errorf("no run of tenant %s has a row about %s (runs are deleted %d days after their end)",
 			d.Tenant, about, int(ledger.Retention/(24*time.Hour))),
-			"to verify it: enqueue domains verify --tenant %s --org %s --domain %s", d.Tenant, d.Organization, d.ID)
+			"to verify it: %s", d.Verify())
 	}
-	return cli.Fixed(fmt.Errorf("no executed row of tenant %s has read the record of %s", d.Tenant, about),
+	return remedy.With(fmt.Errorf("no executed row of tenant %s has read the record of %s", d.Tenant, about),
 		"to search all stored rows: %s", searches(d))
 }
 
@@ -117,7 +121,7 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 		id = name.ID
 		tenant = name.Tenant
 	}
-	if err := t.connectToRead(ctx, tasks.CheckDomainID(id), tasks.CheckTenant(tenant)); err != nil {
+	if err := t.connectToRead(ctx, tasks.CheckDomainID(id), ids.CheckTenant(tenant)); err != nil {
 		return err
 	}
 	r, ok, err := status.SweptDomainOf(ctx, t.redis, tenant, id)
@@ -128,7 +132,7 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 		if err := t.mustBeKnown(ctx, tenant); err != nil {
 			return err
 		}
-		return cli.Fixed(fmt.Errorf("nothing is recorded of discovery domain %s of tenant %s: no sweep has found it",
+		return remedy.With(fmt.Errorf("nothing is recorded of discovery domain %s of tenant %s: no sweep has found it",
 			id, tenant),
 			"to check all verified domains now: enqueue domains sweep --tenant %s", tenant)
 	}

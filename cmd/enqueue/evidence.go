@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 
+	"orgops/internal/ids"
 	"orgops/internal/intake"
-	"orgops/tasks"
 )
 
 type exportCommand struct {
@@ -25,7 +25,7 @@ Example:
 
 func (c *exportCommand) Run(ctx context.Context, t *tool) error {
 	since, err := parseSince(c.Since)
-	if err := t.connectToRead(ctx, err, ifGiven(c.Tenant, tasks.CheckTenant)); err != nil {
+	if err := t.connectToRead(ctx, err, ifGiven(c.Tenant, ids.CheckTenant)); err != nil {
 		return err
 	}
 	for proof, err := range (intake.Proofs{Tenant: c.Tenant, Since: since, Domain: c.Domain}).All(ctx, t.ledger) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"orgops/internal/cli"
+	"orgops/internal/untrusted"
 )
 
 // rowsFlags are the flags of every command that reads rows.
@@ -23,7 +24,8 @@ type rowsFlags struct {
 func (f rowsFlags) separator() (rune, error) {
 	c := []rune(strings.NewReplacer("tab", "\t", `\t`, "\t").Replace(f.Delimiter))
 	if len(c) > 1 {
-		return 0, cli.Usage(fmt.Errorf("delimiter: want one character, such as ;, or tab, got %.40q", f.Delimiter))
+		return 0, cli.Usage(fmt.Errorf("delimiter: want one character, such as ;, or tab, got %s",
+			untrusted.Value(f.Delimiter)))
 	}
 	return append(c, 0)[0], nil
 }

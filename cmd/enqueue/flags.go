@@ -14,7 +14,10 @@ import (
 
 	"orgops/dnscheck/dnsname"
 	"orgops/internal/cli"
+	"orgops/internal/ids"
 	"orgops/internal/ledger"
+	"orgops/internal/remedy"
+	"orgops/internal/stamp"
 	"orgops/internal/status"
 	"orgops/tasks"
 )
@@ -33,7 +36,7 @@ func (t *tool) readRun(ctx context.Context, of oneRun) (ledger.Run, error) {
 
 // find returns the run. Without a tenant it looks in all of them.
 func (t *tool) find(ctx context.Context, of oneRun) (ledger.Run, error) {
-	if err := ifGiven(of.Tenant, tasks.CheckTenant); err != nil {
+	if err := ifGiven(of.Tenant, ids.CheckTenant); err != nil {
 		return ledger.Run{}, cli.Usage(err)
 	}
 	run, err := t.ledger.Get(ctx, ledger.Tenant(of.Tenant), ledger.RunID(of.ID))
@@ -77,7 +80,7 @@ func (o oneDomain) row(ctx context.Context, t *tool, tenant string) (row []byte,
 				return nil, "", err
 			}
 		}
-		row, err = json.Marshal(map[string]string{"organization_id": o.Org, "domain": o.Domain})
+		row, err = json.Marshal(map[string]string{"organization_id": o.Org, "domain": dnsname.Typed(o.Domain)})
 		return row, tenant, err
 	}
 
@@ -87,7 +90,7 @@ func (o oneDomain) row(ctx context.Context, t *tool, tenant string) (row []byte,
 	}
 	members := map[string]string{"organization_id": name.Organization, "discovery_domain_id": name.ID}
 	if o.byName && o.isName() {
-		members["domain"] = o.Domain
+		members["domain"] = dnsname.Typed(o.Domain)
 	}
 	row, err = json.Marshal(members)
 	return row, name.Tenant, err
@@ -100,7 +103,7 @@ func (o oneDomain) check(tenant string) error {
 	if o.Domain == "" {
 		return cli.Usage(errors.New("--org names the organization of a domain: name the domain by --domain"))
 	}
-	err := errors.Join(ifGiven(tenant, tasks.CheckTenant), ifGiven(o.Org, tasks.CheckOrganization))
+	err := errors.Join(ifGiven(tenant, ids.CheckTenant), ifGiven(o.Org, tasks.CheckOrganization))
 	if !o.isName() {
 		err = errors.Join(err, tasks.CheckDomainID(o.Domain))
 	}
@@ -174,7 +177,7 @@ func (o oneDomain) lookUp(ctx context.Context, t *tool, tenant string) (all, sim
 		flags = "--org"
 	}
 	err = fmt.Errorf("%s have domain %s: %s", what, status.Shown(o.Domain), listed(found.Domains))
-	return nil, nil, cli.Usage(cli.Fixed(err, "name one of them by %s", flags))
+	return nil, nil, cli.Usage(remedy.With(err, "name one of them by %s", flags))
 }
 
 // unknown is the error of a domain that was not found, with those whose names begin so.
@@ -200,7 +203,7 @@ func (o oneDomain) unknown(ctx context.Context, t *tool, asked status.DomainName
 	if o.byName {
 		also = "its organization by --org"
 	}
-	return cli.Fixed(err, "%s, or name %s", status.LearnNames(asked.Tenant), also)
+	return remedy.With(err, "%s, or name %s", status.LearnNames(asked.Tenant), also)
 }
 
 // inOneTenant reports whether all domains are of one tenant. They are in the order of their
@@ -262,7 +265,7 @@ func parseNotBefore(text string, now time.Time) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("not-before: %w", err)
 	}
 	if !at.After(now) {
-		return time.Time{}, fmt.Errorf("not-before: %s is in the past", status.Stamp(at))
+		return time.Time{}, fmt.Errorf("not-before: %s is in the past", stamp.UTC(at))
 	}
 	return at, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"orgops/internal/cli"
+	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
 
@@ -105,18 +106,19 @@ func (c *updateCommand) defaults() (tasks.Defaults, error) {
 	case "verified":
 		return nil, cli.Usage(errors.New(`status: verified is not set without a proof; use "enqueue domains verify"`))
 	default:
-		return nil, cli.Usage(fmt.Errorf("status: want pending, got %.40q", c.Status))
+		return nil, cli.Usage(fmt.Errorf("status: want pending, got %s", untrusted.Value(c.Status)))
 	}
 	switch c.UseForDiscovery {
 	case "", "true", "false":
 	default:
-		return nil, cli.Usage(fmt.Errorf("use-for-discovery: want true or false, got %.40q", c.UseForDiscovery))
+		return nil, cli.Usage(fmt.Errorf("use-for-discovery: want true or false, got %s", untrusted.Value(c.UseForDiscovery)))
 	}
 	return tasks.Defaults{"status": c.Status, "use_for_organization_discovery": c.UseForDiscovery}, nil
 }
 
 type removeCommand struct {
 	submitFlags
+	everywhereFlags
 	BatchWait time.Duration `noenv:"true" default:"2s" placeholder:"DURATION" help:"How long a single row waits for others of its organization, to be removed by the same request; 0s: not at all. The rows of a file are removed together anyway."`
 }
 
@@ -127,6 +129,15 @@ func (c *removeCommand) Run(ctx context.Context, t *tool) error {
 		return cli.Usage(err)
 	}
 	o := c.order(tasks.TypeRemove)
+	if c.Everywhere {
+		if err := c.checkEverywhere(t); err != nil {
+			return err
+		}
+		return c.removeEverywhere(ctx, t, o)
+	}
+	if c.Client != "" || c.Expect != 0 {
+		return cli.Usage(errors.New("--client and --expect require --everywhere"))
+	}
 	o.batchWait = c.BatchWait
 	return t.submit(ctx, o)
 }

@@ -10,6 +10,7 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/customer"
 	"orgops/internal/ledger"
+	"orgops/internal/remedy"
 	"orgops/internal/status"
 	"orgops/internal/web"
 	"orgops/tasks"
@@ -66,8 +67,8 @@ func (c *linkCommand) Run(ctx context.Context, t *tool) error {
 	}
 	d, err := status.Report(ctx, t.redis, t.ledger, name.Tenant, name.ID)
 	if errors.Is(err, ledger.ErrNotFound) || err == nil && d.Organization != name.Organization {
-		return cli.Fixed(fmt.Errorf("no row about domain %s of organization %s was executed", name.ID, name.Organization),
-			"to verify it: enqueue domains verify --tenant %s --org %s --domain %s", name.Tenant, name.Organization, name.ID)
+		return remedy.With(fmt.Errorf("no row about domain %s of organization %s was executed", name.ID, name.Organization),
+			"to verify it: %s", name.Verify())
 	}
 	if err != nil {
 		return err

@@ -6,7 +6,9 @@ import (
 	"fmt"
 
 	"orgops/internal/cli"
+	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/remedy"
 	"orgops/internal/status"
 	"orgops/internal/sweep/schedule"
 	"orgops/tasks"
@@ -55,16 +57,16 @@ func notStarted(ctx context.Context, what, id string, err error) error {
 	}
 	const again = "to make sure that %s exists, repeat the command with --run %s"
 	if ctx.Err() != nil {
-		return &cli.StatusError{Status: cli.StatusInterrupted, Err: cli.Fixed(errors.New("interrupted"), again, what, id)}
+		return &cli.StatusError{Status: cli.StatusInterrupted, Err: remedy.With(errors.New("interrupted"), again, what, id)}
 	}
-	return cli.Fixed(err, again, what, id)
+	return remedy.With(err, again, what, id)
 }
 
 // started prints the id of such a run, logs its state, and follows it if follow is set.
 func (t *tool) started(ctx context.Context, run ledger.Run, created, seen, follow bool) (err error) {
 	switch {
 	case !run.CancelledAt.IsZero():
-		return cli.Fixed(fmt.Errorf("run %s was cancelled", run.ID), "give it another id, if its domains are still wanted")
+		return intake.Cancelled(run.ID)
 	case run.Ended():
 		t.log.InfoContext(ctx, "run has ended already", "run", run.ID, "rows", run.Total())
 	case run.Paused:

@@ -10,7 +10,6 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
-	"orgops/tasks"
 )
 
 type retryCommand struct {
@@ -64,7 +63,7 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 	}
 	sub, err := t.intake().Retry(ctx, from, o)
 	if err != nil && !errors.Is(err, intake.ErrNothingToRetry) {
-		return "", c.explain(ctx, child, err)
+		return "", refusedRetry(ctx, err)
 	}
 	from, got := t.ledger.Get(ctx, from.Tenant, from.ID) // with its child
 	if got != nil {
@@ -87,14 +86,10 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 
 // printLeftOut prints which rows a child does not retry, and how to proceed with them.
 func (t *tool) printLeftOut(from ledger.Run, child ledger.RunID) {
-	if n := from.Counts[ledger.InvalidRow]; n > 0 {
-		fmt.Fprintf(t.Stderr,
-			"invalid rows: %d, left out because they would be invalid again; to correct them: enqueue runs failed %s\n",
-			n, from.ID)
-	}
-	if n := from.Counts[ledger.Refused]; n > 0 && from.Kind == tasks.TypeRecheck {
-		fmt.Fprintf(t.Stderr, "refused rows: %d, left out because a retry would refuse these records too; "+
-			"correct them at the tenant: the next sweep reads them again\n", n)
+	for _, outcome := range []ledger.Outcome{ledger.InvalidRow, ledger.Refused} {
+		if why := intake.LeftOut(from, outcome); why != nil && from.Counts[outcome] > 0 {
+			fmt.Fprintf(t.Stderr, "%s rows: %d, left out because %s\n", outcome, from.Counts[outcome], why)
+		}
 	}
 	for _, earlier := range from.Children {
 		if earlier.ID == child {
@@ -112,20 +107,14 @@ type submission struct {
 	LeftOut int64 `json:"invalid_left_out,omitempty"` // invalid rows of the parent
 }
 
-// explain adds to the error how to proceed. child is empty unless the new run was started.
-func (c *retryCommand) explain(ctx context.Context, child string, err error) error {
-	cut := child != "" && ctx.Err() != nil
-	if cut && !errors.Is(err, intake.ErrCancelled) {
-		err = context.Canceled // the cause of any other error
+// refusedRetry returns the error of a retry as the command ends with it.
+func refusedRetry(ctx context.Context, err error) error {
+	err = interruptedIn(ctx, err)
+	_, part := errors.AsType[*intake.UnfinishedError](err)
+	if errors.Is(err, ledger.ErrMismatch) && !part {
+		return cli.Usage(err)
 	}
-	explained := status.RetryError(c.ID, c.Outcomes, child, err)
-	switch {
-	case errors.Is(err, ledger.ErrMismatch) && child == "":
-		return cli.Usage(explained)
-	case cut && !errors.Is(err, intake.ErrCancelled):
-		return &cli.StatusError{Status: cli.StatusInterrupted, Err: explained}
-	}
-	return explained
+	return err
 }
 
 type failedCommand struct {
@@ -136,9 +125,9 @@ type failedCommand struct {
 
 func (*failedCommand) Help() string {
 	return `The rows keep the form in which they were submitted, with orgops_outcome and orgops_error added: CSV as CSV, safe to open in a
-spreadsheet, JSON Lines as JSON Lines (with --json always JSON Lines). For letters to customers, rows of domains verify also get domain,
-host and value of the TXT record to publish, found (the values at the name) and advice. In JSON Lines, members that are not known are left out.
-The file can be submitted as it is: these columns are ignored.
+spreadsheet, JSON Lines as JSON Lines (with --json always JSON Lines). For letters to customers, rows of domains verify and of sweeps also get domain,
+host and value of the TXT record to publish, found (the values at the name), advice, and mistake (its name). In JSON Lines, members that are
+not known are left out. The file can be submitted as it is: these columns are ignored.
 
 Example:
 
@@ -172,8 +161,8 @@ type resultsCommand struct {
 func (*resultsCommand) Help() string {
 	return `The rows are written as by "enqueue runs failed", and also have orgops_item, the number of the row from 0; orgops_settled_at,
 when its work was done; orgops_at, the time of its proof or last check; orgops_template, the id of the template that it created or
-found; and orgops_status_before and orgops_use_for_organization_discovery_before, the values that an update has replaced; each where it is known. Rows of sweeps have domain. An open row has the outcome open, and the reason why it is open. As CSV, rows
-of sweeps have their ids and domain alone, and templates their names.
+found; and orgops_status_before and orgops_use_for_organization_discovery_before, the values that an update has replaced; each where it is known. An open row has the outcome open, and the reason why it is open. As CSV, rows
+of sweeps have their ids beside these columns, and templates their names.
 
 Examples:
 

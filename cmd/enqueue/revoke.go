@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"orgops/internal/cli"
+	"orgops/internal/ids"
 	"orgops/internal/ledger"
+	"orgops/internal/remedy"
+	"orgops/internal/stamp"
 	"orgops/internal/status"
 	"orgops/internal/sweep"
 	"orgops/tasks"
@@ -56,8 +59,8 @@ Exit status: 1 if more domains qualify than may be revoked in seven days; none i
 }
 
 func (c *revokeCommand) check() error {
-	errs := []error{ifGiven(c.Tenant, tasks.CheckTenant), ifGiven(c.Org, tasks.CheckOrganization),
-		ifGiven(c.ID, tasks.CheckRunID), ifGiven(c.Undo, tasks.CheckRunID)}
+	errs := []error{ifGiven(c.Tenant, ids.CheckTenant), ifGiven(c.Org, tasks.CheckOrganization),
+		ifGiven(c.ID, ids.CheckRun), ifGiven(c.Undo, ids.CheckRun)}
 	if c.AbsentFor < 0 || c.Sweeps < 0 || c.Max < 0 || c.Rows < 1 {
 		errs = append(errs, errors.New("absent-for, sweeps, max and rows: want no negative number, and rows of 1 or more"))
 	}
@@ -127,7 +130,7 @@ func (p revocations) refusal() error {
 	if p.Chosen <= p.Most-p.Used {
 		return nil
 	}
-	return cli.Fixed(fmt.Errorf("%d domains qualify, and %d may be revoked in seven days, of which %d were",
+	return remedy.With(fmt.Errorf("%d domains qualify, and %d may be revoked in seven days, of which %d were",
 		p.Chosen, p.Most, p.Used),
 		"list them by --dry-run; then revoke some (--org, --absent-for), wait, or allow more by --max")
 }
@@ -209,7 +212,7 @@ func (t *tool) revoke(ctx context.Context, c *revokeCommand) error {
 		// Without a terminal nobody could be asked, and no customer loses a domain by a command that
 		// was only pasted into a script.
 		if !c.Yes && !cli.IsTerminal(t.Stdin) {
-			return cli.Usage(cli.Fixed(fmt.Errorf("%d domains of tenant %s would be set to %s", p.Chosen, c.Tenant, c.Set),
+			return cli.Usage(remedy.With(fmt.Errorf("%d domains of tenant %s would be set to %s", p.Chosen, c.Tenant, c.Set),
 				"list them by --dry-run; then add --yes, or answer the question on a terminal"))
 		}
 		question := fmt.Sprintf("Revoke %d domains of tenant %s (%s): their logins are no longer routed to the organization?",
@@ -310,7 +313,7 @@ func (t *tool) submitChosen(ctx context.Context, c *revokeCommand, run ledger.Ne
 		ledger.Tenant(c.Tenant), c.Label
 	sub, err := t.intake().SubmitChosen(ctx, run, rows)
 	if err != nil {
-		return refusal(sub.Found, string(run.Tenant), unfinished(ctx, string(run.ID), err))
+		return refusal(sub.Found, string(run.Tenant), interruptedIn(ctx, err))
 	}
 	if err := t.printSubmitted(ctx, sub); err != nil || !c.Follow {
 		return err
@@ -355,7 +358,7 @@ func (p revocations) Write(out io.Writer) error {
 	for _, d := range p.Candidates[:min(p.rows, len(p.Candidates))] {
 		since, sweeps, decision := "-", "-", "to be revoked: "+string(p.Set)
 		if d.Absence != nil {
-			since, sweeps = status.Stamp(d.Absence.Since), fmt.Sprint(d.Absence.Checks)
+			since, sweeps = stamp.UTC(d.Absence.Since), fmt.Sprint(d.Absence.Checks)
 		}
 		if d.Unfit != "" {
 			decision = "not revoked: " + status.Shown(d.Unfit)

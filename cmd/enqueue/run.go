@@ -21,7 +21,7 @@ type grammar struct {
 
 	JSON      bool             `name:"json" noenv:"true" help:"Print JSON instead of text and tables."`
 	LogLevel  string           `default:"info" placeholder:"LEVEL" help:"Log level: debug, info, warn or error."`
-	LogFormat string           `enum:"json,text," default:"" placeholder:"FORMAT" help:"Log format: json or text (default: text on a terminal, else json)."`
+	LogFormat string           `enum:"json,text," default:"" placeholder:"FORMAT" help:"Log format: json or text (default: text; for servers and --json off a terminal: json)."`
 	Version   kong.VersionFlag `help:"Print the version and exit."`
 
 	Domains struct {
@@ -89,7 +89,7 @@ func newTool(args []string, stdin io.Reader, stdout, stderr io.Writer, environ [
 	return &tool{Program: cli.Program{
 		Name: "enqueue", Description: "Submit rows and track their results.",
 		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: cli.NewEnvironment(environ),
-		Version: cli.ReadBuild(version, commit).String(), Vars: labels(),
+		Version: build.String(), Vars: labels(),
 	}}
 }
 
@@ -106,8 +106,18 @@ func (t *tool) run(ctx context.Context) int {
 	return t.Fail(err)
 }
 
+// logFormat returns the format of the log. The command of a person logs for that person, also in a
+// pipe. With --json, and of a server, a program reads the log unless it goes to a terminal.
+func logFormat(g grammar, command string) string {
+	forPrograms := g.JSON || command == "serve" || command == "customer-page"
+	if g.LogFormat == "" && !forPrograms {
+		return "text"
+	}
+	return g.LogFormat
+}
+
 func (t *tool) carryOut(ctx context.Context, selected *kong.Context, g grammar) error {
-	log, level, err := cli.NewLogger(t.Stderr, g.LogLevel, g.LogFormat)
+	log, level, err := cli.NewLogger(t.Stderr, g.LogLevel, logFormat(g, selected.Command()))
 	if err != nil {
 		return err
 	}
@@ -121,7 +131,7 @@ func (t *tool) carryOut(ctx context.Context, selected *kong.Context, g grammar) 
 	if t.at, err = g.Config(cli.Given(selected, "redis-url"), password); err != nil {
 		return cli.Usage(err)
 	}
-	if t.traces, err = tracing.New(ctx, os.Getenv, "orgops-enqueue", version, log); err != nil {
+	if t.traces, err = tracing.New(ctx, os.Getenv, "orgops-enqueue", build.Version, log); err != nil {
 		return cli.Usage(err)
 	}
 	defer t.traces.Close()

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"orgops/internal/cli"
+	"orgops/internal/ids"
 	"orgops/internal/ledger"
+	"orgops/internal/remedy"
+	"orgops/internal/stamp"
 	"orgops/internal/status"
-	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
 
@@ -69,7 +71,7 @@ func (c *listCommand) Run(ctx context.Context, t *tool) error {
 	}
 	if next != (ledger.Place{}) {
 		at := next.CreatedAt.Add(time.Second) // of the last run that was read
-		fmt.Fprintf(t.Stderr, "there may be more runs: to continue, add --until %s\n", status.Stamp(at))
+		fmt.Fprintf(t.Stderr, "there may be more runs: to continue, add --until %s\n", stamp.UTC(at))
 	}
 	return nil
 }
@@ -80,7 +82,7 @@ type followCommand struct {
 }
 
 func (c *followCommand) Run(ctx context.Context, t *tool) error {
-	if err := t.connectToRead(ctx, ifGiven(c.Tenant, tasks.CheckTenant)); err != nil {
+	if err := t.connectToRead(ctx, ifGiven(c.Tenant, ids.CheckTenant)); err != nil {
 		return err
 	}
 	return t.follow(ctx, c.Tenant, c.IDs)
@@ -95,7 +97,7 @@ const failedShown = 50
 func (t *tool) follow(ctx context.Context, tenant string, ids []string) error {
 	all, err := status.Follow(ctx, t.redis, ledger.Tenant(tenant), ids, t.Stderr, cli.IsTerminal(t.Stderr))
 	if err != nil && ctx.Err() != nil {
-		continues := cli.Fixed(errors.New("interrupted: the submitted runs continue"),
+		continues := remedy.With(errors.New("interrupted: the submitted runs continue"),
 			"to follow them again: enqueue runs follow %s", strings.Join(ids, " "))
 		return &cli.StatusError{Status: cli.StatusInterrupted, Err: continues}
 	}

@@ -440,7 +440,8 @@ func setAlias(ts *testscript.TestScript, neg bool, args []string) {
 
 func block(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 3, "block TENANT OPERATION REASON")
-	ts.Check(pace.New(pace.Config{Redis: of(ts).client, Tenant: args[0]}).Block(context.Background(), args[1], args[2]))
+	budget := pace.New(pace.Config{Redis: of(ts).client, Tenant: args[0]})
+	ts.Check(budget.Block(context.Background(), args[1], args[2], "mend it"))
 }
 
 // changeQueue pauses a queue as asynqmon does, and resumes it.

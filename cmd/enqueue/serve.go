@@ -17,6 +17,7 @@ import (
 	"orgops/internal/health"
 	"orgops/internal/httpapi"
 	"orgops/internal/ledger"
+	"orgops/internal/remedy"
 	"orgops/internal/web"
 )
 
@@ -65,7 +66,7 @@ func (c *serveCommand) Run(ctx context.Context, t *tool) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	handler := httpapi.New(httpapi.Config{
-		Redis: t.redis, Ledger: t.ledger, Access: access, Version: version, Logger: t.log, Links: links,
+		Redis: t.redis, Ledger: t.ledger, Access: access, Version: build.Version, Logger: t.log, Links: links,
 		Intake: t.intake(), Trace: t.traces.Remote, Limits: limits,
 		Registry: registry,
 	})
@@ -88,7 +89,7 @@ func (t *tool) serve(ctx context.Context, addr string, certificate *tls.Config, 
 	patience time.Duration) error {
 	url, ended, stop, err := web.Serve(ctx, addr, certificate, handler, t.log)
 	if err != nil {
-		return cli.Fixed(fmt.Errorf("addr: %w", err), "set --addr to another address")
+		return remedy.With(fmt.Errorf("addr: %w", err), "set --addr to another address")
 	}
 	t.log.InfoContext(ctx, "serving", "url", url)
 	var failed error

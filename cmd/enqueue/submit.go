@@ -10,6 +10,7 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/remedy"
 	"orgops/internal/status"
 	"orgops/tasks"
 )
@@ -106,7 +107,7 @@ func (t *tool) submitRows(ctx context.Context, o order, rows *rowsFile, in intak
 	sub, err := t.submitTo(ctx, o.Rejected, rows, in, run)
 	t.printFound(in.Name, sub.Found)
 	if err != nil {
-		return "", refusal(sub.Found, o.Tenant, unfinished(ctx, string(sub.Run.ID), err))
+		return "", refusal(sub.Found, o.Tenant, interruptedIn(ctx, err))
 	}
 	if !seen {
 		t.log.WarnContext(ctx, "no worker has served this tenant on this Redis: the rows wait until one starts", "tenant",
@@ -180,17 +181,17 @@ func refusal(found intake.Found, tenant string, err error) error {
 	mismatch, differs := errors.AsType[*ledger.MismatchError](err)
 	switch {
 	case isHeader && len(header.Unknown) > 0 && header.Msg == "":
-		return cli.Usage(cli.Fixed(err, "leave columns out with --ignore-columns"))
+		return cli.Usage(remedy.With(err, "leave columns out with --ignore-columns"))
 	case isHeader, errors.Is(err, intake.ErrNoRows), errors.Is(err, intake.ErrTooManyRows),
 		errors.Is(err, intake.ErrTooManyBad):
 		return cli.Usage(err)
 	case isBad:
 		refused := fmt.Errorf("bad rows: %d of %d; nothing was submitted", bad.Total, found.Rows)
 		if bad.Total < found.Rows {
-			refused = cli.Fixed(refused, "to submit the others: --skip-invalid")
+			refused = remedy.With(refused, "to submit the others: --skip-invalid")
 		}
 		if bad.Unknown > 0 {
-			refused = cli.Fixed(refused, "%s, so that all are known by their names", status.LearnNames(tenant))
+			refused = remedy.With(refused, "%s, so that all are known by their names", status.LearnNames(tenant))
 		}
 		return &cli.StatusError{Status: cli.StatusRejected, Err: refused}
 	case differs:
@@ -211,7 +212,7 @@ func interruptedOr(err error) error {
 func (t *tool) printSubmitted(ctx context.Context, sub intake.Submitted) error {
 	run := sub.Run
 	if !run.CancelledAt.IsZero() {
-		return cancelled(string(run.ID))
+		return intake.Cancelled(run.ID)
 	}
 	if !sub.Created {
 		t.log.InfoContext(ctx, "run was submitted before: existing rows stay as they are", "run", run.ID,
@@ -232,25 +233,4 @@ func (t *tool) printSubmitted(ctx context.Context, sub intake.Submitted) error {
 	}
 	_, err := fmt.Fprintln(t.Stdout, run.ID)
 	return err
-}
-
-func cancelled(run string) error {
-	return cli.Fixed(fmt.Errorf("run %s was cancelled", run),
-		"submit these rows under another id, if they are still wanted")
-}
-
-// unfinished returns how to continue a run that was submitted in part.
-func unfinished(ctx context.Context, run string, err error) error {
-	part, ok := errors.AsType[*intake.UnfinishedError](err)
-	switch {
-	case errors.Is(err, intake.ErrCancelled):
-		return cancelled(run)
-	case !ok:
-		return err
-	}
-	const again = "run %s is not complete; to complete it, repeat the command with the same rows and --run %s"
-	if ctx.Err() != nil {
-		return &cli.StatusError{Status: cli.StatusInterrupted, Err: cli.Fixed(errors.New("interrupted"), again, run, run)}
-	}
-	return cli.Fixed(part.Err, again, run, run)
 }

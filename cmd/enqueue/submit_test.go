@@ -194,7 +194,7 @@ func TestInterruptedSubmissionIsCompleted(t *testing.T) {
 		{"by a signal", func(_ *testing.T, cancel func()) { cancel() }, 130,
 			"enqueue: interrupted: nothing was submitted\n", false},
 		{"by Redis", func(t *testing.T, _ func()) { refuse(t) }, 1,
-			"run job is not complete; to complete it, repeat the command with the same rows and --run job\n", true},
+			"run job is not complete; to complete it, submit the same rows again under its id (--run job)\n", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -259,7 +259,7 @@ func TestCancelledWhileSubmitted(t *testing.T) {
 		status, _, stderr := typed(t.Context(), t, clientRows(rows), "clients", "remove", "--run", "job")
 		if status != 1 ||
 			!strings.Contains(stderr,
-				"enqueue: run job was cancelled\nsubmit these rows under another id, if they are still wanted\n") {
+				"enqueue: run job was cancelled\nsubmit its rows again as another run, if they are still wanted\n") {
 			t.Errorf("exit status %d, stderr %q", status, stderr)
 		}
 	}

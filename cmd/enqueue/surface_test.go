@@ -39,7 +39,12 @@ clients remove clients.csv --tenant acme --dry-run
 clients remove clients.csv --tenant acme --run removals
 clients remove clients.csv --tenant nobody
 clients remove bad.csv --tenant acme
-clients remove clients.csv --tenant acme --batch-wait 2h`},
+clients remove clients.csv --tenant acme --batch-wait 2h
+clients remove --everywhere --client cli_1 --tenant acme
+clients remove --everywhere --client cli_1 --tenant acme clients.csv
+clients remove --everywhere --tenant acme --expect 3
+clients remove --client cli_1 --tenant acme
+clients remove --everywhere --client cli_1 --tenant nobody --expect 3`},
 	{"domains check", `
 domains check --host _v.here.example --txt token-1 RESOLVERS
 domains check --host _v.quoted.example --txt token-1 RESOLVERS
@@ -88,6 +93,7 @@ domains show quoted.example --tenant acme --json
 domains show disagreeing.example --tenant acme
 domains show ord_08 --org org_shop --tenant acme
 domains show lost.example --tenant acme
+domains show protected.example --tenant acme
 domains show late.example --tenant acme --rows 5
 domains show ord_03 --org org_shop --tenant acme
 domains show quote.example --tenant acme
@@ -233,6 +239,7 @@ templates create bad.jsonl --tenant acme`},
 tenant show
 tenant show --json
 tenant show acme
+tenant show acme --json
 tenant show blocked
 tenant show limited
 tenant show stopped

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"orgops/internal/cli"
+	"orgops/internal/ids"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/tasks"
@@ -38,8 +39,8 @@ Example:
 
 func (c *sweepCommand) check() error {
 	errs := []error{
-		tasks.CheckTenant(c.Tenant), ifGiven(c.Org, tasks.CheckOrganization),
-		ifGiven(c.ID, tasks.CheckRunID),
+		ids.CheckTenant(c.Tenant), ifGiven(c.Org, tasks.CheckOrganization),
+		ifGiven(c.ID, ids.CheckRun),
 	}
 	if c.DryRun && c.Follow {
 		errs = append(errs, errors.New("--dry-run and --follow do not go together: a dry run starts nothing to follow"))

@@ -11,11 +11,12 @@ import (
 
 	"orgops/internal/activity"
 	"orgops/internal/cli"
+	"orgops/internal/ids"
 	"orgops/internal/ledger"
 	"orgops/internal/meters"
+	"orgops/internal/stamp"
 	"orgops/internal/status"
 	"orgops/internal/tenant"
-	"orgops/tasks"
 )
 
 type oneTenant struct {
@@ -28,7 +29,7 @@ type tenantShowCommand struct {
 
 func (*tenantShowCommand) Help() string {
 	return `Of all tenants, those that are held come first, then others that need attention, each with the reason and the remedy. A tenant that
-is named is shown with its base URL, rate, last hour, last sweep, workers, and its last activity.
+is named is shown with its base URL, rate, last hour, resolvers, last sweep, workers, and its last activity.
 
 Example:
 
@@ -36,7 +37,7 @@ Example:
 }
 
 func (c *tenantShowCommand) Run(ctx context.Context, t *tool) error {
-	if err := t.connectToRead(ctx, ifGiven(c.Tenant, tasks.CheckTenant)); err != nil {
+	if err := t.connectToRead(ctx, ifGiven(c.Tenant, ids.CheckTenant)); err != nil {
 		return err
 	}
 	var settings tenant.Announced
@@ -62,7 +63,7 @@ func (c *tenantShowCommand) Run(ctx context.Context, t *tool) error {
 	slices.SortFunc(all, status.Tenant.Compare)
 	if t.JSON {
 		for _, one := range all {
-			err = errors.Join(err, t.printJSON(one))
+			err = errors.Join(err, t.printTenantJSON(ctx, one, open[one.Name], settings, c.Tenant != ""))
 		}
 		return err
 	}
@@ -81,25 +82,69 @@ func (c *tenantShowCommand) Run(ctx context.Context, t *tool) error {
 	return t.printDetails(ctx, all[0], settings, sessions)
 }
 
+// shownTenant is a tenant in JSON, with the facts that the text has.
+type shownTenant struct {
+	status.Tenant
+	Text     string           `json:"state"`
+	Open     int64            `json:"open_rows"`
+	Paused   int64            `json:"open_rows_in_paused_runs,omitempty"`
+	Warnings []status.Warning `json:"warnings,omitempty"` // the worst first
+	// Permits and LastHour are those of a tenant that is named; nil: it is one of all.
+	Permits  *status.Permits `json:"permits,omitempty"`
+	LastHour *lastHour       `json:"last_hour,omitempty"`
+}
+
+// lastHour has the rows and requests of a tenant in the last hour.
+type lastHour struct {
+	Good     int64 `json:"rows_done_or_unchanged"`
+	Failed   int64 `json:"rows_failed"`
+	Answered int64 `json:"requests"`
+	Refused  int64 `json:"requests_refused"` // with 429
+}
+
+func (h lastHour) String() string {
+	return fmt.Sprintf("%d rows done or unchanged, %d failed; %d requests, and %d refused (429)", h.Good, h.Failed, h.Answered,
+		h.Refused)
+}
+
+func (t *tool) readLastHour(ctx context.Context, name string) (h lastHour, err error) {
+	hour, _, err := meters.Read(ctx, t.redis, name)
+	for _, minute := range hour {
+		h.Good += minute.Counts[meters.Good]
+		h.Failed += minute.Counts[meters.Failed]
+		h.Answered += minute.Counts[meters.Answered]
+		h.Refused += minute.Counts[meters.Refused]
+	}
+	return h, err
+}
+
+// printTenantJSON prints a tenant as JSON. The settings are those of its workers if it is named.
+func (t *tool) printTenantJSON(ctx context.Context, one status.Tenant, open ledger.OpenCounts,
+	settings tenant.Announced, named bool) error {
+	shown := shownTenant{Tenant: one, Text: one.State(), Open: open.Rows, Paused: open.Paused, Warnings: one.Warnings()}
+	if !named {
+		return t.printJSON(shown)
+	}
+	permits, noRate := one.Permits(settings)
+	hour, noHour := t.readLastHour(ctx, one.Name)
+	shown.Permits = &permits
+	shown.LastHour = &hour
+	return errors.Join(noRate, noHour, t.printJSON(shown))
+}
+
 // printDetails prints the details of a tenant, which its line does not have.
 func (t *tool) printDetails(ctx context.Context, one status.Tenant, settings tenant.Announced,
 	sessions []ledger.Session) error {
-	_, used, noRate := one.RateUsed(settings)
-	hour, _, noHour := meters.Read(ctx, t.redis, one.Name)
-	var sum meters.Counts
-	for _, minute := range hour {
-		for s, n := range minute.Counts {
-			sum[s] += n
-		}
-	}
+	permits, noRate := one.Permits(settings)
+	hour, noHour := t.readLastHour(ctx, one.Name)
 	table := status.NewTable(t.Stdout)
 	if one.Identity != nil {
 		table.Line("stands for", one.Identity.String())
 	}
-	table.Line("last hour", fmt.Sprintf("%d rows done or unchanged, %d failed; %d requests, and %d refused (429)",
-		sum[meters.Good], sum[meters.Failed], sum[meters.Answered], sum[meters.Refused]))
-	table.Line("permits", used)
+	table.Line("last hour", hour.String())
+	table.Line("permits", permits.String())
 	table.Facts(one.PaceFacts(settings, true))
+	table.Facts(status.DNSFacts(settings, true, nil, nil))
 	sweeps, noSchedule := one.SweepFacts(settings, true, time.Now())
 	table.Facts(sweeps)
 	for _, s := range sessions {
@@ -109,7 +154,7 @@ func (t *tool) printDetails(ctx context.Context, one status.Tenant, settings ten
 	}
 	last, _, noActivity := activity.Page(ctx, t.redis, activity.Query{Tenants: []string{one.Name}, Limit: 10})
 	for _, e := range last {
-		table.Line("activity", strings.Join([]string{status.Stamp(e.At), e.Who(), string(e.Action),
+		table.Line("activity", strings.Join([]string{stamp.UTC(e.At), e.Who(), string(e.Action),
 			status.Shown(strings.TrimSpace(e.Run + " " + e.Domain)), status.Whole(e.Result)}, " "))
 	}
 	return errors.Join(noRate, noHour, noSchedule, noActivity, table.Flush())
@@ -154,7 +199,8 @@ type startCommand struct{ oneTenant }
 
 func (*startCommand) Help() string {
 	return `Rows that waited are executed again within two minutes. The command also ends a pause that the API has asked for by a 429, which may
-last up to an hour: one request tries at once, and the others follow if the API accepts it.
+last up to an hour: one request tries at once, and the others follow if the API accepts it. It is the same for an operation that is
+blocked because the platform refused it, such as for a wrong secret or a missing scope: start the tenant after you have corrected that.
 
 Example:
 
@@ -215,7 +261,7 @@ func (c *reassignCommand) Run(ctx context.Context, t *tool) error {
 
 // connectTo connects to the Redis of a tenant that a worker has served there, unless noWorkerYet.
 func (t *tool) connectTo(ctx context.Context, name string, noWorkerYet bool) error {
-	if err := tasks.CheckTenant(name); err != nil {
+	if err := ids.CheckTenant(name); err != nil {
 		return cli.Usage(err)
 	}
 	if err := t.connect(ctx); err != nil {

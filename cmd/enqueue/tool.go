@@ -19,11 +19,14 @@ import (
 	"orgops/internal/tracing"
 )
 
-// version and commit are set when a release is built.
+// version and commit are set when a release is built, from sources without their history.
 var (
 	version = "dev"
 	commit  string
 )
+
+// build is the version of this program, as the linker or Go has stamped it.
+var build = cli.ReadBuild(version, commit)
 
 // tool has the settings and connections that the commands share.
 type tool struct {

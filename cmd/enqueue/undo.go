@@ -7,10 +7,11 @@ import (
 	"io"
 
 	"orgops/internal/cli"
+	"orgops/internal/ids"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/remedy"
 	"orgops/internal/status"
-	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
 
@@ -25,7 +26,7 @@ func (c *updateCommand) checkUndo() error {
 	if other != "" {
 		return cli.Usage(fmt.Errorf("--undo and %s do not go together: the rows are those that the run has changed", other))
 	}
-	return cli.Usage(ifGiven(c.Undo, tasks.CheckRunID))
+	return cli.Usage(ifGiven(c.Undo, ids.CheckRun))
 }
 
 // undoPlan is the plan of an undo: how many rows of each kind it submits.
@@ -71,7 +72,7 @@ func (t *tool) undoUpdate(ctx context.Context, o order, undo oneRun) error {
 	case from.Kind != handlers.Update:
 		return cli.Usage(fmt.Errorf("undo: run %s is of kind %s: want one of kind %s", from.ID, from.Kind, handlers.Update))
 	case !from.Ended():
-		return cli.Fixed(fmt.Errorf("run %s has not ended: its open rows would change more", from.ID),
+		return remedy.With(fmt.Errorf("run %s has not ended: its open rows would change more", from.ID),
 			"cancel it first: enqueue runs cancel %s", from.ID)
 	}
 	rows, err := t.intake().Undo(ctx, from)
@@ -94,7 +95,7 @@ func (t *tool) submitUndoing(ctx context.Context, o order, run ledger.NewRun, ro
 	if len(rows.Verify) > 0 {
 		update.ID += "-update"
 	}
-	if err := tasks.CheckRunID(string(update.ID)); err != nil {
+	if err := ids.CheckRun(string(update.ID)); err != nil {
 		return cli.Usage(err)
 	}
 	var ids []string
@@ -107,7 +108,7 @@ func (t *tool) submitUndoing(ctx context.Context, o order, run ledger.NewRun, ro
 		}
 		sub, err := t.intake().SubmitChosen(ctx, part.run, part.rows)
 		if err != nil {
-			return refusal(sub.Found, o.Tenant, unfinished(ctx, string(part.run.ID), err))
+			return refusal(sub.Found, o.Tenant, interruptedIn(ctx, err))
 		}
 		if err := t.printSubmitted(ctx, sub); err != nil {
 			return err

@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	"orgops/internal/cli"
+	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
+	"orgops/internal/remedy"
 	"orgops/internal/spelling"
 	"orgops/internal/status"
 	"orgops/tasks"
@@ -21,7 +23,7 @@ func (t *tool) place() string { return "Redis " + redisconn.Mask(t.at.URL) }
 // newest, and to that of an id that several tenants have how to choose one.
 func (t *tool) unknownRun(ctx context.Context, tenant string, ids []string, err error) error {
 	if _, ok := errors.AsType[*ledger.AmbiguousError](err); ok {
-		return cli.Usage(cli.Fixed(err, "name it by --tenant"))
+		return cli.Usage(remedy.With(err, "name it by --tenant"))
 	}
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return err
@@ -39,10 +41,10 @@ func (t *tool) unknownRun(ctx context.Context, tenant string, ids []string, err 
 	}
 	for _, id := range ids {
 		if near := spelling.Nearest(id, known); near != "" && near != id {
-			return cli.Fixed(err, "did you mean: %s", near)
+			return remedy.With(err, "did you mean: %s", near)
 		}
 	}
-	return cli.Fixed(err, "for the runs of %s: enqueue runs list", t.place())
+	return remedy.With(err, "for the runs of %s: enqueue runs list", t.place())
 }
 
 // unknownTenant is the error of a tenant that no worker has served here, with the names of others.
@@ -63,7 +65,7 @@ func (t *tool) unknownTenant(ctx context.Context, name, advice string) error {
 	} else if len(known) > 0 {
 		there = "others are " + strings.Join(known[:min(len(known), 10)], ", ")
 	}
-	return cli.Usage(cli.Fixed(fmt.Errorf("no worker has served tenant %s on %s; %s", name, t.place(), there),
+	return cli.Usage(remedy.With(fmt.Errorf("no worker has served tenant %s on %s; %s", name, t.place(), there),
 		"check its name and --redis-url%s", advice))
 }
 
@@ -88,7 +90,7 @@ var control = []string{"runs pause", "runs resume", "runs cancel", "runs delete"
 // refused adds to an answer by which Redis refuses this command how to fix it.
 func (t *tool) refused(command string, err error) error {
 	fix := redisconn.Remedy(err)
-	fixed, ok := errors.AsType[*cli.FixError](err)
+	fixed, ok := errors.AsType[*remedy.Error](err)
 	switch {
 	case fix == "" || ok && !redisconn.Denied(err):
 		return err
@@ -106,5 +108,16 @@ func (t *tool) refused(command string, err error) error {
 		err = fmt.Errorf("%s: its user may not run enqueue %s: %w", t.place(), command, err)
 		fix = "use the user " + user + " of deploy/redis: redis://" + user + "@…, with its password"
 	}
-	return cli.Fixed(err, "%s", fix)
+	return remedy.With(err, "%s", fix)
+}
+
+// interruptedIn returns the error of a submission. If an interruption of this command has ended it,
+// that is the reason, whatever call it has failed.
+func interruptedIn(ctx context.Context, err error) error {
+	_, part := errors.AsType[*intake.UnfinishedError](err)
+	with, ok := errors.AsType[*remedy.Error](err)
+	if !part || !ok || ctx.Err() == nil {
+		return err
+	}
+	return &cli.StatusError{Status: cli.StatusInterrupted, Err: with.About(errors.New("interrupted"))}
 }

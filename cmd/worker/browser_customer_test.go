@@ -111,7 +111,16 @@ func (o operated) showsACustomer(t *testing.T, b *browser, axe string) {
 			`document.querySelector('button[aria-label="Copy value"]').focus()`))
 		tab.press(kb.Enter)
 		tab.until("it says so", `document.querySelector('button[aria-label="Copy value"]').innerText === "Copied"`)
-		if got := evaluate[string](tab, "window.copied"); got == "" || !strings.Contains(tab.text("table"), got) {
+		value := evaluate[string](tab, "window.copied")
+		if value == "" || !strings.Contains(tab.text("#steps table"), value) {
+			t.Errorf("copied %q", value)
+		}
+		tab.do("focus the button below the table", chromedp.Evaluate[chromedp.Void](
+			`document.querySelector("#steps table + button").focus()`))
+		tab.press(kb.Enter)
+		tab.until("it says so", `document.querySelector("#steps table + button").innerText === "Copied"`)
+		if got := evaluate[string](tab, "window.copied"); !strings.HasPrefix(got, "Type: TXT\nName: ") ||
+			!strings.Contains(got, "\nValue: "+value+"\nTTL: ") {
 			t.Errorf("copied %q", got)
 		}
 	})

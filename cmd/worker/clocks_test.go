@@ -84,8 +84,10 @@ func buildWithClock(t *testing.T) (path string) {
 	redistest.NeedsLong(t, "builds the worker with another clock")
 	dir := t.TempDir()
 	path = filepath.Join(dir, "worker")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", clockOverlay(t, dir), "-o", path,
-		"orgops/cmd/worker").CombinedOutput(); err != nil {
+	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", clockOverlay(t, dir),
+		"-o", path, "orgops/cmd/worker")
+	build.Env = withoutC()
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	return path

@@ -14,6 +14,7 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/redisconn"
 	"orgops/internal/tenant"
+	"orgops/internal/untrusted"
 )
 
 // systems are the flags of the systems that a worker connects to: Redis and tenants.
@@ -129,7 +130,8 @@ func (s settings) check() (err error) {
 	switch {
 	case err != nil:
 	case s.DebugHTTP && s.LogLevel != "debug":
-		err = fmt.Errorf("debug-http: it logs at debug level, and log-level is %.20q: set log-level to debug", s.LogLevel)
+		err = fmt.Errorf("debug-http: it logs at debug level, and log-level is %s: set log-level to debug",
+			untrusted.Value(s.LogLevel))
 	case s.ShutdownTimeout < time.Second:
 		err = fmt.Errorf("shutdown-timeout: want at least 1s, got %s", s.ShutdownTimeout)
 	}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -149,7 +150,7 @@ var wrongTenant = []settingsCase{
 	{name: "token-url http", args: []string{"--token-url", "http://acme.example.com/oauth/token"},
 		want: `token URL: http is for loopback addresses only, and "acme.example.com" is none: want https`},
 	{name: "tenant", args: []string{"--tenant", "Acme"},
-		want: `tenant: want 1 to 32 of a-z 0-9 _ - beginning with a letter or digit, got "Acme"`},
+		want: `tenant: want 1 to 32 of a-z, 0-9, _ or -, beginning with a letter or digit, got "Acme"`},
 	{name: "rate fast", args: []string{"--rate", "fast"}, want: badRate},
 	{name: "rate in the environment", env: map[string]string{"ORGOPS_RATE": "fast"}, want: badRate},
 	{name: "rate below what a task needs", args: []string{"--rate", "2/min", "--reserve", "50"},
@@ -266,7 +267,7 @@ var invalidFiles = map[string]string{
 	"member-as-the-flag": "line 6: unknown member give-up",
 	"member-twice":       `line 7: mapping key "rate" already defined at line 6`,
 	"two-of-one-name":    `line 5: tenants[1] "acme": the name is used twice`,
-	"name":               `line 2: tenants[0] "Acme": tenant: want 1 to 32 of a-z 0-9 _ - beginning with a letter or digit, got "Acme"`,
+	"name":               `line 2: tenants[0] "Acme": tenant: want 1 to 32 of a-z, 0-9, _ or -, beginning with a letter or digit, got "Acme"`,
 	"secret-in-the-file": "line 6: unknown member client_secret: secrets are not in this file: put it into a file or a variable, and name that by client_secret_file or client_secret_env",
 	"secret-env-unset":   `line 2: tenants[0] "acme": client secret: the environment variable "NOT_SET" is not set, or empty`,
 	"token-env-unset":    `line 2: tenants[0] "acme": token: the environment variable "NOT_SET" is not set, or empty`,
@@ -320,6 +321,7 @@ func TestDeployedConfig(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
 	write(t, file, strings.ReplaceAll(string(body), "/etc/orgops/", dir+"/"))
+	write(t, filepath.Join(dir, "client-secret"), "s3cret\n")
 	write(t, filepath.Join(dir, "production-client-secret"), "s3cret\n")
 	key, ca := keyAndCertificate(t)
 	write(t, filepath.Join(dir, "partner-key.pem"), key)
@@ -338,10 +340,13 @@ func TestDeployedConfig(t *testing.T) {
 		t.Errorf("status %d, stderr %q", status, stderr)
 	}
 	tenants := strings.Split(stdout, "\ntenant ")[1:]
-	if len(tenants) != 3 {
-		t.Fatalf("%d tenants, want 3:\n%s", len(tenants), stdout)
+	if len(tenants) != 4 {
+		t.Fatalf("%d tenants, want 4:\n%s", len(tenants), stdout)
 	}
 	for i, want := range [][]string{
+		{
+			"default:", "base-url: https://tenant.example.com/api/v2", "client secret: [secret]", "rate: 2/s", "sweep: off",
+		},
 		{
 			"production:", "base-url: https://login.example.com/api/v2",
 			"token-url: https://example.eu.auth.example.net/oauth/token",
@@ -372,6 +377,35 @@ func TestDeployedConfig(t *testing.T) {
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[tenant.Settings]()) {
 		if member := field.Tag.Get("yaml"); member != "" && !field.Anonymous && !strings.Contains(string(body), member) {
 			t.Errorf("the file says nothing of %s", member)
+		}
+	}
+}
+
+// TestDeployedTenant reads the file of one tenant that people copy, with its examples filled in.
+func TestDeployedTenant(t *testing.T) {
+	body, err := os.ReadFile("../../deploy/tenant.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	text := strings.NewReplacer("YOUR-TENANT", "acme.example.com", "YOUR-CLIENT", "EXAMPLE",
+		"/run/credentials/orgops-worker.service", dir).Replace(string(body))
+	// The settings in comments are settings too.
+	text = regexp.MustCompile(`(?m)^( +)# ([a-z_]+: )`).ReplaceAllString(text, "$1$2")
+	file := filepath.Join(dir, "config.yaml")
+	write(t, file, text)
+	write(t, filepath.Join(dir, "client-secret"), "s3cret\n")
+	// The unit names the secret's file for settings by the environment: it does no harm.
+	env := map[string]string{"ORGOPS_CLIENT_SECRET_FILE": filepath.Join(dir, "client-secret")}
+	status, stdout, stderr := typed(t, env, "--config", file, "--check-config")
+	if status != 0 || stderr != "" {
+		t.Errorf("status %d, stderr %q", status, stderr)
+	}
+	for _, line := range []string{"tenant default:", "base-url: https://acme.example.com/api/v2",
+		"audience: https://acme.example.com/api/v2/", "client secret: [secret]", "rate: 2/s",
+		"give-up: 72h0m0s", "sweep: 0 3 * * *"} {
+		if !strings.Contains(stdout, line+"\n") {
+			t.Errorf("no line %q in\n%s", line, stdout)
 		}
 	}
 }

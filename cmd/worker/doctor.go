@@ -60,16 +60,39 @@ func (d doctorCommand) write(out io.Writer, found []health.Finding) (err error) 
 	if slices.ContainsFunc(found, func(f health.Finding) bool { return f.Level == health.Wrong }) {
 		defer func() { err = cmp.Or(err, errFoundWrong) }()
 	}
-	for _, f := range found {
-		if !d.JSON {
+	if !d.JSON {
+		for _, f := range forReading(found) {
 			fmt.Fprintln(out, f)
-			continue
 		}
+		return nil
+	}
+	for _, f := range found {
 		if err := cli.WriteJSON(out, f); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// forReading returns the findings in the order in which a person wants them: those that are wrong
+// last, next to the prompt. Equal findings of several tenants are one line.
+func forReading(found []health.Finding) []health.Finding {
+	var grouped []health.Finding
+	for _, f := range found {
+		same := slices.IndexFunc(grouped, func(g health.Finding) bool {
+			return g.Level == f.Level && g.Text == f.Text && g.Fix == f.Fix
+		})
+		if same >= 0 {
+			grouped[same].Subject += ", " + f.Subject
+			continue
+		}
+		grouped = append(grouped, f)
+	}
+	worst := []health.Level{health.OK, health.Warning, health.Wrong}
+	slices.SortStableFunc(grouped, func(a, b health.Finding) int {
+		return slices.Index(worst, a.Level) - slices.Index(worst, b.Level)
+	})
+	return grouped
 }
 
 // examine runs all tests at the same time, and returns the findings in order.
@@ -115,7 +138,7 @@ func testedTenant(t tenant.Settings, client redis.UniversalClient) (health.Tenan
 	}
 	api, err := apiclient.New(apiclient.Config{
 		BaseURL: t.BaseURL, Tokens: tokens, Network: t.Network, Body: apiclient.BodyFormat(t.Body), Gate: headers,
-		UserAgent: "orgops/" + version,
+		UserAgent: "orgops/" + build.Version,
 	})
 	if err != nil {
 		return health.Tenant{}, nil, fmt.Errorf("tenant %s: %w", t.Name, err)

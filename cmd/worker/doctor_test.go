@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
 
+	"orgops/internal/health"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 )
@@ -55,7 +57,7 @@ func TestDoctor(t *testing.T) {
 		{"nothing", nil, nil, 0, nil},
 		{"a wrong secret", func(_ *testing.T, env map[string]string, _ *sandbox.Sandbox) {
 			env["ORGOPS_CLIENT_SECRET"] = "not-the-secret"
-		}, nil, 1, []string{"wrong    tenant default: no token: POST … -> check the client's id and secret"}},
+		}, nil, 1, []string{"wrong    tenant default: no token: POST … -> check client"}},
 		{"another burst", func(_ *testing.T, env map[string]string, _ *sandbox.Sandbox) { env["ORGOPS_BURST"] = "10" },
 			nil, 0, nil},
 		{"a policy that evicts", nil, []string{"--maxmemory-policy", "volatile-lru"}, 1,
@@ -99,6 +101,32 @@ func TestDoctor(t *testing.T) {
 				t.Errorf("%d requests to the API, want one, and one for the token at the most", requests)
 			}
 		})
+	}
+}
+
+// TestDoctorSaysTheWorstLast checks the order of the lines, and that equal findings of several
+// tenants are one line.
+func TestDoctorSaysTheWorstLast(t *testing.T) {
+	found := []health.Finding{
+		{Level: health.Wrong, Subject: "redis", Text: "it persists nothing"},
+		{Level: health.OK, Subject: "tenant a", Text: "there is a token"},
+		{Level: health.Warning, Subject: "tenant a", Text: "one site", Fix: "name more"},
+		{Level: health.OK, Subject: "tenant b", Text: "there is a token"},
+		{Level: health.Warning, Subject: "tenant b", Text: "one site", Fix: "name others"},
+		{Level: health.OK, Subject: "machine", Text: "2 CPUs"},
+	}
+	var out strings.Builder
+	if err := (doctorCommand{}).write(&out, found); !errors.Is(err, errFoundWrong) {
+		t.Errorf("got %v, want %v", err, errFoundWrong)
+	}
+	want := `ok       tenant a, tenant b: there is a token
+ok       machine: 2 CPUs
+warning  tenant a: one site -> name more
+warning  tenant b: one site -> name others
+wrong    redis: it persists nothing
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -46,7 +46,10 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (queues.Queue
 	}
 	t.engine = engine.New(engine.Config{
 		Tenant: name, Ledger: w.ledger, Session: w.session, Handlers: executed, Stopping: t.stopping,
-		Block: t.limiter.Block, Alone: &w.alone, Logger: w.logger, ClocksDiffer: health.ClockWrong,
+		Block: func(ctx context.Context, operation, reason string, fault apiclient.Fault) error {
+			return t.limiter.Block(ctx, operation, reason, t.Remedy(fault))
+		},
+		Alone: &w.alone, Logger: w.logger, ClocksDiffer: health.ClockWrong,
 		Observe: func(ctx context.Context, kind ledger.Kind, outcome ledger.Outcome, rows int, took time.Duration) {
 			w.metrics.Task(t.Name, metricType(kind), string(outcome), took)
 			w.meterRows(t.Name, outcome, rows)
@@ -168,7 +171,10 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 			RequestTimeout: timeout, Logger: logger, By: w.author("worker"),
 		}),
 	}
-	maps.Copy(all, scan.Handlers(func(b apiclient.Binding) scan.API { return t.api.For(b) }, states.Store, logger))
+	maps.Copy(all, scan.Handlers(scan.Config{
+		API: func(b apiclient.Binding) scan.API { return t.api.For(b) }, States: states.Store, Lists: w.ledger,
+		Protected: func(organization string) bool { return slices.Contains(t.Protect, organization) }, Logger: logger,
+	}))
 	return all
 }
 
@@ -204,7 +210,7 @@ func metricType(k ledger.Kind) string {
 
 // about returns the life of this process, as the ledger shows it.
 func (w *worker) about() ledger.Session {
-	s := ledger.Session{ID: w.session, Version: version, Host: w.host, Protocol: engine.Protocol, Started: w.started,
+	s := ledger.Session{ID: w.session, Version: build.Version, Host: w.host, Protocol: engine.Protocol, Started: w.started,
 		Refused: w.file != nil && w.file.refused.Load(), Kinds: slices.Sorted(maps.Keys(releases.Kinds(1)))}
 	if w.clock.Load() != nil {
 		return s // it executes nothing

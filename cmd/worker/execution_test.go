@@ -105,7 +105,7 @@ func TestStoppedAndContinued(t *testing.T) {
 	first := begin(t, env)
 	first.says("worker started", nil)
 	if all, err := d.ledger.Sessions(t.Context()); err != nil || len(all) != 1 || all[0].Version != version ||
-		!slices.Equal(all[0].Tenants, []ledger.Tenant{"default"}) || len(all[0].Kinds) != 9 { // two of them scans
+		!slices.Equal(all[0].Tenants, []ledger.Tenant{"default"}) || len(all[0].Kinds) != 10 { // three of them scans
 		t.Errorf("sessions %+v, %v", all, err)
 	}
 	d.handInAll(all)

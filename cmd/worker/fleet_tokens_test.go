@@ -88,7 +88,7 @@ func TestFleetTokens(t *testing.T) {
 		for _, w := range all {
 			fetchTokens(t, w, nil)
 			for _, tn := range w.tenants() {
-				if f := health.Token(tn.api.TokenHealth(), w.awaitsToken(tn)); f.Level == health.Wrong {
+				if f := health.Token(tn.Settings, tn.api.TokenHealth(), w.awaitsToken(tn)); f.Level == health.Wrong {
 					t.Errorf("%s: %s", tn.Name, f.Text)
 				} else if known := !tn.api.TokenHealth().GotAt.IsZero(); known == strings.Contains(f.Text, "not needed yet") {
 					t.Errorf("%s: token fetched: %t, %q", tn.Name, known, f.Text)
@@ -124,7 +124,8 @@ func TestFleetTokensWrong(t *testing.T) {
 			w, _ := idleWorker(t, box, redis, 3, "no such secret")
 			each := func(ok func(text string) bool) bool {
 				for _, tn := range w.tenants() {
-					if f := health.Token(tn.api.TokenHealth(), w.awaitsToken(tn)); f.Level != health.Wrong || !ok(f.Text) {
+					f := health.Token(tn.Settings, tn.api.TokenHealth(), w.awaitsToken(tn))
+					if f.Level != health.Wrong || !ok(f.Text) {
 						return false
 					}
 				}

@@ -39,7 +39,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	p := cli.Program{
 		Name: "worker", Description: "Process bulk operations on an identity platform's Management API.",
 		Args: args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: cli.NewEnvironment(environ),
-		Version: cli.ReadBuild(version, commit).String(),
+		Version: build.String(),
 	}
 	var g grammar
 	selected, done, err := p.Parse(&g)
@@ -128,10 +128,10 @@ func (s settings) run(ctx context.Context, p cli.Program, redisFromArgs bool) er
 // fileAgain is how long a worker waits before it reads settings again of which a file is missing.
 const fileAgain = 5 * time.Second
 
-// awaitFiles reads the settings, and again while a file that they name is missing: an orchestrator
-// may write secrets after the start of a worker, and nobody is there to start it again. The file of
-// the settings itself has to exist, and a worker that only checks its settings, or ends by itself,
-// does not wait.
+// awaitFiles reads the settings, and again while a file that they name is missing: an
+// orchestrator may write secrets after the start of a worker, and may not restart one that has
+// ended. The file of the settings itself has to exist, and a worker that only checks its
+// settings, or ends by itself, does not wait.
 func (s settings) awaitFiles(ctx context.Context, logger *slog.Logger, read func() error) error {
 	for {
 		err := read()

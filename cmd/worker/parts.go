@@ -43,7 +43,8 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	problems := new(console.APIErrors)
 	api, err := apiclient.New(apiclient.Config{
 		BaseURL: t.BaseURL, Tokens: tokens, Network: t.Network, Body: apiclient.BodyFormat(t.Body),
-		Gate: measuredGate{permits{limiter}, w.metrics, w.traces, t.Name}, UserAgent: "orgops/" + version, Logger: logger,
+		Gate: measuredGate{permits{limiter}, w.metrics, w.traces, t.Name}, UserAgent: "orgops/" + build.Version,
+		Logger:   logger,
 		MaxConns: rowPlaces(t.Limit.Rate) + scan.Parallel, // one for each request that can be waiting for an answer
 		Observe: func(operation string, status int, took time.Duration) {
 			w.metrics.APIRequest(t.Name, operation, status, took)
@@ -77,7 +78,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 		checker.Close()
 		return nil, fmt.Errorf("tenant %s: %w", t.Name, err)
 	}
-	hooks, err := webhooks.NewSender(webhooks.Config{Endpoints: t.Endpoints, UserAgent: "orgops/" + version,
+	hooks, err := webhooks.NewSender(webhooks.Config{Endpoints: t.Endpoints, UserAgent: "orgops/" + build.Version,
 		Proxy: t.Network.Proxy, RootCAs: t.Network.RootCAs})
 	if err != nil {
 		checker.Close()
@@ -86,7 +87,7 @@ func (w *worker) serve(t tenant.Settings) (*served, error) {
 	}
 	s := &served{
 		shown: console.Tenant{
-			Served: health.Served{Settings: t.Announced, API: api, DNS: checker},
+			Served: health.Served{Settings: t, API: api, DNS: checker},
 			Errors: problems, Webhooks: t.Endpoints,
 		},
 		Settings: t, logger: logger, api: api, tokens: tokens, limiter: limiter, dns: checker, disprover: disprover,

@@ -7,10 +7,11 @@ import (
 	"sync"
 	"time"
 
+	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/health"
 	"orgops/internal/ledger"
-	"orgops/internal/status"
+	"orgops/internal/stamp"
 	"orgops/internal/tenant"
 )
 
@@ -36,8 +37,8 @@ func (w *worker) faults() (found []health.Finding) {
 	}
 	if at := w.lost.Load(); at != nil {
 		found = append(found, health.Finding{
-			Level: health.Warning, Subject: "redis data", Text: "Redis lost data shortly before " + status.Stamp(*at),
-			Fix: "compare the runs with what was submitted, submit again what is missing, then restart this worker",
+			Level: health.Warning, Subject: "redis data", Text: "Redis lost data shortly before " + stamp.UTC(*at),
+			Fix: fixLostData,
 		})
 	}
 	if clock := w.clock.Load(); clock != nil {
@@ -68,14 +69,18 @@ func (w *worker) probeNetwork(ctx context.Context) (found dnscheck.Network, need
 // networkFound logs what a probe of the way to name servers found, if it is news, and measures it.
 func (w *worker) networkFound(now, before dnscheck.Network) {
 	w.metrics.Network(string(now.Port53), string(now.IPv6))
-	switch {
-	case now.Port53 == before.Port53 && now.IPv6 == before.IPv6:
-	case now.Problem() != "":
-		w.logger.Error("domains' own name servers cannot be reached", "problem", now.Problem(), "answers", now.Why, "fix",
-			dnscheck.PortRemedy)
-	case now.IPv6 == dnscheck.IPv6Silent:
-		w.logger.Warn("no name server answers over IPv6", "answers", now.NoIPv6)
-	case now.Port53 == dnscheck.Port53Open:
+	if now.Port53 == before.Port53 && now.IPv6 == before.IPv6 {
+		return
+	}
+	faults := slices.DeleteFunc(now.Faults(), func(f dnscheck.NetworkFault) bool { return f.Usual })
+	for _, f := range faults {
+		if f.Severe {
+			w.logger.Error("domains' own name servers cannot be reached", "problem", f.Text, "fix", f.Fix)
+		} else {
+			w.logger.Warn("the way to domains' own name servers has a fault", "problem", f.Text, "fix", f.Fix)
+		}
+	}
+	if len(faults) == 0 && now.Port53 == dnscheck.Port53Open {
 		w.logger.Info("domains' own name servers can be reached", "ipv6", string(now.IPv6))
 	}
 }
@@ -98,6 +103,9 @@ func (w *worker) checkStorage(ctx context.Context) {
 	}
 }
 
+// fixLostData is the remedy after Redis has lost data.
+const fixLostData = "compare the runs with the submissions, submit missing rows again, then restart this worker"
+
 // Renew renews the session, and compares the clocks. If Redis has forgotten the session, runs and
 // results may be gone too: the log and /readyz say so.
 func (w *worker) Renew(ctx context.Context, s ledger.Session) (r ledger.Renewal, err error) {
@@ -109,8 +117,7 @@ func (w *worker) Renew(ctx context.Context, s ledger.Session) (r ledger.Renewal,
 	if err == nil && w.renewed.Swap(true) && r.New {
 		now := time.Now()
 		w.lost.Store(&now)
-		w.logger.ErrorContext(ctx, "redis has lost data", "fix",
-			"compare the runs with what was submitted, and submit again what is missing")
+		w.logger.ErrorContext(ctx, "redis has lost data", "fix", fixLostData)
 	}
 	return r, err
 }
@@ -196,7 +203,8 @@ func (w *worker) fetchTokens(ctx context.Context, all *sync.WaitGroup) {
 				defer t.fetchesToken.Store(false)
 				_, err := t.tokens.Token(ctx)
 				if err != nil && ctx.Err() == nil && !t.lacksToken {
-					w.logger.ErrorContext(ctx, "no token", "tenant", t.Name, "error", err)
+					w.logger.ErrorContext(ctx, "no token", "tenant", t.Name, "error", err, "fix",
+						t.Remedy(apiclient.FaultOf(err)))
 				}
 				t.lacksToken = err != nil
 				if err == nil {

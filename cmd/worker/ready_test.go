@@ -47,7 +47,7 @@ func TestReadinessSaysWhatIsWrong(t *testing.T) {
 		{"nothing", nil, http.StatusOK, []string{"redis: ok\n", "tenant default: ok\n", "tenant default queue: ok\n",
 			"tenant default token: ok\n", "tenant default resolvers: ok\n"}},
 		{"a paused queue", func(t *testing.T, env map[string]string, _ *sandbox.Sandbox) {
-			rdb := redistest.New(t)
+			rdb := redistest.Open(t)
 			_, err := asynq.NewClientFromRedisClient(rdb).Enqueue(asynq.NewTask("domain:update", nil),
 				asynq.Queue("default.rows"))
 			if err == nil {
@@ -79,7 +79,7 @@ func TestReadinessSaysWhatIsWrong(t *testing.T) {
 			env["ORGOPS_CLIENT_SECRET"] = "no such secret"
 		},
 			http.StatusServiceUnavailable, []string{"not ready\n", "tenant default token: no token: POST http://", "401",
-				"check the client id"}},
+				"the secret in ORGOPS_CLIENT_SECRET"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

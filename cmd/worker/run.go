@@ -65,7 +65,7 @@ func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func
 	parts.Go(func() { w.network.Run(background) })
 	parts.Go(func() { w.queues.Run(background) })
 	parts.Go(func() { w.meters.Run(background, w.permits, w.logger) })
-	parts.Go(func() { w.ledger.Wakes(background, w.wake) })
+	parts.Go(func() { redisconn.Subscribe(background, w.redis, ledger.WakeChannel, w.wake) })
 	defer parts.Wait()
 	defer cancel()
 	for i, t := range all {
@@ -93,9 +93,9 @@ func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func
 }
 
 // wake has the tenant's dispatcher read Redis at once.
-func (w *worker) wake(name ledger.Tenant) {
+func (w *worker) wake(name string) {
 	for _, t := range w.tenants() {
-		if ledger.Tenant(t.Name) == name {
+		if t.Name == name {
 			t.dispatcher.Wake()
 		}
 	}
@@ -103,7 +103,7 @@ func (w *worker) wake(name ledger.Tenant) {
 
 // logStart logs addresses and tenants: one line for a single tenant, else one more for each.
 func (w *worker) logStart(ctx context.Context) {
-	attrs := []slog.Attr{slog.String("version", version), slog.Any("addresses", w.addresses)}
+	attrs := []slog.Attr{slog.String("version", build.Version), slog.Any("addresses", w.addresses)}
 	all := w.tenants()
 	if len(all) == 1 {
 		attrs = append(attrs, all[0].attrs()...)
@@ -162,7 +162,7 @@ func (w *worker) listen(ctx context.Context) error {
 			config.Unsigned = web.Operator // for trying the actions
 		}
 		config.Redis, config.Ledger, config.Intake, config.Tenants = w.pages, ledger.New(w.pages), w.intake(), w.shown
-		config.Faults, config.Version, config.Logger = w.faults, version, w.logger
+		config.Faults, config.Version, config.Logger = w.faults, build.Version, w.logger
 		if err := w.listenAt(ctx, "http-addr", w.settings.HTTPAddr, certificate, console.Pages(config)); err != nil {
 			return err
 		}

@@ -206,6 +206,7 @@ func (w *worker) submitSample(ctx context.Context, sample sandbox.Sample) (ids [
 // sandboxCommand serves a tenant and its DNS without a worker.
 type sandboxCommand struct {
 	APIAddr   string        `help:"Address of the API; port 0: any free port." default:"127.0.0.1:0" placeholder:"ADDR" noenv:"true"`
+	CAFile    string        `help:"Serve the API over TLS, and write its certificate to this file for clients to trust (default: without TLS)." placeholder:"FILE" noenv:"true"`
 	DNSAddr   string        `help:"Address of the DNS server; port 0: any free port." default:"127.0.0.1:0" placeholder:"ADDR" noenv:"true"`
 	RedisAddr string        `help:"Address of an embedded Redis (default: none)." placeholder:"ADDR" noenv:"true"`
 	Rate      float64       `help:"Rate limit of the tenant in requests per second; 0: none." default:"50" noenv:"true"`
@@ -241,7 +242,7 @@ func (c sandboxCommand) run(ctx context.Context, p cli.Program) error {
 		return err
 	}
 	box, err := sandbox.Start(sandbox.Options{
-		APIAddr: c.APIAddr, DNSAddr: c.DNSAddr, RedisAddr: c.RedisAddr, Rate: c.Rate, Burst: c.Burst,
+		APIAddr: c.APIAddr, CAFile: c.CAFile, DNSAddr: c.DNSAddr, RedisAddr: c.RedisAddr, Rate: c.Rate, Burst: c.Burst,
 		ReadLag: c.ReadLag, NegativeTTL: sandboxNegativeTTL, Logger: logger,
 		Seed: c.Seed, Remember: c.Remember,
 	})

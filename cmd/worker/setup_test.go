@@ -204,7 +204,7 @@ type desk struct {
 
 func newDesk(t *testing.T) desk {
 	t.Helper()
-	rdb := redistest.New(t)
+	rdb := redistest.Open(t)
 	keysAreListed(t, rdb)
 	return desk{t, rdb, ledger.New(rdb)}
 }

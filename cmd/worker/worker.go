@@ -37,11 +37,14 @@ import (
 	"orgops/internal/workers"
 )
 
-// version and commit are set when a release is built.
+// version and commit are set when a release is built, from sources without their history.
 var (
 	version = "dev"
 	commit  string
 )
+
+// build is the version of this program, as the linker or Go has stamped it.
+var build = cli.ReadBuild(version, commit)
 
 // worker is one process of the fleet.
 type worker struct {
@@ -80,7 +83,7 @@ type worker struct {
 const pageConnections = 10
 
 func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog.Logger) (*worker, error) {
-	traces, err := tracing.New(ctx, os.Getenv, "orgops-worker", version, logger)
+	traces, err := tracing.New(ctx, os.Getenv, "orgops-worker", build.Version, logger)
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
@@ -96,7 +99,6 @@ func newWorker(ctx context.Context, s settings, c redisconn.Config, logger *slog
 	}
 	registry := prometheus.NewRegistry()
 	measured := metrics.New(registry)
-	build := cli.ReadBuild(version, commit)
 	measured.BuildInfo(build.Version, build.Commit)
 	host, _ := os.Hostname()
 	w := &worker{

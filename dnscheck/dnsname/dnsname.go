@@ -273,6 +273,36 @@ func Shown(name string) string {
 	return name
 }
 
+// Unicode returns a domain's name as people write it, with its internationalized labels in
+// characters, or the name itself if it has none, or if they are not valid (UTS 46).
+func Unicode(domain string) string {
+	if !strings.Contains(domain, "xn--") {
+		return domain
+	}
+	name, err := idna.Lookup.ToUnicode(domain)
+	if err != nil {
+		return domain
+	}
+	return name
+}
+
+// Typed returns the [Key] of a domain that a person has typed or pasted, as its name or as the
+// address of one of its pages, such as https://acme.example/login.
+func Typed(text string) string {
+	host := strings.TrimSpace(text)
+	if _, rest, ok := strings.Cut(host, "://"); ok {
+		host = rest
+	}
+
+	// After the host an address has a port and a path, and before it a user.
+	if end := strings.IndexAny(host, "/?#"); end >= 0 {
+		host = host[:end]
+	}
+	host = host[strings.LastIndex(host, "@")+1:]
+	host, _, _ = strings.Cut(host, ":")
+	return Key(host)
+}
+
 // Key returns the form in which a domain's name is looked up: in lower case, with
 // internationalized labels in their xn-- form, without a final dot.
 func Key(domain string) string {

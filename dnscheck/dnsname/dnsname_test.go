@@ -51,6 +51,20 @@ func TestSame(t *testing.T) {
 	}
 }
 
+// TestTyped: the name is found in an address.
+func TestTyped(t *testing.T) {
+	for typed, want := range map[string]string{
+		"http://acme.example/": "acme.example", "https://ACME.example./login?next=/a@b.example#top": "acme.example",
+		" Bücher.example\n": "xn--bcher-kva.example", "acme.example/": "acme.example", "acme.example:443": "acme.example",
+		"https://user:password@acme.example:8443?x": "acme.example", "acm": "acm", "ord_1|a": "ord_1|a", "": "",
+		"http://": "",
+	} {
+		if got := dnsname.Typed(typed); got != want {
+			t.Errorf("Typed(%q) is %q, want %q", typed, got, want)
+		}
+	}
+}
+
 func TestKey(t *testing.T) {
 	for name, key := range map[string]string{
 		"ACME.Example.": "acme.example", "Bücher.example": "xn--bcher-kva.example",
@@ -59,6 +73,20 @@ func TestKey(t *testing.T) {
 	} {
 		if got := dnsname.Key(name); got != key {
 			t.Errorf("Key(%q) is %q, want %q", name, got, key)
+		}
+	}
+}
+
+func TestUnicode(t *testing.T) {
+	for name, want := range map[string]string{
+		"example.com":                "example.com",
+		"xn--bcher-kva.example":      "bücher.example",
+		"shop.xn--bcher-kva.example": "shop.bücher.example",
+		"xn--a.example":              "xn--a.example", // not valid
+		"xn--55555577":               "xn--55555577",
+	} {
+		if got := dnsname.Unicode(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
 }

@@ -94,9 +94,21 @@ func (f Finding) Advice(host string) string {
 	case sentence == "":
 		sentence = "The record is at %[2]s; it must be at %[1]s."
 	}
-	short := host
-	if zone := len(f.Host) - len(host) - len("."); 0 < zone && zone < len(host) {
-		short = host[:len(host)-zone-len(".")]
+	name, _ := f.Entered(host)
+	return fmt.Sprintf(sentence, host, f.Host, f.Found, name)
+}
+
+// Entered returns the name under which the record of a host is entered where the found record is,
+// and the zone that is appended there, as a record at the host with its domain appended twice
+// shows. Of another mistake the name is the host, and the zone is empty.
+func (f Finding) Entered(host string) (name, zone string) {
+	at := len(host) + len(".")
+	if f.Mistake != MistakeDoubled || at >= len(f.Host) {
+		return host, ""
 	}
-	return fmt.Sprintf(sentence, host, f.Host, f.Found, short)
+	zone = f.Host[at:]
+	if len(zone) >= len(host) {
+		return host, ""
+	}
+	return host[:len(host)-len(zone)-len(".")], zone
 }

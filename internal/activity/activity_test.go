@@ -17,7 +17,7 @@ import (
 
 const keyOfA = "orgops:v3:{tenant:a}:activity"
 
-func author(rdb redis.UniversalClient, name string) activity.Author {
+func author(rdb redis.Cmdable, name string) activity.Author {
 	return activity.Author{Redis: rdb, Logger: slog.New(slog.DiscardHandler), Name: name}
 }
 
@@ -82,7 +82,7 @@ func TestOldEntries(t *testing.T) {
 	}
 }
 
-func redisTime(t *testing.T, rdb redis.UniversalClient) time.Time {
+func redisTime(t *testing.T, rdb redis.Cmdable) time.Time {
 	t.Helper()
 	now, err := rdb.Time(t.Context()).Result()
 	if err != nil {
@@ -143,7 +143,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-func walk(t *testing.T, rdb redis.UniversalClient, tenants []string, q activity.Query,
+func walk(t *testing.T, rdb redis.Cmdable, tenants []string, q activity.Query,
 	limit int) (all []activity.Entry) {
 	t.Helper()
 	q.Tenants, q.Limit = tenants, limit

@@ -67,7 +67,7 @@ func (e Entry) Who() string {
 
 // Author records entries under one name.
 type Author struct {
-	Redis   redis.UniversalClient // nil: nothing is recorded
+	Redis   redis.Cmdable // nil: nothing is recorded
 	Logger  *slog.Logger
 	Name    string
 	Claimed bool   // see [Entry]

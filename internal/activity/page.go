@@ -35,7 +35,7 @@ func (q Query) matches(e Entry) bool {
 // Page returns the first entries that match, newest first, and the cursor of the next page; "": it
 // is the last one. The page has more than q.Limit entries if several tenants have one at its end's
 // millisecond, and fewer if it is the last one, or if 100,000 entries were searched for it.
-func Page(ctx context.Context, rdb redis.UniversalClient, q Query) (page []Entry, next string, err error) {
+func Page(ctx context.Context, rdb redis.Cmdable, q Query) (page []Entry, next string, err error) {
 	for range 5 {
 		entries, after, err := q.read(ctx, rdb)
 		if err != nil {
@@ -56,14 +56,14 @@ func Page(ctx context.Context, rdb redis.UniversalClient, q Query) (page []Entry
 
 // read reads the next entries of each tenant, and returns those that match, newest first, up to the
 // place that all lists were read to, which is next.
-func (q Query) read(ctx context.Context, rdb redis.UniversalClient) (all []Entry, next string, err error) {
+func (q Query) read(ctx context.Context, rdb redis.Cmdable) (all []Entry, next string, err error) {
 	from, until := cmp.Or(q.After, "+"), strconv.FormatInt(max(q.Since.UnixMilli(), 0), 10)
 	size := min(max(20_000/max(len(q.Tenants), 1), 10), 1000) // of a tenant
 	if q.Run+q.By+q.Text == "" {
 		size = min(size, q.Limit+1)
 	}
 	found := make([][]redis.XMessage, len(q.Tenants))
-	err = redisconn.Batch(ctx, rdb, len(found), func(i int, rdb redis.UniversalClient) (err error) {
+	err = redisconn.Batch(ctx, rdb, len(found), func(i int, rdb redis.Cmdable) (err error) {
 		found[i], err = rdb.XRevRangeN(ctx, key(q.Tenants[i]), from, until, int64(size)).Result()
 		return err
 	})

@@ -9,6 +9,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
+
+	"orgops/internal/untrusted"
 )
 
 // ParseDuration reads a duration of flags, files and requests, as [time.ParseDuration] does, or
@@ -24,7 +26,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	d, wrong := time.ParseDuration(rest)
 	whole := time.Duration(n) * 24 * time.Hour //nolint:gosec // it has 15 bits
 	if err != nil || wrong != nil || hasDays && (d < 0 || whole+d < whole) {
-		return 0, fmt.Errorf("want a duration such as 36h or 14d, got %.40q", text)
+		return 0, fmt.Errorf("want a duration such as 36h or 14d, got %s", untrusted.Value(text))
 	}
 	return whole + d, nil
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 )
 
 // Exit statuses. docs/reference/exit-codes.md has their comments.
@@ -34,22 +33,6 @@ func Usage(err error) error {
 	}
 	return &StatusError{StatusUsage, err}
 }
-
-// FixError is an error with the way to fix it, which [Program.Fail] prints apart from it.
-type FixError struct {
-	Err error
-	Fix string // an instruction, such as "to end it first: enqueue runs cancel a"
-}
-
-// Fixed returns err with the way to fix it.
-func Fixed(err error, fix string, args ...any) error {
-	return &FixError{err, fmt.Sprintf(fix, args...)}
-}
-
-// Error returns the error and the fix on one line, for logs and pages.
-func (e *FixError) Error() string { return e.Err.Error() + "; " + e.Fix }
-
-func (e *FixError) Unwrap() error { return e.Err }
 
 // Status returns the exit status of err.
 func Status(err error) int {

@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"golang.org/x/term"
+
+	"orgops/internal/untrusted"
 )
 
 // IsTerminal reports whether a reader or writer is a terminal.
@@ -22,7 +24,7 @@ func IsTerminal(stream any) bool {
 func NewLogger(w io.Writer, level, format string) (*slog.Logger, *slog.LevelVar, error) {
 	l := new(slog.LevelVar)
 	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, nil, Usage(fmt.Errorf("log-level: want debug, info, warn or error, got %.20q", level))
+		return nil, nil, Usage(fmt.Errorf("log-level: want debug, info, warn or error, got %s", untrusted.Value(level)))
 	}
 	options := &slog.HandlerOptions{Level: l}
 	if format == "text" || (format == "" && IsTerminal(w)) {

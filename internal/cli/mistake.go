@@ -8,6 +8,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"orgops/internal/remedy"
 	"orgops/internal/spelling"
 )
 
@@ -18,11 +19,11 @@ func mistake(program string, args []string, err error) error {
 	flag, isFlag := strings.CutPrefix(text, "unknown flag --")
 	flag, _, _ = strings.Cut(flag, ",")
 	if name := EnvName(flag); isFlag && slices.Contains(variables, name+"_FILE") {
-		return Fixed(err, "secrets are not flags: set %s_FILE to the path of a file, or %s", name, name)
+		return remedy.With(err, "secrets are not flags: set %s_FILE to the path of a file, or %s", name, name)
 	}
 	parsed, ok := errors.AsType[*kong.ParseError](err)
 	if !ok {
-		return Fixed(err, "for usage: %s --help", program)
+		return remedy.With(err, "for usage: %s --help", program)
 	}
 
 	// The command is as much of it as was understood.
@@ -38,7 +39,7 @@ func mistake(program string, args []string, err error) error {
 	given, unknown := strings.CutPrefix(text, "unexpected argument ")
 	missing := strings.HasPrefix(text, "expected one of ")
 	if at.Leaf() || (!unknown && !missing) {
-		return Fixed(err, "for usage: %s --help", commandPath(at))
+		return remedy.With(err, "for usage: %s --help", commandPath(at))
 	}
 
 	// A word that is no command, or none.
@@ -54,9 +55,9 @@ func mistake(program string, args []string, err error) error {
 		fix = "commands of " + commandPath(at) + ": " + strings.Join(names, ", ")
 	}
 	if unknown {
-		return Fixed(fmt.Errorf("unknown command %q", given), "%s", fix)
+		return remedy.With(fmt.Errorf("unknown command %q", given), "%s", fix)
 	}
-	return Fixed(errors.New("the command is missing"), "%s", fix)
+	return remedy.With(errors.New("the command is missing"), "%s", fix)
 }
 
 // commandsOf returns the names of the commands of a node, and the paths of those that were probably

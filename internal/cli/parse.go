@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/alecthomas/kong"
+
+	"orgops/internal/remedy"
 )
 
 // Program has the arguments, streams and environment of a command.
@@ -142,18 +144,15 @@ func (p Program) Fail(err error) int {
 	if err == nil || (status == StatusInterrupted && !errors.As(err, &described)) {
 		return status
 	}
-	fix := ""
-	if fixed, ok := errors.AsType[*FixError](err); ok {
-		err, fix = fixed.Err, fixed.Fix
-	}
+	fix, what := remedy.Of(err)
 	if p.JSON {
 		_ = WriteJSON(p.Stderr, struct {
 			Error string `json:"error"`
 			Fix   string `json:"fix,omitempty"`
-		}{err.Error(), fix})
+		}{what.Error(), fix})
 		return status
 	}
-	fmt.Fprintf(p.Stderr, "%s: %s\n", p.Name, err)
+	fmt.Fprintf(p.Stderr, "%s: %s\n", p.Name, what)
 	if fix != "" {
 		fmt.Fprintln(p.Stderr, fix)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"orgops/apiclient"
+	"orgops/internal/untrusted"
 )
 
 // Secret reads a secret from the environment: the variable name, or the file that name_FILE
@@ -38,10 +39,10 @@ func FileOrEnv(getenv func(string) string, path, name, what string,
 	case path != "":
 		secret, err = apiclient.ReadSecretFile(path, parse)
 	case name != "" && getenv(name) == "":
-		err = fmt.Errorf("the environment variable %.80q is not set, or empty", name)
+		err = fmt.Errorf("the environment variable %s is not set, or empty", untrusted.Value(name))
 	case name != "":
 		if secret, err = parse(getenv(name)); err != nil {
-			err = fmt.Errorf("the environment variable %.80q: %w", name, err)
+			err = fmt.Errorf("the environment variable %s: %w", untrusted.Value(name), err)
 		}
 	}
 	if err != nil {

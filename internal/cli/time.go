@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"time"
+
+	"orgops/internal/untrusted"
 )
 
 // ParseTime reads a time that a person writes: one of RFC 3339, or a date, which is its beginning
@@ -13,7 +15,8 @@ func ParseTime(text string) (time.Time, error) {
 			return at.UTC(), nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("want a time such as 2026-12-01T02:00:00Z, or a date such as 2026-12-01, got %.40q", text)
+	return time.Time{}, fmt.Errorf("want a time such as 2026-12-01T02:00:00Z, or a date such as 2026-12-01, got %s",
+		untrusted.Value(text))
 }
 
 // ParseAgo reads a time as [ParseTime] does, or the age that it has now, such as 8h or 7d.
@@ -34,6 +37,6 @@ func parseTime(text string, now time.Time, sign time.Duration) (time.Time, error
 	if sign > 0 {
 		want = "a duration from now on such as 8h or 2d"
 	}
-	return time.Time{}, fmt.Errorf("want a time such as 2026-12-01T02:00:00Z, a date such as 2026-12-01, or %s, got %.40q",
-		want, text)
+	return time.Time{}, fmt.Errorf("want a time such as 2026-12-01T02:00:00Z, a date such as 2026-12-01, or %s, got %s",
+		want, untrusted.Value(text))
 }

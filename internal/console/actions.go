@@ -15,7 +15,6 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
-	"orgops/internal/status"
 	"orgops/internal/view"
 	"orgops/tasks"
 )
@@ -179,7 +178,7 @@ func retry(ctx context.Context, run view.Run, form url.Values) result {
 	case errors.Is(err, intake.ErrNothingToRetry):
 		return result{text: err.Error()}
 	case err != nil:
-		c := result{err: status.RetryError(string(run.ID), o.Outcomes, child, err)}
+		c := result{err: err}
 		if open, ok := errors.AsType[*intake.RetriedError](err); ok && !open.Incomplete {
 			c.path = runPath(open.Child) // an incomplete one is completed from here
 		}

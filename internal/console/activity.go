@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"orgops/internal/activity"
+	"orgops/internal/ids"
 	"orgops/internal/web"
-	"orgops/tasks"
 )
 
 type activityPage struct {
@@ -35,7 +35,7 @@ func (s *site) activity(ctx context.Context, r *http.Request) (title string, dat
 	p.Names = o.Tenants
 	p.Tenants = o.Tenants
 	if p.Tenant != "" {
-		if err := tasks.CheckTenant(p.Tenant); err != nil {
+		if err := ids.CheckTenant(p.Tenant); err != nil {
 			return "", nil, &web.Refusal{Status: http.StatusBadRequest, Text: err.Error()}
 		}
 		p.Tenants = []string{p.Tenant}

@@ -58,12 +58,12 @@ func (s *site) overview(ctx context.Context, v view.View, only string) (o overvi
 	return o, err
 }
 
-// tokenError returns why this worker has no good token for a tenant; nil also if it is not one of
-// its tenants.
+// tokenError returns why this worker has no good token for a tenant, with the remedy; nil also if
+// it is not one of its tenants.
 func (s *site) tokenError(own view.Tenant) error {
 	served, here := s.here.of(own)
 	if !here || served.API == nil {
 		return nil
 	}
-	return served.API.TokenHealth().Err
+	return served.NoToken()
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"orgops/apiclient/schema"
+	"orgops/internal/discovery"
 	"orgops/internal/status"
 )
 
@@ -21,18 +21,18 @@ const (
 // checkNow checks the domain as a worker does before it PATCHes it to verified. Host and value
 // are those of the API's record or, if that was not read, of the record that a worker read
 // before. They are never a user's input, since the page shows the records that are found there.
-func checkNow(ctx context.Context, t Tenant, served bool, record schema.DiscoveryDomain,
+func checkNow(ctx context.Context, t Tenant, served bool, record discovery.Domain,
 	known status.Domain) *checkView {
 	ctx, cancel := context.WithTimeout(ctx, checkWait)
 	defer cancel()
-	asked := status.TXTRecord{Host: record.VerificationHost, TXT: record.VerificationTXT, Domain: record.Domain}
+	asked := record
 	v := &checkView{Of: "the API's current record"}
 	switch {
 	case !served || t.DNS == nil:
 		v.Problem = "this worker does not serve the tenant and has none of its resolvers: open the pages of a worker that does"
 		return v
 	case asked.Host == "" && known.Record != nil:
-		asked = status.TXTRecord{Host: known.Record.Host, TXT: known.Record.TXT, Domain: known.Record.Domain}
+		asked = known.Record.DiscoveryDomain("", "")
 		v.Of = "the record that a worker read for an open row"
 	case asked.Host == "":
 		v.Problem = "host and value of the record are unknown: the API's record could not be read, and no open row has a copy"

@@ -135,7 +135,7 @@ func checkAsked(v view.View, asked status.DomainName) error {
 	case asked.ID == "":
 		err = errors.Join(err, errors.New("domain: want its id or its name"))
 	case strings.Contains(asked.ID, "."):
-		err = errors.Join(err, dnsname.CheckHost(dnsname.Key(asked.ID)))
+		err = errors.Join(err, dnsname.CheckHost(dnsname.Typed(asked.ID)))
 	case asked.Organization != "":
 		err = errors.Join(err, tasks.CheckDomainID(asked.ID))
 	case len(asked.ID) > longestAsked:

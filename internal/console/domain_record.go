@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"orgops/apiclient/schema"
 	"orgops/dnscheck/dnsname"
+	"orgops/internal/discovery"
 	"orgops/internal/view"
 	"orgops/tasks"
 )
@@ -31,10 +31,10 @@ func (s *site) mayRead(ctx context.Context) error {
 }
 
 // readRecord reads the API's record; its request waits for a permit.
-func (s *site) readRecord(ctx context.Context, d view.Domain) (schema.DiscoveryDomain, error) {
+func (s *site) readRecord(ctx context.Context, d view.Domain) (discovery.Domain, error) {
 	here, served := s.here.of(d.In())
 	if !served || here.API == nil {
-		return schema.DiscoveryDomain{},
+		return discovery.Domain{},
 			fmt.Errorf(
 				"this worker does not serve tenant %s, so it has no credentials for the API: open the pages of a worker that does",
 				d.Tenant)
@@ -42,15 +42,17 @@ func (s *site) readRecord(ctx context.Context, d view.Domain) (schema.DiscoveryD
 	ctx, cancel := context.WithTimeout(ctx, recordWait)
 	defer cancel()
 	if err := s.mayRead(ctx); err != nil {
-		return schema.DiscoveryDomain{}, err
+		return discovery.Domain{}, err
 	}
 	record, err := here.API.DiscoveryDomain(ctx, d.Organization, d.ID)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return record,
-			fmt.Errorf("no answer within %s, including the wait for a permit: see the tenant's page for delays (%w)",
-				recordWait, err)
+		err = fmt.Errorf("no answer within %s, including the wait for a permit: see the tenant's page for delays (%w)",
+			recordWait, err)
 	}
-	return record, err
+	if err != nil {
+		return discovery.Domain{}, err
+	}
+	return discovery.Of(d.Organization, record), nil
 }
 
 // pagesOfNames is how many pages of an organization's domains are read to find a name: a
@@ -72,7 +74,7 @@ func (s *site) listedAs(ctx context.Context, here Tenant, named view.Domain) (id
 			return "", errors.New("the organization's domains could not be listed: " + printable(err.Error()))
 		}
 		for _, l := range page {
-			if dnsname.Key(l.Record.Domain) != dnsname.Key(named.ID) {
+			if dnsname.Key(l.Record.Domain) != dnsname.Typed(named.ID) {
 				continue
 			}
 			if l.Err != nil && tasks.CheckDomainID(l.Record.ID) != nil {

@@ -11,12 +11,11 @@ import (
 	"orgops/apiclient"
 	"orgops/apiclient/schema"
 	"orgops/dnscheck"
-	"orgops/internal/ledger"
+	"orgops/internal/discovery"
 	"orgops/internal/obstacle"
 	"orgops/internal/status"
 	"orgops/internal/view"
 	"orgops/internal/web"
-	"orgops/tasks"
 )
 
 // rowsOfDomain is how many of its rows are shown after a search: the newest ones.
@@ -37,9 +36,8 @@ type domainPage struct {
 type domainAnswer struct {
 	Served        bool // by this worker
 	Summary       summary
-	Record        schema.DiscoveryDomain // the API's
-	RecordProblem string                 // why it could not be read; Record is empty then
-	Known         status.Domain
+	RecordProblem string        // why the API's record could not be read; empty: it was
+	Known         status.Domain // with the API's record, or else the one that a worker has read last
 	Checked       *checkView
 	Publish       status.Instructions
 	PublishText   string // the instructions, to be sent to the customer
@@ -59,7 +57,7 @@ func (s *site) domains(w http.ResponseWriter, r *http.Request) {
 	}
 	title := "Domains"
 	if p.Answer != nil {
-		title = "Domain " + status.Shown(cmp.Or(p.Answer.Record.Domain, p.ID))
+		title = "Domain " + status.Shown(cmp.Or(p.Answer.Known.Name(), p.ID))
 	}
 	s.show(w, r, code, "domains", page{Title: title, Section: "domains", Data: p})
 }
@@ -146,8 +144,14 @@ func (s *site) answer(ctx context.Context, v view.View, p *domainPage, checked *
 		p.Problem = unread(err)
 		return http.StatusServiceUnavailable
 	}
-	p.Answer = &domainAnswer{Served: served, Known: known}
 	found := facts{record: record, err: recordErr, known: known}
+	p.Answer = &domainAnswer{Served: served, Known: known}
+	if recordErr != nil {
+		p.Answer.RecordProblem = printable(recordErr.Error())
+	} else {
+		p.Answer.Known.Record = nil
+		p.Answer.Known.Known = new(status.KnownOf(name.Tenant, record))
+	}
 	if checked != nil && checked.Domain == name {
 		p.Answer.Checked, found.check = checked, checked.Findings
 	}
@@ -159,27 +163,19 @@ func (s *site) answer(ctx context.Context, v view.View, p *domainPage, checked *
 	if found.published() && !found.verified() {
 		p.Answer.Summary.Do = p.Answer.Checked.Do
 	}
-	if recordErr != nil {
-		p.Answer.RecordProblem = printable(recordErr.Error())
-	} else {
-		p.Answer.Record = record
-	}
 	p.Answer.instruct(ctx, here)
 	return http.StatusOK
 }
 
-// instruct returns the record to publish: the API's, or else the one that a worker has read. The
-// zone is searched only if the API was read, which bounds how often.
+// instruct sets the instructions for the domain's owner. The zone is searched only if the API was
+// read, which bounds how often.
 func (a *domainAnswer) instruct(ctx context.Context, t Tenant) {
-	known, checker := a.Known, t.DNS
-	if r := a.Record; a.RecordProblem == "" {
-		known.Record, known.Known = nil, &status.KnownDomain{DomainName: known.DomainName, Name: r.Domain,
-			Host: r.VerificationHost, TXT: r.VerificationTXT, Status: string(r.Status)}
-	} else {
+	checker := t.DNS
+	if a.RecordProblem != "" {
 		checker = nil
 	}
 	var err error
-	if a.Publish, err = known.Instructions(ctx, checker); err == nil {
+	if a.Publish, err = a.Known.Instructions(ctx, checker); err == nil {
 		a.PublishText, err = a.Publish.Text()
 	}
 	if err != nil {
@@ -199,40 +195,9 @@ func stateOf(ctx context.Context, d view.Domain, all bool) (status.Domain, error
 	return d.State(ctx, rows)
 }
 
-// toDo returns the remedy for a failed or waiting row of a domain; empty: there is nothing to do.
-func toDo(row status.DomainRow, of status.Domain) string {
-	switch {
-	case row.Outcome == "" && row.Ledger.Paused:
-		return "The run is paused. Resume it on its page or with: enqueue runs resume " + string(row.Run)
-	case row.Outcome == "", row.Well():
-		return ""
-	case row.Outcome == ledger.Lost && of.Swept != nil && of.Swept.Revoked != nil:
-		return "" // it is revoked already
-	case row.Outcome == ledger.Lost:
-		return "Ask the customer to publish the record again: the next sweep finds it. " +
-			capital(status.ReviewLost(of.Tenant))
-	case row.Outcome == ledger.Unproven:
-		return "Ask the customer to publish the record: the next sweep proves it. The domain stays verified until then."
-	case row.Outcome == ledger.Withdrawn:
-		return capital(status.ReviewWithdrawn)
-	case row.Outcome == ledger.Refused && row.Ledger.Kind == tasks.TypeRecheck:
-		return "Correct the record at the tenant: the next sweep reads it again."
-	case row.RetriedBy != "":
-		return "This row was submitted again: what became of it is on the page of run " + string(row.RetriedBy) + "."
-	case !row.MayRetry:
-		return "This row cannot be retried as it is: correct the cause, and submit it again."
-	case row.Outcome == ledger.Expired:
-		return "Once the customer has corrected the record, retry on the run's page or with: enqueue runs retry " +
-			string(row.Run)
-	case row.Outcome == ledger.Cancelled:
-		return "The run was cancelled. To check the domain again, use: enqueue domains verify"
-	}
-	return "Once the cause is fixed, retry on the run's page or with: enqueue runs retry " + string(row.Run)
-}
-
 // haveChecked has a worker check a domain whose record was found, and returns the next step.
 func haveChecked(ctx context.Context, d view.Domain) string {
-	const command = "To verify it, run enqueue domains verify with --tenant, --org and --domain as above."
+	command := toVerify(d.DomainName)
 	report, err := d.In().Report(ctx, d.ID)
 	if err != nil || report.Organization != d.Organization { // no row was executed, or another organization had it then
 		return command
@@ -254,17 +219,27 @@ func haveChecked(ctx context.Context, d view.Domain) string {
 	return "A worker checks it now, and verifies it if every server confirms the record: reload this page in half a minute."
 }
 
+// toVerify is the remedy for a domain without an open row.
+func toVerify(d status.DomainName) string { return "To verify it: " + d.Verify().String() }
+
 // facts are the sources of a domain's page: the API's record, what Redis has, why no row of the
 // tenant is executed, and the result of a check that was made just now.
 type facts struct {
-	record schema.DiscoveryDomain
+	record discovery.Domain
 	err    error // why there is no record
 	known  status.Domain
 	held   []obstacle.Obstacle
 	check  *status.Findings // nil: none was made
 }
 
-func (f facts) verified() bool { return f.err == nil && f.record.Status == schema.StatusVerified }
+// verified reports whether the domain is verified by the API's record, or else as a worker has read
+// it last.
+func (f facts) verified() bool {
+	if f.err == nil {
+		return f.record.IsVerified()
+	}
+	return f.known.Known != nil && f.known.Known.Status == string(schema.StatusVerified)
+}
 
 // published reports whether the check has found the record.
 func (f facts) published() bool { return f.check != nil && f.check.State == dnscheck.Present.String() }
@@ -294,40 +269,29 @@ func (f facts) summary() summary {
 		return summary{"bad", "The API has no such domain", "No domain of this organization has this id, or it was deleted.",
 			"Compare both ids with those in the tenant."}
 	case f.verified() && isMissing:
-		return summary{"wait", "Verified, but the TXT record is missing", missing,
-			"Ask the customer to publish the record again at the host below."}
+		return summary{"wait", "Verified, but the TXT record is missing", missing, sentence(f.known.FixOfAbsence())}
+	case f.verified() && f.err != nil:
+		return summary{"wait", "Verified when a worker read its record last", "The API's record could not be read now.", ""}
 	case f.verified():
 		return summary{"good", "Verified", "The API reports the domain as verified. There is nothing to do.", ""}
 	case f.published():
 		return summary{"wait", "Not verified yet, but the TXT record is published", "The check has just found it.", ""}
 	case len(held) > 0:
 		return summary{"bad", "Not verified yet, and its row waits: no row of the tenant is executed",
-			printable(capital(held[0].What)) + ".", capital(held[0].Fix) + "."}
+			printable(sentence(held[0].What)), sentence(held[0].Fix)}
 	case open >= 0:
 		text := missing
 		if text == "" {
 			text = printable(rows[open].Text())
 		}
-		return summary{"wait", "Not verified yet: a run is checking it", text, cmp.Or(toDo(rows[open], f.known),
-			"Ask the customer to compare the published record with host and value below. \"Check now\" explains the difference.")}
+		return summary{"wait", "Not verified yet: a run is checking it", text, sentence(rows[open].Fix)}
 	case len(rows) > 0 && !rows[0].Well():
-		return summary{"bad", "Not verified, and no run checks it any more", printable(rows[0].Text()), toDo(rows[0], f.known)}
+		return summary{"bad", "Not verified, and no run checks it any more", printable(rows[0].Text()), sentence(rows[0].Fix)}
 	case f.err == nil:
 		return summary{"bad", "Not verified, and no run checks it",
 			"The domain is " + printable(string(f.record.Status)) + ", and no executed row waits for its record.",
-			"To verify it, run enqueue domains verify with --tenant, --org and --domain as above."}
+			toVerify(f.known.DomainName)}
 	}
 	return summary{"wait", "Unknown", "The API's record could not be read, and no executed row waits for the domain's.",
 		"See the data from Redis below."}
-}
-
-// verdictTone returns a class of ops.css for the state of a verdict.
-func verdictTone(state string) string {
-	switch state {
-	case dnscheck.Present.String():
-		return "good"
-	case dnscheck.Absent.String():
-		return "bad"
-	}
-	return "wait"
 }

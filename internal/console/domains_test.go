@@ -30,6 +30,7 @@ import (
 	"orgops/internal/activity"
 	"orgops/internal/console"
 	"orgops/internal/deliveries"
+	"orgops/internal/discovery"
 	"orgops/internal/engine"
 	"orgops/internal/health"
 	"orgops/internal/index"
@@ -97,6 +98,10 @@ func newLookSite(t *testing.T, resolvers ...dnscheck.Resolver) lookSite {
 			resolvers = append(resolvers, r)
 		}
 	}
+	var servers []string
+	for _, r := range resolvers {
+		servers = append(servers, r.String())
+	}
 	checker, err := dnscheck.New(dnscheck.Config{Resolvers: resolvers, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
@@ -110,8 +115,9 @@ func newLookSite(t *testing.T, resolvers ...dnscheck.Resolver) lookSite {
 		Tenants: func() []console.Tenant {
 			return []console.Tenant{{
 				Served: health.Served{
-					Settings: tenant.Announced{Tenant: "acme", Rate: "10/s", Burst: 5, Reserve: 20, Sweep: "0 3 * * *",
-						DNSMode: "resolvers", ResolverQuorum: 2},
+					Settings: tenant.Settings{Announced: tenant.Announced{Tenant: "acme", Rate: "10/s", Burst: 5, Reserve: 20,
+						Sweep: "0 3 * * *", DNSMode: "resolvers", ResolverQuorum: 2,
+						Resolvers: servers}},
 					API: api, DNS: checker,
 				},
 				Network: network, Errors: failed, Webhooks: receivers,
@@ -216,7 +222,9 @@ func TestDomainPageSaysWhyItIsNotVerified(t *testing.T) {
 	if status != http.StatusOK {
 		t.Errorf("status %d", status)
 	}
-	wantIn(t, page, "Domain northwind.example", "pending", "no executed row waits", "No executed row has read",
+	wantIn(t, page, "Domain northwind.example", "no executed row waits", "No executed row has read",
+		`<span class="id" id="fact-domain">`+s.domain.ID+`</span> <button type="button" data-copy="fact-domain"`,
+		`<dt>Status</dt><dd><span class="badge wait">pending</span></dd>`, "<dt>Used for discovery</dt><dd>unknown</dd>",
 		`href="`+html.EscapeString(path)+`&amp;all=1"`)
 	wantNotIn(t, page, "/runs/run-")
 
@@ -327,8 +335,8 @@ func knows(t *testing.T, l *ledger.Ledger, run ledger.RunID, organization, id, n
 		t.Fatal(err)
 	}
 	seg := ledger.Segment{Tenant: r.Tenant, Run: r.ID, Incarnation: r.Incarnation}
-	k := index.Entry{OrganizationID: organization, ID: id, Domain: name, Host: "_v." + name, TXT: "t", At: time.Now(),
-		Run: r.ID}
+	k := index.Entry{Domain: discovery.Domain{OrganizationID: organization, ID: id, Name: name, Host: "_v." + name,
+		TXT: "t", Status: schema.StatusPending}, Read: time.Now(), At: time.Now(), Run: r.ID}
 	if _, err := l.End(t.Context(), seg, ledger.NewNonce(),
 		ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: k.Subject()}); err != nil {
 		t.Fatal(err)
@@ -448,7 +456,9 @@ func TestDomainPageWithoutTheAPI(t *testing.T) {
 	s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "not_yet: no")
 	knows(t, s.ledger, "run-1", s.org, s.domain.ID, "northwind.example")
 	_, page := s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil)
-	wantIn(t, page, "<dt>Error</dt>", "503 Service Unavailable", `href="/runs/run-1"`)
+	wantIn(t, page, "503 Service Unavailable", `href="/runs/run-1"`, "Domain northwind.example",
+		"<dt>Name</dt><dd>northwind.example</dd>", `<span class="badge wait">pending, read at <time`)
+	wantNotIn(t, page, "Used for discovery")
 	_, page = s.do(t, http.MethodGet, "/tenants", nil)
 	wantIn(t, page, "503 Service Unavailable", "get_discovery_domain")
 }
@@ -465,7 +475,7 @@ func TestCheckNow(t *testing.T) {
 
 	s.box.SetTXT(s.domain.Host, s.domain.TXT)
 	_, page = s.do(t, http.MethodPost, "/domains/check", asked("acme", s.org, s.domain.ID))
-	wantIn(t, page, `<span class="badge good">present</span>`)
+	wantIn(t, page, `<span class="badge good">present (`)
 	if d, _ := s.box.Domain(s.org, s.domain.ID); d.Status != "pending" {
 		t.Errorf("after a check the domain is %s", d.Status)
 	}
@@ -521,17 +531,18 @@ func TestTenantsPageAfterAFailedToken(t *testing.T) {
 	if status != http.StatusOK {
 		t.Errorf("status %d", status)
 	}
-	wantIn(t, page, "No valid API token: ", "<dt>State</dt><dd>no valid token</dd>", "<dt>Last error</dt><dd>",
+	wantIn(t, page, "No token: POST ", "<dt>State</dt><dd>no valid token</dd>", "<dt>Last error</dt><dd>",
 		"the client is gone", "<dt>Failures</dt>")
 	_, page = s.do(t, http.MethodGet, "/", nil)
-	wantIn(t, page, "No valid API token: ", "the client is gone")
+	wantIn(t, page, "No token: POST ", "the client is gone")
 	wantNotIn(t, page, "All is well")
 }
 
 func TestTenantsPage(t *testing.T) {
 	s := newLookSite(t)
 	s.row(t, "run-1", "other", "org_1", "ord_1", "", "not_yet: no")
-	if err := s.pace.Block(t.Context(), schema.OpUpdateDiscoveryDomain, "403 insufficient_scope "+script); err != nil {
+	if err := s.pace.Block(t.Context(), schema.OpUpdateDiscoveryDomain, "403 insufficient_scope "+script,
+		"mend it"); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil) // fetches a token
@@ -543,7 +554,8 @@ func TestTenantsPage(t *testing.T) {
 	wantIn(t, other, `id="tenant-other"`, "shown only on the pages of workers that serve this tenant")
 	wantIn(t, page, `id="tenant-acme" data-live`, "update_discovery_domain is blocked",
 		"403 insufficient_scope &lt;script&gt;", "10/s, burst 5",
-		"ok, fetched", "Operator 127.0.0.1:", ", perspective default",
+		"<dt>State</dt><dd>ok, fetched <time", "<dd>operator 127.0.0.1:", ", perspective default",
+		"2 of 3 resolvers must agree",
 		"From here, port 53 is closed", "set dns_mode: resolvers", "0 3 * * *, next at",
 		"https://crm.example", "1 of 480 permits used in the last minute", "No errors since the start",
 		"No row was settled, no request sent and no domain checked.")

@@ -1,14 +1,20 @@
 package console
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"html/template"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"orgops/internal/ledger"
+	"orgops/internal/redisconn"
 	"orgops/internal/untrusted"
 )
 
@@ -42,6 +48,16 @@ func capital(label string) string {
 	return string(unicode.ToUpper(first)) + label[size:]
 }
 
+// sentence returns a clause of package status with a capital letter and a full stop, unless it may
+// end with a command, which is copied; "" of none.
+func sentence(clause string) string {
+	text := capital(clause)
+	if text == "" || strings.HasSuffix(text, ".") || strings.Contains(text, ": enqueue ") {
+		return text
+	}
+	return text + "."
+}
+
 // grouped returns a number with its digits in threes: 1,234,567.
 func grouped(n int64) string {
 	text := strconv.FormatInt(n, 10)
@@ -65,7 +81,21 @@ const mostPrintable = 500
 // printable returns foreign text on one line: control characters escaped, its length bounded.
 func printable(text string) string { return untrusted.Plain(text, mostPrintable) }
 
-// unread describes an error of Redis, with its remedy.
+// pageWithin bounds the time of a page.
+const pageWithin = 10 * time.Second
+
+// unread returns why something could not be read, and the remedy. A read that takes too long, and
+// damaged data, are no faults of the connection to Redis.
 func unread(err error) string {
-	return "reading Redis failed: " + printable(err.Error()) + "; try again, and check /readyz"
+	text := printable(err.Error())
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf("this page was not read within %s (%s). Reload it. If it stays so, Redis is slow, or what the page "+
+			"shows is very large or damaged: the overview says whether Redis answers, and enqueue runs show and enqueue "+
+			"domains show read without that limit.", pageWithin, text)
+	case errors.Is(err, ledger.ErrDamaged):
+		return "stored data is damaged: " + text + ". Redis answers. The page of the run, and enqueue runs show, say what to do."
+	}
+	fix := cmp.Or(redisconn.Remedy(err), "check that Redis runs and that this worker can reach it")
+	return "reading Redis failed: " + text + ". " + sentence(fix) + " No rows are lost; workers resume once Redis is back."
 }

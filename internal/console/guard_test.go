@@ -138,7 +138,11 @@ func TestTenantsOfAUser(t *testing.T) {
 
 	for user, sees := range map[string]bool{"olga": false, "all": true} {
 		for _, path := range []string{"/", "/runs", "/runs?tenant=other", "/tenants"} {
-			if w := get(user, path); w.Code != 200 ||
+			code := http.StatusOK
+			if !sees && strings.HasPrefix(path, "/runs?") {
+				code = http.StatusNotFound
+			}
+			if w := get(user, path); w.Code != code ||
 				strings.Contains(w.Body.String(), `id="run-theirs"`) != (sees && strings.HasPrefix(path, "/runs")) ||
 				strings.Contains(w.Body.String(), "/tenants?tenant=other") != (sees && !strings.HasPrefix(path, "/runs")) ||
 				strings.Contains(w.Body.String(), `id="tenant-other"`) != (sees && path == "/") {

@@ -21,8 +21,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/activity"
+	"orgops/internal/ids"
 	"orgops/internal/web"
-	"orgops/tasks"
 )
 
 // monitorRoot is the path of asynqmon.
@@ -304,7 +304,7 @@ func (m *monitor) record(r *http.Request, chosen []string, answer []byte) {
 		printable(r.URL.Path), "tasks", printable(strings.Join(chosen, " ")), "failed", len(list.Failed))
 	act := strings.TrimPrefix(r.URL.Path, monitorRoot+"/api/queues/")
 	tenant, _, _ := strings.Cut(act, ".")
-	if tasks.CheckTenant(tenant) != nil {
+	if ids.CheckTenant(tenant) != nil {
 		return
 	}
 	did := r.Method + " " + printable(act)

@@ -40,7 +40,7 @@ func noticeKey(key string) string { return "orgops:v3:{notice:" + key + "}" }
 
 // notices are kept in Redis.
 type notices struct {
-	redis redis.UniversalClient
+	redis redis.Cmdable
 	log   *slog.Logger
 }
 

@@ -91,7 +91,8 @@ func (s *site) readLines(ctx context.Context, v view.View, all []tenantLine) {
 		}
 		settings, announced, err := t.Announced(ctx)
 		if announced {
-			_, l.Used, _ = l.RateUsed(settings) // the tenant's page has the error
+			permits, _ := l.Permits(settings) // the tenant's page has the error
+			l.Used = permits.String()
 		}
 		var noPast error
 		l.Hour, noPast = readHour(ctx, t)

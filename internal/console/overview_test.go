@@ -15,7 +15,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/console"
-	"orgops/internal/health"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/meters"
@@ -72,7 +71,7 @@ func TestPagesWhileRedisHangs(t *testing.T) {
 			p := newPages(t, func(c *console.Config) {
 				c.Redis.AddHook(h)
 				c.Tenants = func() []console.Tenant {
-					return []console.Tenant{{Served: health.Served{Settings: tenant.Announced{Tenant: "acme", Rate: "10/s"}}}}
+					return []console.Tenant{servedHere(tenant.Announced{Tenant: "acme", Rate: "10/s"})}
 				}
 			})
 			if page := plain(text(t, p.do(http.MethodGet, "/"))); known && !strings.Contains(page, "acme without a worker") {

@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"orgops/internal/console"
-	"orgops/internal/health"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/metrics"
@@ -72,7 +71,7 @@ func roundTrips(t *testing.T, n int) map[string]int64 {
 		}
 		if i%2 == 0 {
 			settings = append(settings, tenant.Announced{Tenant: name, Rate: "10/s", Burst: 10})
-			tenants = append(tenants, console.Tenant{Served: health.Served{Settings: settings[len(settings)-1]}})
+			tenants = append(tenants, servedHere(settings[len(settings)-1]))
 		}
 		if i == 2 {
 			read() // connects, and stores the scripts
@@ -88,8 +87,8 @@ func TestManyTenants(t *testing.T) {
 	p := newPages(t)
 	var tenants []console.Tenant
 	for i := range 120 {
-		tenants = append(tenants, console.Tenant{Served: health.Served{
-			Settings: tenant.Announced{Tenant: fmt.Sprintf("tenant-%03d", i), Rate: "10/s", Burst: 10}}})
+		tenants = append(tenants, servedHere(
+			tenant.Announced{Tenant: fmt.Sprintf("tenant-%03d", i), Rate: "10/s", Burst: 10}))
 	}
 	session := ledger.Session{ID: livingWorker, Version: "1.2.3", Busy: 3, Places: 400, Refused: true}
 	for i := range 120 {

@@ -97,8 +97,8 @@ func newSite(cfg Config) *site {
 		"shown": status.Shown, "whole": status.Whole, "stamp": stamp, "grouped": grouped, "printable": printable,
 		"asset": asset, "capital": capital, "tone": toneOf,
 		"runPath": runPath, "runLink": runLink, "domainURL": domainURL, "domainPath": domainPath, "tenantPath": tenantsPath,
-		"verdictTone": verdictTone, "missingAnswers": status.MissingAnswers, "serverName": status.ServerName,
-		"answerText": status.AnswerText, "took": status.Took, "toDo": toDo, "timed": timed,
+		"missingAnswers": status.MissingAnswers, "serverName": status.ServerName,
+		"answerText": status.AnswerText, "took": status.Took, "sentence": sentence, "timed": timed,
 		"join": strings.Join,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html", "templates/plots.html"))
 	for _, name := range []string{"problem", "overview", "runs", "run", "domains", "tenants", "search", "selection",

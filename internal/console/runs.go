@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -43,14 +44,24 @@ func runsPath(f status.RunFilter, after string) string {
 	return link("/runs", parameters)
 }
 
-// filterOf reads the filter of a request. o are the tenants of the view that it concerns.
+// filterOf reads the filter of a request. o are the tenants of the view that it concerns. A tenant
+// that does not exist is refused, since it would look like one without runs.
 func (s *site) filterOf(ctx context.Context, v view.View,
 	query url.Values) (f status.RunFilter, o overview, err error) {
 	if f, err = status.ReadRunFilter(query); err != nil {
 		return f, o, &web.Refusal{Status: http.StatusBadRequest, Text: "Invalid filter: " + err.Error()}
 	}
 	o, err = s.overview(ctx, v, f.Tenant)
+	if err != nil {
+		return f, o, err
+	}
 	f.Held = o.held
+	if f.Tenant != "" && !slices.Contains(o.Tenants, f.Tenant) {
+		err = v.CheckTenant(ctx, f.Tenant)
+	}
+	if errors.Is(err, ledger.ErrNotFound) {
+		err = notFound(err)
+	}
 	return f, o, err
 }
 

@@ -251,4 +251,17 @@ func TestDomainOfWhicheverTenant(t *testing.T) {
 	if page := plain(w.Body.String()); w.Code != 404 || !strings.Contains(page, "there is no tenant nobody") {
 		t.Errorf("a run of no tenant: %d %s", w.Code, page)
 	}
+
+	// A name that no tenant can have is not asked of Redis: it is no fault of Redis.
+	for path, want := range map[string]int{
+		"/runs?tenant=":                        404,
+		"/runs/nightly?tenant=":                404,
+		"/domains?domain=none.example&tenant=": 400,
+		"/tenants?tenant=":                     200,
+	} {
+		w := get("all", path+url.QueryEscape("<script>"))
+		if w.Code != want {
+			t.Errorf("%s: %d %s, want %d", path, w.Code, plain(w.Body.String()), want)
+		}
+	}
 }

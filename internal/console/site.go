@@ -17,11 +17,9 @@ import (
 	"golang.org/x/time/rate"
 
 	"orgops/internal/health"
-	"orgops/internal/ledger"
-	"orgops/internal/status"
+	"orgops/internal/ids"
 	"orgops/internal/view"
 	"orgops/internal/web"
-	"orgops/tasks"
 )
 
 // sitePolicy is the content security policy of the pages: scripts, styles and forms of this
@@ -82,7 +80,7 @@ func userOf(ctx context.Context) string { return printable(web.Of(ctx).User.Name
 
 // tenantOf returns the tenant of the view that a request names. The error is a *web.Refusal.
 func tenantOf(v view.View, name string) (view.Tenant, error) {
-	if err := tasks.CheckTenant(name); err != nil {
+	if err := ids.CheckTenant(name); err != nil {
 		return view.Tenant{}, &web.Refusal{Status: http.StatusBadRequest, Text: err.Error()}
 	}
 	t, err := v.Tenant(name)
@@ -118,9 +116,6 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, status int, name str
 	_, _ = out.WriteTo(w) // fails if the client has gone
 }
 
-// pageWithin bounds the time of a page.
-const pageWithin = 10 * time.Second
-
 // page returns the handler of a page whose title and data build returns. An error that is no
 // *web.Refusal is one of Redis.
 func (s *site) page(name, section string,
@@ -137,27 +132,11 @@ func (s *site) page(name, section string,
 	}
 }
 
-// notRead returns why a page could not be read, and the remedy. One that takes too long, or data
-// that cannot be read, is no fault of the connection to Redis.
-func notRead(err error) string {
-	text := status.Shown(err.Error())
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf("This page was not read within %s (%s). Reload it. If it stays so, Redis is slow, or what the page "+
-			"shows is very large or damaged: the overview says whether Redis answers, and enqueue runs show and enqueue "+
-			"domains show read without that limit.", pageWithin, text)
-	case errors.Is(err, ledger.ErrDamaged):
-		return "Stored data is damaged: " + text + ". Redis answers. The page of the run, and enqueue runs show, say what to do."
-	}
-	return "Reading Redis failed: " + text + ". Check that Redis runs and that this worker can reach it. No rows are lost; " +
-		"workers resume once Redis is back."
-}
-
 // fail writes a page with an error and its remedy: a *web.Refusal, or Redis could not be read.
 func (s *site) fail(w http.ResponseWriter, r *http.Request, section string, err error) {
 	refused, ok := errors.AsType[*web.Refusal](err)
 	if !ok {
-		refused = &web.Refusal{Status: http.StatusServiceUnavailable, Text: notRead(err)}
+		refused = &web.Refusal{Status: http.StatusServiceUnavailable, Text: capital(unread(err))}
 		if r.Context().Err() == nil {
 			s.log.ErrorContext(r.Context(), "page not shown", "path", r.URL.Path, "error", err)
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/console"
-	"orgops/internal/health"
 	"orgops/internal/intake"
 	"orgops/internal/surface"
 	"orgops/internal/tenant"
@@ -63,6 +62,7 @@ var surfaceOf = surface.Routes{
 	}},
 	{"GET /runs", []surface.Request{
 		pageAs("olga", "/runs"), pageAs("rita", "/runs?state=failed"), pageAs("rita", "/runs?tenant=quiet"),
+		pageAs("rita", "/runs?tenant=nobody"),
 		pageAs("rita", "/runs?state=lost"), pageAs("sam", "/runs"), pageAs("lea", "/runs"),
 	}},
 	{"GET /runs/{id}", []surface.Request{
@@ -106,7 +106,8 @@ var surfaceOf = surface.Routes{
 		pageAs("olga", "/domains"), pageAs("olga", "/domains?tenant=acme&domain=quoted.example"),
 		pageAs("olga", "/domains?domain=nowhere.example"), pageAs("olga", "/domains?tenant=nobody&domain=quoted.example"),
 		pageAs("sam", domainOf+"org_shop&domain=ord_11"), pageAs("olga", domainOf+"org_shop&domain=ord_01"),
-		pageAs("olga", domainOf+"org_swept&domain=ord_17"), pageAs("olga", domainOf+"org_swept&domain=ord_19"),
+		pageAs("olga", domainOf+"org_swept&domain=ord_17"), pageAs("olga", domainOf+"org_swept&domain=ord_18"),
+		pageAs("olga", domainOf+"org_swept&domain=ord_19"),
 		pageAs("olga", domainOf+"org_swept&domain=ord_22"), pageAs("olga", domainOf+"org_shop&domain=ord_08"),
 		pageAs("olga", domainOf+"org_october&domain=ord_26&all=1"), pageAs("olga", domainOf+"&domain=o"),
 		pageAs("olga", domainOf+"&domain=never.example"), pageAs("lea", domainOf+"org_shop&domain=ord_11"),
@@ -169,7 +170,9 @@ func TestSurface(t *testing.T) {
 		return console.Pages(console.Config{
 			Redis: m.Redis, Ledger: m.Ledger, Intake: intake.New(m.Redis, m.Ledger), Access: access,
 			Hosts: []string{"ops.example"}, Version: "v1.0.0", Logger: slog.New(slog.DiscardHandler),
-			Tenants: func() []console.Tenant { return []console.Tenant{{Served: health.Served{Settings: acme}}} },
+			Tenants: func() []console.Tenant {
+				return []console.Tenant{servedHere(acme)}
+			},
 		})
 	})
 }

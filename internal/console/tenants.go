@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"orgops/apiclient"
 	"orgops/dnscheck"
 	"orgops/internal/deliveries"
+	"orgops/internal/health"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/view"
@@ -72,9 +72,8 @@ type tenantView struct {
 	UsedText   string
 	Pace       []status.Fact
 	Sweeps     []status.Fact
-	Token      *apiclient.TokenHealth
-	Network    *dnscheck.Network // the way to name servers; nil: none is asked
-	Resolvers  []dnscheck.ResolverState
+	Token      []status.Fact
+	DNS        []status.Fact
 	Endpoints  []deliveries.EndpointState // of webhooks
 	Errors     []APIError
 }
@@ -117,21 +116,30 @@ func (s *site) viewOfTenant(ctx context.Context, own view.Tenant, state status.T
 	t, served := s.here.of(own)
 	v := &tenantView{Tenant: t, State: state, Name: name, ServedHere: served, Workers: fleet[ledger.Tenant(name)],
 		Announced: true, Used: -1, Warnings: state.Warnings()}
+
+	// What its settings and Redis say, wherever it is served.
+	settings := t.Settings.Announced
 	var noSettings, noRate, noSchedule error
 	if !served {
-		v.Settings, v.Announced, noSettings = own.Announced(ctx)
+		settings, v.Announced, noSettings = own.Announced(ctx)
 	}
 	if v.Announced {
-		v.Used, v.UsedText, noRate = state.RateUsed(v.Settings)
+		var permits status.Permits
+		permits, noRate = state.Permits(settings)
+		v.Used = permits.Share()
+		v.UsedText = permits.String()
 	}
-	v.Pace = state.PaceFacts(v.Settings, v.Announced)
-	v.Sweeps, noSchedule = state.SweepFacts(v.Settings, v.Announced, time.Now())
+	v.Pace = state.PaceFacts(settings, v.Announced)
+	v.Sweeps, noSchedule = state.SweepFacts(settings, v.Announced, time.Now())
 	var endpoints []string
 	for _, e := range t.Webhooks {
 		endpoints = append(endpoints, e.Name)
 	}
 	var noDeliveries error
 	v.Endpoints, noDeliveries = own.Endpoints(ctx, endpoints...)
+	v.DNS = status.DNSFacts(settings, v.Announced, nil, nil)
+
+	// What only a worker of it knows.
 	if served {
 		v.showHere()
 	}
@@ -146,24 +154,26 @@ func (s *site) viewOfTenant(ctx context.Context, own view.Tenant, state status.T
 func (v *tenantView) showHere() {
 	v.Errors = v.Tenant.Errors.Last()
 	if v.API != nil {
-		health := v.API.TokenHealth()
-		v.Token = &health
+		v.Token = health.TokenFacts(v.API.TokenHealth())
 	}
-	if v.DNS == nil {
+	if v.Tenant.DNS == nil {
 		return
 	}
-	v.Resolvers = v.DNS.Resolvers()
-	if v.Tenant.Network != nil {
-		network := v.Tenant.Network()
-		v.Network = &network
-		if problem := network.Problem(); problem != "" {
-			v.warn(false, "From here, "+problem+".", "Fix: "+dnscheck.PortRemedy+".")
+	resolvers := v.Tenant.DNS.Resolvers()
+	var way *dnscheck.Network // nil: no name server is queried
+	if v.Network != nil {
+		way = new(v.Network())
+		for _, fault := range way.Faults() {
+			if !fault.Usual {
+				v.warn(false, "From here, "+fault.What+".", fault.Fix+".")
+			}
 		}
 	}
-	for _, r := range v.Resolvers {
+	for _, r := range resolvers {
 		if r.InTheClear {
 			v.warn(false, "Resolver "+r.Name+" is queried without encryption, so its answers can be forged on the path.",
 				"Use https:// for it in --resolvers.")
 		}
 	}
+	v.DNS = status.DNSFacts(v.Settings.Announced, true, resolvers, way)
 }

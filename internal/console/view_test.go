@@ -78,14 +78,14 @@ var aboutOthers = viewtest.Routes{
 // TestDataOfOthers checks that no route shows or changes data of others.
 func TestDataOfOthers(t *testing.T) {
 	t.Parallel() // a stop takes two seconds
-	rdb := redistest.New(t)
+	rdb := redistest.Open(t)
 	in := intake.New(rdb, ledger.New(rdb))
 	in.VerifyAfter = time.Millisecond
 	config := console.Config{Redis: rdb, Ledger: in.Ledger, Intake: in,
 		Hosts: []string{"ops.example"}, Logger: slog.New(slog.DiscardHandler),
 		Tenants: func() (here []console.Tenant) {
 			for _, name := range []string{"tenant-alba", "tenant-borea"} {
-				here = append(here, console.Tenant{Served: health.Served{Settings: tenant.Announced{Tenant: name}}})
+				here = append(here, servedHere(tenant.Announced{Tenant: name}))
 			}
 			return here
 		}}
@@ -101,4 +101,9 @@ func TestDataOfOthers(t *testing.T) {
 			r.SetBasicAuth("any", token)
 		},
 	})
+}
+
+// servedHere is a tenant that this worker serves, with these settings.
+func servedHere(settings tenant.Announced) console.Tenant {
+	return console.Tenant{Served: health.Served{Settings: tenant.Settings{Announced: settings}}}
 }

@@ -7,7 +7,8 @@
 //
 // The files, each of which uses those below it:
 //
-//	page.go   the page, and the answer to a link that is not valid
-//	links.go  makes, opens and revokes links
-//	token.go  the token of a link, and the keys that sign it
+//	page.go        the page, and the answer to a link that is not valid
+//	difference.go  the difference between the record and what was found
+//	links.go       makes, opens and revokes links
+//	token.go       the token of a link, and the keys that sign it
 package customer

@@ -54,14 +54,14 @@ func ParseLife(text string) (time.Duration, error) {
 type Links struct {
 	base   *url.URL
 	keys   *web.Reloaded[[]key]
-	redis  redis.UniversalClient
+	redis  redis.Cmdable
 	ledger *ledger.Ledger
 	views  *view.Store
 	now    func() time.Time
 }
 
 // Open reads the keys. The error is one of settings.
-func (s Settings) Open(rdb redis.UniversalClient, l *ledger.Ledger, log *slog.Logger) (*Links, error) {
+func (s Settings) Open(rdb redis.Cmdable, l *ledger.Ledger, log *slog.Logger) (*Links, error) {
 	base, err := parseBase(s.LinkURL)
 	switch {
 	case len(s.LinkKeys) == 0:
@@ -83,8 +83,8 @@ func parseBase(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	origin := err == nil && u.Host != "" && strings.TrimSuffix(text, "/") == u.Scheme+"://"+u.Host
 	if !origin || u.Scheme != "https" && (u.Scheme != "http" || !untrusted.IsLoopback(u.Hostname())) {
-		return nil, fmt.Errorf("want the address of the page without a path, such as https://verify.example.com, got %.100q",
-			text)
+		return nil, fmt.Errorf("want the address of the page without a path, such as https://verify.example.com, got %s",
+			untrusted.Value(text))
 	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }
@@ -127,7 +127,7 @@ func (l *Links) Make(ctx context.Context, d status.DomainReport, life time.Durat
 }
 
 // Revoke makes all links to the domain void.
-func Revoke(ctx context.Context, rdb redis.UniversalClient, d status.DomainName) error {
+func Revoke(ctx context.Context, rdb redis.Cmdable, d status.DomainName) error {
 	if err := rdb.Del(ctx, nonceKey(d)).Err(); err != nil {
 		return fmt.Errorf("revoke the links of domain %s: %w", d.ID, err)
 	}

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"orgops/dnscheck"
+	"orgops/dnscheck/dnsname"
+	"orgops/internal/stamp"
 	"orgops/internal/status"
 	"orgops/internal/untrusted"
 	"orgops/internal/web"
@@ -42,7 +44,7 @@ func (s PageSettings) look() (look, error) {
 	l := look{Company: s.Company, Color: strings.ToLower(s.Color), Ink: "#ffffff", framed: len(s.Frames) > 0}
 	rgb, err := hex.DecodeString(strings.TrimPrefix(l.Color, "#"))
 	if err != nil || len(rgb) != 3 || l.Color[0] != '#' {
-		return look{}, fmt.Errorf("company-color: want #rrggbb, such as #0b57b4, got %.40q", s.Color)
+		return look{}, fmt.Errorf("company-color: want #rrggbb, such as #0b57b4, got %s", untrusted.Value(s.Color))
 	}
 	if isLight([3]byte(rgb)) {
 		l.Ink = "#000000"
@@ -55,7 +57,8 @@ func (s PageSettings) look() (look, error) {
 		u, err := url.Parse(origin)
 		if err != nil || u.Scheme != "https" && !untrusted.IsLoopback(u.Hostname()) || origin != u.Scheme+"://"+u.Host ||
 			strings.ContainsAny(origin, "*;,' ") {
-			return look{}, fmt.Errorf("frame-origins: want origins such as https://app.example.com, got %.100q", origin)
+			return look{}, fmt.Errorf("frame-origins: want origins such as https://app.example.com, got %s",
+				untrusted.Value(origin))
 		}
 	}
 	l.policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; " +
@@ -103,12 +106,21 @@ var static embed.FS
 
 var (
 	templates = template.Must(template.New("page").Funcs(template.FuncMap{
-		"whole": status.Whole, "soon": func(at time.Time) bool { return at.Before(time.Now()) },
-		"iso": func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
-		"utc": func(at time.Time) string { return at.UTC().Format("2 January 2006 at 15:04") + " UTC" },
+		"whole": status.Whole, "name": domainName, "iso": stamp.UTC,
+		"soon": func(at time.Time) bool { return at.Before(time.Now()) },
+		"utc":  func(at time.Time) string { return at.UTC().Format("2 January 2006 at 15:04") + " UTC" },
 	}).Parse(pageFile))
 	style = texttemplate.Must(texttemplate.ParseFS(static, "static/page.css"))
 )
+
+// domainName returns the name of a domain as its owner writes it, and as DNS has it if that is
+// another form.
+func domainName(ascii string) string {
+	if name := dnsname.Unicode(ascii); name != ascii {
+		return status.Whole(name) + " (" + status.Whole(ascii) + ")"
+	}
+	return status.Whole(ascii)
+}
 
 // Handler returns the handler of the page and its files, for requests to the host of the links. The
 // checker's resolvers are queried for the zone of a domain; nil: none is known. The error is one of
@@ -156,6 +168,8 @@ type content struct {
 
 	Expires time.Time     // of the link
 	Steps   template.HTML // to publish the record
+	Mail    string        // the URL by which they are sent to somebody
+	Differs *difference   // between the record and what was found; nil: not known
 	Absent  bool          // the domain is verified, but the last sweep did not find the record
 	Done    bool          // it is verified, and the record was there
 	Busy    time.Duration // until when no check can be requested; 0: it can
@@ -206,9 +220,15 @@ func (p *page) answer(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		if err == nil {
 			v.Steps, err = instructions.Steps()
 		}
+		if err == nil {
+			v.Mail, err = mailOf(instructions)
+		}
 		if err != nil {
 			p.fail(w, r, err)
 			return
+		}
+		if v.Finding != nil && !v.Absent {
+			v.Differs = differenceOf(instructions, *v.Finding)
 		}
 	}
 	code := http.StatusOK
@@ -218,6 +238,16 @@ func (p *page) answer(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	}
 	p.write(w, r, code, v)
 }
+
+// mailOf returns the URL of a mail with the instructions, to whom the reader chooses.
+func mailOf(i status.Instructions) (string, error) {
+	text, err := i.Text()
+	subject := "DNS record for " + domainName(i.Domain)
+	return "mailto:?subject=" + url.PathEscape(subject) + "&body=" + mailBody(text), err
+}
+
+// mailBody returns a text as the body of a mail in a URL, whose lines end with CR LF (RFC 6068).
+func mailBody(text string) string { return url.PathEscape(strings.ReplaceAll(text, "\n", "\r\n")) }
 
 // fail answers a request whose link is not valid, or that could not be served.
 func (p *page) fail(w http.ResponseWriter, r *http.Request, err error) {

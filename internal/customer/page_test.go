@@ -5,8 +5,10 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"html"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -18,9 +20,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/apiclient/schema"
+	"orgops/dnscheck/report"
+	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/status"
+	"orgops/internal/tenant"
 )
 
 func (a answer) want(t *testing.T, code int, parts ...string) {
@@ -64,6 +69,76 @@ func TestPage(t *testing.T) {
 	if strings.Contains(got.body, "<form") || strings.Contains(got.body, "token-1") {
 		t.Errorf("the page of a verified domain has instructions:\n%s", got.body)
 	}
+}
+
+// TestPageOfMistakes checks what the page shows beside the sentence of a mistake.
+func TestPageOfMistakes(t *testing.T) {
+	for name, c := range map[string]struct {
+		finding report.Finding
+		want    []string
+		not     []string
+	}{
+		"another value": {report.Finding{Mistake: report.MistakeQuoted, Host: "_v.acme.example", Found: `"\"token-1\""`},
+			[]string{"Expected value</th><td><code>token-1</code>",
+				`Found value</th><td><code><mark>&#34;</mark>token-1<mark>&#34;</mark></code>`}, nil},
+		"another name": {report.Finding{Mistake: report.MistakeApex, Host: "acme.example"},
+			[]string{"Expected full name</th><td><code><mark>_v.</mark>acme.example</code>",
+				"Found full name</th><td><code>acme.example</code>"}, []string{">Name</th>"}},
+		"the domain twice": {report.Finding{Mistake: report.MistakeDoubled, Host: "_v.acme.example.acme.example"},
+			[]string{"Found full name</th><td><code>_v.acme.example<mark>.acme.example</mark></code>",
+				">Name</th><td><code>_v</code>", "enter <code>_v</code> only"}, nil},
+		"several values": {report.Finding{Mistake: report.MistakeOther, Host: "_v.acme.example", Found: `"a", "b"`},
+			nil, []string{"Found value"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, PageSettings{})
+			w.waitsWith("b", schema.StatusPending, "acme.example", c.finding)
+			got := w.do("GET", "/"+w.link(time.Hour))
+			got.want(t, 200, c.want...)
+			for _, part := range c.not {
+				if strings.Contains(got.body, part) {
+					t.Errorf("the page has %q:\n%s", part, got.body)
+				}
+			}
+		})
+	}
+}
+
+// TestPageOfAWaitingDomain checks that the page says until when the record is looked for, and that
+// its mail has the whole of the record.
+func TestPageOfAWaitingDomain(t *testing.T) {
+	w := newWorld(t, PageSettings{})
+	w.waitsWith("b", schema.StatusPending, "xn--bcher-kva.example")
+	token := w.link(time.Hour)
+	got := w.do("GET", "/"+token)
+	got.want(t, 200, "<h1>Verify bücher.example (xn--bcher-kva.example)</h1>",
+		"Leave this one there for good: it is checked again from time to time")
+	if strings.Contains(got.body, "We look for the record until") {
+		t.Errorf("without a setting the page says until when:\n%s", got.body)
+	}
+	_, mail, _ := strings.Cut(got.body, `<a href="mailto:?subject=`)
+	mail, _, _ = strings.Cut(mail, `"`)
+	text, err := url.PathUnescape(html.UnescapeString(mail))
+	for _, part := range []string{"DNS record for bücher.example (xn--bcher-kva.example)&body=Publish a DNS record",
+		"Full name:  _v.xn--bcher-kva.example\r\n", "Value:      token-1\r\n"} {
+		if err != nil || !strings.Contains(text, part) {
+			t.Errorf("the mail lacks %q: %q, %v", part, text, err)
+		}
+	}
+
+	announced := tenant.Announced{Tenant: "acme", Rate: "10/s", Burst: 10, MaxClientsPerRequest: 100,
+		GiveUp: cli.Duration(48 * time.Hour)}
+	if _, err := tenant.Announce(t.Context(), w.rdb, announced); err != nil {
+		t.Fatal(err)
+	}
+	d, err := status.Report(t.Context(), w.rdb, w.ledger, "acme", "ord_1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := time.Until(d.Until); left < 47*time.Hour || left > 48*time.Hour {
+		t.Errorf("checked until %v, want two days after the submission", d.Until)
+	}
+	w.do("GET", "/"+token).want(t, 200, "We look for the record until <time datetime=\""+d.Until.Format(time.RFC3339)+"\"")
 }
 
 // TestFrames checks that only listed pages may have the page in a frame.

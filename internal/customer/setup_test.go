@@ -13,16 +13,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"orgops/apiclient/schema"
+	"orgops/dnscheck/report"
+	"orgops/internal/discovery"
+	"orgops/internal/evidence"
 	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/logtest"
 	"orgops/internal/redistest"
 	"orgops/internal/status"
+	"orgops/tasks"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,7 +33,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // world is a page, and a tenant with the domain ord_1 of organization org_1, whose row waits.
 type world struct {
 	t       *testing.T
-	rdb     redis.UniversalClient
+	rdb     redistest.Client
 	ledger  *ledger.Ledger
 	links   *Links
 	log     *logtest.Buffer
@@ -75,14 +78,32 @@ func newWorld(t *testing.T, s PageSettings) *world {
 // waits has a row of the domain executed, in a run of its own, and wait for an hour.
 func (w *world) waits(run ledger.RunID, as schema.DomainStatus) ledger.Segment {
 	w.t.Helper()
-	ledgertest.Submit(w.t, w.ledger, ledger.NewRun{ID: run, Tenant: "acme",
+	return w.waitsWith(run, as, "acme.example")
+}
+
+// waitsWith is waits for a domain of that name, whose check has made the findings.
+func (w *world) waitsWith(run ledger.RunID, as schema.DomainStatus, name string,
+	findings ...report.Finding) ledger.Segment {
+	w.t.Helper()
+	ledgertest.Submit(w.t, w.ledger, ledger.NewRun{ID: run, Tenant: "acme", Kind: tasks.TypeVerify,
 		Description: ledger.Description{Format: "jsonl"}}, `{"organization_id":"org_1","discovery_domain_id":"ord_1"}`)
 	seg, nonce, begun := ledgertest.Begin(w.t, w.ledger, string(run), 1)
-	known := index.Entry{OrganizationID: "org_1", ID: "ord_1", Domain: "acme.example", Host: "_v.acme.example",
-		TXT: "token-1", Status: as, Read: time.Now(), At: time.Now(), State: "absent", Next: time.Now().Add(time.Hour),
-		Run: run, Row: begun[0]}
+	d := discovery.Domain{OrganizationID: "org_1", ID: "ord_1", Name: name, Host: "_v." + name, TXT: "token-1",
+		Status: as}
+	known := index.Entry{Domain: d, Read: time.Now(), At: time.Now(), State: "absent",
+		Next: time.Now().Add(time.Hour), Run: run, Row: begun[0]}
+	ending := ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour}
+	if len(findings) > 0 {
+		e := evidence.OfCheck(report.Evidence{State: report.Absent, Reason: "no_record"}, time.Now())
+		e.Findings = findings
+		memo, err := evidence.State{Record: evidence.RecordOf(d), Evidence: &e}.Pack()
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		ending.Memo = append([]byte(ledger.NotYetFound+"\x00\x00"), memo...)
+	}
 	if _, err := w.ledger.End(w.t.Context(), seg, nonce, ledger.RowEnd{Row: begun[0], Subject: known.Subject(),
-		Ending: ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour}}); err != nil {
+		Ending: ending}); err != nil {
 		w.t.Fatal(err)
 	}
 	return seg

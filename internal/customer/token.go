@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"orgops/internal/status"
+	"orgops/internal/untrusted"
 )
 
 // errInvalid is the error of a token that opens nothing. It has no reason, which could help to
@@ -61,7 +62,8 @@ func (k key) seal(c claim) (string, error) {
 	content = append(content, c.nonce[:]...)
 	for _, name := range []string{c.Tenant, c.Organization, c.ID} {
 		if len(name) > math.MaxUint8 {
-			return "", fmt.Errorf("%.40q... is too long for a link: %d bytes, at most %d", name, len(name), math.MaxUint8)
+			return "",
+				fmt.Errorf("%s is too long for a link: %d bytes, at most %d", untrusted.Value(name), len(name), math.MaxUint8)
 		}
 		content = append(append(content, byte(len(name))), name...) //nolint:gosec // its length fits
 	}

@@ -83,7 +83,7 @@ func trial(t *testing.T, count int, each time.Duration, names ...string) (took [
 		t.Fatal(err)
 	}
 	t.Cleanup(sender.Close)
-	rdb := redistest.New(t)
+	rdb := redistest.Open(t)
 	w := newWorldIn(t, rdb, receivers{}, 10_000)
 	w.cfg.Receivers = sender
 	for _, name := range names {

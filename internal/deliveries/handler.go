@@ -88,11 +88,11 @@ const (
 func (h *Handler) unfit(t *asynq.Task, x execution) *verdict {
 	switch {
 	case x.Tenant != h.cfg.Tenant:
-		return &verdict{outcome: invalid, reason: fmt.Sprintf("payload: a task of tenant %.40q in a queue of tenant %q",
-			x.Tenant, h.cfg.Tenant)}
+		return &verdict{outcome: invalid, reason: fmt.Sprintf("payload: a task of tenant %s in a queue of tenant %q",
+			untrusted.Value(x.Tenant), h.cfg.Tenant)}
 	case t.Type() != TaskType || x.Version > version:
-		reason := fmt.Sprintf("no handler for type %.40q version %d in this worker; a newer one is needed", t.Type(),
-			x.Version)
+		reason := fmt.Sprintf("no handler for type %s version %d in this worker; a newer one is needed",
+			untrusted.Value(t.Type()), x.Version)
 		if h.cfg.Now().Sub(x.CreatedAt) < unknownFor {
 			return &verdict{outcome: paced, reason: reason, after: unknownAgain}
 		}

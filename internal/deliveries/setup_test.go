@@ -111,7 +111,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T, to receivers, backlog int) *world {
-	return newWorldIn(t, redistest.New(t), to, backlog)
+	return newWorldIn(t, redistest.Open(t), to, backlog)
 }
 
 func newWorldIn(t *testing.T, rdb redis.UniversalClient, to receivers, backlog int) *world {

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/queues"
+	"orgops/internal/untrusted"
 )
 
 // stateTTL is longer than asynq keeps given-up deliveries: 90 days.
@@ -31,7 +32,7 @@ func pausedKey(tenant, endpoint string) string {
 }
 
 // readState reads the state of the endpoints of a tenant, and the names of those that have one.
-func readState(ctx context.Context, rdb redis.UniversalClient, tenant string) (state map[string]string,
+func readState(ctx context.Context, rdb redis.Cmdable, tenant string) (state map[string]string,
 	names []string, err error) {
 	if state, err = rdb.HGetAll(ctx, stateKey(tenant)).Result(); err != nil {
 		return nil, nil, fmt.Errorf("state of webhooks of tenant %s: %w", tenant, err)
@@ -46,7 +47,7 @@ func readState(ctx context.Context, rdb redis.UniversalClient, tenant string) (s
 
 // resume has an endpoint get deliveries again after it has answered 410. Its queue is resumed
 // first: as long as that fails the endpoint remains gone, so that [Reopen] and people try again.
-func resume(ctx context.Context, rdb redis.UniversalClient, tenant, endpoint string) error {
+func resume(ctx context.Context, rdb redis.Cmdable, tenant, endpoint string) error {
 	if err := rdb.Del(ctx, pausedKey(tenant, endpoint)).Err(); err != nil {
 		return fmt.Errorf("resume the deliveries to webhook endpoint %s: %w", endpoint, err)
 	}
@@ -73,10 +74,10 @@ func Reopen(ctx context.Context, cfg Config) (others []string, err error) {
 
 // Resend sends the given-up deliveries of an endpoint again, and returns their number.
 // An endpoint that answered 410 gets deliveries again.
-func Resend(ctx context.Context, rdb redis.UniversalClient, tenant, endpoint string) (n int, err error) {
+func Resend(ctx context.Context, rdb redis.Cmdable, tenant, endpoint string) (n int, err error) {
 	_, names, err := readState(ctx, rdb, tenant)
 	if err == nil && !slices.Contains(names, endpoint) {
-		err = fmt.Errorf("webhook endpoint %.40q of tenant %s had no deliveries", endpoint, tenant)
+		err = fmt.Errorf("webhook endpoint %s of tenant %s had no deliveries", untrusted.Value(endpoint), tenant)
 	}
 	if err == nil {
 		err = resume(ctx, rdb, tenant, endpoint)
@@ -87,7 +88,8 @@ func Resend(ctx context.Context, rdb redis.UniversalClient, tenant, endpoint str
 	if err := queues.Enlist(ctx, rdb, Queue(tenant, endpoint)); err != nil { // or asynq knows none of its tasks
 		return 0, err
 	}
-	n, err = asynq.NewInspectorFromRedisClient(rdb).RunAllArchivedTasks(Queue(tenant, endpoint))
+	client := rdb.(redis.UniversalClient) // which views, that pass it on, hold as commands only
+	n, err = asynq.NewInspectorFromRedisClient(client).RunAllArchivedTasks(Queue(tenant, endpoint))
 	if err != nil && !noQueue(err) {
 		return n, fmt.Errorf("send again to webhook endpoint %s: %w", endpoint, err)
 	}
@@ -114,7 +116,7 @@ func (e EndpointState) Waiting() int64 { return waiting(e.Queue) }
 
 // ReadEndpoints reads the state of the named endpoints of a tenant, and of others that had
 // deliveries.
-func ReadEndpoints(ctx context.Context, rdb redis.UniversalClient, tenant string,
+func ReadEndpoints(ctx context.Context, rdb redis.Cmdable, tenant string,
 	names ...string) (all []EndpointState, err error) {
 	state, others, err := readState(ctx, rdb, tenant)
 	others = slices.DeleteFunc(others, func(name string) bool { return slices.Contains(names, name) })
@@ -132,7 +134,7 @@ func ReadEndpoints(ctx context.Context, rdb redis.UniversalClient, tenant string
 }
 
 // readQueues reads the queues of endpoints.
-func readQueues(ctx context.Context, rdb redis.UniversalClient, tenant string,
+func readQueues(ctx context.Context, rdb redis.Cmdable, tenant string,
 	endpoints []string) ([]queues.State, error) {
 	var names []string
 	for _, endpoint := range endpoints {
@@ -160,7 +162,7 @@ type Counted struct {
 }
 
 // Count counts the deliveries of a tenant.
-func Count(ctx context.Context, rdb redis.UniversalClient, tenant string) (c Counted, err error) {
+func Count(ctx context.Context, rdb redis.Cmdable, tenant string) (c Counted, err error) {
 	state, names, err := readState(ctx, rdb, tenant)
 	if err != nil || len(names) == 0 {
 		return c, err

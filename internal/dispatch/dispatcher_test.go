@@ -293,7 +293,7 @@ func TestGiveBack(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {
 		s.submit("a", handlers.Update, s.domains(5))
-		rdb := redistest.New(t)
+		rdb := redistest.Open(t)
 		rdb.AddHook(refuse(3))
 		d := s.dispatcher(func(c *dispatch.Config) { c.Redis = rdb })
 		if after, err := d.Round(t.Context()); err == nil || after < time.Second {

@@ -6,6 +6,7 @@ import (
 
 	"orgops/internal/dispatch"
 	"orgops/internal/ledger"
+	"orgops/internal/redisconn"
 	"orgops/internal/redistest"
 	"orgops/internal/workers"
 	"orgops/tasks/handlers"
@@ -16,7 +17,7 @@ const awaitSleep = 20 * time.Second
 
 // wakes dispatches, and wakes the dispatcher as its process does.
 func (s *site) wakes(d *dispatch.Dispatcher) (stop func()) {
-	go s.Wakes(s.t.Context(), func(ledger.Tenant) { d.Wake() })
+	go redisconn.Subscribe(s.t.Context(), s.rdb, ledger.WakeChannel, func(string) { d.Wake() })
 	return s.dispatch(d)
 }
 

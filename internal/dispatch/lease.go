@@ -23,7 +23,7 @@ const (
 
 // Lease elects the active dispatcher of a tenant.
 type Lease struct {
-	rdb      redis.UniversalClient
+	rdb      redis.Cmdable
 	key      string
 	tenant   ledger.Tenant
 	session  ledger.SessionID
@@ -31,7 +31,7 @@ type Lease struct {
 }
 
 // NewLease returns a lease that is not held.
-func NewLease(rdb redis.UniversalClient, t ledger.Tenant, session ledger.SessionID, protocol int) *Lease {
+func NewLease(rdb redis.Cmdable, t ledger.Tenant, session ledger.SessionID, protocol int) *Lease {
 	key := "orgops:v3:{tenant:" + string(t) + "}:dispatcher"
 	return &Lease{rdb: rdb, key: key, tenant: t, session: session, protocol: protocol}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestLease(t *testing.T) {
-	rdb := redistest.New(t)
+	rdb := redistest.Open(t)
 	lease := func(protocol int) *dispatch.Lease {
 		return dispatch.NewLease(rdb, tenant, ledger.NewSessionID(), protocol)
 	}
@@ -39,7 +39,7 @@ func TestLease(t *testing.T) {
 // TestLeaseIsShortened has a dispatcher find the lease taken, and shorten it. Its holder may renew
 // it.
 func TestLeaseIsShortened(t *testing.T) {
-	rdb := redistest.New(t)
+	rdb := redistest.Open(t)
 	holder := dispatch.NewLease(rdb, tenant, ledger.NewSessionID(), 1)
 	other := dispatch.NewLease(rdb, tenant, ledger.NewSessionID(), 1)
 	for _, step := range []struct {

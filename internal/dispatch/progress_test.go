@@ -176,7 +176,7 @@ func onProgress(outer *testing.T, rate float64, fleet int, test func(t *testing.
 
 // join sets the limiter, handlers and releases of a worker.
 func (p *progress) join(o *options, rank, fleet int) {
-	l := pace.New(pace.Config{Redis: redistest.New(p.t), Tenant: string(tenant), Stopping: o.engine.Stopping,
+	l := pace.New(pace.Config{Redis: redistest.Open(p.t), Tenant: string(tenant), Stopping: o.engine.Stopping,
 		Limit: pace.Limit{Rate: pace.Rate{Count: p.rate, Per: time.Second}, Burst: 10, Reserve: 1 - share},
 		// As that of cmd/worker.
 		MaxWait: 20*time.Second + time.Duration(2/(share*p.rate)*float64(time.Second)),
@@ -193,7 +193,9 @@ func (p *progress) join(o *options, rank, fleet int) {
 		Operations: release.Operations{Ready: []string{schema.OpUpdateDiscoveryDomain}}, Cost: release.Cost{Ready: 2},
 	}
 	api := func(b apiclient.Binding) handlers.Domains { return progressAPI{p, l, b} }
-	o.engine.Block = l.Block
+	o.engine.Block = func(ctx context.Context, operation, reason string, fault apiclient.Fault) error {
+		return l.Block(ctx, operation, reason, string(fault))
+	}
 	o.engine.Handlers = map[ledger.Kind]engine.Handler{
 		handlers.Verify: handlers.NewVerify(handlers.VerifyConfig{API: api, DNS: presentDNS{}, Line: l,
 			RequestTimeout: 30 * time.Second, GiveUp: 72 * time.Hour}),

@@ -54,7 +54,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	return newSiteOn(t, redistest.New(t))
+	return newSiteOn(t, redistest.Open(t))
 }
 
 func newSiteOn(t *testing.T, rdb redis.UniversalClient) *site {
@@ -70,7 +70,7 @@ func onSite(outer *testing.T, test func(t *testing.T, s *site)) {
 		var sb *sandbox.Sandbox
 		var client *apiclient.Client
 		out.Do(func() { sb, client = newAPI(outer) })
-		test(t, siteOf(t, redistest.New(t), sb, brief(client)))
+		test(t, siteOf(t, redistest.Open(t), sb, brief(client)))
 	})
 }
 

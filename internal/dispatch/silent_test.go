@@ -80,7 +80,7 @@ func waitOfNine(t *testing.T, silent bool) (p99 time.Duration) {
 		const rows, places = 180, 450 // as those of cmd/worker
 		ctx, cancel := context.WithCancel(t.Context())
 		var parts sync.WaitGroup
-		rdb, forServer := redistest.New(t), redistest.ForServer(t)
+		rdb, forServer := redistest.Open(t), redistest.ForServer(t)
 		l, log := ledger.New(rdb), slog.New(slog.DiscardHandler)
 		session := ledger.Session{ID: ledger.NewSessionID(), Version: "test", Protocol: engine.Protocol}
 		registered, ended := engine.KeepSession(ctx, l, func() ledger.Session { return session }, log)

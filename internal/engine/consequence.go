@@ -86,7 +86,8 @@ func decide(err error) Consequence {
 	case errors.As(err, &token):
 		return decideToken(token)
 	case errors.As(err, &proxy) && proxy.Status < 500: // until somebody corrects its settings
-		return Consequence{Outcome: ledger.Blocked, After: blockedFor, Operation: everyOperation, Cause: proxy.Error()}
+		return Consequence{Outcome: ledger.Blocked, After: blockedFor, Operation: everyOperation,
+			Cause: proxy.Error(), Fault: apiclient.FaultOfProxy}
 	case errors.As(err, &api), errors.As(err, &odd):
 		return decideAnswer(err)
 	case errors.As(err, &request):
@@ -121,14 +122,16 @@ func paced(after time.Duration) Consequence {
 }
 
 func decideToken(err *apiclient.TokenError) Consequence {
+	fault := apiclient.FaultOf(err)
 	switch {
 	case err.Status == http.StatusTooManyRequests:
 		return paced(err.RetryAfter)
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // the execution did not wait
+	case fault == apiclient.FaultPassing: // the execution ended before there was an answer
 		return Consequence{Outcome: ledger.Transient, Counts: true}
 	}
 	// Without a token no row can succeed, whatever the reason and however long it lasts.
-	return Consequence{Outcome: ledger.Blocked, After: blockedFor, Operation: everyOperation, Cause: err.Error()}
+	return Consequence{Outcome: ledger.Blocked, After: blockedFor, Operation: everyOperation, Cause: err.Error(),
+		Fault: fault}
 }
 
 // decideAnswer returns the consequence of an answer of the API, or of something before it.
@@ -151,11 +154,11 @@ func decideAnswer(err error) Consequence {
 	case errors.As(err, &odd):
 		cause = fmt.Sprintf("%d %s: %s", odd.Status, http.StatusText(odd.Status), odd.Err)
 	}
-	switch apiclient.FaultOf(err) {
+	switch fault := apiclient.FaultOf(err); fault {
 	case apiclient.FaultOfToken, apiclient.FaultOfTenant:
-		return Consequence{Outcome: ledger.Blocked, After: blockedFor, Operation: everyOperation, Cause: cause}
+		return Consequence{Outcome: ledger.Blocked, After: blockedFor, Operation: everyOperation, Cause: cause, Fault: fault}
 	case apiclient.FaultOfScope, apiclient.FaultOfOperation:
-		return Consequence{Outcome: ledger.Blocked, After: blockedFor, Operation: operation, Cause: cause}
+		return Consequence{Outcome: ledger.Blocked, After: blockedFor, Operation: operation, Cause: cause, Fault: fault}
 	case apiclient.FaultOfRow:
 		return Consequence{Outcome: ledger.Refused}
 	}

@@ -197,7 +197,7 @@ func (e *Engine) block(ctx context.Context, all []ending) {
 		}
 		done[operation] = true
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
-		if err := e.cfg.Block(ctx, operation, one.consequence.Cause); err != nil {
+		if err := e.cfg.Block(ctx, operation, one.consequence.Cause, one.consequence.Fault); err != nil {
 			e.cfg.Logger.WarnContext(ctx, "operation not blocked", "operation", operation, "error", err)
 		}
 		cancel()

@@ -15,6 +15,7 @@ import (
 	"orgops/apiclient"
 	"orgops/internal/backoff"
 	"orgops/internal/ledger"
+	"orgops/internal/untrusted"
 )
 
 // Config configures an [Engine].
@@ -35,7 +36,7 @@ type Config struct {
 	Timeout time.Duration
 	// Block blocks an API operation ("*": all) for the fleet, apart from a probe now and
 	// then. nil: nothing is blocked.
-	Block func(ctx context.Context, operation, reason string) error
+	Block func(ctx context.Context, operation, reason string, fault apiclient.Fault) error
 	// Observe is called at the end of each execution, once for rows that end in the same
 	// way, with their number. nil: not called.
 	Observe func(ctx context.Context, kind ledger.Kind, outcome ledger.Outcome, rows int, took time.Duration)
@@ -199,7 +200,7 @@ func (e *Engine) unfit(x *Execution, unknown *UnknownError) *Consequence {
 	}
 	for _, row := range x.Rows {
 		if row.Stage != ledger.StageCheck && row.Stage != ledger.StageReady {
-			return Fail(&UnknownError{What: fmt.Sprintf("stage %.20q", string(row.Stage))})
+			return Fail(&UnknownError{What: fmt.Sprintf("stage %s", untrusted.Value(row.Stage))})
 		}
 	}
 	return nil

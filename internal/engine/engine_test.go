@@ -85,7 +85,7 @@ func TestEndings(t *testing.T) {
 			e, _ := s.Worker(handler(func(context.Context, *engine.Execution, *engine.Row) *engine.Consequence {
 				return c.end
 			}), func(c *engine.Config) {
-				c.Block = func(_ context.Context, operation, _ string) error { blocked = operation; return nil }
+				c.Block = func(_ context.Context, operation, _ string, _ apiclient.Fault) error { blocked = operation; return nil }
 			})
 			task, before := s.NextTask(), redisNow(t, s)
 			err := e.ProcessTask(t.Context(), task)

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"orgops/apiclient"
 	"orgops/internal/ledger"
 )
 
@@ -44,6 +45,8 @@ type Consequence struct {
 	Operation string
 	// Cause says why, without the row's identifiers.
 	Cause string
+	// Fault says whose fault it is that the operation is blocked.
+	Fault apiclient.Fault
 }
 
 // NotYet leaves a row open whose token is not in DNS yet.

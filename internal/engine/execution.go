@@ -200,7 +200,7 @@ func (x *Execution) audit(ctx context.Context, c apiclient.Change) {
 // each request has one.
 func (x *Execution) Audit(ctx context.Context, c apiclient.Change, rows []ledger.Row, more ...any) {
 	attrs := []any{"event", "change made", "run", x.Run, "segment", x.Segment.Number, "rows", rows, "operation",
-		c.Operation, "method", c.Method, "path", c.Path, "status", c.Status}
+		c.Operation, "method", c.Method, "path", c.Path, "status", c.Status, "correlation_id", c.CorrelationID}
 	if c.RequestID != "" {
 		attrs = append(attrs, "request_id", c.RequestID)
 	}

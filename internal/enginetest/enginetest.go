@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
@@ -25,7 +24,7 @@ const Patience = 2 * time.Minute
 // Site is a tenant with its ledger. The test delivers the rows.
 type Site struct {
 	*ledger.Ledger
-	Redis redis.UniversalClient
+	Redis redistest.Client
 	Run   ledger.Run // the last one that was submitted
 
 	t     *testing.T

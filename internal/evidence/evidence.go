@@ -19,7 +19,9 @@ import (
 	"github.com/klauspost/compress/flate"
 
 	"orgops/apiclient/schema"
+	"orgops/dnscheck/dnsname"
 	"orgops/dnscheck/report"
+	"orgops/internal/discovery"
 	"orgops/internal/ledger"
 	"orgops/internal/untrusted"
 )
@@ -32,9 +34,9 @@ type Evidence struct {
 	report.Evidence
 
 	// Compared is the record that was verified by the proof; nil for a check.
-	Compared *Compared `json:"compared,omitempty"`
-	// Before is what a row of kind [tasks.TypeUpdate] has replaced, at the time of the evidence, which
-	// says nothing else then; nil: it is that of a check or proof.
+	Compared *Record `json:"compared,omitempty"`
+	// Before has the values that a row of kind [tasks.TypeUpdate] has replaced, at the time of the
+	// evidence, which has no other member then; nil: the evidence is that of a check or proof.
 	Before *Before `json:"before,omitempty"`
 	// Record is the record that a check did not find; nil: not known. What shows the evidence takes
 	// it out: the domain has its record once.
@@ -80,21 +82,55 @@ func (b Before) Verified() bool { return b.Status == schema.StatusVerified }
 
 // String returns the values for people.
 func (b Before) String() string {
-	text := fmt.Sprintf("status %.40s", string(b.Status))
+	text := "status " + untrusted.Plain(string(b.Status), untrusted.MaxValue)
 	if flag := b.UseForOrganizationDiscovery; flag != nil {
 		text += fmt.Sprintf(", use_for_organization_discovery %t", *flag)
 	}
 	return text
 }
 
-// Compared is a discovery domain's record, as far as a proof depends on it.
-type Compared struct {
-	OrganizationID    string `json:"organization_id"`
-	DiscoveryDomainID string `json:"discovery_domain_id"`
+// Record is a discovery domain's record, as far as checks and proofs depend on it, in the form in
+// which it is stored.
+type Record struct {
+	// The ids are those of a proof. A check has only the domain's, and that only if its row has the
+	// domain's name instead.
+	OrganizationID    string `json:"organization_id,omitempty"`
+	DiscoveryDomainID string `json:"discovery_domain_id,omitempty"`
 	Domain            string `json:"domain"`
 	Host              string `json:"verification_host"`
-	TXT               string `json:"verification_txt,omitempty"`        // empty: it is longer than maxPlainToken
-	TXTSHA256         string `json:"verification_txt_sha256,omitempty"` // of a longer one, in hexadecimal
+	// TXT of a proof is empty if it is longer than maxPlainToken. TXTSHA256 is its hash then, in
+	// hexadecimal.
+	TXT       string `json:"verification_txt,omitempty"`
+	TXTSHA256 string `json:"verification_txt_sha256,omitempty"`
+}
+
+// RecordOf returns the record for a check, without ids.
+func RecordOf(d discovery.Domain) *Record {
+	return &Record{Domain: d.Name, Host: d.Host, TXT: d.TXT}
+}
+
+// ProvenRecordOf returns the record for a proof, without a long token, of which it has the hash.
+func ProvenRecordOf(d discovery.Domain) *Record {
+	r := RecordOf(d)
+	r.OrganizationID = d.OrganizationID
+	r.DiscoveryDomainID = d.ID
+	if len(r.TXT) > maxPlainToken {
+		r.TXT = ""
+		r.TXTSHA256 = fmt.Sprintf("%x", sha256.Sum256([]byte(d.TXT)))
+	}
+	return r
+}
+
+// DiscoveryDomain returns the record as that of a row's domain. It has neither status nor flag.
+func (r Record) DiscoveryDomain(organization, id string) discovery.Domain {
+	return discovery.Domain{OrganizationID: organization, ID: id, Name: r.Domain, Host: r.Host, TXT: r.TXT}
+}
+
+// Proves reports whether a proof of the record is one of this domain, host and token.
+func (r Record) Proves(d discovery.Domain) bool {
+	other := ProvenRecordOf(d)
+	return dnsname.Same(r.Domain, other.Domain) && dnsname.Same(r.Host, other.Host) &&
+		r.TXT == other.TXT && r.TXTSHA256 == other.TXTSHA256
 }
 
 const (
@@ -107,15 +143,6 @@ const (
 	maxUnpacked = 256 << 10
 )
 
-// NewCompared returns the record without a long token, of which it has the hash.
-func NewCompared(organization string, d schema.DiscoveryDomain) *Compared {
-	c := &Compared{organization, d.ID, d.Domain, d.VerificationHost, d.VerificationTXT, ""}
-	if len(c.TXT) > maxPlainToken {
-		c.TXT, c.TXTSHA256 = "", fmt.Sprintf("%x", sha256.Sum256([]byte(d.VerificationTXT)))
-	}
-	return c
-}
-
 // OfCheck returns the evidence of a check.
 func OfCheck(e report.Evidence, at time.Time) Evidence {
 	e.At = at.UTC().Truncate(time.Second)
@@ -125,10 +152,10 @@ func OfCheck(e report.Evidence, at time.Time) Evidence {
 	return Evidence{Evidence: e}
 }
 
-// OfProof returns the evidence of the verdict by which a record is verified.
-func OfProof(v report.Evidence, c *Compared, at time.Time) Evidence {
+// OfProof returns the evidence of the verdict by which a domain is verified or revoked.
+func OfProof(v report.Evidence, d discovery.Domain, at time.Time) Evidence {
 	e := OfCheck(v, at)
-	e.Compared = c
+	e.Compared = ProvenRecordOf(d)
 	for i := range e.Said {
 		if o := &e.Said[i]; o.State == report.Present {
 			o.Values, o.MoreValues, o.RCode = nil, 0, ""
@@ -223,20 +250,6 @@ type State struct {
 	// Evidence is that of the last check, with its sentence unless a finding says more; nil: the
 	// token was there. Its record is the state's, and stored once.
 	Evidence *Evidence `json:"evidence,omitempty"`
-}
-
-// Record is the part of a discovery domain that checks need.
-type Record struct {
-	Domain string `json:"domain"`
-	Host   string `json:"verification_host"`
-	TXT    string `json:"verification_txt"`
-	// ID is the domain's id, if the row has its name instead.
-	ID string `json:"discovery_domain_id,omitempty"`
-}
-
-// RecordOf returns the part of a discovery domain that checks need.
-func RecordOf(d schema.DiscoveryDomain) *Record {
-	return &Record{Domain: d.Domain, Host: d.VerificationHost, TXT: d.VerificationTXT}
 }
 
 // maxSentence bounds the sentence of the evidence, in code points.

@@ -18,6 +18,7 @@ import (
 	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/dnscheck/report"
+	"orgops/internal/discovery"
 	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
@@ -51,15 +52,15 @@ func noise(n int) string {
 }
 
 // record returns a domain as the service has them, with random ids.
-func record() schema.DiscoveryDomain {
+func record() discovery.Domain {
 	raw := make([]byte, 16)
 	for i := range raw {
 		raw[i] = byte(rand.Uint32())
 	}
 	domain := strings.ToLower(strings.NewReplacer("-", "a", "_", "b").Replace(random(8+rand.IntN(10)))) + ".com"
-	return schema.DiscoveryDomain{
-		ID: "ord_" + random(22), Domain: domain, Status: schema.StatusPending,
-		VerificationHost: "_ss-verification." + organization + "." + domain, VerificationTXT: fmt.Sprintf("%x", raw),
+	return discovery.Domain{
+		OrganizationID: organization, ID: "ord_" + random(22), Name: domain, Status: schema.StatusPending,
+		Host: "_ss-verification." + organization + "." + domain, TXT: fmt.Sprintf("%x", raw),
 	}
 }
 
@@ -85,7 +86,7 @@ func absent(host string, n int, values ...string) dnscheck.Verdict {
 }
 
 // waiting returns the state of a row after its first check.
-func waiting(d schema.DiscoveryDomain, v dnscheck.Verdict, at time.Time) evidence.State {
+func waiting(d discovery.Domain, v dnscheck.Verdict, at time.Time) evidence.State {
 	e := evidence.OfCheck(v.Evidence(), at)
 	e.Record = evidence.RecordOf(d)
 	return evidence.State{Record: evidence.RecordOf(d), Found: []byte(noise(8)), Diagnosed: at.Unix(), Evidence: &e}
@@ -93,17 +94,17 @@ func waiting(d schema.DiscoveryDomain, v dnscheck.Verdict, at time.Time) evidenc
 
 // mistaken returns the state of a waiting row: of three records one is nowhere, one at the domain,
 // and one is quoted.
-func mistaken(d schema.DiscoveryDomain, servers, row int) evidence.State {
-	quoted := strconv.Quote(d.VerificationTXT)
+func mistaken(d discovery.Domain, servers, row int) evidence.State {
+	quoted := strconv.Quote(d.TXT)
 	values, found := []string(nil), []report.Finding(nil)
 	switch row % 3 {
 	case 1:
-		found = []report.Finding{{Mistake: report.MistakeApex, Host: d.Domain}}
+		found = []report.Finding{{Mistake: report.MistakeApex, Host: d.Name}}
 	case 2:
 		values = []string{quoted}
-		found = []report.Finding{{Mistake: report.MistakeQuoted, Host: d.VerificationHost, Found: strconv.Quote(quoted)}}
+		found = []report.Finding{{Mistake: report.MistakeQuoted, Host: d.Host, Found: strconv.Quote(quoted)}}
 	}
-	s := waiting(d, absent(d.VerificationHost, servers, values...), now)
+	s := waiting(d, absent(d.Host, servers, values...), now)
 	s.Evidence.Findings = found
 	return s
 }
@@ -120,7 +121,7 @@ func TestMemoIsSmall(t *testing.T) {
 		size := 0
 		for i := range 20 {
 			d := record()
-			s := waiting(d, absent(d.VerificationHost, c.servers, c.values...), now)
+			s := waiting(d, absent(d.Host, c.servers, c.values...), now)
 			s.Evidence.Findings = mistaken(d, c.servers, i).Evidence.Findings
 			memo, err := s.Pack()
 			if err != nil {
@@ -147,9 +148,9 @@ func TestMemoIsSmall(t *testing.T) {
 // TestMemoHasABound checks the bound for any answers of servers and any record.
 func TestMemoHasABound(t *testing.T) {
 	v := loud()
-	long := schema.DiscoveryDomain{Domain: random(253), VerificationHost: random(253), VerificationTXT: random(4096)}
+	long := discovery.Domain{Name: random(253), Host: random(253), TXT: random(4096)}
 	for name, c := range map[string]struct {
-		record schema.DiscoveryDomain
+		record discovery.Domain
 		kept   bool
 	}{"usual record": {record(), true}, "longest record": {long, false}} {
 		state := waiting(c.record, v, now)
@@ -183,12 +184,12 @@ func TestMemoHasABound(t *testing.T) {
 // TestNearestFinding: of a diagnosis the nearest mistake is stored, and its sentence is made again.
 func TestNearestFinding(t *testing.T) {
 	d := record()
-	state := waiting(d, absent(d.VerificationHost, 2, token), now)
+	state := waiting(d, absent(d.Host, 2, token), now)
 	state.Evidence.Findings = []report.Finding{
-		{Mistake: report.MistakeQuoted, Host: d.VerificationHost, Found: `"x"`, Sentence: "of a former version"},
-		{Mistake: report.MistakeApex, Host: d.Domain, Sentence: "the second"},
+		{Mistake: report.MistakeQuoted, Host: d.Host, Found: `"x"`, Sentence: "of a former version"},
+		{Mistake: report.MistakeApex, Host: d.Name, Sentence: "the second"},
 	}
-	want := []report.Finding{{Mistake: report.MistakeQuoted, Host: d.VerificationHost, Found: `"x"`}}
+	want := []report.Finding{{Mistake: report.MistakeQuoted, Host: d.Host, Found: `"x"`}}
 	memo, err := state.Pack()
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +205,7 @@ func TestNearestFinding(t *testing.T) {
 		t.Errorf("advice %q, sentence %q", advice, read.Evidence.Sentence)
 	}
 	if n := len(state.Evidence.Findings); n != 2 {
-		t.Errorf("%d findings are left of what was packed", n)
+		t.Errorf("%d findings are left of the packed state, want 2", n)
 	}
 }
 
@@ -323,14 +324,14 @@ func TestProofsAreSmall(t *testing.T) {
 	for range rounds {
 		for name, v := range proofs() {
 			d := record()
-			packed, err := evidence.OfProof(v.Evidence(), evidence.NewCompared(organization, d), now).Pack()
+			packed, err := evidence.OfProof(v.Evidence(), d, now).Pack()
 			if err != nil || len(packed) > evidence.MaxEvidence {
 				t.Fatalf("%s: %d bytes, %v", name, len(packed), err)
 			}
 			total, sizes[name] = total+len(packed), sizes[name]+len(packed)
 			e, err := evidence.Read(packed)
-			want := &evidence.Compared{OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Domain,
-				Host: d.VerificationHost, TXT: d.VerificationTXT}
+			want := &evidence.Record{OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Name,
+				Host: d.Host, TXT: d.TXT}
 			if err != nil || cmp.Diff(want, e.Compared) != "" {
 				t.Errorf("%s: read back %+v, %v", name, e, err)
 			}
@@ -348,9 +349,9 @@ func TestProofsAreSmall(t *testing.T) {
 	if n := total / len(proofs()); n > mean {
 		t.Errorf("the mean is %d bytes, want at most %d", n, mean)
 	}
-	long := schema.DiscoveryDomain{ID: random(64), Domain: random(253), VerificationHost: random(253),
-		VerificationTXT: random(4096)}
-	packed, err := evidence.OfProof(loud().Evidence(), evidence.NewCompared(random(64), long), now).Pack()
+	long := discovery.Domain{OrganizationID: random(64), ID: random(64), Name: random(253), Host: random(253),
+		TXT: random(4096)}
+	packed, err := evidence.OfProof(loud().Evidence(), long, now).Pack()
 	if err != nil || len(packed) > evidence.MaxEvidence {
 		t.Fatalf("the longest record: %d bytes, %v", len(packed), err)
 	}
@@ -359,8 +360,8 @@ func TestProofsAreSmall(t *testing.T) {
 		t.Errorf("the longest record: read back %+v, %v", e.Compared, err)
 	}
 	sum := e.Compared.TXTSHA256
-	long.VerificationTXT = random(4096)
-	if evidence.NewCompared("", long).TXTSHA256 == sum {
+	long.TXT = random(4096)
+	if evidence.ProvenRecordOf(long).TXTSHA256 == sum {
 		t.Error("another long token is the one compared")
 	}
 }
@@ -378,7 +379,7 @@ func TestSizesOfRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	domains := make([]schema.DiscoveryDomain, rows)
+	domains := make([]discovery.Domain, rows)
 	stager, err := l.NewStager(t.Context(), run)
 	for i := range domains {
 		domains[i] = record()
@@ -430,8 +431,7 @@ func TestSizesOfRows(t *testing.T) {
 	size("waiting", 500)
 	verdicts := slices.Collect(maps.Values(proofs()))
 	each(ledger.Quota{Check: 250}, func(token ledger.Token, row ledger.Row) {
-		packed, err := evidence.OfProof(verdicts[int(row)%len(verdicts)].Evidence(),
-			evidence.NewCompared(organization, domains[row]), now).Pack()
+		packed, err := evidence.OfProof(verdicts[int(row)%len(verdicts)].Evidence(), domains[row], now).Pack()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -450,5 +450,42 @@ func execute(t *testing.T, l *ledger.Ledger, seg ledger.Segment, token ledger.To
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestProves compares the record of a proof with the domain that is read later.
+func TestProves(t *testing.T) {
+	const long = 200
+	for name, c := range map[string]struct {
+		change func(*discovery.Domain)
+		want   bool
+	}{
+		"the same":           {func(*discovery.Domain) {}, true},
+		"a host in capitals": {func(d *discovery.Domain) { d.Host = strings.ToUpper(d.Host) + "." }, true},
+		"another status":     {func(d *discovery.Domain) { d.Status = schema.StatusVerified }, true},
+		"another name":       {func(d *discovery.Domain) { d.Name = "other.example" }, false},
+		"another host":       {func(d *discovery.Domain) { d.Host = "_other." + d.Host }, false},
+		"another token":      {func(d *discovery.Domain) { d.TXT = "other" }, false},
+		"another long token": {func(d *discovery.Domain) { d.TXT = strings.Repeat("y", long) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proven := record()
+			if name == "another long token" {
+				proven.TXT = strings.Repeat("x", long)
+			}
+			packed, err := evidence.OfProof(absent(proven.Host, 2).Evidence(), proven, now).Pack()
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := evidence.Read(packed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			read := proven
+			c.change(&read)
+			if got := e.Compared.Proves(read); got != c.want {
+				t.Errorf("proves: %t, want %t", got, c.want)
+			}
+		})
 	}
 }

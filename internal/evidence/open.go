@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"orgops/internal/ledger"
+	"orgops/internal/stamp"
 	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
@@ -57,7 +58,7 @@ func ReadOpen(kind ledger.Kind, row ledger.RowState) (o Open) {
 	case ledger.PhaseReleased:
 		o.Reason = "released to a worker"
 	case ledger.PhaseInProgress:
-		o.Reason = "in progress since " + row.Since.Format(time.RFC3339)
+		o.Reason = "in progress since " + stamp.UTC(row.Since)
 	}
 	return o
 }
@@ -72,7 +73,7 @@ func (o *Open) readState(memo, content []byte) {
 	o.Record = state.Record
 	var row tasks.VerifyRow
 	if o.Record == nil && json.Unmarshal(content, &row) == nil && row.Listed != nil {
-		o.Record = RecordOf(row.Listed.DiscoveryDomain)
+		o.Record = RecordOf(*row.ListedDomain())
 	}
 	if o.Evidence = state.Evidence; o.Evidence != nil {
 		o.Evidence.Record = o.Record

@@ -34,6 +34,7 @@ func TestScopes(t *testing.T) {
 			domains + "delete:organization_clients create:vdcs_templates read:organizations", []string{
 				"wrong    : the token has no read:vdcs_templates: templates create would be held back -> grant the client read:vdcs_templates"}},
 		{"organizations cannot be listed", health.Needs{}, domains + templates + "delete:organization_clients", []string{
+			"warning  : the token has no read:organizations: clients remove --everywhere would be held back -> grant the client read:organizations, if that is meant to be done",
 			"warning  : the token has no read:organizations: domains verify --pending and domains sweep would be held back -> grant the client read:organizations, if that is meant to be done"}},
 		{"records are not read", health.Needs{},
 			"update:organization_discovery_domains delete:organization_clients read:organizations " + templates, []string{
@@ -44,11 +45,13 @@ func TestScopes(t *testing.T) {
 			"warning  : the token has no delete:organization_clients: clients remove would be held back -> grant the client delete:organization_clients, if that is meant to be done",
 			"warning  : the token has no create:vdcs_templates, read:vdcs_templates: templates create would be held back -> grant the client create:vdcs_templates and read:vdcs_templates, if that is meant to be done"}},
 		{"a schedule", health.Needs{Sweep: true}, domains + templates + "delete:organization_clients", []string{
+			"warning  : the token has no read:organizations: clients remove --everywhere would be held back -> grant the client read:organizations, if that is meant to be done",
 			"wrong    : the token has no read:organizations: the schedule of --sweep would be held back -> grant the client read:organizations"}},
 		{"none", health.Needs{}, "openid", []string{
 			"wrong    : the token has no update:organization_discovery_domains, read:organization_discovery_domains: domains verify and domains update would be held back -> grant the client update:organization_discovery_domains and read:organization_discovery_domains, if that is meant to be done",
 			"wrong    : the token has no delete:organization_clients: clients remove would be held back -> grant the client delete:organization_clients, if that is meant to be done",
 			"wrong    : the token has no create:vdcs_templates, read:vdcs_templates: templates create would be held back -> grant the client create:vdcs_templates and read:vdcs_templates, if that is meant to be done",
+			"wrong    : the token has no read:organizations: clients remove --everywhere would be held back -> grant the client read:organizations, if that is meant to be done",
 			"wrong    : the token has no read:organizations, read:organization_discovery_domains: domains verify --pending and domains sweep would be held back -> grant the client read:organizations and read:organization_discovery_domains, if that is meant to be done"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -77,49 +77,35 @@ func (n *Network) probe(ctx context.Context, before dnscheck.Network) {
 }
 
 // NameServers evaluates the way to domains' own name servers.
-func NameServers(n dnscheck.Network) []Finding {
-	found := []Finding{portFinding(n)}
-	switch n.IPv6 {
-	case dnscheck.IPv6None:
-		found = append(found, warn("give this machine IPv6, with UDP and TCP to port 53 out",
-			"there is no IPv6: domains that need name servers with IPv6 addresses only cannot be proven "+
-				"(no_ipv6, or too_few_name_servers): %s", n.NoIPv6))
-	case dnscheck.IPv6Silent:
-		found = append(found, warn("let UDP and TCP to port 53 out over IPv6, or take the IPv6 route from this machine",
-			"there is an IPv6 route, and no name server answers over it: checks and proofs wait for those addresses in vain: %s",
-			n.NoIPv6))
+func NameServers(n dnscheck.Network) (found []Finding) {
+	switch n.Port53 {
+	case dnscheck.Port53Open:
+		found = append(found, ok("domains' own name servers can be reached, over UDP and TCP"))
+	case dnscheck.Port53Closed, dnscheck.Port53Redirected, dnscheck.Port53NoTCP, dnscheck.Port53NoUDP:
+	default:
+		found = append(found, warn("fix the resolvers first: they have the addresses",
+			"it is not known whether domains' own name servers can be reached: no quorum of the resolvers has the addresses of the "+
+				"name servers of the root, com or org"))
+	}
+	for _, fault := range n.Faults() {
+		found = append(found, networkFinding(fault))
 	}
 	return found
 }
 
-func portFinding(n dnscheck.Network) Finding {
-	switch n.Port53 {
-	case dnscheck.Port53Closed, dnscheck.Port53Redirected:
-		return wrong(dnscheck.PortRemedy, "%s. No domain can be proven, and rows wait: %s", n.Problem(), n.Why)
-	case dnscheck.Port53NoTCP:
-		return warn("let TCP to port 53 of any address out", "%s. Long answers are not seen: %s", n.Problem(), n.Why)
-	case dnscheck.Port53NoUDP:
-		return warn("let UDP to port 53 of any address out", "%s. Each query waits a second for it: %s", n.Problem(), n.Why)
-	case dnscheck.Port53Open:
-		return ok("domains' own name servers can be reached, over UDP and TCP")
+func networkFinding(fault dnscheck.NetworkFault) Finding {
+	if fault.Severe {
+		return wrong(fault.Fix, "%s", fault.Text)
 	}
-	return warn("fix the resolvers first: they have the addresses",
-		"it is not known whether domains' own name servers can be reached: no quorum of the resolvers has the addresses of the "+
-			"name servers of the root, com or org")
+	return warn(fault.Fix, "%s", fault.Text)
 }
 
 // Fault returns the finding of a running worker on the way to name servers; false: none is needed.
 // It is a warning at most: no restart and no other worker in the same network repairs it.
 func (n *Network) Fault() (Finding, bool) {
-	last := n.Last()
-	if last.Problem() == "" && last.IPv6 != dnscheck.IPv6Silent {
-		return Finding{}, false
-	}
-	for _, f := range NameServers(last) {
-		if f.Level != OK {
-			f.Level = Warning
-			f.Subject = "network"
-			return f, true
+	for _, fault := range n.Last().Faults() {
+		if !fault.Usual {
+			return Finding{Level: Warning, Subject: "network", Text: fault.Text, Fix: fault.Fix}, true
 		}
 	}
 	return Finding{}, false

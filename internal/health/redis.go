@@ -21,7 +21,7 @@ import (
 
 // RedisSettings are the Redis to be tested.
 type RedisSettings struct {
-	Client redis.UniversalClient // whose commands end with their context
+	Client redis.Cmdable // whose commands end with their context
 	URL    string
 	// Known reports whether a queue is one of orgops.
 	Known func(queue string) bool
@@ -62,7 +62,7 @@ func wire(ctx context.Context, url string) []Finding {
 // Storage tests whether Redis, or each master of a Cluster, keeps the data: what it evicts and
 // persists. It returns what is not OK as warnings, since a worker works nevertheless. It reads
 // no CONFIG, which the user of a worker may not.
-func Storage(ctx context.Context, client redis.UniversalClient) (found []Finding) {
+func Storage(ctx context.Context, client redis.Cmdable) (found []Finding) {
 	for _, f := range nodes(ctx, client, false) {
 		if f.Level != OK {
 			f.Level = Warning
@@ -74,13 +74,13 @@ func Storage(ctx context.Context, client redis.UniversalClient) (found []Finding
 
 // nodes tests each master of a Cluster, or the one Redis: all of it, or only whether it keeps the
 // data.
-func nodes(ctx context.Context, client redis.UniversalClient, all bool) []Finding {
+func nodes(ctx context.Context, client redis.Cmdable, all bool) []Finding {
 	masters, err := redisconn.Masters(ctx, client)
 	var found []Finding
 	for _, master := range masters {
 		for _, f := range nodeOf(ctx, master, all) {
-			if node, ok := master.(*redis.Client); ok && master != client {
-				f.Text = "node " + node.Options().Addr + ": " + f.Text
+			if master != client {
+				f.Text = "node " + redisconn.Address(master) + ": " + f.Text
 			}
 			found = append(found, f)
 		}
@@ -159,9 +159,9 @@ func (n node) version() Finding {
 		return warn("make sure that it is Redis 6.2 or newer, or compatible with it", "its version is unknown")
 	case !redisconn.IsRecent(version):
 		return wrong("upgrade it to 6.2 or newer",
-			"version %.20s is too old: the scripts of queues and ledger do not run on it", version)
+			"version %s is too old: the scripts of queues and ledger do not run on it", version)
 	}
-	return ok("version %.20s", version)
+	return ok("version %s", version)
 }
 
 func (n node) policy() Finding {
@@ -171,7 +171,7 @@ func (n node) policy() Finding {
 	case "":
 		return warn("make sure that it evicts nothing", "its maxmemory-policy cannot be read")
 	default:
-		return wrong("set maxmemory-policy noeviction", "maxmemory-policy %.40s deletes rows when memory is full", policy)
+		return wrong("set maxmemory-policy noeviction", "maxmemory-policy %s deletes rows when memory is full", policy)
 	}
 }
 
@@ -183,7 +183,7 @@ func (n node) persistence() Finding {
 	case n.Info["aof_enabled"] == "1" && n.Configured && n.AppendFsync == "everysec":
 		return ok("appendonly yes, appendfsync everysec (a power cut takes a second; always takes nothing, and costs writes)")
 	case n.Info["aof_enabled"] == "1" && n.Configured:
-		return ok("appendonly yes, appendfsync %.20s", n.AppendFsync)
+		return ok("appendonly yes, appendfsync %s", n.AppendFsync)
 	case n.Info["aof_enabled"] == "1":
 		return ok("appendonly yes (appendfsync takes CONFIG to read, and is taken for everysec)")
 	case n.Info["aof_enabled"] == "":
@@ -193,7 +193,7 @@ func (n node) persistence() Finding {
 			"it persists nothing: appendonly no, and no save points; a restart forgets every run")
 	case n.Configured:
 		return warn("set appendonly yes",
-			"appendonly no: a crash loses everything since the last snapshot (save %.60s)", n.Save)
+			"appendonly no: a crash loses everything since the last snapshot (save %s)", n.Save)
 	}
 	return warn("set appendonly yes, or make sure that the service persists otherwise",
 		"appendonly no: a crash loses everything since the last snapshot, if it makes any (which takes CONFIG to read)")
@@ -202,7 +202,7 @@ func (n node) persistence() Finding {
 func (n node) role() []Finding {
 	if role := n.Info["role"]; role != "" && role != "master" {
 		return []Finding{
-			wrong("name the master, or its Sentinels by redis-sentinel://", "it is a %.20s and takes no writes", role),
+			wrong("name the master, or its Sentinels by redis-sentinel://", "it is a %s and takes no writes", role),
 		}
 	}
 	return nil
@@ -248,7 +248,7 @@ func clockOf(whose string, ahead, doubt, bad time.Duration) Finding {
 // Rights tests whether Redis stores values, and the rights that queues, ledger and pace
 // need: keys with both prefixes, scripts, and the channels by which tasks are cancelled and
 // dispatchers notified.
-func Rights(ctx context.Context, client redis.UniversalClient) []Finding {
+func Rights(ctx context.Context, client redis.Cmdable) []Finding {
 	tried := redisconn.Try(ctx, client, ledger.Commands()...)
 	if tried != nil && !redisconn.Denied(tried) {
 		return about("redis", []Finding{failed(tried)})

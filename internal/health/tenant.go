@@ -2,10 +2,8 @@ package health
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -59,7 +57,7 @@ func (t Tenant) dns(ctx context.Context) []Finding {
 
 // Identity tests whether the name of the tenant stands for that of the settings in Redis. It
 // changes nothing.
-func Identity(ctx context.Context, client redis.UniversalClient, t tenant.Settings) []Finding {
+func Identity(ctx context.Context, client redis.Cmdable, t tenant.Settings) []Finding {
 	own := t.Identity()
 	found := ok("the name stands for %s in this Redis", own.BaseURL)
 	stored, err := tenant.ReadIdentity(ctx, client, t.Name)
@@ -82,19 +80,11 @@ func DNS(ctx context.Context, t tenant.Settings, checker *dnscheck.Checker) []Fi
 
 func (t Tenant) api(ctx context.Context) []Finding {
 	if _, err := t.Tokens.Token(ctx); err != nil {
-		fix := "check the client's id and secret or key, --auth-url and the firewall: nothing is sent without a token"
-		_, refused := errors.AsType[*apiclient.ProxyError](err)
-		if operation, ok := errors.AsType[*net.OpError](err); refused || ok && operation.Op == "proxyconnect" {
-			fix = "check HTTPS_PROXY with its user and password, and that the proxy admits this host; NO_PROXY excludes hosts"
-		}
-		if _, unverified := errors.AsType[*tls.CertificateVerificationError](err); unverified {
-			fix = "name the certificate of the server's authority by --ca-file"
-		}
-		return []Finding{wrong(fix, "%v", err)}
+		return []Finding{wrong(t.Settings.Remedy(apiclient.FaultOf(err)), "%v", err)}
 	}
 	health := t.API.TokenHealth()
 	if health.Err != nil {
-		return []Finding{wrong("replace the token, or the client's secret: nothing is sent without a good token", "%v", health.Err)}
+		return []Finding{wrong(t.Settings.Remedy(apiclient.FaultOf(health.Err)), "%v", health.Err)}
 	}
 	found := []Finding{ok("there is a token")}
 	found = append(found, Scopes(t.Settings, health)...)
@@ -249,6 +239,7 @@ func (n Needs) kinds() []kind {
 		}
 	}
 	scopes := []string{readOrganizations, tasks.ReadDomains}
+	all = append(all, kind{name: "clients remove --everywhere", scopes: []string{readOrganizations}, maybe: true})
 	if !n.Sweep {
 		return append(all, kind{name: "domains verify --pending and domains sweep", scopes: scopes, maybe: true})
 	}

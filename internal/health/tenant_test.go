@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"orgops/apiclient"
 	"orgops/internal/pace"
+	"orgops/internal/status"
 )
 
 type shut struct{ err error }
@@ -42,5 +45,37 @@ func TestHeldBack(t *testing.T) {
 		if last := found[len(found)-1].String(); !strings.HasPrefix(last, want) {
 			t.Errorf("got %q, want %q", last, want)
 		}
+	}
+}
+
+// TestTokenFacts checks what a tenant's page says of a token in each state.
+func TestTokenFacts(t *testing.T) {
+	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		name   string
+		health apiclient.TokenHealth
+		want   []status.Fact
+	}{
+		{"not used", apiclient.TokenHealth{}, []status.Fact{{Name: "state", Text: "not fetched yet"}}},
+		{
+			"valid", apiclient.TokenHealth{GotAt: at, ExpiresAt: at.Add(time.Hour), Scopes: []string{"a", "b\x1b"}},
+			[]status.Fact{
+				{Name: "state", Text: "ok, fetched 2026-11-20T08:00:00Z"},
+				{Name: "expires", Text: "2026-11-20T09:00:00Z (renewed automatically)"},
+				{Name: "scopes", Text: `a b\x1b`},
+			},
+		},
+		{
+			"refused", apiclient.TokenHealth{GotAt: at, Err: errors.New("401"), LastErr: errors.New("denied"), Failures: 2},
+			[]status.Fact{
+				{Name: "state", Text: "no valid token"}, {Name: "last error", Text: "denied"}, {Name: "failures", Text: "2"},
+			},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, TokenFacts(tt.health)); diff != "" {
+				t.Errorf("facts (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

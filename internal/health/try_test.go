@@ -17,7 +17,7 @@ import (
 // readyz returns the findings of /readyz of a process whose work is in that Redis, and whether
 // it is ready.
 func readyz(t *testing.T, url string,
-	ready func(redis.UniversalClient) *health.Readiness) (isReady bool, lines string) {
+	ready func(redis.Cmdable) *health.Readiness) (isReady bool, lines string) {
 	t.Helper()
 	client, err := redisconn.Open(redisconn.Config{URL: url, AllowURLPassword: true})
 	if err != nil {
@@ -68,8 +68,8 @@ func TestReadinessTriesWork(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			url := tc.start(t)
-			for process, ready := range map[string]func(redis.UniversalClient) *health.Readiness{
-				"worker": func(rdb redis.UniversalClient) *health.Readiness { return health.OfWorker(rdb, nil) },
+			for process, ready := range map[string]func(redis.Cmdable) *health.Readiness{
+				"worker": func(rdb redis.Cmdable) *health.Readiness { return health.OfWorker(rdb, nil) },
 				"intake": health.OfIntake,
 			} {
 				isReady, body := readyz(t, url, ready)

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"orgops/internal/untrusted"
 	"orgops/internal/web"
 )
 
@@ -31,19 +31,20 @@ func checkType(r *http.Request) error {
 	given := r.Header.Get("Content-Type")
 	mediaType, params, err := mime.ParseMediaType(given)
 	if given != "" && err != nil {
-		return unsupported("The Content-Type %s is malformed.", shown(given))
+		return unsupported("The Content-Type %s is malformed.", untrusted.Value(given))
 	}
 	if strings.HasPrefix(mediaType, "multipart/") {
 		return unsupported(
 			"Send the rows as the request body, not as a form: with curl, use --data-binary @FILE instead of -F.")
 	}
 	if !slices.Contains(mediaTypes, mediaType) {
-		return unsupported("Send rows as text/csv or application/jsonl, optionally gzipped, not as %s.", shown(mediaType))
+		return unsupported("Send rows as text/csv or application/jsonl, optionally gzipped, not as %s.",
+			untrusted.Value(mediaType))
 	}
 	switch charset := strings.ToLower(params["charset"]); charset {
 	case "", "utf-8", "us-ascii", "utf-16", "utf-16le", "utf-16be": // the content decides
 	default:
-		return unsupported("Send rows in UTF-8 or UTF-16, not in %s.", shown(charset))
+		return unsupported("Send rows in UTF-8 or UTF-16, not in %s.", untrusted.Value(charset))
 	}
 	return nil
 }
@@ -60,7 +61,7 @@ func gzipped(r *http.Request) (bool, error) {
 	case "gzip", "x-gzip":
 		return true, nil
 	default:
-		return false, unsupported("The Content-Encoding must be gzip, not %s.", shown(coding))
+		return false, unsupported("The Content-Encoding must be gzip, not %s.", untrusted.Value(coding))
 	}
 }
 
@@ -251,7 +252,7 @@ func (s *Server) bodyProblem(err error) error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return s.tooLarge()
 	}
-	reason := fmt.Sprintf("%.100q", err)
+	reason := untrusted.Value(err.Error())
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return newProblem(http.StatusRequestTimeout, "body-timeout",

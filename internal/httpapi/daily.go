@@ -27,7 +27,7 @@ redis.call("EXPIRE", KEYS[1], 172800)
 return left`)
 
 // dailyRows counts rows in Redis.
-type dailyRows struct{ redis redis.UniversalClient }
+type dailyRows struct{ redis redis.Cmdable }
 
 // count counts the rows of a run against the caller's of this UTC day. Each run counts once,
 // however often its request is repeated on that day.

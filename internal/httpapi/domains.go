@@ -6,10 +6,11 @@ import (
 	"net/http"
 
 	"orgops/internal/customer"
+	"orgops/internal/ids"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
+	"orgops/internal/untrusted"
 	"orgops/internal/view"
-	"orgops/tasks"
 )
 
 // mostDomains is how many domains a list has at most.
@@ -65,7 +66,7 @@ func tenantOf(r *http.Request) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	if err := tasks.CheckTenant(name); err != nil {
+	if err := ids.CheckTenant(name); err != nil {
 		return "", badRequest("The parameter tenant: %s.", err)
 	}
 	return name, nil
@@ -99,7 +100,7 @@ func (s *Server) ownDomain(ctx context.Context, r *http.Request) (view.Report, e
 		return view.Report{}, err
 	}
 	none := newProblem(http.StatusNotFound, "not-found",
-		"You have no discovery domain %s of which a worker has executed a row.", shown(id))
+		"You have no discovery domain %s of which a worker has executed a row.", untrusted.Value(id))
 	switch len(found.Domains) {
 	case 0:
 		return view.Report{}, none

@@ -17,6 +17,7 @@ import (
 
 	"orgops/apiclient/schema"
 	"orgops/internal/customer"
+	"orgops/internal/discovery"
 	"orgops/internal/httpapi"
 	"orgops/internal/index"
 	"orgops/internal/ledger"
@@ -66,9 +67,10 @@ func (w *world) waitsOf(tenant ledger.Tenant, run ledger.RunID, domains ...[3]st
 	seg, nonce, begun := ledgertest.Begin(w.t, w.ledger, string(run), len(domains))
 	var ends []ledger.RowEnd
 	for i, d := range domains {
-		k := index.Entry{OrganizationID: d[0], ID: d[1], Domain: d[2], Host: "_v." + d[2], TXT: "token",
-			Status: schema.StatusPending, Read: time.Now(), At: time.Now(), State: "absent", Next: time.Now().Add(time.Hour),
-			Run: run, Row: begun[i]}
+		k := index.Entry{Domain: discovery.Domain{OrganizationID: d[0], ID: d[1], Name: d[2], Host: "_v." + d[2],
+			TXT: "token", Status: schema.StatusPending}, Read: time.Now(), At: time.Now(), State: "absent",
+			Next: time.Now().Add(time.Hour),
+			Run:  run, Row: begun[i]}
 		ends = append(ends, ledger.RowEnd{Row: begun[i], Subject: k.Subject(),
 			Ending: ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour}})
 	}
@@ -110,6 +112,8 @@ func TestFindDomains(t *testing.T) {
 		{"a name", reader, query("name", "acme.example"), []string{"ord_1", "ord_2", "ord_3"}, false},
 		{"a customer's", one, query("name", "ACME.example."), []string{"ord_1"}, false},
 		{"in Unicode", one, query("name", "Bücher.example"), []string{"ord_4"}, false},
+		{"as an address", one, query("name", "https://Bücher.example/login"), []string{"ord_4"}, false},
+		{"an address without a name", one, query("name", "https://"), nil, false},
 		{"of an organization", desk, query("tenant", "acme", "name", "acme.example", "organization", "org_2"),
 			[]string{"ord_2"}, false},
 		{"of an organization of others", two, query("name", "acme.example", "organization", "org_3"), nil, false},
@@ -302,8 +306,9 @@ func TestCheckSubmitsARow(t *testing.T) {
 func TestVerifiedIsNotChecked(t *testing.T) {
 	w := domainWorld(t)
 	seg := w.waits("a", [3]string{"org_1", "ord_1", "acme.example"})
-	k := index.Entry{OrganizationID: "org_1", ID: "ord_1", Domain: "acme.example", Host: "_v", TXT: "t",
-		Status: schema.StatusVerified, Read: time.Now(), At: time.Now().Add(time.Minute), State: "present", Run: "a"}
+	k := index.Entry{Domain: discovery.Domain{OrganizationID: "org_1", ID: "ord_1", Name: "acme.example", Host: "_v",
+		TXT: "t", Status: schema.StatusVerified}, Read: time.Now(), At: time.Now().Add(time.Minute),
+		State: "present", Run: "a"}
 	if _, err := w.ledger.End(t.Context(), seg, ledger.NewNonce(),
 		ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: k.Subject()}); err != nil {
 		t.Fatal(err)

@@ -15,8 +15,10 @@ import (
 	"unicode/utf8"
 
 	"orgops/internal/cli"
+	"orgops/internal/ids"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/untrusted"
 	"orgops/internal/view"
 	"orgops/internal/web"
 	"orgops/tasks"
@@ -36,7 +38,7 @@ func orderOf(v view.View, r *http.Request) (o order, err error) {
 	if !known || kind.Submitter != tasks.Anyone {
 		all := namesOf(func(tasks.Kind) bool { return true })
 		return o, newProblem(http.StatusNotFound, "not-found", "Unknown kind of run %s. Known kinds: %s.",
-			shown(r.PathValue("run")), all)
+			untrusted.Value(r.PathValue("run")), all)
 	}
 	if o, err = orderOfQuery(v, callerOf(r.Context()), kind, r.URL.Query()); err != nil {
 		return o, err
@@ -68,7 +70,7 @@ func orderOfQuery(v view.View, caller web.User, kind tasks.Kind, query url.Value
 	name := cmp.Or(v.OnlyTenant(), tasks.DefaultTenant)
 	if query.Has("tenant") {
 		name = query.Get("tenant")
-		if err := tasks.CheckTenant(name); err != nil {
+		if err := ids.CheckTenant(name); err != nil {
 			return o, badRequest("The parameter tenant: %s.", err)
 		}
 	}
@@ -126,7 +128,7 @@ func flagOf(query url.Values, name string) (bool, error) {
 	case "", "0", "false":
 		return false, nil
 	default:
-		return false, badRequest("The parameter %s must be 1 or 0, not %s.", name, shown(value))
+		return false, badRequest("The parameter %s must be 1 or 0, not %s.", name, untrusted.Value(value))
 	}
 }
 
@@ -151,7 +153,7 @@ func giveUpOf(query url.Values, kind tasks.Kind) (time.Duration, error) {
 	giveUp, err := cli.ParseDuration(query.Get("give_up"))
 	if err != nil || giveUp <= 0 || giveUp%time.Second != 0 {
 		return 0, badRequest("The parameter give_up must be in whole seconds, such as 72h or 90m, not %s.",
-			shown(query.Get("give_up")))
+			untrusted.Value(query.Get("give_up")))
 	}
 	if giveUp < tasks.LeastGiveUp {
 		return 0, badRequest("The parameter give_up must be at least %s, such as 72h: rows would expire at their first check.",
@@ -170,7 +172,7 @@ func maxOf(query url.Values, kind tasks.Kind) (int64, error) {
 	}
 	most, err := strconv.ParseInt(query.Get("max"), 10, 64)
 	if err != nil || most < 1 {
-		return 0, badRequest("The parameter max must be 1 or more, not %s.", shown(query.Get("max")))
+		return 0, badRequest("The parameter max must be 1 or more, not %s.", untrusted.Value(query.Get("max")))
 	}
 	return most, nil
 }
@@ -187,7 +189,7 @@ func batchWaitOf(query url.Values, kind tasks.Kind) (time.Duration, error) {
 	wait, err := cli.ParseDuration(query.Get("batch_wait"))
 	if err != nil || tasks.CheckBatchWait(wait) != nil {
 		return 0, badRequest("The parameter batch_wait must be 0s to %s, such as 500ms, not %s.", tasks.MaxBatchWait,
-			shown(query.Get("batch_wait")))
+			untrusted.Value(query.Get("batch_wait")))
 	}
 	return wait, nil
 }

@@ -15,6 +15,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
+	"orgops/internal/remedy"
 	"orgops/internal/untrusted"
 	"orgops/internal/view"
 	"orgops/internal/web"
@@ -101,7 +102,7 @@ func badRequest(detail string, a ...any) *problem {
 
 func noSuchRun(id string) *problem {
 	return newProblem(http.StatusNotFound, "not-found",
-		"You have no run %s: it never existed, or it ended more than 30 days ago.", shown(id))
+		"You have no run %s: it never existed, or it ended more than 30 days ago.", untrusted.Value(id))
 }
 
 // several says that several of the caller's tenants have what a request names by its id.
@@ -111,7 +112,7 @@ func several[Name ~string](what, id string, tenants []Name) *problem {
 		names = append(names, string(t))
 	}
 	return newProblem(http.StatusConflict, "several-tenants",
-		"Several tenants have %s %s: %s. Name one of them by the parameter tenant.", what, shown(id),
+		"Several tenants have %s %s: %s. Name one of them by the parameter tenant.", what, untrusted.Value(id),
 		strings.Join(names, ", "))
 }
 
@@ -144,7 +145,7 @@ func problemOf(err error) *problem {
 			mismatch.Member, mismatch.Run)
 	case hidden:
 		return newProblem(http.StatusNotFound, "not-found", "There is no %s %s, or your token does not include it.",
-			none.What, shown(none.Name))
+			none.What, untrusted.Value(none.Name))
 	case errors.Is(err, ledger.ErrNotFound):
 		return newProblem(http.StatusNotFound, "not-found", "The run no longer exists.")
 	case errors.Is(err, ledger.ErrReplaced):
@@ -153,7 +154,7 @@ func problemOf(err error) *problem {
 				"If it has none, repeat the request.").because(err)
 	case retried, own, errors.Is(err, intake.ErrNothingToRetry), errors.Is(err, ledger.ErrOpen),
 		errors.Is(err, ledger.ErrEnded), errors.Is(err, intake.ErrCancelled):
-		return newProblem(http.StatusConflict, "state", "%s", err)
+		return newProblem(http.StatusConflict, "state", "%s", withRemedy(err))
 	case room, errors.Is(err, ledger.ErrNoMemory):
 		return newProblem(http.StatusInsufficientStorage, "full",
 			"Redis has no room for the rows while they wait. Submit fewer rows, or repeat the request when other runs have ended.").because(err).after(time.Minute)
@@ -162,6 +163,36 @@ func problemOf(err error) *problem {
 		return storeProblem(err)
 	}
 	return internal().because(err)
+}
+
+// withRemedy returns the text of an error with its remedy, whose commands on runs are requests
+// here.
+func withRemedy(err error) string {
+	with, ok := errors.AsType[*remedy.Error](err)
+	if !ok {
+		return err.Error()
+	}
+	return with.Err.Error() + "; " + with.FixBy(request)
+}
+
+// requests are the equivalents of commands on runs.
+var requests = map[string]string{
+	"runs follow": "GET /v1/runs/%s",
+	"runs cancel": "POST /v1/runs/%s/cancel",
+	"runs retry":  "POST /v1/runs/%s/retry",
+}
+
+// request returns the request that is equivalent to a command, or the command if there is none.
+func request(c remedy.Command) string {
+	format, ok := requests[c.Name]
+	if !ok {
+		return c.String()
+	}
+	text := fmt.Sprintf(format, c.Run)
+	if c.New != "" {
+		text += " with its Idempotency-Key, and the same body"
+	}
+	return text
 }
 
 func internal() *problem {
@@ -228,9 +259,3 @@ func writeJSON(w io.Writer, v any) {
 	e.SetEscapeHTML(false)
 	_ = e.Encode(v)
 }
-
-// shownRunes is how many characters of a client's text an error shows.
-const shownRunes = 64
-
-// shown returns a client's text, quoted and cut.
-func shown(s string) string { return untrusted.Quote(s, shownRunes) }

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"orgops/internal/ledger"
+	"orgops/internal/untrusted"
 	"orgops/internal/view"
 	"orgops/internal/web"
 )
@@ -121,9 +122,9 @@ func checkQuery(r *http.Request, known []string) error {
 	for name, values := range query {
 		switch {
 		case len(known) == 0:
-			return badRequest("Unknown parameter %s: this path takes no parameters.", shown(name))
+			return badRequest("Unknown parameter %s: this path takes no parameters.", untrusted.Value(name))
 		case !slices.Contains(known, name):
-			return badRequest("Unknown parameter %s. Known parameters: %s.", shown(name), strings.Join(known, ", "))
+			return badRequest("Unknown parameter %s. Known parameters: %s.", untrusted.Value(name), strings.Join(known, ", "))
 		case len(values) > 1:
 			return badRequest("The parameter %s is given more than once.", name)
 		}

@@ -9,6 +9,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
+	"orgops/internal/untrusted"
 	"orgops/internal/view"
 )
 
@@ -85,7 +86,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 	if text := query.Get("limit"); text != "" {
 		var err error
 		if most, err = strconv.Atoi(text); err != nil || most < 1 || most > mostRuns {
-			return badRequest("The parameter limit must be a number from 1 to %d, not %s.", mostRuns, shown(text))
+			return badRequest("The parameter limit must be a number from 1 to %d, not %s.", mostRuns, untrusted.Value(text))
 		}
 	}
 	after, ok := ledger.ParsePlace(query.Get("after"))

@@ -20,7 +20,7 @@ import (
 // Config has the dependencies and settings of a server.
 type Config struct {
 	// Redis, Ledger and Intake are those of [view.Config].
-	Redis  redis.UniversalClient
+	Redis  redis.Cmdable
 	Ledger *ledger.Ledger
 	Intake intake.Intake
 	// Access has the callers; nil: every client may call. Then only requests that name this

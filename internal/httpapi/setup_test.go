@@ -67,7 +67,7 @@ type world struct {
 	config   httpapi.Config
 	kind     string // of the rows that are submitted
 	url      string
-	rdb      redis.UniversalClient
+	rdb      redis.Cmdable
 	ledger   *ledger.Ledger
 	log      *logtest.Buffer
 	client   *http.Client
@@ -458,7 +458,7 @@ func query(pairs ...string) string {
 
 // newIntake returns an intake that does not wait two seconds before it reads a run back, which
 // it does on a Cluster.
-func newIntake(rdb redis.UniversalClient, l *ledger.Ledger) intake.Intake {
+func newIntake(rdb redis.Cmdable, l *ledger.Ledger) intake.Intake {
 	i := intake.New(rdb, l)
 	i.VerifyAfter = 10 * time.Millisecond
 	return i

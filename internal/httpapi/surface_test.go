@@ -69,6 +69,7 @@ var surfaceOf = surface.Routes{
 	{"POST /v1/runs/{run}/retry", []surface.Request{
 		callAs("shop", http.MethodPost, "/v1/runs/intake-ended/retry", "", "Idempotency-Key", "retry-1"),
 		postAs("shop", "/v1/runs/intake-ended/retry"),
+		callAs("shop", http.MethodPost, "/v1/runs/intake/retry", "", "Idempotency-Key", "retry-2"),
 	}},
 	{"GET /v1/domains", []surface.Request{
 		getAs("owner", "/v1/domains?tenant=acme&name=quoted.example"), getAs("sam", "/v1/domains?tenant=acme&name=lost.example"),

@@ -15,6 +15,7 @@ import (
 	"orgops/apiclient/schema"
 	"orgops/dnscheck/dnsname"
 	"orgops/dnscheck/report"
+	"orgops/internal/discovery"
 	"orgops/internal/ledger"
 	"orgops/tasks"
 )
@@ -22,10 +23,8 @@ import (
 // Entry is the entry of a discovery domain in the index of names: the record and the
 // result of the last check, as the last execution of a row about it has read them.
 type Entry struct {
-	OrganizationID, ID, Domain string
-	// Host and TXT are the record to publish. An empty TXT is too long to be kept.
-	Host, TXT string
-	Status    schema.DomainStatus
+	// Domain is the record. An empty TXT is too long to be kept, and the flag is not kept.
+	discovery.Domain
 	// Read is when the record was read.
 	Read time.Time
 	// State is the result of the last check: present, absent or unknown; "": there was none. At is
@@ -74,7 +73,7 @@ func NamedIn(l *ledger.Ledger, t ledger.Tenant) func(ctx context.Context, organi
 // Subject returns the form in which the index of names has the domain; nil: its name is none that
 // somebody can look for.
 func (k Entry) Subject() *ledger.Subject {
-	name := dnsname.Key(k.Domain)
+	name := dnsname.Key(k.Name)
 	if name == "" || len(name) > maxDomain ||
 		strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return nil
@@ -91,7 +90,7 @@ var knownStates = []string{"", report.Present, report.Absent, report.Unknown}
 // The form of a stored Entry, a byte each for: the form, the flags, the state, the length of the
 // organization's id, of the host and of the run's id; three numbers of 4 bytes: Read and Next in
 // Unix seconds, and the row, counted as if all segments were full; then organization, host, run
-// and token. In the host, knownOrganization and knownName stand for what is stored already, and
+// and token. In the host, knownOrganization and knownName stand for the stored id and name, and
 // knownPrefix for how the service begins hosts, since a million may be stored.
 const (
 	knownForm         = 1
@@ -121,7 +120,7 @@ func (k Entry) pack(name string) []byte {
 	if len(txt) > maxKnownTXT {
 		txt = nil
 	}
-	if k.Status == schema.StatusVerified {
+	if k.IsVerified() {
 		flags |= knownVerified
 	}
 	run := string(k.Run)
@@ -154,11 +153,14 @@ func timeOf(seconds uint32) time.Time {
 
 // Read reads a subject of the index of names.
 func Read(s ledger.Subject) (Entry, error) {
+	// The lengths of its texts.
 	b := s.About
 	if len(b) < knownHead || b[0] != knownForm || int(b[2]) >= len(knownStates) ||
 		len(b) < knownHead+int(b[3])+int(b[4])+int(b[5]) {
-		return Entry{}, fmt.Errorf("what is stored of domain %s cannot be read: it is damaged, or of a newer version", s.Name)
+		return Entry{}, fmt.Errorf("the index entry of domain %s cannot be read: it is damaged, or of a newer version", s.Name)
 	}
+
+	// The texts.
 	text := string(b[knownHead:])
 	take := func(n byte) (taken string) {
 		taken, text = text[:n], text[n:]
@@ -168,19 +170,34 @@ func Read(s ledger.Subject) (Entry, error) {
 	if b[1]&knownDated != 0 && len(run) >= 4 {
 		run = timeOf(binary.BigEndian.Uint32([]byte(run))).Format(tasks.RunTime) + run[4:]
 	}
-	txt, row := text, int(binary.BigEndian.Uint32(b[14:]))
-	k := Entry{
-		OrganizationID: organization, ID: s.ID, Domain: s.Name, TXT: txt, Status: schema.StatusPending,
-		Host: strings.NewReplacer(knownPrefix, hostPrefix, knownOrganization, organization, knownName, s.Name).Replace(host),
-		Read: timeOf(binary.BigEndian.Uint32(b[6:])), Next: timeOf(binary.BigEndian.Uint32(b[10:])),
-		State: knownStates[b[2]], At: s.At,
-		Run: ledger.RunID(run), Segment: row / ledger.SegmentRows, Row: ledger.Row(row % ledger.SegmentRows),
+
+	// The record.
+	whole := strings.NewReplacer(knownPrefix, hostPrefix, knownOrganization, organization, knownName, s.Name)
+	d := discovery.Domain{
+		OrganizationID: organization,
+		ID:             s.ID,
+		Name:           s.Name,
+		Host:           whole.Replace(host),
+		TXT:            text,
+		Status:         schema.StatusPending,
 	}
 	if b[1]&knownHex != 0 {
-		k.TXT = hex.EncodeToString([]byte(txt))
+		d.TXT = hex.EncodeToString([]byte(text))
 	}
 	if b[1]&knownVerified != 0 {
-		k.Status = schema.StatusVerified
+		d.Status = schema.StatusVerified
 	}
-	return k, nil
+
+	// The last check, and its row.
+	row := int(binary.BigEndian.Uint32(b[14:]))
+	return Entry{
+		Domain:  d,
+		Read:    timeOf(binary.BigEndian.Uint32(b[6:])),
+		State:   knownStates[b[2]],
+		At:      s.At,
+		Next:    timeOf(binary.BigEndian.Uint32(b[10:])),
+		Run:     ledger.RunID(run),
+		Segment: row / ledger.SegmentRows,
+		Row:     ledger.Row(row % ledger.SegmentRows),
+	}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"orgops/apiclient/schema"
+	"orgops/internal/discovery"
 	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
@@ -18,9 +19,12 @@ import (
 func TestEntry(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0).UTC()
 	whole := index.Entry{
-		OrganizationID: "org_2iEQW5K6I4KggeE5", ID: "ord_1", Domain: "acme.example",
-		Host: "_ss-verification.org_2iEQW5K6I4KggeE5.acme.example", TXT: "4df023cd7bbe09c0e2f95901123024fe",
-		Status: schema.StatusPending, Read: at.Add(-time.Hour), State: "absent", At: at, Next: at.Add(time.Minute),
+		Domain: discovery.Domain{
+			OrganizationID: "org_2iEQW5K6I4KggeE5", ID: "ord_1", Name: "acme.example",
+			Host: "_ss-verification.org_2iEQW5K6I4KggeE5.acme.example", TXT: "4df023cd7bbe09c0e2f95901123024fe",
+			Status: schema.StatusPending,
+		},
+		Read: at.Add(-time.Hour), State: "absent", At: at, Next: at.Add(time.Minute),
 		Run: "signup-4711", Segment: 3, Row: ledger.SegmentRows - 1,
 	}
 	for name, change := range map[string]func(*index.Entry){
@@ -43,8 +47,8 @@ func TestEntry(t *testing.T) {
 		"the longest token":      func(k *index.Entry) { k.TXT = strings.Repeat("x", 128) },
 		"the longest of each": func(k *index.Entry) {
 			k.OrganizationID, k.TXT = strings.Repeat("o", 128), strings.Repeat("x", 128)
-			k.Domain = strings.Repeat(strings.Repeat("a", 63)+".", 3) + strings.Repeat("b", 61)
-			k.Host = "_v." + k.Domain[3:]
+			k.Name = strings.Repeat(strings.Repeat("a", 63)+".", 3) + strings.Repeat("b", 61)
+			k.Host = "_v." + k.Name[3:]
 			k.Run, k.Segment, k.Row = ledger.RunID(strings.Repeat("r", 64)), 100_000_000/ledger.SegmentRows, 0
 		},
 	} {
@@ -52,7 +56,7 @@ func TestEntry(t *testing.T) {
 			want := whole
 			change(&want)
 			s := want.Subject()
-			if s == nil || s.Name != want.Domain || s.ID != want.ID {
+			if s == nil || s.Name != want.Name || s.ID != want.ID {
 				t.Fatalf("subject %+v of %+v", s, want)
 			}
 			if got, err := index.Read(*s); err != nil || got != want || len(s.About) > 1024 {
@@ -71,7 +75,7 @@ func TestEntry(t *testing.T) {
 	t.Run("names", func(t *testing.T) {
 		for _, none := range []string{"", ".", "a b.example", "a\x01.example", strings.Repeat("a", 254)} {
 			k := whole
-			if k.Domain = none; k.Subject() != nil {
+			if k.Name = none; k.Subject() != nil {
 				t.Errorf("%q is indexed", none)
 			}
 		}
@@ -122,9 +126,12 @@ func TestSizeOfNames(t *testing.T) {
 	for i := range names {
 		organization, name := "org_"+rand.Text()[:16], fmt.Sprintf("customer-%d.example", i)
 		ends = append(ends, ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: index.Entry{
-			OrganizationID: organization, ID: "ord_" + rand.Text()[:22], Domain: name,
-			Host: "_ss-verification." + organization + "." + name, TXT: "4df023cd7bbe09c0e2f95901123024fe",
-			Status: schema.StatusVerified, Read: now, State: "present", At: now,
+			Domain: discovery.Domain{
+				OrganizationID: organization, ID: "ord_" + rand.Text()[:22], Name: name,
+				Host: "_ss-verification." + organization + "." + name, TXT: "4df023cd7bbe09c0e2f95901123024fe",
+				Status: schema.StatusVerified,
+			},
+			Read: now, State: "present", At: now,
 			Run: "20261127-030000-abcd", Row: ledger.Row(i % ledger.SegmentRows),
 		}.Subject()})
 	}

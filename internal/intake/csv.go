@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"orgops/internal/untrusted"
 )
 
 // csvReader gives the rows of RFC 4180 text. A CR LF inside of quotes becomes LF.
@@ -41,7 +43,7 @@ func openCSV(name string, in *bufio.Reader, line int, s Schema, n *notes) (*csvR
 		refusal.Msg = fmt.Sprintf("the header's column %d %s", i+1, unclean(cells[i]))
 	} else if msg == "" && s.isRow(cells) {
 		refusal.Msg = fmt.Sprintf("there is no header line: this line is a row (%s); begin the input with the names of its columns",
-			quoted(strings.Join(cells, ",")))
+			untrusted.Value(strings.Join(cells, ",")))
 	}
 	if refusal.Msg == "" {
 		refusal.Missing, refusal.Unknown, refusal.Double = c.missing, c.unknown, c.double
@@ -54,7 +56,7 @@ func openCSV(name string, in *bufio.Reader, line int, s Schema, n *notes) (*csvR
 	}
 	for i, name := range c.names {
 		if c.given[i] != name && c.places[i] >= 0 {
-			n.add("column %s read as %s", quoted(c.given[i]), name)
+			n.add("column %s read as %s", untrusted.Value(c.given[i]), name)
 		}
 	}
 	if empty := len(c.given) - len(c.names); empty > 0 {
@@ -116,7 +118,7 @@ func (c *csvReader) values(cells []string) (values, broken []string) {
 	values = make([]string, len(c.schema.Columns))
 	for i, cell := range cells {
 		if reason := unclean(cell); reason != "" {
-			broken = append(broken, fmt.Sprintf("column %d (%s) %s", i+1, quoted(c.names[i]), reason))
+			broken = append(broken, fmt.Sprintf("column %d (%s) %s", i+1, untrusted.Value(c.names[i]), reason))
 			continue
 		}
 		place := c.places[i]
@@ -125,7 +127,7 @@ func (c *csvReader) values(cells []string) (values, broken []string) {
 		}
 		column, want := c.schema.Columns[place], ""
 		if values[place], want = c.notes.value(column, cell); want != "" {
-			broken = append(broken, fmt.Sprintf("%s: want %s, got %s", column.Name, want, quoted(cell)))
+			broken = append(broken, fmt.Sprintf("%s: want %s, got %s", column.Name, want, untrusted.Value(cell)))
 		}
 	}
 	if len(broken) == 0 {

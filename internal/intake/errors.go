@@ -68,21 +68,15 @@ func plural(n int, word string) string {
 }
 
 const (
-	// shownRunes is how much of a value an error shows: enough to recognise it,
-	// and a line of a terminal still holds it.
-	shownRunes = 60
 	// shownNames is how many columns an error lists before it counts the rest.
 	shownNames = 8
 )
-
-// quoted returns a value of the input for an error.
-func quoted(s string) string { return untrusted.Quote(s, shownRunes) }
 
 // names lists names, each with the known one that was probably meant.
 func names(all, known []string) string {
 	shown := slices.Clone(all[:min(len(all), shownNames)])
 	for i, name := range shown {
-		shown[i] = quoted(name)
+		shown[i] = untrusted.Value(name)
 		if meant := spelling.Nearest(name, known); meant != "" {
 			shown[i] += " (did you mean " + meant + "?)"
 		}

@@ -98,6 +98,6 @@ func (p Proofs) of(ctx context.Context, l *ledger.Ledger, r ledger.Run) ([]Prove
 }
 
 // isOf reports whether the proof is of the domain.
-func (p Proofs) isOf(c *evidence.Compared) bool {
-	return p.Domain == "" || p.Domain == c.DiscoveryDomainID || dnsname.Key(p.Domain) == dnsname.Key(c.Domain)
+func (p Proofs) isOf(c *evidence.Record) bool {
+	return p.Domain == "" || p.Domain == c.DiscoveryDomainID || dnsname.Typed(p.Domain) == dnsname.Key(c.Domain)
 }

@@ -12,12 +12,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"orgops/dnscheck/dnsname"
 	"orgops/dnscheck/report"
 	"orgops/internal/evidence"
 	"orgops/internal/ledger"
+	"orgops/internal/stamp"
+	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
 
@@ -43,7 +44,7 @@ func failed(o ledger.Outcome) bool { return !ledger.Succeeded(o) && o != open }
 func CheckOutcomes(selected []string) error {
 	for _, outcome := range selected {
 		if !slices.Contains(outcomes, outcome) {
-			return fmt.Errorf("outcome %s: want of %s", quoted(outcome), strings.Join(outcomes, ", "))
+			return fmt.Errorf("outcome %s: want of %s", untrusted.Value(outcome), strings.Join(outcomes, ", "))
 		}
 	}
 	return nil
@@ -55,12 +56,13 @@ type Export struct {
 	Raw  bool // cells of CSV as they are, also those that a spreadsheet takes for formulas
 }
 
-// ExportFailed writes the failed rows of a run to out, in their order and in the form in which they
-// were submitted, with their outcome and reason as orgops_outcome and orgops_error; those of
-// domain:verify with the record to publish, the values found, advice, and the name of the mistake,
-// as far as they are known. The output can be submitted unchanged; CSV is safe to open in a
-// spreadsheet, unless it is raw. It holds a chunk of rows at a time, and returns the number of
-// rows. Rows that are settled meanwhile may or may not be among them.
+// ExportFailed writes the failed rows of a run to out, in their order and in the form in which
+// they were submitted, with their outcome and reason as orgops_outcome and orgops_error; those of
+// domain:verify, domain:read and domain:recheck with the record to publish, the values found,
+// advice, and the name of the mistake, as far as they are known. The output can be submitted
+// unchanged; CSV is safe to open in a spreadsheet, unless it is raw. It holds a chunk of rows at a
+// time, and returns the number of rows. Rows that are settled meanwhile may or may not be among
+// them.
 func ExportFailed(ctx context.Context, l *ledger.Ledger, r ledger.Run, o Export,
 	out io.Writer) (rows int64, err error) {
 	format := r.Format
@@ -99,10 +101,8 @@ func export(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, 
 	}
 	names := slices.Concat([]string{outcomeName, errorName}, more)
 	switch {
-	case r.Kind == tasks.TypeVerify, r.Kind == tasks.TypeRead:
+	case stored.kind.Proves, r.Kind == tasks.TypeRead:
 		names = append(names, adviceNames...)
-	case stored.kind.Proves:
-		names = append(names, domainName)
 	case r.Kind == tasks.TypeUpdate && len(more) > 0:
 		names = append(names, statusBeforeName, flagBeforeName)
 	}
@@ -173,7 +173,7 @@ func (s *storedRows) selected(ctx context.Context,
 func (s *storedRows) result(row ledger.RowState) (content []byte, known map[string]string) {
 	known = map[string]string{outcomeName: string(outcomeOf(row)), itemName: strconv.FormatInt(row.Item, 10)}
 	if !row.SettledAt.IsZero() {
-		known[settledAtName] = row.SettledAt.Format(time.RFC3339)
+		known[settledAtName] = stamp.UTC(row.SettledAt)
 	}
 	var record evidence.Record
 	if s.kind.Proves {
@@ -201,13 +201,13 @@ func (s *storedRows) result(row ledger.RowState) (content []byte, known map[stri
 
 	// The record that was proven or not found, and the remedy.
 	if last != nil {
-		known[atName] = last.At.Format(time.RFC3339)
+		known[atName] = stamp.UTC(last.At)
 		known[statusBeforeName], known[flagBeforeName] = before(*last)
 		if c := last.Compared; c != nil {
-			record = evidence.Record{Domain: c.Domain, Host: c.Host, TXT: c.TXT, ID: c.DiscoveryDomainID}
+			record = *c
 		} else {
 			record = *cmp.Or(last.Record, &record)
-			known[foundName], known[adviceName] = foundAndAdvice(*last, advice)
+			known[foundName], known[adviceName] = foundAndAdvice(*last, cmp.Or(last.Advice(), advice))
 			known[mistakeName] = string(last.Mistake())
 		}
 	}
@@ -215,7 +215,7 @@ func (s *storedRows) result(row ledger.RowState) (content []byte, known map[stri
 	known[domainName] = record.Domain
 	known[hostName] = record.Host
 	known[valueName] = record.TXT
-	return withID(row.Content, record.ID), known
+	return withID(row.Content, record.DiscoveryDomainID), known
 }
 
 // before returns the values that an update has replaced; "": it is none, or the record had none.
@@ -229,14 +229,20 @@ func before(e evidence.Evidence) (status, flag string) {
 	return string(e.Before.Status), flag
 }
 
-// contentRecord returns the record that the row has itself: that of a listing, or its name alone.
+// contentRecord returns the record that the row has itself: that of a scan or a listing, or its
+// name alone.
 func (s *storedRows) contentRecord(content []byte) evidence.Record {
+	if s.kind.Name == tasks.TypeRecheck {
+		var row tasks.RecheckRow
+		_ = json.Unmarshal(content, &row) // of a row that cannot be read nothing is known
+		return *evidence.RecordOf(row.Record())
+	}
 	var row tasks.VerifyRow
 	if err := json.Unmarshal(content, &row); err != nil { // of a bad row
 		row = tasks.VerifyRow{Domain: s.rowMembers(content).Name}
 	}
-	if l := row.Listed; l != nil {
-		return evidence.Record{Domain: l.Domain, Host: l.VerificationHost, TXT: l.VerificationTXT}
+	if listed := row.ListedDomain(); listed != nil {
+		return *evidence.RecordOf(*listed)
 	}
 	return evidence.Record{Domain: row.Domain}
 }

@@ -9,6 +9,7 @@ import (
 
 	"orgops/internal/index"
 	"orgops/internal/ledger"
+	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
 
@@ -113,7 +114,7 @@ type reading struct {
 func (in Input) open() (*reading, error) {
 	kind, ok := tasks.KindOf(in.Kind)
 	if !ok {
-		return nil, fmt.Errorf("%s: unknown kind of rows %s", in.Name, quoted(in.Kind))
+		return nil, fmt.Errorf("%s: unknown kind of rows %s", in.Name, untrusted.Value(in.Kind))
 	}
 	schema := schemaOf(kind)
 	for _, c := range kind.Columns {

@@ -12,6 +12,7 @@ import (
 	"orgops/internal/activity"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
+	"orgops/internal/remedy"
 	"orgops/tasks"
 )
 
@@ -19,7 +20,7 @@ import (
 type Intake struct {
 	Ledger *ledger.Ledger
 	// Redis is that of the ledger. nil: a commit is not read back.
-	Redis redis.UniversalClient
+	Redis redis.Cmdable
 	// VerifyAfter is how long after a commit it is read back; 0: two seconds, after which
 	// Redis cannot lose it any more. Tests need not wait that long.
 	VerifyAfter time.Duration
@@ -49,7 +50,7 @@ func (i Intake) committed() {
 }
 
 // New returns an Intake that submits rows to the ledger in rdb.
-func New(rdb redis.UniversalClient, l *ledger.Ledger) Intake {
+func New(rdb redis.Cmdable, l *ledger.Ledger) Intake {
 	return Intake{Ledger: l, Redis: rdb}
 }
 
@@ -69,7 +70,13 @@ func (i Intake) create(ctx context.Context, n ledger.NewRun) (run ledger.Run, cr
 }
 
 // ErrCancelled says that rows were to be added to a run that was cancelled.
-var ErrCancelled = errors.New("the run was cancelled: no more of its rows can be submitted")
+var ErrCancelled = errors.New("was cancelled")
+
+// Cancelled returns [ErrCancelled] of a run, with its remedy.
+func Cancelled(run ledger.RunID) error {
+	return remedy.With(fmt.Errorf("run %s %w", run, ErrCancelled),
+		"submit its rows again as another run, if they are still wanted")
+}
 
 // stager returns a stager for the rows of a run. complete says that all of them are
 // committed: it then compares rows with these, and stores nothing. The error is
@@ -82,7 +89,7 @@ func (i Intake) stager(ctx context.Context, run ledger.Run) (stager *ledger.Stag
 			return stager, true, err
 		}
 		if cancelled {
-			return nil, false, fmt.Errorf("run %s: %w", run.ID, ErrCancelled)
+			return nil, false, Cancelled(run.ID)
 		}
 		stager, err = core.NewStager(ctx, run)
 		if _, since := errors.AsType[*ledger.MismatchError](err); since { // committed or cancelled since it was read
@@ -105,7 +112,7 @@ func (i Intake) whyNot(ctx context.Context, t ledger.Tenant, run ledger.RunID, e
 	}
 	now, failed := i.Ledger.Run(ctx, t, run)
 	if failed == nil && now.Cancelled {
-		return fmt.Errorf("run %s: %w", run, ErrCancelled)
+		return Cancelled(run)
 	}
 	return err
 }
@@ -126,7 +133,7 @@ func (i Intake) mayBeLost(ctx context.Context) (bool, error) {
 
 // mayLose reports whether Redis may come back without its last writes and with others:
 // from a file that it appends to, or as a replica that takes over.
-func mayLose(ctx context.Context, rdb redis.UniversalClient) bool {
+func mayLose(ctx context.Context, rdb redis.Cmdable) bool {
 	if rdb == nil {
 		return false
 	}

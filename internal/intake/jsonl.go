@@ -148,7 +148,7 @@ func (j *jsonlReader) memberValue(column tasks.Column, value json.RawMessage) (t
 func shown(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil && value[0] == '"' {
-		return quoted(text)
+		return untrusted.Value(text)
 	}
-	return untrusted.Plain(string(value), shownRunes)
+	return untrusted.JSON(value)
 }

@@ -28,7 +28,7 @@ const (
 func (i Intake) Named(ctx context.Context, t ledger.Tenant) func(names []string) ([][]index.Entry, error) {
 	return func(names []string) ([][]index.Entry, error) {
 		all := make([][]index.Entry, len(names))
-		err := redisconn.Batch(ctx, i.Redis, len(names), func(n int, rdb redis.UniversalClient) error {
+		err := redisconn.Batch(ctx, i.Redis, len(names), func(n int, rdb redis.Cmdable) error {
 			known, err := index.Named(ctx, ledger.New(rdb), t, names[n])
 			all[n] = known
 			return err

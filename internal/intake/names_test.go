@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/apiclient/schema"
+	"orgops/internal/discovery"
 	"orgops/internal/index"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
@@ -49,8 +50,8 @@ func (b *byName) learn(domains ...[3]string) {
 		for _, d := range page {
 			subject := &ledger.Subject{ID: d[2], At: time.Now()}
 			if d[1] != "" {
-				subject = index.Entry{Domain: d[0], OrganizationID: d[1], ID: d[2], Status: schema.StatusPending,
-					At: time.Now()}.Subject()
+				subject = index.Entry{Domain: discovery.Domain{Name: d[0], OrganizationID: d[1], ID: d[2],
+					Status: schema.StatusPending}, At: time.Now()}.Subject()
 			}
 			ends = append(ends, ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: subject})
 		}

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"orgops/internal/untrusted"
 )
 
 // member is a member of a JSON object, its value as it was written.
@@ -40,7 +42,7 @@ func decodeObject(text []byte) (members []member, err error) {
 	}
 	switch fault, _ := errors.AsType[*jsontext.SyntacticError](err); {
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		return nil, fmt.Errorf("member %s occurs twice", quoted(fault.JSONPointer.LastToken()))
+		return nil, fmt.Errorf("member %s occurs twice", untrusted.Value(fault.JSONPointer.LastToken()))
 	case fault != nil:
 		return nil, fmt.Errorf("not JSON: %w at byte %d", fault.Err, fault.ByteOffset)
 	case err == nil && len(bytes.TrimSpace(text[d.InputOffset():])) > 0:

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"orgops/internal/untrusted"
 )
 
 // Reader reads the rows of one input. It is for one goroutine.
@@ -58,7 +60,7 @@ func Open(name string, r io.Reader, s Schema) (*Reader, error) {
 	case s.Object:
 		return nil,
 			refuse(line, fmt.Sprintf("the first line does not begin with { but with %s, and CSV cannot hold these rows",
-				quoted(string(rune(first)))))
+				untrusted.Value(string(rune(first)))))
 	default:
 		reader.csv, err = openCSV(name, in, line, s, &reader.notes)
 		reader.rows = reader.csv

@@ -188,7 +188,7 @@ func TestCSV(t *testing.T) {
 		{"control characters are quoted, long values cut",
 			header + "o,d,,\"\x1b[31m" + strings.Repeat("x", 100) + "\"\n", []seen{{
 				Line: 2, Source: `["o","d","","\u001b[31m` + strings.Repeat("x", 100) + `"]`,
-				Err: `rows:2: use_for_organization_discovery: want true or false, got "\x1b[31m` + strings.Repeat("x", 55) + `"…`,
+				Err: `rows:2: use_for_organization_discovery: want true or false, got "\x1b[31m` + strings.Repeat("x", 95) + `"…`,
 			}}},
 	}
 	for _, test := range tests {
@@ -326,7 +326,7 @@ func TestJSONLines(t *testing.T) {
 			bad(with(`"verification_txt":1e400`), `verification_txt: want text, got 1e400`)},
 		{"a long array for text", with(`"verification_txt":[` + strings.Repeat("1,", 50) + `1]`),
 			bad(with(`"verification_txt":[`+strings.Repeat("1,", 50)+`1]`),
-				`verification_txt: want text, got [`+strings.Repeat("1,", 29)+"1…")},
+				`verification_txt: want text, got [`+strings.Repeat("1,", 49)+"1…")},
 		{"required and empty", `{"organization_id":"","discovery_domain_id":"d"}`,
 			bad(`{"organization_id":"","discovery_domain_id":"d"}`, `organization_id: want text that is not empty, got ""`)},
 		{"missing", `{}`, bad(`{}`, "organization_id is missing; discovery_domain_id is missing")},

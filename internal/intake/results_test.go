@@ -44,7 +44,7 @@ func packed(t *testing.T, p interface{ Pack() ([]byte, error) }) []byte {
 // proofOfDomain is the proof of a domain of that organization.
 func proofOfDomain(organization string) evidence.Evidence {
 	return evidence.Evidence{Evidence: report.Evidence{At: time.Unix(1795768200, 0).UTC()},
-		Compared: &evidence.Compared{OrganizationID: organization, DiscoveryDomainID: "d0", Domain: "acme.example",
+		Compared: &evidence.Record{OrganizationID: organization, DiscoveryDomainID: "d0", Domain: "acme.example",
 			Host: "_t.acme.example", TXT: "v"}}
 }
 
@@ -133,7 +133,8 @@ func TestResults(t *testing.T) {
 			want: "organization_id,discovery_domain_id," + letter +
 				"o0,d0,done,,0,AT,2026-11-27T08:30:00Z,,acme.example,_t.acme.example,v,,,\n" +
 				"o1,d1,expired,'=not there,1,AT,2026-11-27T08:31:00Z,,alpha.example,_t.alpha.example,'=v," +
-				`"""\""=v\"""""` + ",'=not there,quoted\n" +
+				`"""\""=v\""""","The value at _t.alpha.example has quotation marks or backslashes in it (""\""=v\""""): ` +
+				"enter it without.\",quoted\n" +
 				"o2,d2,open,not_yet: there is none,2,,2026-11-27T08:32:00Z,,beta.example,_t.beta.example,v," +
 				`"""w""..."` + ",Another. Add a TXT record there with the expected value.,\n" +
 				"o3,d3,done,,3,AT,,,,,,,,\no4,d4,open,,4,,,,,,,,,\n",
@@ -142,7 +143,7 @@ func TestResults(t *testing.T) {
 			name: "domains in JSON Lines", kind: tasks.TypeVerify, text: threeDomains, endings: verified,
 			format: intake.FormatJSONL,
 			want: `{"organization_id":"o0","discovery_domain_id":"d0","orgops_outcome":"done","orgops_item":0,"orgops_settled_at":"AT","orgops_at":"2026-11-27T08:30:00Z","domain":"acme.example","host":"_t.acme.example","value":"v"}
-{"organization_id":"o1","discovery_domain_id":"d1","orgops_outcome":"expired","orgops_error":"=not there","orgops_item":1,"orgops_settled_at":"AT","orgops_at":"2026-11-27T08:31:00Z","domain":"alpha.example","host":"_t.alpha.example","value":"=v","found":"\"\\\"=v\\\"\"","advice":"=not there","mistake":"quoted"}
+{"organization_id":"o1","discovery_domain_id":"d1","orgops_outcome":"expired","orgops_error":"=not there","orgops_item":1,"orgops_settled_at":"AT","orgops_at":"2026-11-27T08:31:00Z","domain":"alpha.example","host":"_t.alpha.example","value":"=v","found":"\"\\\"=v\\\"\"","advice":"The value at _t.alpha.example has quotation marks or backslashes in it (\"\\\"=v\\\"\"): enter it without.","mistake":"quoted"}
 {"organization_id":"o2","discovery_domain_id":"d2","orgops_outcome":"open","orgops_error":"not_yet: there is none","orgops_item":2,"orgops_at":"2026-11-27T08:32:00Z","domain":"beta.example","host":"_t.beta.example","value":"v","found":"\"w\"...","advice":"Another. Add a TXT record there with the expected value."}
 {"organization_id":"o3","discovery_domain_id":"d3","orgops_outcome":"done","orgops_item":3,"orgops_settled_at":"AT"}
 {"organization_id":"o4","discovery_domain_id":"d4","orgops_outcome":"open","orgops_item":4}
@@ -190,7 +191,7 @@ func TestResults(t *testing.T) {
 // TestResultsOfAScan checks rows that nobody submitted: their records have the domains' names.
 func TestResultsOfAScan(t *testing.T) {
 	for kind, row := range map[ledger.Kind]string{
-		tasks.TypeVerify:  `{"organization_id":"o","discovery_domain_id":"d","orgops_listed":{"id":"d","domain":"acme.example"}}`,
+		tasks.TypeVerify:  `{"organization_id":"o","discovery_domain_id":"d","orgops_listed":{"domain":"acme.example"}}`,
 		tasks.TypeRecheck: `{"organization_id":"o","discovery_domain_id":"d","domain":"acme.example","tick":1}`,
 	} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -208,6 +209,47 @@ func TestResultsOfAScan(t *testing.T) {
 			}
 			if got["organization_id"] != "o" || got["discovery_domain_id"] != "d" || got["domain"] != "acme.example" {
 				t.Errorf("%v", got)
+			}
+		})
+	}
+}
+
+// TestResultsOfLostDomains checks the columns for letters to the customers of lost domains: those
+// of expired rows, also if the check has found no mistake.
+func TestResultsOfLostDomains(t *testing.T) {
+	record := evidence.Record{Domain: "acme.example", Host: "_h.acme.example", TXT: "token"}
+	for name, c := range map[string]struct {
+		findings []report.Finding
+		advice   string
+		mistake  string
+	}{
+		"with a mistake": {
+			[]report.Finding{{Mistake: report.MistakeApex, Host: "acme.example"}},
+			"The record is at acme.example; it must be at _h.acme.example.", "at_domain",
+		},
+		"without": {nil, "gone since May: no record Add a TXT record there with the expected value.", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := ledger.New(redistest.New(t))
+			ledgertest.Submit(t, l, ledger.NewRun{ID: "a", Kind: tasks.TypeRecheck,
+				Description: ledger.Description{Format: intake.FormatJSONL}},
+				`{"organization_id":"o","discovery_domain_id":"d","domain":"acme.example","verification_host":"_h.acme.example",`+
+					`"verification_txt":"token","tick":1}`)
+			run := ledgertest.Find(t, l, "a")
+			e := evidence.Evidence{Record: &record, Diagnosis: report.Diagnosis{Findings: c.findings}}
+			e.State = report.Absent
+			end(t, run, ledger.Result{Outcome: ledger.Lost, Detail: "gone since May: no record", Evidence: packed(t, e)})
+			out, _ := results(t, run, intake.FormatCSV)
+			records, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+			if err != nil || len(records) != 2 {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			for name, want := range map[string]string{"domain": "acme.example", "host": "_h.acme.example", "value": "token",
+				"advice": c.advice, "mistake": c.mistake} {
+				i := slices.Index(records[0], name)
+				if i < 0 || records[1][i] != want {
+					t.Errorf("no %s %q:\n%s", name, want, out)
+				}
 			}
 		})
 	}

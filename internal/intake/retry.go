@@ -12,7 +12,10 @@ import (
 	"time"
 
 	"orgops/internal/activity"
+	"orgops/internal/ids"
 	"orgops/internal/ledger"
+	"orgops/internal/remedy"
+	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
 
@@ -47,13 +50,13 @@ func (o RetryOptions) Check() error {
 		case outcome == string(ledger.InvalidRow):
 			return errors.New("outcome invalid: these rows would be invalid again: export, correct and submit them as a file")
 		case !slices.Contains(retryable, outcome):
-			return fmt.Errorf("outcome %s: want of %s", quoted(outcome), strings.Join(retryable, ", "))
+			return fmt.Errorf("outcome %s: want of %s", untrusted.Value(outcome), strings.Join(retryable, ", "))
 		}
 	}
 	if o.ID == "" {
 		return nil
 	}
-	return tasks.CheckRunID(string(o.ID))
+	return ids.CheckRun(string(o.ID))
 }
 
 // choose reports whether the options select a row, whether it may be retried or not.
@@ -89,22 +92,51 @@ func (e *RetriedError) Error() string {
 	state := "has not ended"
 	switch {
 	case e.Ended:
-		state = "has failed rows: retry that run"
+		state = "has failed rows"
 	case e.Incomplete:
 		state = "is being submitted, or its submission was interrupted"
 	}
 	return fmt.Sprintf("run %s was retried before by run %s, which %s", e.Run, e.Child, state)
 }
 
+// retried returns the error with its remedy. o are the options of the refused call, by whose
+// outcomes an interrupted child is completed.
+func (e *RetriedError) retried(o RetryOptions) error {
+	child := string(e.Child)
+	switch {
+	case e.Ended:
+		return remedy.With(e, "retry that run: %s", remedy.Retry(child))
+	case e.Incomplete:
+		// An interrupted one may have no run yet, which runs cancel would not find.
+		return remedy.With(e, "complete it (%s), or, if it exists by now, end it (%s)",
+			remedy.CompleteRetry(string(e.Run), o.Outcomes, child), remedy.Cancel(child))
+	}
+	return remedy.With(e, "follow it to its end: %s", remedy.Follow(child))
+}
+
 // OwnRunError says that rows of a run cannot be submitted again, since each must be chosen by
 // what sweeps have found since.
 type OwnRunError struct{ Run ledger.RunID }
 
-// Error says what to do instead.
 func (e *OwnRunError) Error() string {
-	return fmt.Sprintf("run %s revokes domains, or undoes a change, and is not retried: start with "+
-		"enqueue domains revoke --dry-run, or repeat the command with --undo", e.Run)
+	return fmt.Sprintf("run %s revokes domains, or undoes a change, and is not retried", e.Run)
 }
+
+// ownRun returns an [OwnRunError] with its remedy.
+func ownRun(run ledger.RunID) error {
+	return remedy.With(&OwnRunError{run}, "start with %s, or repeat the command with --undo",
+		remedy.Command{Name: "domains revoke", Flags: "--dry-run"})
+}
+
+// OpenError says that a run has not ended, and that none of its rows can be retried yet.
+type OpenError struct{ Run ledger.RunID }
+
+func (e *OpenError) Error() string {
+	return fmt.Sprintf("run %s has not ended, and its open rows may still succeed", e.Run)
+}
+
+// Unwrap returns [ledger.ErrOpen].
+func (e *OpenError) Unwrap() error { return ledger.ErrOpen }
 
 // CanRetry reports whether rows of a run that have that outcome can be submitted again as they
 // are, unless they were before: see [MayRetry].
@@ -119,6 +151,23 @@ func CanRetry(run ledger.Run, outcome ledger.Outcome) bool {
 		return false // a sweep cannot check these records: the next one reads them again
 	}
 	return slices.Contains(retryable, string(outcome))
+}
+
+// LeftOut returns why failed rows of a run with that outcome are not retried, with the remedy; nil:
+// their outcome is not the reason.
+func LeftOut(run ledger.Run, outcome ledger.Outcome) error {
+	kind, _ := tasks.KindOf(string(run.Kind))
+	switch {
+	case kind.Submitter == tasks.Operators:
+		return ownRun(run.ID)
+	case outcome == ledger.InvalidRow:
+		return remedy.With(errors.New("they would be invalid again"), "correct the rows that this command writes: %s",
+			remedy.Command{Name: "runs failed", Run: string(run.ID)})
+	case run.Kind == tasks.TypeRecheck && outcome == ledger.Refused:
+		return remedy.With(errors.New("a retry would refuse the record too"),
+			"correct the record at the tenant: the next sweep reads it again")
+	}
+	return nil
 }
 
 // MayRetry reports whether a settled row of a run can be submitted again: its outcome allows it,
@@ -136,11 +185,12 @@ func MayRetry(run ledger.Run, row ledger.RowState) (may bool, by ledger.Child) {
 // rule of [MayRetry]. If the process is killed meanwhile, the same call with the child's ID
 // completes the child; each row is submitted once.
 //
-// The error is [ledger.ErrNotFound], [ledger.ErrOpen] if the run has not ended and none of its
+// The error is [ledger.ErrNotFound], an *[OpenError] if the run has not ended and none of its
 // rows can be retried, an *[OwnRunError], a *[RetriedError], [ErrNothingToRetry], a
 // *[ledger.MismatchError] if there is another run of that ID, or a retry of other rows,
-// [ErrCancelled] if the child was cancelled, or one of [RetryOptions.Check]. The result has the
-// child as it was found or created, if it was.
+// [ErrCancelled] if the child was cancelled, an *[UnfinishedError] if it exists by now and may have
+// a part of its rows, or one of [RetryOptions.Check]. Those for which a person can do something
+// have their remedy. The result has the child as it was found or created, if it was.
 func (i Intake) Retry(ctx context.Context, parent ledger.Run, o RetryOptions) (Submitted, error) {
 	// The run, and the options in one form, by which a repeated call is known.
 	if err := o.Check(); err != nil {
@@ -178,7 +228,7 @@ func (i Intake) Retry(ctx context.Context, parent ledger.Run, o RetryOptions) (S
 	}
 	switch {
 	case !child.CancelledAt.IsZero():
-		return Submitted{Run: child}, fmt.Errorf("run %s: %w", child.ID, ErrCancelled)
+		return Submitted{Run: child}, Cancelled(child.ID)
 	case child.Ended():
 		return Submitted{Found: Found{Rows: child.Total()}, Run: child, Settled: child.Settled()}, nil
 	}
@@ -191,21 +241,36 @@ func (i Intake) Retry(ctx context.Context, parent ledger.Run, o RetryOptions) (S
 		return i.Retry(ctx, parent, o)
 	}
 	if err != nil {
-		return Submitted{Run: child}, i.whyNot(ctx, child.Tenant, child.ID, err)
+		return Submitted{Run: child}, i.cutShort(ctx, from, child, o, err)
 	}
 	if s.rows == 0 { // other children have claimed the rows since
 		if _, err := i.Ledger.DeleteStaged(ctx, child); err != nil {
-			return Submitted{}, err
+			return Submitted{}, i.cutShort(ctx, from, child, o, err)
 		}
 		return i.Retry(ctx, parent, o)
 	}
 	if err := s.commit(ctx); err != nil {
-		return Submitted{Run: child}, i.whyNot(ctx, child.Tenant, child.ID, err)
+		return Submitted{Run: child}, i.cutShort(ctx, from, child, o, err)
 	}
 	if !s.complete {
 		i.By.Record(ctx, activity.OfRun(parent.Tenant, parent.ID, activity.Retried, "as run "+string(child.ID)))
 	}
-	return s.submitted(child), s.verify(ctx)
+	err = s.verify(ctx)
+	if err != nil {
+		err = i.cutShort(ctx, from, child, o, err)
+	}
+	return s.submitted(child), err
+}
+
+// cutShort returns the error of a retry whose run exists: it was cancelled meanwhile, or has a part
+// of its rows.
+func (i Intake) cutShort(ctx context.Context, from, child ledger.Run, o RetryOptions, err error) error {
+	err = i.whyNot(ctx, child.Tenant, child.ID, err)
+	if errors.Is(err, ErrCancelled) {
+		return err
+	}
+	return remedy.With(&UnfinishedError{child.ID, err}, "only a part of run %s is submitted; to submit the rest: %s",
+		child.ID, remedy.CompleteRetry(string(from.ID), o.Outcomes, string(child.ID)))
 }
 
 // notOwn refuses a run that revokes domains, one that restores their status, which needs a full
@@ -213,7 +278,7 @@ func (i Intake) Retry(ctx context.Context, parent ledger.Run, o RetryOptions) (S
 // condition.
 func (i Intake) notOwn(ctx context.Context, from ledger.Run) error {
 	if k, _ := tasks.KindOf(string(from.Kind)); k.Submitter == tasks.Operators {
-		return &OwnRunError{from.ID}
+		return ownRun(from.ID)
 	}
 	if from.Kind != tasks.TypeVerify && from.Kind != tasks.TypeUpdate {
 		return nil
@@ -224,7 +289,7 @@ func (i Intake) notOwn(ctx context.Context, from ledger.Run) error {
 	}
 	var row tasks.VerifyRow // or of kind update, which has Undo likewise
 	if json.Unmarshal(rows[0], &row) == nil && (row.Restore || row.Undo != nil) {
-		return &OwnRunError{from.ID}
+		return ownRun(from.ID)
 	}
 	return nil
 }
@@ -265,13 +330,15 @@ func (i Intake) anyRow(ctx context.Context, from ledger.Run, o RetryOptions) err
 			failed = failed || (rows > 0 && CanRetry(child, outcome))
 		}
 		if failed || !child.Ended() {
-			return &RetriedError{Run: from.ID, Child: id, Ended: child.Ended(), Incomplete: !child.Sealed()}
+			found := &RetriedError{Run: from.ID, Child: id, Ended: child.Ended(), Incomplete: !child.Sealed()}
+			return found.retried(o)
 		}
 	}
 
 	// None has, or all is well there.
 	if !from.Ended() && len(o.Items) == 0 {
-		return fmt.Errorf("run %s: retry: %w", from.ID, ledger.ErrOpen)
+		return remedy.With(&OpenError{from.ID}, "follow it to its end (%s), or end it (%s)",
+			remedy.Follow(string(from.ID)), remedy.Cancel(string(from.ID)))
 	}
 	return fmt.Errorf("run %s: %w", from.ID, ErrNothingToRetry)
 }
@@ -298,7 +365,7 @@ func (i Intake) createChild(ctx context.Context, from ledger.Run, o RetryOptions
 		}
 	}
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
-		return from, ledger.Run{}, err
+		return from, ledger.Run{}, ofOtherRows(err)
 	}
 
 	// The parent has the child before there is one.
@@ -312,7 +379,16 @@ func (i Intake) createChild(ctx context.Context, from ledger.Run, o RetryOptions
 		return from, ledger.Run{}, err
 	}
 	child, _, err = i.create(ctx, n)
-	return adopted, child, err
+	return adopted, child, ofOtherRows(err)
+}
+
+// ofOtherRows adds the remedy to the error of a retry that was begun with other rows.
+func ofOtherRows(err error) error {
+	if !errors.Is(err, ledger.ErrMismatch) {
+		return err
+	}
+	return remedy.With(err, "a retry is completed by the same command as before, the same outcomes too; "+
+		"if single rows were chosen, cancel the run, and choose them again")
 }
 
 // claimedAtOnce is how many rows a child claims before they are staged.

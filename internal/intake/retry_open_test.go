@@ -149,7 +149,7 @@ func TestEachFailedRowOnce(t *testing.T) {
 				repeated(t, i.Ledger)
 			}
 
-			// Those that were interrupted are completed by nobody.
+			// Interrupted retries remain as they are: no call completes them.
 			fail(rows)
 			all, err := i.Ledger.Runs(t.Context())
 			if err != nil {

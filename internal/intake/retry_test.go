@@ -17,6 +17,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
+	"orgops/internal/remedy"
 	"orgops/tasks"
 )
 
@@ -139,6 +140,15 @@ func TestRetryRefuses(t *testing.T) {
 			}
 		}, intake.RetryOptions{ID: "b"}, is(intake.ErrCancelled)},
 	}
+	const otherRows = "a retry is completed by the same command as before, the same outcomes too; if single rows were " +
+		"chosen, cancel the run, and choose them again"
+	fixes := map[string]string{ // of those that a person can do something about
+		"a run that is open":         "follow it to its end (enqueue runs follow a), or end it (enqueue runs cancel a)",
+		"the run itself":             otherRows,
+		"other rows than before":     otherRows,
+		"a child that has not ended": "follow it to its end: enqueue runs follow b",
+		"a child that was cancelled": "submit its rows again as another run, if they are still wanted",
+	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.setup(t)
@@ -147,8 +157,9 @@ func TestRetryRefuses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := i.Retry(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, tt.o); !tt.want(err) {
-				t.Errorf("got %v", err)
+			_, err = i.Retry(t.Context(), ledger.Run{Tenant: "default", ID: "a"}, tt.o)
+			if fix, _ := remedy.Of(err); !tt.want(err) || fix != fixes[tt.name] {
+				t.Errorf("got %v, want the remedy %q", err, fixes[tt.name])
 			}
 			after, err := i.Ledger.Runs(t.Context())
 			if err != nil {

@@ -100,7 +100,7 @@ func (i Intake) openRows(ctx context.Context, t ledger.Tenant, except ledger.Run
 
 // memoryOf returns the memory that Redis uses, and its limit, in bytes; of a Cluster the sums
 // over its masters. The limit is 0 if there is none, or if Redis does not report it.
-func memoryOf(ctx context.Context, rdb redis.UniversalClient) (used, most int64) {
+func memoryOf(ctx context.Context, rdb redis.Cmdable) (used, most int64) {
 	if rdb == nil {
 		return 0, 0
 	}

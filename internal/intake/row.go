@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
 
@@ -52,7 +53,7 @@ func (o Organizations) check(row tasks.Row) error {
 	case id == "":
 		return errors.New("you may submit rows of your organizations only, and this row has none")
 	default:
-		return fmt.Errorf("organization %s is not one of those that you may submit rows of", quoted(id))
+		return fmt.Errorf("organization %s is not one of those that you may submit rows of", untrusted.Value(id))
 	}
 }
 

@@ -13,7 +13,7 @@ func TestRowIDs(t *testing.T) {
 	k, _ := tasks.KindOf(tasks.TypeRemove)
 	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_|-"
 	for c := range rune(300) {
-		_, err := k.Parse([]string{"o", "x" + string(c)}, tasks.Defaults{})
+		_, err := k.Parse([]string{"o", "x" + string(c), ""}, tasks.Defaults{})
 		if (err == nil) != strings.ContainsRune(allowed, c) {
 			t.Errorf("%q: %v", c, err)
 		}

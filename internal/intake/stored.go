@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"orgops/internal/ledger"
+	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
 
@@ -30,7 +31,7 @@ func newStoredRows(l *ledger.Ledger, r ledger.Run) (*storedRows, error) {
 	kind, ok := tasks.KindOf(string(r.Kind))
 	if !ok {
 		return nil, fmt.Errorf("run %s: its rows are of kind %s, which this orgops does not know: use a newer one",
-			r.ID, quoted(string(r.Kind)))
+			r.ID, untrusted.Value(r.Kind))
 	}
 	return &storedRows{ledger: l, run: r, kind: kind}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"orgops/internal/ledger"
+	"orgops/internal/remedy"
 	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
@@ -21,13 +22,19 @@ type UnfinishedError struct {
 	Err error
 }
 
-// Error returns the reason and what to do.
+// Error returns the reason.
 func (e *UnfinishedError) Error() string {
-	return fmt.Sprintf("submission of run %s interrupted: %v: submit the same rows again under this id", e.Run, e.Err)
+	return fmt.Sprintf("submission of run %s interrupted: %v", e.Run, e.Err)
 }
 
 // Unwrap returns the reason.
 func (e *UnfinishedError) Unwrap() error { return e.Err }
+
+// unfinished returns an [UnfinishedError] with its remedy.
+func unfinished(run ledger.RunID, err error) error {
+	return remedy.With(&UnfinishedError{run, err},
+		"run %s is not complete; to complete it, submit the same rows again under its id (--run %s)", run, run)
+}
 
 // Submit submits an input as one run. It reads the rows once: it stages them, and commits the
 // run when all of them are good. If one is bad, the staged rows are deleted, and nothing has
@@ -84,7 +91,7 @@ func (s *submission) end(ctx context.Context, err error) error {
 		return s.failed(ctx, err)
 	}
 	if err = s.verify(ctx); err != nil {
-		return &UnfinishedError{s.run.ID, err}
+		return unfinished(s.run.ID, err)
 	}
 	return nil
 }
@@ -146,7 +153,7 @@ func (s *submission) failed(ctx context.Context, err error) error {
 	case differs, errors.Is(err, ErrCancelled), errors.Is(err, ledger.ErrReplaced), !s.created && refused(err):
 		return err
 	case !s.created || !s.deleted(ctx):
-		return &UnfinishedError{s.run.ID, err}
+		return unfinished(s.run.ID, err)
 	}
 	return err
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"orgops/internal/untrusted"
 )
 
 // Execution identifies an execution that is to begin.
@@ -133,7 +135,7 @@ func parseCheckpoint(stored string, now time.Time) (Checkpoint, error) {
 	}
 	parts := checkpointPattern.FindStringSubmatch(stored)
 	if parts == nil {
-		return Checkpoint{}, fmt.Errorf("stored checkpoint %s", quoted(stored))
+		return Checkpoint{}, fmt.Errorf("stored checkpoint %s", untrusted.Value(stored))
 	}
 	attempts, err := strconv.Atoi(parts[2])
 	ms, err2 := strconv.ParseInt(parts[3], 10, 64)
@@ -141,7 +143,7 @@ func parseCheckpoint(stored string, now time.Time) (Checkpoint, error) {
 	size, err4 := strconv.Atoi(cmp.Or(parts[5], "0"))
 	rest := stored[len(parts[0]):]
 	if err = cmp.Or(err, err2, err3, err4); err != nil || size > len(rest) {
-		return Checkpoint{}, fmt.Errorf("stored checkpoint %s: %w", quoted(stored), err)
+		return Checkpoint{}, fmt.Errorf("stored checkpoint %s: %w", untrusted.Value(stored), err)
 	}
 	c := Checkpoint{Stage: stageOf(parts[1]), Attempts: attempts, Died: died,
 		FirstBegun: notAfter(fromMillis(ms), now), Note: rest[:size]}

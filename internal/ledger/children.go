@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"orgops/internal/untrusted"
 )
 
 const (
@@ -21,7 +23,7 @@ const (
 // [ErrOpen] if the parent had ended when it was read, and Redis has lost that since, and [ErrRaced]
 // if its children have changed since it was read.
 func (l *Ledger) Adopt(ctx context.Context, parent Run, child RunID) (adopted Run, err error) {
-	defer wrap(&err, "run %s: adopt run %s", parent.ID, quoted(string(child)))
+	defer wrap(&err, "run %s: adopt run %s", parent.ID, untrusted.Value(child))
 	if err := child.Validate(); err != nil {
 		return parent, err
 	}

@@ -75,7 +75,7 @@ func (l *Ledger) Cancel(ctx context.Context, t Tenant, id RunID) error {
 }
 
 // Hasten makes a row due at that time, or now if that is over, that waits for a later one after an
-// execution: RowWritten. If the row is in progress, its execution may have read what it checks
+// execution: RowWritten. If the row is in progress, its execution may have queried DNS or the API
 // before the call, so the row is due again once the execution has ended, by that time: RowWritten
 // too. RowDue: an execution of the row begins by itself, without a write. A row with an intent is
 // left as it is, since it waits for its request, and so is one that has not been executed. One

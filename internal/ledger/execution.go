@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"orgops/internal/untrusted"
 )
 
 // Ending is how an execution leaves a row: a [Result] settles it, a [Waiting] leaves it
@@ -151,7 +153,7 @@ func (g GiveBack) args() [5]any {
 func (w Waiting) validate() error {
 	switch {
 	case w.Stage.letter() == "":
-		return fmt.Errorf("stage %s: want check or ready", quoted(string(w.Stage)))
+		return fmt.Errorf("stage %s: want check or ready", untrusted.Value(w.Stage))
 	case len(w.Memo) > MaxMemo:
 		return fmt.Errorf("memo of %d bytes: want at most %d", len(w.Memo), MaxMemo)
 	}

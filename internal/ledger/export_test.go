@@ -12,7 +12,7 @@ import (
 )
 
 // Age moves all stored times of a segment's releases, executions and waiting rows back by d.
-func Age(ctx context.Context, rdb redis.UniversalClient, seg Segment, d time.Duration) error {
+func Age(ctx context.Context, rdb redis.Cmdable, seg Segment, d time.Duration) error {
 	for _, part := range []string{"first", "check", "ready", "intended_check", "intended_ready", "released", "running"} {
 		if err := ageScores(ctx, rdb, segmentKey(seg, part), d); err != nil {
 			return err
@@ -23,7 +23,7 @@ func Age(ctx context.Context, rdb redis.UniversalClient, seg Segment, d time.Dur
 
 // SetNotBefore replaces the time before which no row of a committed run may begin, and makes its
 // segments due. A run with rows in progress is in this state if Redis' clock has gone back.
-func SetNotBefore(ctx context.Context, rdb redis.UniversalClient, run Run, at time.Time) error {
+func SetNotBefore(ctx context.Context, rdb redis.Cmdable, run Run, at time.Time) error {
 	if err := rdb.HSet(ctx, headerKey(run.Tenant, run.ID, "header"), "not_before", toMillis(at)).Err(); err != nil {
 		return err
 	}
@@ -177,9 +177,6 @@ func (l *Ledger) Segments(ctx context.Context, run Run) (all []SegmentState, err
 	return all, nil
 }
 
-// WakeChannel is the channel of [Ledger.Wake].
-const WakeChannel = wakeChannel
-
 // HeaderKey returns the key of a run's header, and ListKey that of one of a tenant's lists.
 func HeaderKey(t Tenant, run RunID) string { return headerKey(t, run, "header") }
 
@@ -187,24 +184,24 @@ func HeaderKey(t Tenant, run RunID) string { return headerKey(t, run, "header") 
 func ListKey(t Tenant, list string) string { return tenantKey(t, list) }
 
 // AgeList moves the times of one of a tenant's lists back by d.
-func AgeList(ctx context.Context, rdb redis.UniversalClient, t Tenant, list string, d time.Duration) error {
+func AgeList(ctx context.Context, rdb redis.Cmdable, t Tenant, list string, d time.Duration) error {
 	return ageScores(ctx, rdb, tenantKey(t, list), d)
 }
 
 // LoseSessions has Redis forget all sessions.
-func LoseSessions(ctx context.Context, rdb redis.UniversalClient) error {
+func LoseSessions(ctx context.Context, rdb redis.Cmdable) error {
 	return rdb.Del(ctx, keysOf(sessionParts, sessionKey)...).Err()
 }
 
 // AgeSessions moves the renewals of all sessions back by d.
-func AgeSessions(ctx context.Context, rdb redis.UniversalClient, d time.Duration) error {
+func AgeSessions(ctx context.Context, rdb redis.Cmdable, d time.Duration) error {
 	if err := rdb.DecrBy(ctx, sessionKey("since"), d.Milliseconds()).Err(); err != nil {
 		return err
 	}
 	return ageScores(ctx, rdb, sessionKey("seen"), d)
 }
 
-func ageScores(ctx context.Context, rdb redis.UniversalClient, key string, d time.Duration) error {
+func ageScores(ctx context.Context, rdb redis.Cmdable, key string, d time.Duration) error {
 	entries, err := rdb.ZRangeWithScores(ctx, key, 0, -1).Result()
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"orgops/internal/ids"
 	"orgops/internal/untrusted"
 )
 
@@ -68,40 +69,16 @@ func NewSessionID() SessionID { return SessionID(random()) }
 // probability of 4 in 10^7, and only values for the same row are compared.
 func random() string { return strings.ToLower(rand.Text()[:16]) }
 
-const upperCase = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-// consistsOf reports whether a text has 1 to most bytes, each of a-z, 0-9 or the others. It
-// is called several times for each task: a regular expression takes 80 µs of a row's time.
-func consistsOf(text string, most int, others string) bool {
-	for i := range len(text) {
-		c := text[i]
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && strings.IndexByte(others, c) < 0 {
-			return false
-		}
-	}
-	return len(text) > 0 && len(text) <= most
-}
-
 // Validate returns an error unless the id has the form of one.
-func (id RunID) Validate() error {
-	if !consistsOf(string(id), 64, upperCase+"_-") {
-		return fmt.Errorf("run id %s: want 1 to 64 letters, digits, - or _", quoted(string(id)))
-	}
-	return nil
-}
+func (id RunID) Validate() error { return ids.CheckRun(string(id)) }
 
 // Validate returns an error unless the name has the form of a tenant's.
-func (t Tenant) Validate() error {
-	if !consistsOf(string(t), 32, "_-") || strings.ContainsRune("_-", rune(t[0])) {
-		return fmt.Errorf("tenant %s: want 1 to 32 of a-z, 0-9, - or _, beginning with a letter or digit", quoted(string(t)))
-	}
-	return nil
-}
+func (t Tenant) Validate() error { return ids.CheckTenant(string(t)) }
 
 // Validate returns an error unless the kind has the form of one.
 func (k Kind) Validate() error {
-	if !consistsOf(string(k), 64, "_-:") {
-		return fmt.Errorf("kind %s: want 1 to 64 of a-z, 0-9, -, : or _", quoted(string(k)))
+	if !ids.ConsistsOf(string(k), 64, "_-:") {
+		return fmt.Errorf("kind %s: want 1 to 64 of a-z, 0-9, -, : or _", untrusted.Value(k))
 	}
 	return nil
 }
@@ -116,8 +93,8 @@ func (t Token) Validate() error { return checkRandom("token", string(t)) }
 func (n Nonce) Validate() error { return checkRandom("nonce", string(n)) }
 
 func checkRandom(name, text string) error {
-	if len(text) != 16 || !consistsOf(text, 16, "") {
-		return fmt.Errorf("%s %s: want 16 of a-z and 0-9", name, quoted(text))
+	if len(text) != 16 || !ids.ConsistsOf(text, 16, "") {
+		return fmt.Errorf("%s %s: want 16 of a-z and 0-9", name, untrusted.Value(text))
 	}
 	return nil
 }
@@ -132,11 +109,11 @@ func (s Segment) String() string {
 func ParseSegment(t Tenant, text string) (Segment, error) {
 	parts := strings.Split(text, "/")
 	if len(parts) != 3 {
-		return Segment{}, fmt.Errorf("segment %s: want run/incarnation/number", quoted(text))
+		return Segment{}, fmt.Errorf("segment %s: want run/incarnation/number", untrusted.Value(text))
 	}
 	number, err := strconv.Atoi(parts[2])
 	if err != nil {
-		return Segment{}, fmt.Errorf("segment %s: number: want digits", quoted(text))
+		return Segment{}, fmt.Errorf("segment %s: number: want digits", untrusted.Value(text))
 	}
 	s := Segment{Tenant: t, Run: RunID(parts[0]), Incarnation: Incarnation(parts[1]), Number: number}
 	return s, s.Validate()
@@ -158,6 +135,3 @@ func (s Segment) Validate() error {
 	}
 	return nil
 }
-
-// quoted returns the beginning of a text in quotes, for error messages.
-func quoted(text string) string { return untrusted.Quote(text, 100) }

@@ -67,13 +67,13 @@ const parallel = 8
 // Ledger reads and writes runs. It is safe for concurrent use, also by many
 // processes.
 type Ledger struct {
-	rdb redis.UniversalClient
+	rdb redis.Cmdable
 	// mostSubjects is how many subjects a tenant has: see [Subject].
 	mostSubjects int
 }
 
 // New returns the ledger in rdb.
-func New(rdb redis.UniversalClient) *Ledger { return &Ledger{rdb: rdb, mostSubjects: 1_000_000} }
+func New(rdb redis.Cmdable) *Ledger { return &Ledger{rdb: rdb, mostSubjects: 1_000_000} }
 
 // Now returns Redis' time, to the millisecond.
 func (l *Ledger) Now(ctx context.Context) (time.Time, error) {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/untrusted"
 )
 
 const (
@@ -390,7 +392,7 @@ func listed(t Tenant, entry string) (Run, error) {
 	id, inc, _ := strings.Cut(entry, "/")
 	run := Run{ID: RunID(id), Incarnation: Incarnation(inc), Tenant: t}
 	if err := run.segment(0).Validate(); err != nil {
-		return Run{}, fmt.Errorf("entry %s of a list: %w", quoted(entry), err)
+		return Run{}, fmt.Errorf("entry %s of a list: %w", untrusted.Value(entry), err)
 	}
 	return run, nil
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/untrusted"
 )
 
 // Subject is the object of a row, which people find by its name: a domain. The scripts that end
@@ -47,9 +49,11 @@ const (
 func (s Subject) validate() error {
 	switch {
 	case !isSubjectID(s.ID):
-		return fmt.Errorf("id of a subject %s: want 1 to %d bytes without control characters", quoted(s.ID), maxSubjectID)
+		return fmt.Errorf("id of a subject %s: want 1 to %d bytes without control characters",
+			untrusted.Value(s.ID), maxSubjectID)
 	case s.About != nil && (s.Name == "" || len(s.Name) > maxName || hasControl(s.Name)):
-		return fmt.Errorf("name of a subject %s: want 1 to %d bytes without control characters", quoted(s.Name), maxName)
+		return fmt.Errorf("name of a subject %s: want 1 to %d bytes without control characters",
+			untrusted.Value(s.Name), maxName)
 	case s.At.Unix() <= 0:
 		return fmt.Errorf("the time of a subject is missing, or is before 1970: %v", s.At)
 	case len(s.About) > maxAbout:
@@ -182,7 +186,7 @@ func parseSubject(t Tenant, member string) (Subject, error) {
 	name, rest, _ := strings.Cut(member, sep)
 	id, about, _ := strings.Cut(rest, sep)
 	if len(about) < 4 {
-		return Subject{}, fmt.Errorf("tenant %s: the subject %s is damaged", t, quoted(name))
+		return Subject{}, fmt.Errorf("tenant %s: the subject %s is damaged", t, untrusted.Value(name))
 	}
 	at := time.Unix(int64(binary.BigEndian.Uint32([]byte(about))), 0).UTC()
 	return Subject{Name: name, ID: id, At: at, About: []byte(about[4:])}, nil

@@ -3,6 +3,9 @@ package ledger
 import (
 	"fmt"
 	"strings"
+
+	"orgops/internal/ids"
+	"orgops/internal/untrusted"
 )
 
 // Outcome is how a row was settled: 1 to 32 of a-z and _.
@@ -56,8 +59,8 @@ func Succeeded(o Outcome) bool { return o == Done || o == Unchanged || o == AtRi
 
 // Validate returns an error unless the outcome has the form of one.
 func (o Outcome) Validate() error {
-	if !consistsOf(string(o), 32, "_") || strings.ContainsAny(string(o), "0123456789") {
-		return fmt.Errorf("outcome %s: want 1 to 32 of a-z or _", quoted(string(o)))
+	if !ids.ConsistsOf(string(o), 32, "_") || strings.ContainsAny(string(o), "0123456789") {
+		return fmt.Errorf("outcome %s: want 1 to 32 of a-z or _", untrusted.Value(o))
 	}
 	return nil
 }

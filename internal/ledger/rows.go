@@ -74,7 +74,8 @@ func (r Run) Claimed(row RowState) (by Child, claimed bool) {
 // Knows reports whether the child of that number was adopted before the run was read.
 func (r Run) Knows(number int) bool { return number <= len(r.places) }
 
-// place returns what the run has in the place of a child; "": there is none.
+// place returns the entry of a child in the run's list: its id, [deletedChild] or [withoutRows];
+// "": the run has no child of that number.
 func (r Run) place(number int) string {
 	if number < 1 || !r.Knows(number) {
 		return ""

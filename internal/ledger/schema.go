@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+
+	"orgops/internal/untrusted"
 )
 
 const (
@@ -54,7 +56,7 @@ func (l *Ledger) readSchema(ctx context.Context) (stored bool, err error) {
 	case err != nil || version <= 0:
 		return false,
 			&SchemaError{fmt.Sprintf("redis key %s holds %s, which is no version: is this Redis orgops's own?",
-				schemaKey, quoted(text))}
+				schemaKey, untrusted.Value(text))}
 	case version > schema:
 		return false,
 			&SchemaError{

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/untrusted"
 )
 
 // Session is the life of a worker process. A row in progress belongs to one.
@@ -85,7 +87,7 @@ func (l *Ledger) sessions(ctx context.Context, which string) ([]Session, error) 
 		entry := a.list(1).list(i)
 		var s Session
 		if err := json.Unmarshal([]byte(entry.text(1)), &s); err != nil {
-			return nil, fmt.Errorf("session %s: %w", quoted(entry.text(0)), err)
+			return nil, fmt.Errorf("session %s: %w", untrusted.Value(entry.text(0)), err)
 		}
 		s.ID = SessionID(entry.text(0))
 		s.SeenAt = fromMillis(entry.int(2))

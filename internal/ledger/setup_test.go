@@ -25,7 +25,7 @@ var all = ledger.Quota{First: 1000, Check: 1000, Ready: 1000}
 type worker struct {
 	*ledger.Ledger
 	t       testing.TB
-	rdb     redis.UniversalClient
+	rdb     redis.Cmdable
 	session ledger.SessionID
 	tenant  ledger.Tenant
 }
@@ -35,7 +35,7 @@ func newWorker(t testing.TB) *worker {
 	return on(t, redistest.New(t))
 }
 
-func on(t testing.TB, rdb redis.UniversalClient) *worker {
+func on(t testing.TB, rdb redis.Cmdable) *worker {
 	return &worker{Ledger: ledger.New(rdb), t: t, rdb: rdb, session: ledger.NewSessionID(), tenant: tenant}
 }
 
@@ -281,7 +281,7 @@ func (w *worker) store(key, field, value string) {
 }
 
 // setMemory sets Redis' maxmemory: "1" refuses writes, "0" allows them again.
-func setMemory(t testing.TB, rdb redis.UniversalClient, limit string) {
+func setMemory(t testing.TB, rdb redis.Cmdable, limit string) {
 	t.Helper()
 	if err := rdb.ConfigSet(t.Context(), "maxmemory", limit).Err(); err != nil {
 		t.Error(err)

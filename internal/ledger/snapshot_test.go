@@ -17,7 +17,7 @@ type memory map[string]any
 type list []string
 
 // remember returns the content of all keys.
-func remember(t testing.TB, rdb redis.UniversalClient) memory {
+func remember(t testing.TB, rdb redis.Cmdable) memory {
 	t.Helper()
 	m := memory{}
 	for _, key := range redistest.Keys(t, "orgops:*") {
@@ -49,7 +49,7 @@ func remember(t testing.TB, rdb redis.UniversalClient) memory {
 }
 
 // restore restores the content of the keys that contain the text.
-func (m memory) restore(t testing.TB, rdb redis.UniversalClient, text string) {
+func (m memory) restore(t testing.TB, rdb redis.Cmdable, text string) {
 	t.Helper()
 	for _, key := range redistest.Keys(t, "orgops:*") {
 		if strings.Contains(key, text) {

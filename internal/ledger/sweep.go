@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
+
+	"orgops/internal/untrusted"
 )
 
 const (
@@ -71,7 +73,7 @@ func (l *Ledger) sweepList(ctx context.Context, t Tenant, list string, until, en
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				if wrap(&err, "run %s", quoted(entry)); err != nil && !isNotFound(err) {
+				if wrap(&err, "run %s", untrusted.Value(entry)); err != nil && !isNotFound(err) {
 					failed = append(failed, err)
 				}
 				if gone {

@@ -26,7 +26,7 @@ var movedKeys = []struct {
 // error if workers live. An upgrade that was interrupted is to be repeated. Other versions, and an
 // empty Redis, it leaves alone, with an error if they cannot be used. masters are the nodes that
 // have the keys.
-func (l *Ledger) Upgrade(ctx context.Context, masters []redis.UniversalClient) (moved int, err error) {
+func (l *Ledger) Upgrade(ctx context.Context, masters []redis.Cmdable) (moved int, err error) {
 	// The data is of the former version, and no worker uses it.
 	text, err := l.rdb.Get(ctx, schemaKey).Result()
 	if err != nil && !absent(err) {

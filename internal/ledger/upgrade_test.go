@@ -21,7 +21,7 @@ func TestUpgrade(t *testing.T) {
 	rdb := redistest.New(t)
 	l := ledger.New(rdb)
 	ctx := t.Context()
-	masters := []redis.UniversalClient{rdb}
+	masters := []redis.Cmdable{rdb}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

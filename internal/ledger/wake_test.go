@@ -8,6 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/ledger"
+	"orgops/internal/redisconn"
+	"orgops/internal/redistest"
 )
 
 // TestWake wakes the subscribers of every process, and no longer than they want.
@@ -17,8 +19,9 @@ func TestWake(t *testing.T) {
 	woken := make(chan ledger.Tenant, 1000)
 	ended := make(chan struct{}, 2)
 	for range 2 {
+		rdb := redistest.Open(t)
 		go func() {
-			w.Wakes(ctx, func(tenant ledger.Tenant) { woken <- tenant })
+			redisconn.Subscribe(ctx, rdb, ledger.WakeChannel, func(tenant string) { woken <- ledger.Tenant(tenant) })
 			ended <- struct{}{}
 		}()
 	}
@@ -48,7 +51,7 @@ func TestWake(t *testing.T) {
 // TestWakeOfOperations checks that a commit and a resume wake the dispatchers.
 func TestWakeOfOperations(t *testing.T) {
 	w := newWorker(t)
-	sub := w.rdb.Subscribe(t.Context(), ledger.WakeChannel)
+	sub := redistest.Open(t).Subscribe(t.Context(), ledger.WakeChannel)
 	defer func() { _ = sub.Close() }()
 	if _, err := sub.Receive(t.Context()); err != nil { // has subscribed
 		t.Fatal(err)

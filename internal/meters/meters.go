@@ -67,7 +67,7 @@ func (m *Meters) Request(tenant string, status int) {
 }
 
 // Run flushes every ten seconds, and once more when ctx ends.
-func (m *Meters) Run(ctx context.Context, rdb redis.UniversalClient, logger *slog.Logger) {
+func (m *Meters) Run(ctx context.Context, rdb redis.Cmdable, logger *slog.Logger) {
 	const every, within = 10 * time.Second, 2 * time.Second
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -91,7 +91,7 @@ var addScript = redis.NewScript(addText)
 
 // Flush adds the counted events to the counters in Redis, for tenants that had any. After an error
 // the events that were not added are part of the next flush.
-func (m *Meters) Flush(ctx context.Context, rdb redis.UniversalClient) error {
+func (m *Meters) Flush(ctx context.Context, rdb redis.Cmdable) error {
 	m.mu.Lock()
 	all := maps.Clone(m.tenants)
 	m.mu.Unlock()
@@ -126,7 +126,7 @@ type Period struct {
 
 // Read reads the last hour of a tenant by minute, and the last day by quarter of an hour, the
 // oldest period first. The last ones go on.
-func Read(ctx context.Context, rdb redis.UniversalClient, tenant string) (hour, day []Period, err error) {
+func Read(ctx context.Context, rdb redis.Cmdable, tenant string) (hour, day []Period, err error) {
 	key, rings := keys(tenant), [2]*redis.MapStringStringCmd{}
 	var clock *redis.TimeCmd
 	_, err = rdb.Pipelined(ctx, func(p redis.Pipeliner) error {

@@ -29,7 +29,7 @@ func sum(all []meters.Period, s meters.Series) (n int64) {
 	return n
 }
 
-func read(t *testing.T, rdb redis.UniversalClient) (hour, day []meters.Period) {
+func read(t *testing.T, rdb redis.Cmdable) (hour, day []meters.Period) {
 	t.Helper()
 	hour, day, err := meters.Read(t.Context(), rdb, "acme")
 	if err != nil {
@@ -38,7 +38,7 @@ func read(t *testing.T, rdb redis.UniversalClient) (hour, day []meters.Period) {
 	return hour, day
 }
 
-func flush(t *testing.T, m *meters.Meters, rdb redis.UniversalClient) {
+func flush(t *testing.T, m *meters.Meters, rdb redis.Cmdable) {
 	t.Helper()
 	if err := m.Flush(t.Context(), rdb); err != nil {
 		t.Fatal(err)

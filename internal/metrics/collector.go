@@ -29,7 +29,7 @@ type redisCollector struct {
 // WatchRedis adds the metrics in Redis: of the queues, of the open runs and overdue rows of all
 // tenants, and of pace and sweeps of the tenants that the function returns, with their settings.
 // It is called once.
-func (m *Metrics) WatchRedis(rdb redis.UniversalClient, ledger *ledger.Ledger,
+func (m *Metrics) WatchRedis(rdb redis.Cmdable, ledger *ledger.Ledger,
 	tenants func() []tenant.Announced, logger *slog.Logger) {
 	paceAndSweeps := source(func(ctx context.Context) ([]prometheus.Metric, error) {
 		return readEach(ctx, rdb, tenants(), tenantMetrics)

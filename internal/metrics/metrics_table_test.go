@@ -53,7 +53,7 @@ func busy(t *testing.T) (*metrics.Metrics, *prometheus.Registry) {
 	m.SweepTick("acme", "started")
 	m.Network("closed", "silent")
 
-	rdb := redistest.New(t)
+	rdb := redistest.Open(t)
 	enqueue(t, rdb, "acme.rows")
 	client := asynq.NewClientFromRedisClient(rdb)
 	if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("x", nil), asynq.Queue("acme.webhook.crm"),
@@ -70,7 +70,7 @@ func busy(t *testing.T) (*metrics.Metrics, *prometheus.Registry) {
 		}
 	}
 	limiter.Answered(t.Context(), "get_discovery_domain", http.StatusTooManyRequests, nil, 600*time.Second)
-	if err := limiter.Block(t.Context(), "create_template", "403"); err != nil {
+	if err := limiter.Block(t.Context(), "create_template", "403", "mend it"); err != nil {
 		t.Fatal(err)
 	}
 	keepSweep(t, sweep.NewStore(rdb, "acme"))
@@ -104,7 +104,7 @@ func keepSweep(t *testing.T, store *sweep.Store) {
 // TestSweepsWithoutEnd: one that was cancelled, or whose run is gone, is not reported as
 // started: an alert would wait for its end for ever.
 func TestSweepsWithoutEnd(t *testing.T) {
-	rdb := redistest.New(t)
+	rdb := redistest.Open(t)
 	l := ledger.New(rdb)
 	scheduled := sweep.TenantSweep{Run: "open", At: begun, Started: true}
 	byHand := func(id string) sweep.TenantSweep { return sweep.TenantSweep{Run: id, At: begun.Add(time.Hour)} }
@@ -274,7 +274,7 @@ func TestOpenRunsThatCannotBeRead(t *testing.T) {
 // intake is the registry of an intake that has refused a request.
 func intake(t *testing.T) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
-	h := httpapi.New(httpapi.Config{Redis: redistest.New(t), Registry: registry, Limits: httpapi.Limits{Uploads: -1}})
+	h := httpapi.New(httpapi.Config{Redis: redistest.Open(t), Registry: registry, Limits: httpapi.Limits{Uploads: -1}})
 	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/v1/runs/domain:verify?dry_run=1", nil)
 	h.ServeHTTP(httptest.NewRecorder(), r)
 	return registry

@@ -120,7 +120,7 @@ func enqueue(t *testing.T, rdb redis.UniversalClient, queue string) {
 }
 
 func TestQueues(t *testing.T) {
-	rdb := redistest.New(t)
+	rdb := redistest.Open(t)
 	enqueue(t, rdb, "default.rows")
 	enqueue(t, rdb, "default.rows")
 	enqueue(t, rdb, "mails") // of another program
@@ -171,7 +171,7 @@ func TestQueuesThatCannotBeRead(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			rdb := redistest.New(t)
+			rdb := redistest.Open(t)
 			enqueue(t, rdb, "default.rows")
 			enqueue(t, rdb, "acme.webhook.crm")
 			if err := rdb.Set(t.Context(), test.damaged, "x", 0).Err(); err != nil {
@@ -199,7 +199,7 @@ func TestQueuesThatCannotBeRead(t *testing.T) {
 // Redis has no answer, and a document that a newer version has stored: neither says that Redis is
 // down, for which the scrape's success stands.
 func TestInformationFailsNoScrape(t *testing.T) {
-	rdb := redistest.New(t)
+	rdb := redistest.Open(t)
 	enqueue(t, rdb, "default.rows")
 	for _, set := range []string{"retry", "scheduled", "completed"} {
 		if err := rdb.ZAdd(t.Context(), "asynq:{default.rows}:"+set, redis.Z{Score: 2e9, Member: "ghost"}).Err(); err != nil {
@@ -227,7 +227,7 @@ func TestInformationFailsNoScrape(t *testing.T) {
 // TestOverdueRows has a tenant whose rows are released by a dispatcher, one that has none,
 // one that has had no run, and one that cannot be read.
 func TestOverdueRows(t *testing.T) {
-	rdb := redistest.New(t)
+	rdb := redistest.Open(t)
 	core := ledger.New(rdb)
 	for _, name := range []ledger.Tenant{"served", "unserved"} {
 		id := ledger.RunID("of-" + name)

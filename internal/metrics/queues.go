@@ -20,13 +20,13 @@ var (
 )
 
 // queueSource reads the queues of orgops. Those of other programs have alerts of their own.
-func queueSource(rdb redis.UniversalClient) source {
+func queueSource(rdb redis.Cmdable) source {
 	return func(ctx context.Context) ([]prometheus.Metric, error) {
 		names, err := queues.List(ctx, rdb)
 		if err != nil {
 			return nil, err
 		}
-		return readEach(ctx, rdb, names, func(ctx context.Context, rdb redis.UniversalClient,
+		return readEach(ctx, rdb, names, func(ctx context.Context, rdb redis.Cmdable,
 			name string) ([]prometheus.Metric, error) {
 			states, err := queues.Read(ctx, rdb, name)
 			if err != nil {

@@ -65,7 +65,7 @@ func openRuns(open func(context.Context) (map[string]ledger.OpenCounts, error),
 
 // overdueRows reads for how long rows of all tenants have been due, tenants without a worker
 // included, and those of these tenants even if they have had no run.
-func overdueRows(rdb redis.UniversalClient, tenants func() []tenant.Announced) source {
+func overdueRows(rdb redis.Cmdable, tenants func() []tenant.Announced) source {
 	return func(ctx context.Context) ([]prometheus.Metric, error) {
 		names, err := ledger.New(rdb).Tenants(ctx)
 		if err != nil {
@@ -75,7 +75,7 @@ func overdueRows(rdb redis.UniversalClient, tenants func() []tenant.Announced) s
 			names = append(names, ledger.Tenant(t.Tenant))
 		}
 		slices.Sort(names)
-		return readEach(ctx, rdb, slices.Compact(names), func(ctx context.Context, rdb redis.UniversalClient,
+		return readEach(ctx, rdb, slices.Compact(names), func(ctx context.Context, rdb redis.Cmdable,
 			name ledger.Tenant) ([]prometheus.Metric, error) {
 			overdue, err := ledger.New(rdb).Overdue(ctx, name)
 			if err != nil {

@@ -41,11 +41,11 @@ type reading struct {
 
 // readEach reads the metrics of many tenants or queues. It returns the first errors only, since
 // they may all have the same cause.
-func readEach[T any](ctx context.Context, rdb redis.UniversalClient, each []T,
-	read func(context.Context, redis.UniversalClient, T) ([]prometheus.Metric, error)) (all []prometheus.Metric, _ error) {
+func readEach[T any](ctx context.Context, rdb redis.Cmdable, each []T,
+	read func(context.Context, redis.Cmdable, T) ([]prometheus.Metric, error)) (all []prometheus.Metric, _ error) {
 	const most = 3
 	readings := make([]reading, len(each))
-	errs := []error{redisconn.Batch(ctx, rdb, len(each), func(i int, rdb redis.UniversalClient) error {
+	errs := []error{redisconn.Batch(ctx, rdb, len(each), func(i int, rdb redis.Cmdable) error {
 		readings[i].metrics, readings[i].err = read(ctx, rdb, each[i])
 		return nil
 	})}

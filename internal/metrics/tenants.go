@@ -40,7 +40,7 @@ var (
 )
 
 // tenantMetrics reads pace and sweeps of a tenant, for the whole fleet.
-func tenantMetrics(ctx context.Context, rdb redis.UniversalClient, t tenant.Announced) ([]prometheus.Metric, error) {
+func tenantMetrics(ctx context.Context, rdb redis.Cmdable, t tenant.Announced) ([]prometheus.Metric, error) {
 	state, stateErr := status.ReadTenant(ctx, rdb, t.Tenant)
 	budget, budgetErr := budgetMetrics(t, state.Pace)
 	sweeps, sweepsErr := sweepMetrics(ctx, ledger.New(rdb), t.Tenant, state)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"orgops/internal/pace"
+	"orgops/internal/remedy"
+	"orgops/internal/stamp"
 )
 
 // Kind is a kind of obstacle.
@@ -87,7 +89,7 @@ type State struct {
 	// Pace is the state of the tenant's budget.
 	Pace pace.State
 	// Token is why this process has no valid token of the API. Redis has it only once a row needs the
-	// token: then an operation is blocked.
+	// token: then an operation is blocked. It has its remedy.
 	Token error
 	// Queue is the tenant's queue of rows if it is paused.
 	Queue *Queue
@@ -113,7 +115,7 @@ func (s State) Obstacles() (all []Obstacle) {
 		o := Obstacle{Kind: NoWorker, What: fmt.Sprintf("no worker of tenant %s has been seen on this Redis", s.Tenant),
 			Fix: "start a worker that serves it; rows wait until then"}
 		if at := s.Absent.LastSeen; !at.IsZero() {
-			o.What = fmt.Sprintf("no worker of tenant %s runs; the last one was seen at %s", s.Tenant, stamp(at))
+			o.What = fmt.Sprintf("no worker of tenant %s runs; the last one was seen at %s", s.Tenant, stamp.UTC(at))
 			o.Since = at
 		}
 		all = append(all, o)
@@ -136,14 +138,15 @@ func (s State) Obstacles() (all []Obstacle) {
 		all = append(all, Obstacle{
 			Kind: OperationBlocked, Operation: b.Operation, Since: b.Since,
 			What: what + " is blocked" + since(b.Since) + ": " + b.Reason,
-			Fix: "fix the credentials, the missing scope, the tenant's subscription or the way to the API or token " +
-				"endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds",
+			Fix: b.Fix + "; a request tests it within five minutes, or within 30 seconds after: enqueue tenant start " +
+				s.Tenant + ", or Try now on its page",
 		})
 	}
 	if s.Token != nil && len(s.Pace.Blocks) == 0 {
+		fix, what := remedy.Of(s.Token)
 		all = append(all, Obstacle{
-			Kind: OperationBlocked, Operation: pace.All, What: "no valid API token: " + s.Token.Error(),
-			Fix: "fix the client's credentials: until then all work that needs the API waits",
+			Kind: OperationBlocked, Operation: pace.All, What: what.Error(),
+			Fix: fix + "; until then all work that needs the API waits",
 		})
 	}
 
@@ -161,7 +164,7 @@ func (s State) Obstacles() (all []Obstacle) {
 		until := s.Pace.PausedUntil
 		all = append(all, Obstacle{
 			Kind: TenantPaused, Until: until, Since: s.Pace.RefusedSince,
-			What: "the API has asked this tenant to pause (429) until " + stamp(until) + refused(s.Pace.RefusedSince),
+			What: "the API has asked this tenant to pause (429) until " + stamp.UTC(until) + refused(s.Pace.RefusedSince),
 			Fix: "work resumes by itself; to try one request now: enqueue tenant start " + s.Tenant +
 				", or Try now on its page; if this happens often, lower --rate or raise --reserve",
 		})
@@ -169,7 +172,7 @@ func (s State) Obstacles() (all []Obstacle) {
 	for _, p := range s.Pace.Pauses {
 		all = append(all, Obstacle{
 			Kind: OperationPaused, Operation: p.Operation, Until: p.Until, Since: p.RefusedSince,
-			What: "the API has asked to pause " + p.Operation + " (429) until " + stamp(p.Until) + refused(p.RefusedSince),
+			What: "the API has asked to pause " + p.Operation + " (429) until " + stamp.UTC(p.Until) + refused(p.RefusedSince),
 			Fix: "other operations go on, and work resumes by itself; to try one request now: enqueue tenant start " +
 				s.Tenant + ", or Try now on its page",
 		})
@@ -182,7 +185,7 @@ func since(at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return " since " + stamp(at)
+	return " since " + stamp.UTC(at)
 }
 
 // refused returns since when the API has accepted no request, as a part of a sentence.
@@ -192,5 +195,3 @@ func refused(at time.Time) string {
 	}
 	return " and has accepted no request" + since(at)
 }
-
-func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }

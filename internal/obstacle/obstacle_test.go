@@ -10,6 +10,7 @@ import (
 
 	"orgops/internal/obstacle"
 	"orgops/internal/pace"
+	"orgops/internal/remedy"
 )
 
 // TestObstacles checks each obstacle alone, with the text that people read and the work that it
@@ -46,8 +47,8 @@ func TestObstacles(t *testing.T) {
 		{obstacle.OperationBlocked,
 			obstacle.State{Pace: pace.State{Blocks: []pace.Block{{Operation: pace.All, Reason: "401", Since: at}}}},
 			"every operation is blocked since 2026-11-20T12:00:00Z: 401", []string{"read", "change"}, true},
-		{obstacle.OperationBlocked, obstacle.State{Token: errors.New("401")},
-			"no valid API token: 401", []string{"read", "change"}, true},
+		{obstacle.OperationBlocked, obstacle.State{Token: remedy.With(errors.New("no token: 401"), "mend it")},
+			"no token: 401", []string{"read", "change"}, true},
 		{obstacle.QueuePaused, obstacle.State{Queue: &obstacle.Queue{Name: "acme.rows", Since: at}},
 			"the queue acme.rows is paused since 2026-11-20T12:00:00Z: no row is released",
 			[]string{"check", "scan", "read", "change"}, true},

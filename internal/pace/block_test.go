@@ -37,7 +37,7 @@ func TestBlockOutlastsPauseAndStop(t *testing.T) {
 			l := c.process(func(cfg *pace.Config) {
 				cfg.Changed = func(_ context.Context, how, what string) { changes = append(changes, how+" "+what) }
 			})
-			if err := l.Block(t.Context(), "remove", "403 Insufficient scope"); err != nil {
+			if err := l.Block(t.Context(), "remove", "403 Insufficient scope", "mend it"); err != nil {
 				t.Fatal(err)
 			}
 			tt.begin(t, c, l)
@@ -67,4 +67,40 @@ func TestBlockOutlastsPauseAndStop(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStartTriesABlockedOperation: after a person has corrected the cause of a block, they need not
+// wait for the next probe, which may be due in five minutes. One request tries, and no more.
+func TestStartTriesABlockedOperation(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		c := newClocked(t, pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10})
+		l := c.process()
+		person := c.process()
+		if ended, err := person.Start(t.Context()); err != nil || ended.Blocked {
+			t.Errorf("nothing is blocked: %+v, %v", ended, err)
+		}
+		if err := l.Block(t.Context(), "remove", "403 Insufficient scope", "grant it"); err != nil {
+			t.Fatal(err)
+		}
+		c.pass(time.Second)
+		if c.ask(l, pace.Finish, "remove") == 0 {
+			t.Error("a request got a permit before a probe is due")
+		}
+		if ended, err := person.Start(t.Context()); err != nil || !ended.Blocked || ended.Paused || ended.Stop != nil {
+			t.Errorf("start ended %+v, %v; want a block that is tried", ended, err)
+		}
+		if wait := c.ask(l, pace.Finish, "remove"); wait != 0 {
+			t.Errorf("the probe has to wait for %s", wait)
+		}
+		if c.ask(l, pace.Finish, "remove") == 0 {
+			t.Error("a second request got a permit before the first was answered")
+		}
+		if s, err := l.State(t.Context()); err != nil || len(s.Blocks) != 1 || s.Blocks[0].Fix != "grant it" {
+			t.Errorf("%+v, %v; want the block, until an answer proves that it is gone", s.Blocks, err)
+		}
+		l.Answered(t.Context(), "remove", http.StatusNoContent, nil, 0)
+		if s, err := l.State(t.Context()); err != nil || len(s.Blocks) != 0 {
+			t.Errorf("%+v, %v; want no block", s.Blocks, err)
+		}
+	})
 }

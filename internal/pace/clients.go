@@ -17,12 +17,12 @@ const limitLasts = 24 * time.Hour
 // ClientLimit stores, for all workers and a day, how many clients the tenant's API accepts in
 // one request. It is safe for concurrent use.
 type ClientLimit struct {
-	rdb    redis.UniversalClient
+	rdb    redis.Cmdable
 	tenant string
 }
 
 // NewClientLimit returns the tenant's limit. It sends no command.
-func NewClientLimit(rdb redis.UniversalClient, tenant string) *ClientLimit {
+func NewClientLimit(rdb redis.Cmdable, tenant string) *ClientLimit {
 	return &ClientLimit{rdb: rdb, tenant: tenant}
 }
 

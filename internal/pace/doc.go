@@ -76,6 +76,6 @@
 // # Keys
 //
 //	orgops:v1:{tenant:<name>}:pace      hash: tat, api_tat and sweep_tat in µs, and of each <field>_interval, with which it was stored;
-//	                                    paused_until, paused:<operation>, tried, tried:<operation>, blocked:<operation>, blocked_since:<operation>, refused_since, refused_since:<operation>, used:<0 to 11>, stopped
+//	                                    paused_until, paused:<operation>, tried, tried:<operation>, blocked:<operation>, blocked_since:<operation>, blocked_fix:<operation>, refused_since, refused_since:<operation>, used:<0 to 11>, stopped
 //	orgops:v1:{tenant:<name>}:workers   sorted set: workers by when they were last counted, in µs
 package pace

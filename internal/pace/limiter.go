@@ -35,7 +35,7 @@ const (
 
 // Config configures a [Limiter].
 type Config struct {
-	Redis redis.UniversalClient
+	Redis redis.Cmdable
 	// Tenant names the budget.
 	Tenant string
 	Limit  Limit
@@ -419,17 +419,18 @@ func (l *Limiter) pause(ctx context.Context, operation string, pause time.Durati
 // Block stops an operation, or with [All] every one, for the fleet, until an answer proves
 // that it works: see [Limiter.Answered]. One request is let through after 30 s, and more
 // seldom the longer the block lasts. A block of which nobody probes any more expires. The
-// first 300 characters of the reason are shown to operators. ctx may have ended.
-func (l *Limiter) Block(ctx context.Context, operation, reason string) error {
+// first 300 characters of the reason are shown to operators, and fix as what they should do. ctx
+// may have ended.
+func (l *Limiter) Block(ctx context.Context, operation, reason, fix string) error {
 	own, cancel := l.detached(ctx)
 	defer cancel()
-	fresh, err := blockScript.Run(own, l.cfg.Redis, []string{l.key}, operation, untrusted.Plain(reason, maxReason)).Bool()
+	reason = untrusted.Plain(reason, maxReason)
+	fresh, err := blockScript.Run(own, l.cfg.Redis, []string{l.key}, operation, reason, fix).Bool()
 	if err != nil {
 		return fmt.Errorf("block %s of tenant %s: %w", operation, l.cfg.Tenant, err)
 	}
 	l.remember(operation)
 	if fresh {
-		reason = untrusted.Plain(reason, maxReason)
 		l.cfg.Logger.WarnContext(ctx, "operation blocked", "operation", operation, "reason", reason)
 		l.cfg.Changed(ctx, "blocked", operation+": "+reason)
 	}
@@ -439,7 +440,7 @@ func (l *Limiter) Block(ctx context.Context, operation, reason string) error {
 func (l *Limiter) clear(ctx context.Context, operation string) {
 	for _, blocked := range l.recall(operation, All) {
 		own, cancel := l.detached(ctx)
-		n, err := l.cfg.Redis.HDel(own, l.key, blockField+blocked, sinceField+blocked).Result()
+		n, err := l.cfg.Redis.HDel(own, l.key, blockField+blocked, sinceField+blocked, fixField+blocked).Result()
 		cancel()
 		if err != nil {
 			l.remember(blocked) // the next success tries again

@@ -87,6 +87,7 @@ func source(name string) string {
 const (
 	blockField = "blocked:"
 	sinceField = "blocked_since:"
+	fixField   = "blocked_fix:"
 )
 
 func key(tenant, part string) string { return "orgops:v1:{tenant:" + tenant + "}:" + part }

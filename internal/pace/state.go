@@ -39,6 +39,9 @@ type State struct {
 // operation.
 func (s State) Paused() bool { return !s.PausedUntil.IsZero() || len(s.Pauses) > 0 }
 
+// Waits reports whether the API has asked for a pause, or refuses an operation.
+func (s State) Waits() bool { return s.Paused() || len(s.Blocks) > 0 }
+
 // Pause is the pause of an operation that the API has asked for.
 type Pause struct {
 	Operation string
@@ -60,6 +63,8 @@ type Block struct {
 	// Operation is its name, or [All].
 	Operation string `json:"operation"`
 	Reason    string `json:"reason"`
+	// Fix is what a person should do, as the worker says that was refused; "": not known.
+	Fix string `json:"-"`
 	// Since is when it was blocked.
 	Since time.Time `json:"since"`
 	// NextProbe is when the next request is let through as a probe. It is in the past if none
@@ -111,7 +116,7 @@ func (l *Limiter) State(ctx context.Context) (s State, err error) {
 		b, _ := block.([]any)
 		probe, _ := b[1].(int64)
 		since, _ := b[3].(int64)
-		s.Blocks = append(s.Blocks, Block{Operation: fmt.Sprint(b[0]), Reason: fmt.Sprint(b[2]),
+		s.Blocks = append(s.Blocks, Block{Operation: fmt.Sprint(b[0]), Reason: fmt.Sprint(b[2]), Fix: fmt.Sprint(b[4]),
 			NextProbe: time.UnixMicro(probe).UTC(), Since: time.UnixMicro(since).UTC()})
 	}
 	trials, _ := answer[3].([]any)
@@ -156,6 +161,9 @@ func (s *State) read(now int64, field, value string) error {
 		stop, err := parseStop(value)
 		s.Stopped = &stop
 		return err
+	}
+	if strings.HasPrefix(field, fixField) {
+		return nil // see [Block]
 	}
 	before, after, _ := strings.Cut(value, ":")
 	n, err := strconv.ParseInt(before, 10, 64)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"orgops/internal/stamp"
 	"orgops/internal/untrusted"
 )
 
@@ -38,7 +39,7 @@ type Stop struct {
 
 // String returns user, time and reason.
 func (s Stop) String() string {
-	text := "stopped by " + s.By + " at " + s.At.UTC().Format(time.RFC3339)
+	text := "stopped by " + s.By + " at " + stamp.UTC(s.At)
 	if s.Reason != "" {
 		text += ": " + s.Reason
 	}
@@ -101,17 +102,20 @@ type Started struct {
 	// Paused reports whether the API had asked for a pause that was not over, of the tenant or an
 	// operation.
 	Paused bool
+	// Blocked reports whether an operation is blocked, which is tried now.
+	Blocked bool
 }
 
 // Start ends the stop of the tenant, and pauses that the API has asked for: an answer may ask for
 // an hour by mistake. That does no harm, since one request tries first, and the next 429 pauses
-// again.
+// again. The next probe of each block is due at once.
 func (l *Limiter) Start(ctx context.Context) (s Started, err error) {
 	answer, err := startScript.Run(ctx, l.cfg.Redis, []string{l.key}).Slice()
 	if err != nil {
 		return s, fmt.Errorf("start tenant %s: %w", l.cfg.Tenant, err)
 	}
 	s.Paused = answer[1] == int64(1)
+	s.Blocked = answer[2] == int64(1)
 	stored, _ := answer[0].(string)
 	if stored == "" {
 		return s, nil

@@ -13,7 +13,7 @@ type Provider struct {
 	Name    string
 	Servers []string // domains in which its name servers have their names; a * is any part of a label
 	Hint    string   // how to enter a TXT record, for the customer
-	Source  string   // URL of the provider's own description, for who keeps the table
+	Source  string   // URL of the provider's own description
 }
 
 const relative = "Enter the name without the domain, which is appended to it."

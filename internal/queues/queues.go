@@ -36,7 +36,8 @@ const (
 type Config struct {
 	// Redis is a client whose commands end with their contexts, and Servers one whose
 	// commands do not: see [NewServer].
-	Redis, Servers redis.UniversalClient
+	Redis   redis.Cmdable
+	Servers redis.UniversalClient
 	// Rank returns this worker's place in the order of the workers of a tenant; nil: it is
 	// the first.
 	Rank func(tenant string) int

@@ -33,7 +33,7 @@ func inBubble(t *testing.T, test func(t *testing.T)) {
 }
 
 func newSite(t *testing.T, idle time.Duration) *site {
-	s := &site{t: t, rdb: redistest.New(t), hold: make(chan struct{})}
+	s := &site{t: t, rdb: redistest.Open(t), hold: make(chan struct{})}
 	close(s.hold)
 	s.Servers = queues.New(queues.Config{Redis: s.rdb, Servers: s.rdb, Idle: idle, ShutdownTimeout: 5 * time.Second,
 		Logger: slog.New(slog.DiscardHandler)})

@@ -40,7 +40,7 @@ var (
 // nor deletes such tasks, so this reads asynq's keys. A task that is in progress after all,
 // because its lease was evicted, is executed a second time, as any task may be. Leases are
 // compared with Redis' time: a worker whose clock is ahead takes no tasks from others.
-func Reclaim(ctx context.Context, rdb redis.UniversalClient, queue string) (lost int, err error) {
+func Reclaim(ctx context.Context, rdb redis.Cmdable, queue string) (lost int, err error) {
 	prefix := prefixOf(queue)
 	keys := []string{prefix + "active", prefix + "pending", prefix + "lease"}
 	for range reclaimPages {
@@ -55,7 +55,7 @@ func Reclaim(ctx context.Context, rdb redis.UniversalClient, queue string) (lost
 
 // forgetServers removes servers that were killed before that time from asynq's lists of
 // servers. asynq itself removes them only when the servers are listed.
-func forgetServers(ctx context.Context, rdb redis.UniversalClient, before time.Time) error {
+func forgetServers(ctx context.Context, rdb redis.Cmdable, before time.Time) error {
 	_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, list := range []string{"asynq:servers", "asynq:workers"} {
 			p.ZRemRangeByScore(ctx, list, "-inf", strconv.FormatInt(before.Unix(), 10))

@@ -45,7 +45,7 @@ func TestReclaim(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			rdb, ctx := redistest.New(t), t.Context()
+			rdb, ctx := redistest.Open(t), t.Context()
 			if tt.active {
 				rdb.LPush(ctx, key+"active", "id")
 			}
@@ -87,7 +87,7 @@ func TestReclaim(t *testing.T) {
 func TestReclaimMany(t *testing.T) {
 	t.Parallel()
 	const lost = 410
-	rdb, ctx := redistest.New(t), t.Context()
+	rdb, ctx := redistest.Open(t), t.Context()
 	for i := range lost {
 		id := fmt.Sprint("lost", i)
 		rdb.LPush(ctx, "asynq:{q}:active", id)

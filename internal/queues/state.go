@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/ids"
 )
 
 // State is the state of a queue.
@@ -28,10 +30,17 @@ func OfRows(tenant string) string { return tenant + ".rows" }
 
 // Ours reports whether a queue of that name is one of orgops: that of a tenant's rows, or of its
 // deliveries to an endpoint. asynq's list of queues has those of other programs too.
-var Ours = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}\.(rows|webhook\.[a-z0-9_-]+)$`).MatchString
+func Ours(name string) bool {
+	tenant, rest, _ := strings.Cut(name, ".")
+	if ids.CheckTenant(tenant) != nil {
+		return false
+	}
+	endpoint, isWebhook := strings.CutPrefix(rest, "webhook.")
+	return rest == "rows" || (isWebhook && ids.CheckName("endpoint", endpoint) == nil)
+}
 
 // List returns the names of the queues of orgops.
-func List(ctx context.Context, rdb redis.UniversalClient) ([]string, error) {
+func List(ctx context.Context, rdb redis.Cmdable) ([]string, error) {
 	names, err := rdb.SMembers(ctx, listKey).Result()
 	if err != nil {
 		return nil, fmt.Errorf("list queues: %w", err)
@@ -51,7 +60,7 @@ type Load struct {
 
 // ReadLoad returns the load of a queue. One that was never used is empty. It counts tasks by
 // asynq's keys and not by its Inspector, as [Read] does.
-func ReadLoad(ctx context.Context, rdb redis.UniversalClient, name string) (Load, error) {
+func ReadLoad(ctx context.Context, rdb redis.Cmdable, name string) (Load, error) {
 	prefix := prefixOf(name)
 	p := rdb.Pipeline()
 	pending := p.LLen(ctx, prefix+"pending")
@@ -72,7 +81,7 @@ const listKey = "asynq:queues"
 
 // Enlist adds queues to asynq's list. A process of asynq does so once: after "asynq queue rm" a
 // queue is missing while its tasks are executed, and asynq's Inspector knows none of them.
-func Enlist(ctx context.Context, rdb redis.UniversalClient, names ...string) error {
+func Enlist(ctx context.Context, rdb redis.Cmdable, names ...string) error {
 	if len(names) == 0 {
 		return nil
 	}
@@ -86,7 +95,7 @@ func Enlist(ctx context.Context, rdb redis.UniversalClient, names ...string) err
 //
 // It reads asynq's keys and not its Inspector, which also asks for the memory of tasks: a user that
 // may not run MEMORY, or one id whose task is gone, would make every reading fail.
-func Read(ctx context.Context, rdb redis.UniversalClient, names ...string) ([]State, error) {
+func Read(ctx context.Context, rdb redis.Cmdable, names ...string) ([]State, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -131,7 +140,7 @@ func Read(ctx context.Context, rdb redis.UniversalClient, names ...string) ([]St
 
 // readLatencies sets the latencies of the queues that have a next task, by name. One that was begun
 // meanwhile, or does not exist any more, is not waiting.
-func readLatencies(ctx context.Context, rdb redis.UniversalClient, states []State, next map[string]string) error {
+func readLatencies(ctx context.Context, rdb redis.Cmdable, states []State, next map[string]string) error {
 	if len(next) == 0 {
 		return nil
 	}
@@ -157,7 +166,7 @@ func readLatencies(ctx context.Context, rdb redis.UniversalClient, states []Stat
 
 // pipelined sends the commands that add adds, and returns the first error among their answers. That
 // a key does not exist is none.
-func pipelined(ctx context.Context, rdb redis.UniversalClient, add func(redis.Pipeliner)) error {
+func pipelined(ctx context.Context, rdb redis.Cmdable, add func(redis.Pipeliner)) error {
 	commands, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		add(p)
 		return nil

@@ -16,7 +16,7 @@ import (
 // id has no task any more.
 func TestRead(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		rdb := redistest.New(t)
+		rdb := redistest.Open(t)
 		client, inspector := asynq.NewClientFromRedisClient(rdb), asynq.NewInspectorFromRedisClient(rdb)
 		for i, options := range [][]asynq.Option{nil, nil, {asynq.ProcessIn(time.Hour)}, {asynq.TaskID("archived")}} {
 			if _, err := client.Enqueue(asynq.NewTask("x", nil), append(options, asynq.Queue("q"))...); err != nil {
@@ -69,5 +69,19 @@ func mustNot(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestOurs checks which names are those of queues of orgops.
+func TestOurs(t *testing.T) {
+	for name, want := range map[string]bool{
+		queues.OfRows("acme"): true, "acme.webhook.crm": true, "0_-.webhook.9-_": true,
+		"": false, "acme": false, "acme.": false, "acme.rows.x": false, "acme.dns": false, "Acme.rows": false, ".rows": false,
+		"_acme.rows": false, "acme.webhook.": false, "acme.webhook": false, "acme.webhook.a.b": false,
+		"acme.webhook.Crm": false,
+	} {
+		if queues.Ours(name) != want {
+			t.Errorf("%q: %t, want %t", name, !want, want)
+		}
 	}
 }

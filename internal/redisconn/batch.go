@@ -30,8 +30,8 @@ const (
 //
 // It exists since go-redis' AutoPipeline is experimental, sends batches at times that depend
 // on the scheduler, and does not end with a context.
-func Batch(ctx context.Context, rdb redis.UniversalClient, n int,
-	f func(i int, rdb redis.UniversalClient) error) error {
+func Batch(ctx context.Context, rdb redis.Cmdable, n int,
+	f func(i int, rdb redis.Cmdable) error) error {
 	calls := min(n, batchCalls)
 	b := &batch{n: n, running: calls, exec: func(cmds []redis.Cmder) error {
 		if err := ctx.Err(); err != nil {

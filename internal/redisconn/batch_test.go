@@ -34,18 +34,18 @@ func TestBatch(t *testing.T) {
 		name string
 		n    int
 		most int64
-		f    func(ctx context.Context, i int, rdb redis.UniversalClient) error
+		f    func(ctx context.Context, i int, rdb redis.Cmdable) error
 	}{
 		{"none", 0, 0, nil},
 		{"one command", 1, 1, get},
 		{"as many as run at a time", 200, 1, get},
 		{"more", 1000, 5, get},
-		{"two commands", 1000, 10, func(ctx context.Context, i int, rdb redis.UniversalClient) error {
+		{"two commands", 1000, 10, func(ctx context.Context, i int, rdb redis.Cmdable) error {
 			return errors.Join(get(ctx, i, rdb), get(ctx, i, rdb))
 		}},
 		// 200 calls, the first of which sends five commands: those of the others are in its first
 		// pipeline.
-		{"calls of different length", 200, 5, func(ctx context.Context, i int, rdb redis.UniversalClient) error {
+		{"calls of different length", 200, 5, func(ctx context.Context, i int, rdb redis.Cmdable) error {
 			for range max(1, 5-i) {
 				if err := get(ctx, i, rdb); err != nil {
 					return err
@@ -53,10 +53,10 @@ func TestBatch(t *testing.T) {
 			}
 			return nil
 		}},
-		{"scripts", 200, 2, func(ctx context.Context, i int, rdb redis.UniversalClient) error {
+		{"scripts", 200, 2, func(ctx context.Context, i int, rdb redis.Cmdable) error {
 			return same(script.Run(ctx, rdb, []string{fmt.Sprint("k", i)}).Text())(i)
 		}},
-		{"pipelines", 200, 1, func(ctx context.Context, i int, rdb redis.UniversalClient) error {
+		{"pipelines", 200, 1, func(ctx context.Context, i int, rdb redis.Cmdable) error {
 			var a *redis.StringCmd
 			_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 				a = p.Get(ctx, fmt.Sprint("k", i))
@@ -64,7 +64,7 @@ func TestBatch(t *testing.T) {
 			})
 			return errors.Join(err, same(a.Result())(i))
 		}},
-		{"pipelines of many commands", 20, 2, func(ctx context.Context, i int, rdb redis.UniversalClient) error {
+		{"pipelines of many commands", 20, 2, func(ctx context.Context, i int, rdb redis.Cmdable) error {
 			_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 				for range 100 {
 					p.Get(ctx, fmt.Sprint("k", i))
@@ -73,14 +73,14 @@ func TestBatch(t *testing.T) {
 			})
 			return err
 		}},
-		{"asynq", 200, 5, func(_ context.Context, _ int, rdb redis.UniversalClient) error {
-			info, err := asynq.NewInspectorFromRedisClient(rdb).GetQueueInfo("q")
+		{"asynq", 200, 5, func(_ context.Context, _ int, rdb redis.Cmdable) error {
+			info, err := asynq.NewInspectorFromRedisClient(rdb.(redis.UniversalClient)).GetQueueInfo("q")
 			if err == nil && info.Pending != 1 {
 				err = fmt.Errorf("%d tasks", info.Pending)
 			}
 			return err
 		}},
-		{"calls with goroutines", 50, 100, func(ctx context.Context, i int, rdb redis.UniversalClient) error {
+		{"calls with goroutines", 50, 100, func(ctx context.Context, i int, rdb redis.Cmdable) error {
 			var all sync.WaitGroup
 			errs := make([]error, 3)
 			for n := range errs {
@@ -91,7 +91,7 @@ func TestBatch(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			rdb := redistest.New(t)
+			rdb := redistest.Open(t)
 			for i := range tt.n {
 				if err := rdb.Set(t.Context(), fmt.Sprint("k", i), i, 0).Err(); err != nil {
 					t.Fatal(err)
@@ -108,7 +108,7 @@ func TestBatch(t *testing.T) {
 			trips := new(roundTrips)
 			rdb.AddHook(inner(trips.see))
 			calls := make([]atomic.Int64, tt.n)
-			err := redisconn.Batch(t.Context(), rdb, tt.n, func(i int, rdb redis.UniversalClient) error {
+			err := redisconn.Batch(t.Context(), rdb, tt.n, func(i int, rdb redis.Cmdable) error {
 				calls[i].Add(1)
 				return tt.f(t.Context(), i, rdb)
 			})
@@ -127,7 +127,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-func get(ctx context.Context, i int, rdb redis.UniversalClient) error {
+func get(ctx context.Context, i int, rdb redis.Cmdable) error {
 	return same(rdb.Get(ctx, fmt.Sprint("k", i)).Result())(i)
 }
 
@@ -144,7 +144,7 @@ func same(text string, err error) func(i int) error {
 // TestBatchFails: a failed command is the error of its own call; after an error of a call no
 // more calls begin; and no command goes on after its context.
 func TestBatchFails(t *testing.T) {
-	rdb := redistest.New(t)
+	rdb := redistest.Open(t)
 	var missing atomic.Int64
 	check := func(err error) {
 		if errors.Is(err, redis.Nil) {
@@ -157,7 +157,7 @@ func TestBatchFails(t *testing.T) {
 		}
 	}
 	keys := []string{"a", "none", "b"}
-	err := redisconn.Batch(t.Context(), rdb, len(keys), func(i int, rdb redis.UniversalClient) error {
+	err := redisconn.Batch(t.Context(), rdb, len(keys), func(i int, rdb redis.Cmdable) error {
 		text, err := rdb.Get(t.Context(), keys[i]).Result()
 		check(err)
 		if err == nil && text != keys[i] {
@@ -169,7 +169,7 @@ func TestBatchFails(t *testing.T) {
 		t.Errorf("%v, %d missing", err, missing.Load())
 	}
 	var begun atomic.Int64
-	err = redisconn.Batch(t.Context(), rdb, 1000, func(_ int, rdb redis.UniversalClient) error {
+	err = redisconn.Batch(t.Context(), rdb, 1000, func(_ int, rdb redis.Cmdable) error {
 		begun.Add(1)
 		return rdb.Get(t.Context(), "none").Err()
 	})
@@ -178,14 +178,14 @@ func TestBatchFails(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	err = redisconn.Batch(ended, rdb, 3, func(_ int, rdb redis.UniversalClient) error {
+	err = redisconn.Batch(ended, rdb, 3, func(_ int, rdb redis.Cmdable) error {
 		return rdb.Get(t.Context(), "a").Err()
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("after its context: %v", err)
 	}
 	rdb.AddHook(inner(func(context.Context, ...redis.Cmder) error { return errDone }))
-	err = redisconn.Batch(t.Context(), rdb, 3, func(_ int, rdb redis.UniversalClient) error {
+	err = redisconn.Batch(t.Context(), rdb, 3, func(_ int, rdb redis.Cmdable) error {
 		return rdb.Get(t.Context(), "a").Err()
 	})
 	if !errors.Is(err, errDone) {

@@ -131,12 +131,31 @@ func reloading(cluster *redis.ClusterClient) *redis.ClusterClient {
 	return cluster
 }
 
+// Subscribe calls f with each message that is published on the channel, until ctx ends. f must
+// not block. A message that is published while Redis cannot be reached is lost.
+func Subscribe(ctx context.Context, rdb redis.UniversalClient, channel string, f func(message string)) {
+	sub := rdb.Subscribe(ctx, channel)
+	defer func() { _ = sub.Close() }()
+	messages := sub.Channel()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case m, open := <-messages:
+			if !open {
+				return
+			}
+			f(m.Payload)
+		}
+	}
+}
+
 // Masters returns a client for each master of a Cluster; for any other Redis it returns rdb.
 // The clients belong to rdb and must not be closed.
-func Masters(ctx context.Context, rdb redis.UniversalClient) (all []redis.UniversalClient, err error) {
+func Masters(ctx context.Context, rdb redis.Cmdable) (all []redis.Cmdable, err error) {
 	cluster, ok := rdb.(*redis.ClusterClient)
 	if !ok {
-		return []redis.UniversalClient{rdb}, nil
+		return []redis.Cmdable{rdb}, nil
 	}
 	var mu sync.Mutex
 	err = cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {

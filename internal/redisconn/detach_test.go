@@ -59,7 +59,7 @@ func TestCommandsOutliveTheirContext(t *testing.T) {
 	if _, err := client.TxPipelined(ctx, set); err != nil {
 		t.Error(err)
 	}
-	if got := redistest.New(t).Get(t.Context(), "n").Val(); got != "4" || seen != 3 {
+	if got := redistest.Open(t).Get(t.Context(), "n").Val(); got != "4" || seen != 3 {
 		t.Errorf("n is %s after %d calls, want 4 after 3", got, seen)
 	}
 

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
+
+	"orgops/internal/untrusted"
 )
 
 // someSlots is how many keys, each of another slot, find out whether a node has all of them: of
@@ -20,7 +22,7 @@ const someSlots = 16
 
 // Ready sends a PING. The error names the Redis, and says whether it does not answer, refuses
 // the user, is not ready, or is a node of a Cluster that a URL for one Redis names.
-func Ready(ctx context.Context, client redis.UniversalClient) error {
+func Ready(ctx context.Context, client redis.Cmdable) error {
 	if err := client.Ping(ctx).Err(); err != nil {
 		return explain(client, err)
 	}
@@ -49,7 +51,7 @@ var queueCommands = []string{"RPOPLPUSH", "LPUSH", "RPUSH", "LREM", "HSET", "HDE
 // refuses it, or names commands that this user may not run, of those by which asynq begins and ends
 // tasks, and of others. Each must have a key among its first three arguments, or none. Redis 6 and
 // the embedded Redis have no function to name commands.
-func Try(ctx context.Context, client redis.UniversalClient, others ...string) error {
+func Try(ctx context.Context, client redis.Cmdable, others ...string) error {
 	names := append(slices.Clone(queueCommands), others...)
 	slices.Sort(names)
 	var args []any
@@ -132,7 +134,7 @@ const (
 
 // CheckVersion returns an error for a Redis older than 6.2. One that does not report its
 // version counts as new enough.
-func CheckVersion(ctx context.Context, client redis.UniversalClient) error {
+func CheckVersion(ctx context.Context, client redis.Cmdable) error {
 	info, err := client.Info(ctx, "server").Result()
 	if _, answered := errors.AsType[redis.Error](err); answered && !redis.IsAuthError(err) {
 		return nil // not allowed or unknown: a managed service, or a replacement for Redis
@@ -144,7 +146,8 @@ func CheckVersion(ctx context.Context, client redis.UniversalClient) error {
 	if IsRecent(version) {
 		return nil
 	}
-	return fmt.Errorf("redis%s is version %.20q: want %d.%d or newer", at(client), version, oldestMajor, oldestMinor)
+	return fmt.Errorf("redis%s is version %s: want %d.%d or newer",
+		at(client), untrusted.Value(version), oldestMajor, oldestMinor)
 }
 
 // InfoValue returns a value of the answer to INFO, "" if there is none.
@@ -166,7 +169,7 @@ func IsRecent(version string) bool {
 }
 
 // explain adds the Redis and the kind of failure to the error of a command.
-func explain(client redis.UniversalClient, err error) error {
+func explain(client redis.Cmdable, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -187,7 +190,7 @@ func explain(client redis.UniversalClient, err error) error {
 }
 
 // remedy returns the remedy for an error of a connection, behind a semicolon; "": there is none.
-func remedy(client redis.UniversalClient, err error) string {
+func remedy(client redis.Cmdable, err error) string {
 	encrypted := false
 	switch c := client.(type) {
 	case *redis.Client:
@@ -213,8 +216,20 @@ func remedy(client redis.UniversalClient, err error) string {
 	return ""
 }
 
+// Address returns the address of a node that [Masters] returned; "": it is no client of one node.
+// It is not inlined, so that its callers do not reach a client of go-redis.
+//
+//go:noinline
+func Address(node redis.Cmdable) string {
+	c, ok := node.(*redis.Client)
+	if !ok {
+		return ""
+	}
+	return c.Options().Addr
+}
+
 // at returns the address of the client's Redis: " at host:port".
-func at(client redis.UniversalClient) string {
+func at(client redis.Cmdable) string {
 	switch c := client.(type) {
 	case *redis.Client:
 		if addr := c.Options().Addr; addr != failoverAddr {

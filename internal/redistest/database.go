@@ -86,7 +86,7 @@ func options(addr string) *redis.Options {
 	}
 }
 
-func keysOf(t testing.TB, rdb redis.UniversalClient, pattern string) (all []string) {
+func keysOf(t testing.TB, rdb redis.Cmdable, pattern string) (all []string) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	masters, err := redisconn.Masters(ctx, rdb)

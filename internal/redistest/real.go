@@ -58,7 +58,7 @@ func takeReal(t testing.TB, server string) *database {
 }
 
 // locksOf returns the locks of the databases from 1 on.
-func locksOf(t testing.TB, locks *redis.Client) (names []string) {
+func locksOf(t testing.TB, locks redis.Cmdable) (names []string) {
 	t.Helper()
 	config, err := locks.ConfigGet(t.Context(), "databases").Result()
 	if err != nil {
@@ -113,7 +113,7 @@ func openCluster(t testing.TB, server string) *redis.ClusterClient {
 }
 
 // lock locks one of the names until the test has ended, and returns its index.
-func lock(t testing.TB, locks redis.UniversalClient, names []string) int {
+func lock(t testing.TB, locks redis.Cmdable, names []string) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), lockWait)
 	defer cancel()
@@ -139,7 +139,7 @@ func lock(t testing.TB, locks redis.UniversalClient, names []string) int {
 
 // renew renews the lock until the test has ended, and then frees it. The test fails if the lock
 // expires: then another test may have used the database too.
-func renew(t testing.TB, locks redis.UniversalClient, key, owner string) {
+func renew(t testing.TB, locks redis.Cmdable, key, owner string) {
 	const (
 		renewLua = `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end return redis.call('PEXPIRE', KEYS[1], ARGV[2])`
 		freeLua  = `if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 0`

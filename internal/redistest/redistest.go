@@ -11,11 +11,25 @@ import (
 	"orgops/internal/redisconn"
 )
 
+// Client is what most tests need of a client. It does not reach go-redis' types of clients: see
+// [redisconn].
+type Client interface {
+	redis.Cmdable
+	AddHook(redis.Hook)
+	Close() error
+}
+
 // New returns a client on the database of this test, which is empty at the
 // first call; further calls in the same test return further clients on the same
 // database, as further processes would have. A subtest is a test of its own.
 // Client and database are cleaned up with the test.
-func New(t testing.TB) redis.UniversalClient {
+func New(t testing.TB) Client {
+	t.Helper()
+	return Open(t)
+}
+
+// Open returns a client like New, for tests that give it to asynq or subscribe to a channel.
+func Open(t testing.TB) redis.UniversalClient {
 	t.Helper()
 	c := of(t).open()
 	t.Cleanup(func() { _ = c.Close() })

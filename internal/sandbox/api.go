@@ -239,7 +239,8 @@ func (c *call) checkQuery() error {
 		return errors.New("'query string cannot be read'")
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.query)) {
-		if !c.op.paged || !slices.Contains(listParameters, name) {
+		ofList := c.op.paged && slices.Contains(listParameters, name)
+		if !ofList && name != c.op.parameter {
 			return fmt.Errorf("'Additional properties not allowed: %s'", capped(name))
 		}
 		if len(c.query[name]) > 1 {

@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -379,6 +380,51 @@ func TestPaging(t *testing.T) {
 				t.Errorf("%d records, %d different, on %d pages; want %d on %d", len(all), len(ids), pages, tt.all, tt.pages)
 			}
 		})
+	}
+}
+
+// TestClientAssociations: with the parameter the organizations of a client have its association, on
+// each page, and all others lack the member. Other lists refuse the parameter.
+func TestClientAssociations(t *testing.T) {
+	const parameter = "include_client_association_for"
+	s := start(t, sandbox.Options{})
+	for i := range 120 {
+		s.AddOrganization(fmt.Sprintf("org_%d", i), "")
+	}
+	s.AddClients("org_1", "other", "client")
+	s.AddClient("org_110", "client", false)
+	s.EntitleApps("org_110", true)
+
+	have := map[string]string{}
+	for query, next := parameter+"=client&take=100", ""; ; query = parameter + "=client&take=100&from=" + next {
+		got := do(t, s, ask{method: "GET", path: "/organizations?" + query})
+		if got.status != http.StatusOK {
+			t.Fatalf("status %d: %s", got.status, got.raw)
+		}
+		for _, r := range got.json["organizations"].([]any) {
+			o := r.(map[string]any)
+			if client, ok := o["client"]; ok {
+				have[o["id"].(string)] = fmt.Sprint(client, o["is_app_entitlement_active"])
+			}
+		}
+		more := false
+		if next, more = got.json["next"].(string); !more {
+			break
+		}
+	}
+	want := map[string]string{
+		"org_1":   "map[use_for_member_access:true] false",
+		"org_110": "map[use_for_member_access:false] true",
+	}
+	if !maps.Equal(have, want) {
+		t.Errorf("organizations with the client: %v, want %v", have, want)
+	}
+	if got := do(t, s, ask{method: "GET", path: "/organizations"}); strings.Contains(got.raw, `"client"`) {
+		t.Errorf("without the parameter: %s", got.raw)
+	}
+	got := do(t, s, ask{method: "GET", path: "/organizations/org_1/clients?" + parameter + "=client"})
+	if got.status != 400 {
+		t.Errorf("the list of clients: status %d", got.status)
 	}
 }
 

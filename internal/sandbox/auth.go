@@ -24,7 +24,8 @@ func AllScopes() []string {
 
 // audiences returns the API's names: its own, and the one in the request.
 func (s *Sandbox) audiences(r *http.Request) []string {
-	return []string{s.baseURL + "/", "http://" + r.Host + basePath + "/"}
+	scheme, _, _ := strings.Cut(s.baseURL, "://")
+	return []string{s.baseURL + "/", scheme + "://" + r.Host + basePath + "/"}
 }
 
 // authenticate checks the request's token. It returns the service's refusal, or nil: 400

@@ -50,6 +50,12 @@ func (s *Sandbox) serveControl(w http.ResponseWriter, r *http.Request) {
 		}
 	case r.Method == http.MethodPut && path == "domains":
 		s.putDomain(w, r)
+	case r.Method == http.MethodPut && path == "clients":
+		if body, ok := readBody(w, r, ClientRequest.check); ok {
+			s.AddClient(body.Organization, body.Client, body.MemberAccess)
+			s.EntitleApps(body.Organization, body.Entitlement)
+			w.WriteHeader(http.StatusNoContent)
+		}
 	case r.Method == http.MethodPut && path == "scopes":
 		if body, ok := readBody(w, r, ScopesRequest.check); ok {
 			s.tokens.withheld.Store(&body.Withheld)
@@ -236,6 +242,24 @@ func (s *Sandbox) putDomain(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", jsonType)
 	_ = json.NewEncoder(w).Encode(body) // the client may have disconnected
+}
+
+// ClientRequest is the body of PUT /_sandbox/clients: an organization, and the client that it gets.
+type ClientRequest struct {
+	Organization string `json:"organization_id"`
+	Client       string `json:"client_id"`
+	MemberAccess bool   `json:"use_for_member_access"`
+	Entitlement  bool   `json:"is_app_entitlement_active"` // of the organization
+}
+
+func (c ClientRequest) check() error {
+	if !organizationIDPattern.MatchString(c.Organization) {
+		return fmt.Errorf("organization_id %s: want the form org_…", capped(c.Organization))
+	}
+	if c.Client == "" {
+		return errors.New("client_id: want one")
+	}
+	return nil
 }
 
 // FaultRequest is the body of POST /_sandbox/faults: the members of a [Fault] with a name in

@@ -317,15 +317,31 @@ func TestControlDomain(t *testing.T) {
 		`{"organization_id":"org_a","domain":"a b"}`: "domains", `{"organization_id":"org_a","status":"lost"}`: "domains",
 		`{"colour":"red"}`: "domains", `{"values":["x"]}`: "txt", `{"host":"a..b"}`: "txt", `[]`: "txt",
 		`{"withheld":["all"]}`: "scopes", `{"servers":["ns1.example"]}`: "ns",
+		`{"organization_id":"a","client_id":"c"}`: "clients", `{"organization_id":"org_1"}`: "clients",
 		`{"zone":"acme.com","servers":["a..b"]}`: "ns",
 	} {
 		put(path, body, 400)
 	}
-	for _, path := range []string{"domains", "txt", "ns", "scopes"} {
+	for _, path := range []string{"domains", "txt", "ns", "scopes", "clients"} {
 		got := do(t, s, ask{method: "PUT", path: s.AuthURL() + "/_sandbox/" + path, token: "none",
 			contentType: "text/plain", body: `{}`})
 		if got.status != 415 {
 			t.Errorf("PUT %s of text: %d, want 415", path, got.status)
+		}
+	}
+}
+
+// TestControlClients gives an organization a client.
+func TestControlClients(t *testing.T) {
+	s := start(t, sandbox.Options{})
+	body := `{"organization_id":"org_1","client_id":"c","use_for_member_access":true,"is_app_entitlement_active":true}`
+	if got := control(t, s, "PUT", "clients", body); got.status != 204 {
+		t.Fatal(got.status, got.raw)
+	}
+	got := do(t, s, ask{method: "GET", path: "/organizations?include_client_association_for=c"})
+	for _, want := range []string{`"client":{"use_for_member_access":true}`, `"is_app_entitlement_active":true`} {
+		if !strings.Contains(got.raw, want) {
+			t.Errorf("%s, want %s in it", got.raw, want)
 		}
 	}
 }

@@ -27,6 +27,8 @@
 //	                                     clients.csv, updates.csv and templates.jsonl likewise
 //	PUT    /_sandbox/domains             adds or replaces an organization and its domain, a
 //	                                     [DomainRequest] in JSON, and returns them
+//	PUT    /_sandbox/clients             associates a client with an organization, a
+//	                                     [ClientRequest] in JSON
 //	PUT    /_sandbox/txt                 sets a host's TXT records, a [TXTRequest] in JSON
 //	DELETE /_sandbox/txt?host=HOST       removes the host
 //	PUT    /_sandbox/ns                  sets a zone's NS records, an [NSRequest] in JSON
@@ -53,6 +55,7 @@
 //	answer.go      an answer, and the service's errors
 //	sandbox.go     start, stop, addresses
 //	token.go       access tokens
+//	certificate.go the certificate of an API over TLS
 //	faults.go      which fault a request has
 //	dnsserver.go   the DNS server
 //	zone.go        the names that it serves, and its log

@@ -27,7 +27,8 @@ const (
 // organization, the second of a discovery domain or, after name/, the domain itself.
 type operation struct {
 	name, method, path, scope string
-	paged                     bool // accepts the parameters of a list
+	paged                     bool   // accepts the parameters of a list
+	parameter                 string // that its query may also have; empty: none
 	do                        func(*Sandbox, *call) answer
 }
 
@@ -47,7 +48,7 @@ var operations = []operation{
 	{name: OpListDiscoveryDomains, method: http.MethodGet, path: "/organizations/*/discovery-domains",
 		scope: "read:organization_discovery_domains", paged: true, do: (*Sandbox).listDiscoveryDomains},
 	{name: OpListOrganizations, method: http.MethodGet, path: "/organizations", scope: "read:organizations", paged: true,
-		do: (*Sandbox).listOrganizations},
+		parameter: associationFor, do: (*Sandbox).listOrganizations},
 	{name: OpGetOrganization, method: http.MethodGet, path: "/organizations/*", scope: "read:organizations",
 		do: (*Sandbox).getOrganization},
 	{name: OpRemoveOrganizationClients, method: http.MethodDelete, path: "/organizations/*/clients",
@@ -162,21 +163,41 @@ func (s *Sandbox) listDiscoveryDomains(c *call) answer {
 	})
 }
 
+// associationFor is the parameter of the list of organizations by which those that have a client
+// get the member client. The others do not have the member (Terraform's provider 1.55).
+const associationFor = "include_client_association_for"
+
 type organizationRecord struct {
-	ID          string `json:"id"`
-	Name        string `json:"name"`
-	DisplayName string `json:"display_name"`
+	ID          string             `json:"id"`
+	Name        string             `json:"name"`
+	DisplayName string             `json:"display_name"`
+	Entitlement bool               `json:"is_app_entitlement_active"`
+	Client      *associationRecord `json:"client,omitempty"`
+}
+
+type associationRecord struct {
+	MemberAccess bool `json:"use_for_member_access"`
 }
 
 func (o *organization) record() organizationRecord {
-	return organizationRecord{ID: o.id, Name: o.name, DisplayName: o.name}
+	return organizationRecord{ID: o.id, Name: o.name, DisplayName: o.name, Entitlement: o.entitlement}
+}
+
+// recordFor is the record with the association of a client, if there is one.
+func (o *organization) recordFor(client string) organizationRecord {
+	record := o.record()
+	if a, ok := o.clients.get(client); ok {
+		record.Client = &associationRecord{a.memberAccess}
+	}
+	return record
 }
 
 func (s *Sandbox) listOrganizations(c *call) answer {
+	client := c.query.Get(associationFor)
 	s.tenant.mu.Lock()
 	defer s.tenant.mu.Unlock()
 	return listAnswer(c.list, "organizations", &s.tenant.organizations, func(o *organization) (organizationRecord, bool) {
-		return o.record(), true
+		return o.recordFor(client), true
 	})
 }
 
@@ -186,8 +207,8 @@ func (s *Sandbox) getOrganization(c *call) answer {
 
 func (s *Sandbox) listOrganizationClients(c *call) answer {
 	return s.in(c, func(o *organization) answer {
-		return listAnswer(c.list, "clients", &o.clients, func(id string) (map[string]string, bool) {
-			return map[string]string{"client_id": id}, true
+		return listAnswer(c.list, "clients", &o.clients, func(a association) (map[string]any, bool) {
+			return map[string]any{"client_id": a.client, "use_for_member_access": a.memberAccess}, true
 		})
 	})
 }

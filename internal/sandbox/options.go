@@ -26,6 +26,10 @@ type Options struct {
 	// Empty: a free port of 127.0.0.1; for RedisAddr: no Redis.
 	APIAddr, DNSAddr, RedisAddr string
 
+	// CAFile is where the certificate of the API is written, PEM: it is served over TLS then, as
+	// the vendor's own clients want it. Empty: without TLS.
+	CAFile string
+
 	Seed uint64 // of identifiers and domains' tokens: the same seed makes the same ones
 
 	// Resolvers is the number of addresses at which the DNS server answers, for a quorum:

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -62,11 +63,11 @@ func Start(options Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
-	listener, err := net.Listen("tcp", o.APIAddr)
+	listener, origin, err := listen(o)
 	if err != nil {
-		return nil, fmt.Errorf("sandbox: API on %s: %w", o.APIAddr, inUse(err))
+		return nil, err
 	}
-	s := assemble(o, listener.Addr())
+	s := assemble(o, origin)
 	if s.dns, err = startDNS(o.DNSAddr, o.Resolvers, s.zone); err != nil {
 		return nil, errors.Join(fmt.Errorf("sandbox: DNS on %s: %w", o.DNSAddr, inUse(err)), listener.Close())
 	}
@@ -83,10 +84,29 @@ func Start(options Options) (*Sandbox, error) {
 	return s, nil
 }
 
-func assemble(o Options, addr net.Addr) *Sandbox {
+// listen opens the API's listener, over TLS if there is a file for its certificate, and returns its
+// origin too, such as http://127.0.0.1:16380.
+func listen(o Options) (net.Listener, string, error) {
+	listener, err := net.Listen("tcp", o.APIAddr)
+	if err != nil {
+		return nil, "", fmt.Errorf("sandbox: API on %s: %w", o.APIAddr, inUse(err))
+	}
+	addr := reachable(listener.Addr().String())
+	if o.CAFile == "" {
+		return listener, "http://" + addr, nil
+	}
+	certificate, err := newCertificate(o.CAFile, addr)
+	if err != nil {
+		return nil, "", errors.Join(fmt.Errorf("sandbox: certificate of the API: %w", err), listener.Close())
+	}
+	return tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{certificate}}), "https://" + addr, nil
+}
+
+// assemble returns a sandbox with its API at origin. It serves nothing yet.
+func assemble(o Options, origin string) *Sandbox {
 	s := &Sandbox{
 		options: o,
-		authURL: "http://" + reachable(addr.String()),
+		authURL: origin,
 		tenant:  &tenant{templateNames: map[string]int{}},
 		faults:  &faults{},
 		log:     newRequestLog(o.Remember),
@@ -156,10 +176,10 @@ func (s *Sandbox) Close() error {
 	return s.closed
 }
 
-// BaseURL returns the API's base URL: http://127.0.0.1:port/api/v2.
+// BaseURL returns the API's base URL: http://127.0.0.1:port/api/v2, or https with Options.CAFile.
 func (s *Sandbox) BaseURL() string { return s.baseURL }
 
-// AuthURL returns the base of the token endpoint: http://127.0.0.1:port.
+// AuthURL returns the base of the token endpoint: http://127.0.0.1:port, or https.
 func (s *Sandbox) AuthURL() string { return s.authURL }
 
 // DNSAddr returns the host:port of the first DNS server, over UDP and TCP.
@@ -198,6 +218,9 @@ func (s *Sandbox) Settings() []string {
 		"ORGOPS_CLIENT_SECRET=" + s.ClientSecret(),
 		"ORGOPS_RESOLVERS=" + strings.Join(s.DNSAddrs(), ","),
 		"ORGOPS_DNS_MODE=resolvers", // its zone has no name servers
+	}
+	if s.options.CAFile != "" {
+		lines = append(lines, "ORGOPS_CA_FILE="+s.options.CAFile)
 	}
 	if s.redis != nil {
 		lines = append(lines, "ORGOPS_REDIS_URL="+s.RedisURL())

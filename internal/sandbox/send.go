@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"crypto/tls"
 	"maps"
 	"net"
 	"net/http"
@@ -90,6 +91,9 @@ func writeNoHTTP(w http.ResponseWriter) {
 // reset closes the connection with an RST, as a crash or a broken network does.
 func reset(w http.ResponseWriter) {
 	conn := hijack(w)
+	if encrypted, ok := conn.(*tls.Conn); ok {
+		conn = encrypted.NetConn()
+	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // otherwise Close sends a FIN
 	}

@@ -43,9 +43,16 @@ type tenant struct {
 }
 
 type organization struct {
-	id, name string
-	domains  ordered[*history]
-	clients  ordered[string]
+	id, name    string
+	entitlement bool // its app entitlement is active
+	domains     ordered[*history]
+	clients     ordered[association]
+}
+
+// association is a client of an organization.
+type association struct {
+	client       string
+	memberAccess bool // use_for_member_access
 }
 
 // history has the versions of a domain, of which reads may see an earlier one.
@@ -216,19 +223,39 @@ func (s *Sandbox) Organizations() []string {
 	return found
 }
 
-// AddClients associates clients with an organization, which it adds if it does not exist.
+// AddClients associates clients with an organization, which it adds if it does not exist, for the
+// access of its members.
 func (s *Sandbox) AddClients(org string, clients ...string) {
+	for _, c := range clients {
+		s.AddClient(org, c, true)
+	}
+}
+
+// AddClient associates a client with an organization, which it adds if it does not exist.
+// memberAccess is the association's use_for_member_access.
+func (s *Sandbox) AddClient(org, client string, memberAccess bool) {
 	s.tenant.mu.Lock()
 	defer s.tenant.mu.Unlock()
-	o := s.tenant.organization(org)
-	for _, c := range clients {
-		o.clients.put(c, c)
-	}
+	s.tenant.organization(org).clients.put(client, association{client, memberAccess})
+}
+
+// RemoveClient removes a client from an organization.
+func (s *Sandbox) RemoveClient(org, client string) {
+	s.tenant.in(org, func(o *organization) { o.clients.remove(client) })
+}
+
+// EntitleApps sets whether the app entitlement of an organization is active.
+func (s *Sandbox) EntitleApps(org string, active bool) {
+	s.tenant.in(org, func(o *organization) { o.entitlement = active })
 }
 
 // Clients returns the clients of an organization, in the order of their addition.
 func (s *Sandbox) Clients(org string) (found []string) {
-	s.tenant.in(org, func(o *organization) { found = slices.Collect(o.clients.all()) })
+	s.tenant.in(org, func(o *organization) {
+		for a := range o.clients.all() {
+			found = append(found, a.client)
+		}
+	})
 	return found
 }
 

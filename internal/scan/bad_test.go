@@ -173,6 +173,7 @@ func badScans() (all []scenario) {
 				w.servePage(1, bad[0].record(of.status), bad[none].record(of.status), bad[none].record(of.status))
 				of.begin(w)
 			},
+			more: func(w *world) string { return w.oneMore(of.status) },
 			end: func(w *world) {
 				w.wantFound(slices.Clone(rows)...)
 				if _, reasons := w.read(run0).refused(w.t); len(slices.Compact(slices.Sorted(slices.Values(reasons)))) != 3 {

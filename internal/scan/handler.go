@@ -15,12 +15,27 @@ import (
 	"orgops/tasks/handlers"
 )
 
+// Config configures the scans of a tenant.
+type Config struct {
+	API    func(apiclient.Binding) API
+	States States
+	Lists  Lists
+	// Protected reports whether no client is removed from an organization everywhere; nil: none is
+	// protected.
+	Protected func(organization string) bool
+	Logger    *slog.Logger
+}
+
 // Handlers returns the handlers of the scans' rows, by kind.
-func Handlers(api func(apiclient.Binding) API, states States, logger *slog.Logger) map[ledger.Kind]engine.Handler {
+func Handlers(cfg Config) map[ledger.Kind]engine.Handler {
 	requests := semaphore.NewWeighted(Parallel)
+	of := func(request request, ofSweep bool) engine.Handler {
+		return engine.One(scanner{cfg.API, request, ofSweep, cfg.Lists, cfg.Protected, requests, cfg.Logger}.scan)
+	}
 	return map[ledger.Kind]engine.Handler{
-		ledger.ScanOf(handlers.Verify):  engine.One(scanner{api, pending{}, false, requests, logger}.scan),
-		ledger.ScanOf(handlers.Recheck): engine.One(scanner{api, swept{states}, true, requests, logger}.scan),
+		ledger.ScanOf(handlers.Verify):  of(pending{}, false),
+		ledger.ScanOf(handlers.Recheck): of(swept{cfg.States}, true),
+		ledger.ScanOf(handlers.Remove):  of(nil, false), // it reads no domains
 	}
 }
 
@@ -35,6 +50,11 @@ func (s scanner) scan(ctx context.Context, x *engine.Execution, row *engine.Row)
 	if err != nil {
 		return engine.Fail(err)
 	}
+	r := &reader{scanner: s, x: x}
+	read := r.read
+	if at.Client != "" {
+		read = (&clientSearch{reader: r}).read
+	}
 	for begun := x.Now(); !at.Ended; {
 		switch {
 		case x.Stopping():
@@ -42,8 +62,7 @@ func (s scanner) scan(ctx context.Context, x *engine.Execution, row *engine.Row)
 		case x.Now().Sub(begun) >= scanFor:
 			return engine.Later("", 0)
 		}
-		r := &reader{scanner: s, x: x}
-		o, err := r.read(ctx, at, row.Attempts >= putOffAfter)
+		o, err := read(ctx, at, row.Attempts >= putOffAfter)
 		if why := early(row, err); why != "" && !errors.Is(ctx.Err(), context.Canceled) {
 			s.logger.ErrorContext(ctx, "scan ends early", "run", x.Run, "reason", why)
 			o, err = at.givenUp(why), nil

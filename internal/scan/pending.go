@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"orgops/apiclient/schema"
+	"orgops/internal/discovery"
 	"orgops/internal/ledger"
 	"orgops/internal/scan/progress"
 	"orgops/tasks"
@@ -17,10 +17,10 @@ type pending struct{}
 // which begins within a minute needs no read of its own; but not one that would be
 // refused: its check reads the record again, and gives the reason. A record outside the
 // specification may be pending unless it reads as verified: it is a refused row.
-func (pending) row(_ context.Context, p progress.Scan, organization string, l listed,
+func (pending) row(_ context.Context, _ progress.Scan, organization string, l listed,
 	at time.Time) (*ledger.FoundRow, error) {
-	d := l.Record
-	if d.Status == schema.StatusVerified {
+	d := discovery.Of(organization, l.Record)
+	if d.IsVerified() {
 		return nil, nil
 	}
 	row := tasks.VerifyRow{OrganizationID: organization, DiscoveryDomainID: d.ID}
@@ -28,8 +28,8 @@ func (pending) row(_ context.Context, p progress.Scan, organization string, l li
 	switch {
 	case bad != nil:
 		row.DiscoveryDomainID = name(d.ID)
-	case recordOf(organization, d, p).CheckRecord() == nil && !at.IsZero():
-		row.Listed = &tasks.ListedDomain{DiscoveryDomain: d, At: at}
+	case tasks.CheckRecord(d) == nil && !at.IsZero():
+		row.Listed = &tasks.ListedRecord{ScannedRecord: tasks.Scanned(d), At: at}
 	}
 	return found(organization, row, bad)
 }

@@ -34,6 +34,20 @@ type position struct {
 
 	Pages int64  `json:"pages,omitempty"`
 	Mark  string `json:"mark,omitempty"` // an earlier checkpoint
+
+	// Of the removal of a client everywhere: a bit for each row of the list whose organization still
+	// has the client, the number of those that are not in the list with the ids of the first, and the
+	// row of the list that the next step takes.
+	Still []byte   `json:"still,omitempty"`
+	New   int64    `json:"new,omitempty"`
+	First []string `json:"first,omitempty"`
+	Next  int64    `json:"next,omitempty"`
+}
+
+// through reports whether there is no other step.
+func (p position) through() bool {
+	taken := p.List == "" || p.Next >= p.Counted
+	return p.Through && len(p.Left)+len(p.Late) == 0 && taken
 }
 
 // organization is one whose domains are to be read.
@@ -78,7 +92,7 @@ type outcome struct {
 
 // step returns the step whose outcome this is.
 func (o *outcome) step() (s ledger.ScanStep, err error) {
-	o.Ended = o.Early != "" || o.Through && len(o.Left)+len(o.Late) == 0
+	o.Ended = o.Early != "" || o.through()
 	if o.Ended {
 		o.doubtGone()
 	}
@@ -100,7 +114,7 @@ func (p position) givenUp(why string) outcome {
 	for _, org := range slices.Concat(p.Left, p.Late) {
 		o.miss(org.ID, why)
 	}
-	if !p.Through {
+	if !p.Through || p.Client != "" {
 		o.Early = untrusted.Clip(why, maxReason)
 	}
 	return o

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"sync"
@@ -25,6 +26,8 @@ import (
 // API is the part of [apiclient.Client] that a scan needs.
 type API interface {
 	OrganizationsPage(ctx context.Context, from string) ([]apiclient.Listed[schema.Organization], string, error)
+	OrganizationsPageFor(ctx context.Context,
+		client, from string) ([]apiclient.Listed[schema.OrganizationOf], string, error)
 	DiscoveryDomainsPage(ctx context.Context,
 		organization, from string) ([]apiclient.Listed[schema.DiscoveryDomain], string, error)
 }
@@ -35,18 +38,26 @@ const Parallel = 50
 
 // scanner is the handler of a scan's row.
 type scanner struct {
-	api      func(apiclient.Binding) API
-	request  request
-	ofSweep  bool                // no caller waits for the scan
-	requests *semaphore.Weighted // of all scans of the tenant
-	logger   *slog.Logger
+	api       func(apiclient.Binding) API
+	request   request
+	ofSweep   bool // no caller waits for the scan
+	lists     Lists
+	protected func(organization string) bool
+	requests  *semaphore.Weighted // of all scans of the tenant
+	logger    *slog.Logger
+}
+
+// Lists is the part of the ledger by which a removal reads the list of its client's organizations.
+type Lists interface {
+	Run(ctx context.Context, t ledger.Tenant, id ledger.RunID) (ledger.Run, error)
+	Each(ctx context.Context, run ledger.Run, which ledger.Selection, first int64) iter.Seq2[ledger.RowState, error]
 }
 
 // putOffAfter is how many attempts a step has before organizations are put off although
 // none could be read.
 const putOffAfter = 2
 
-// reader makes the requests of one step.
+// reader makes the requests of the steps of an execution.
 type reader struct {
 	scanner
 	mu sync.Mutex // of x, while requests are sent side by side

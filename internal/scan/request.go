@@ -38,16 +38,6 @@ func outsideSpec(organization string, l listed) error {
 	return fmt.Errorf("organization %s: %w", organization, err)
 }
 
-// recordOf returns a record as a sweep's row has it.
-func recordOf(organization string, d schema.DiscoveryDomain, p progress.Scan) tasks.RecheckRow {
-	return tasks.RecheckRow{
-		OrganizationID: organization, DiscoveryDomainID: d.ID, Domain: d.Domain, VerificationHost: d.VerificationHost,
-		VerificationTXT: d.VerificationTXT,
-		Status:          d.Status, UseForOrganizationDiscovery: d.UseForOrganizationDiscovery,
-		Prove: p.Pending && d.Status != schema.StatusVerified, Tick: p.Tick,
-	}
-}
-
 // found returns a row. One of a record that cannot be checked is settled as refused when it is
 // found; a sweep reads it again next time.
 func found(organization string, content any, bad error) (*ledger.FoundRow, error) {

@@ -26,6 +26,14 @@ type scenario struct {
 	end   func(*world)
 	// rows are all that it may find.
 	rows []string
+	// more adds one that another scan finds too; nil: none does.
+	more func(*world) string
+}
+
+// oneMore adds a domain of that status.
+func (w *world) oneMore(status string) string {
+	w.sandbox.AddDomain("org_9", sandbox.Domain{ID: "ord_9", Status: status})
+	return "org_9/ord_9"
 }
 
 func (s scenario) world(t *testing.T) *world {
@@ -49,6 +57,7 @@ func finding() scenario {
 			w.sandbox.AddOrganization("org_4", "")
 			w.pending("")
 		},
+		more: func(w *world) string { return w.oneMore("pending") },
 		end: func(w *world) {
 			w.wantFound("org_1/ord_1", "org_3/ord_3")
 			w.wantProgress(progress.Scan{Read: 4, Ended: true})
@@ -74,6 +83,7 @@ func sweeping() scenario {
 			}
 			w.sweep(progress.Scan{Tick: tick})
 		},
+		more: func(w *world) string { return w.oneMore("verified") },
 		end: func(w *world) {
 			w.wantFound("org_1/ord_1", "org_3/ord_3", "org_4/ord_4", "org_5/ord_5")
 			w.wantProgress(progress.Scan{Tick: tick, Read: 6, Ended: true})
@@ -86,7 +96,7 @@ func sweeping() scenario {
 
 func eachScan(t *testing.T, test func(t *testing.T, s scenario)) {
 	t.Helper()
-	for _, s := range append([]scenario{finding(), sweeping()}, badScans()...) {
+	for _, s := range append([]scenario{finding(), sweeping(), listing(), removing()}, badScans()...) {
 		t.Run(s.name, func(t *testing.T) { test(t, s) })
 	}
 }
@@ -396,7 +406,7 @@ func TestPendingRows(t *testing.T) {
 		rows[r.DiscoveryDomainID] = r
 	}
 	l := rows["ord_1"].Listed
-	if l == nil || l.ID != "ord_1" || l.VerificationHost != d.Host || l.VerificationTXT != d.TXT ||
+	if l == nil || l.VerificationHost != d.Host || l.VerificationTXT != d.TXT ||
 		l.Status != schema.StatusPending || l.UseForOrganizationDiscovery == nil || *l.UseForOrganizationDiscovery {
 		t.Errorf("listed is %+v, want the record %+v", l, d)
 	}

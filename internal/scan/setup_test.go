@@ -23,6 +23,7 @@ import (
 	"orgops/apiclient"
 	"orgops/apiclient/schema"
 	"orgops/internal/engine"
+	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
@@ -49,16 +50,23 @@ var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // world is a tenant with a ledger, whose clock advances while a scan waits.
 type world struct {
 	*ledger.Ledger
-	t       *testing.T
-	redis   *miniredis.Miniredis
-	elapsed atomic.Int64 // since start
-	sandbox *sandbox.Sandbox
-	api     func(apiclient.Binding) scan.API
-	states  scan.States
-	blocks  []string // operations
-	log     bytes.Buffer
-	timeout time.Duration
+	t         *testing.T
+	id        ledger.RunID // whose scan workers execute
+	redis     *miniredis.Miniredis
+	elapsed   atomic.Int64 // since start
+	sandbox   *sandbox.Sandbox
+	api       func(apiclient.Binding) scan.API
+	states    scan.States
+	protected []string // organizations
+	blocks    []string // operations
+	log       bytes.Buffer
+	timeout   time.Duration
 }
+
+// client is the client of lists and removals.
+const client = "client_1"
+
+func (w *world) intake() intake.Intake { return intake.Intake{Ledger: w.Ledger} }
 
 // states are those of domains that have one.
 type states map[string]bool
@@ -78,7 +86,8 @@ func newWorld(t *testing.T) *world {
 
 func newWorldOf(t *testing.T, sb *sandbox.Sandbox, api func(apiclient.Binding) scan.API) *world {
 	t.Helper()
-	w := &world{Ledger: ledger.New(redistest.New(t)), t: t, redis: redistest.Mini(t), states: states{}, sandbox: sb,
+	w := &world{
+		Ledger: ledger.New(redistest.New(t)), t: t, id: run0, redis: redistest.Mini(t), states: states{}, sandbox: sb,
 		api: api}
 	w.advance(0)
 	return w
@@ -135,9 +144,12 @@ func (w *world) worker(sab *saboteur) worker {
 	own := worker{session: ledger.NewSessionID(), stop: make(chan struct{})}
 	own.Engine = engine.New(engine.Config{
 		Tenant: tenant, Ledger: sabotagedLedger{w.Ledger, sab}, Session: own.session, Stopping: own.stop,
-		Handlers: scan.Handlers(func(b apiclient.Binding) scan.API { return sabotagedAPI{sab, w.api(b), b.Class} },
-			w.states, log), Timeout: w.timeout, Logger: log,
-		Block: func(_ context.Context, operation, _ string) error {
+		Handlers: scan.Handlers(scan.Config{
+			API:    func(b apiclient.Binding) scan.API { return sabotagedAPI{sab, w.api(b), b.Class} },
+			States: w.states, Lists: w.Ledger, Protected: func(org string) bool { return slices.Contains(w.protected, org) },
+			Logger: log,
+		}), Timeout: w.timeout, Logger: log,
+		Block: func(_ context.Context, operation, _ string, _ apiclient.Fault) error {
 			w.blocks = append(w.blocks, operation)
 			return nil
 		},
@@ -149,6 +161,31 @@ func (w *world) worker(sab *saboteur) worker {
 func (w *world) create(kind ledger.Kind, progress []byte) {
 	w.t.Helper()
 	_, _, err := w.Create(w.t.Context(), ledger.NewRun{ID: run0, Tenant: tenant, Kind: kind, Scan: progress})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// lists creates a run that lists the organizations of a client, and has a worker find its rows.
+func (w *world) lists(id ledger.RunID) ledger.Run {
+	w.t.Helper()
+	run, _, err := w.intake().BeginList(w.t.Context(), client, ledger.NewRun{ID: id, Tenant: tenant})
+	if err == nil {
+		w.id = id
+		w.scanned()
+		w.id = run0
+		run, err = w.Get(w.t.Context(), tenant, id)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return run
+}
+
+// removes creates run0, which removes the client of a list everywhere.
+func (w *world) removes(list ledger.Run) {
+	w.t.Helper()
+	_, _, err := w.intake().BeginEverywhere(w.t.Context(), list, list.Total(), ledger.NewRun{ID: run0})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -185,7 +222,7 @@ func segment(run ledger.Run, number int) ledger.Segment {
 // until it is.
 func (w *world) release() *asynq.Task {
 	w.t.Helper()
-	run, err := w.Get(w.t.Context(), "", run0)
+	run, err := w.Get(w.t.Context(), "", w.id)
 	var r ledger.Release
 	if err == nil {
 		r, err = w.Release(w.t.Context(), segment(run, ledger.ScanSegment), ledger.Quota{First: 1, Check: 1, Ready: 1})
@@ -224,14 +261,14 @@ func (w *world) kill(sab *saboteur) bool {
 	w.t.Helper()
 	sab.dies = true
 	dying := w.worker(sab)
-	for !sab.acted && w.read(run0).Growing {
+	for !sab.acted && w.read(w.id).Growing {
 		if task := w.release(); task != nil {
 			var life sync.WaitGroup
 			life.Go(func() { _ = dying.ProcessTask(w.t.Context(), task) })
 			life.Wait()
 		}
 	}
-	if run := w.read(run0).Run; run.ID != "" {
+	if run := w.read(w.id).Run; run.ID != "" {
 		if _, _, err := w.Reclaim(w.t.Context(), segment(run, ledger.ScanSegment), dying.session); err != nil {
 			w.t.Fatal(err)
 		}
@@ -252,12 +289,12 @@ func (w *world) drain(of worker) {
 func (w *world) until(of worker, holds func(stored) bool) {
 	w.t.Helper()
 	for range maxRounds {
-		if holds(w.read(run0)) {
+		if holds(w.read(w.id)) {
 			return
 		}
 		w.round(of)
 	}
-	r := w.read(run0)
+	r := w.read(w.id)
 	w.t.Fatalf("scan %+v, progress %s, position %+v; log:\n%s", r.Scan, r.Scan.Progress, r.position, w.log.String())
 }
 
@@ -514,6 +551,15 @@ func (a sabotagedAPI) OrganizationsPage(ctx context.Context,
 	from string) (page []apiclient.Listed[schema.Organization], next string, err error) {
 	err = a.call(class(a.class)+"organizations", func() error {
 		page, next, err = a.api.OrganizationsPage(ctx, from)
+		return err
+	})
+	return page, next, err
+}
+
+func (a sabotagedAPI) OrganizationsPageFor(ctx context.Context,
+	client, from string) (page []apiclient.Listed[schema.OrganizationOf], next string, err error) {
+	err = a.call(class(a.class)+"organizations of "+client, func() error {
+		page, next, err = a.api.OrganizationsPageFor(ctx, client, from)
 		return err
 	})
 	return page, next, err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"orgops/apiclient/schema"
+	"orgops/internal/discovery"
 	"orgops/internal/ledger"
 	"orgops/internal/scan/progress"
 	"orgops/tasks"
@@ -24,9 +25,10 @@ type swept struct{ states States }
 // the specification may be verified unless it reads as pending.
 func (s swept) row(ctx context.Context, p progress.Scan, organization string, l listed,
 	_ time.Time) (*ledger.FoundRow, error) {
-	d := l.Record
-	wanted := d.Status == schema.StatusVerified || l.Err != nil
-	if d.Status == schema.StatusPending || l.Err == nil && d.Status != schema.StatusVerified {
+	// Whether the sweep checks it.
+	d := discovery.Of(organization, l.Record)
+	wanted := d.IsVerified() || l.Err != nil
+	if d.Status == schema.StatusPending || (l.Err == nil && !d.IsVerified()) {
 		var err error
 		if wanted, err = s.wantsPending(ctx, p, d.ID); err != nil {
 			return nil, err
@@ -35,17 +37,26 @@ func (s swept) row(ctx context.Context, p progress.Scan, organization string, l 
 	if !wanted {
 		return nil, nil
 	}
-	content, bad := recordOf(organization, d, p), outsideSpec(organization, l)
+
+	// The record. Of one that cannot be checked the row has the members that name it.
+	bad := outsideSpec(organization, l)
 	if bad == nil {
-		bad = content.CheckRecord()
+		bad = tasks.CheckRecord(d)
 	}
-	if bad != nil { // the members that name it
-		content = tasks.RecheckRow{
-			OrganizationID: organization, DiscoveryDomainID: name(d.ID), Domain: name(d.Domain),
-			Status: schema.DomainStatus(name(string(d.Status))), Tick: p.Tick,
-		}
+	prove := p.Pending && !d.IsVerified()
+	if bad != nil {
+		d = discovery.Domain{ID: name(d.ID), Name: name(d.Name), Status: schema.DomainStatus(name(string(d.Status)))}
+		prove = false
 	}
-	row, err := found(organization, content, bad)
+
+	// The row, and when it is due.
+	row, err := found(organization, tasks.RecheckRow{
+		OrganizationID:    organization,
+		DiscoveryDomainID: d.ID,
+		ScannedRecord:     tasks.Scanned(d),
+		Prove:             prove,
+		Tick:              p.Tick,
+	}, bad)
 	if due := p.Due(d.ID); err == nil && bad == nil && due > 0 {
 		row.Due = time.Unix(due, 0).UTC()
 	}

@@ -410,6 +410,12 @@ func pageOf[R, T any](all []R, from string, record func(R) T) (page []apiclient.
 	return page, next
 }
 
+// OrganizationsPageFor returns no page: no run of a fleet removes a client everywhere.
+func (fleetAPI) OrganizationsPageFor(context.Context,
+	string, string) ([]apiclient.Listed[schema.OrganizationOf], string, error) {
+	return nil, "", errors.New("the fleet's tenants do not know the parameter")
+}
+
 func (a fleetAPI) OrganizationsPage(ctx context.Context,
 	from string) (page []apiclient.Listed[schema.Organization], next string, err error) {
 	page, err = call(ctx, a, schema.OpListOrganizations, http.MethodGet, func(ctx context.Context) error {

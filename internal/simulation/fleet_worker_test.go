@@ -214,7 +214,10 @@ func (w *fleetWorker) newPart(tn *fleetTenant) *fleetPart {
 		Notifier: fleetNotifier{w}}
 	p.engine = engine.New(engine.Config{
 		Tenant: tn.name, Ledger: watched{w.ledger, w.f}, Session: w.session.ID, Handlers: p.handlers(states),
-		Stopping: w.stopping, Block: p.limiter.Block,
+		Stopping: w.stopping,
+		Block: func(ctx context.Context, operation, reason string, fault apiclient.Fault) error {
+			return p.limiter.Block(ctx, operation, reason, string(fault))
+		},
 	})
 	p.dispatcher = dispatch.New(p.dispatchConfig(states))
 	return p
@@ -287,8 +290,10 @@ func (p *fleetPart) handlers(states *sweep.States) map[ledger.Kind]engine.Handle
 		handlers.Recheck: handlers.NewRecheck(handlers.RecheckConfig{Verify: verify, Tenant: p.tn.name, States: states,
 			Operators: dns, Submit: submit}),
 	}
-	maps.Copy(all, scan.Handlers(func(b apiclient.Binding) scan.API { return api(b) }, states.Store,
-		slog.New(slog.DiscardHandler)))
+	maps.Copy(all, scan.Handlers(scan.Config{
+		API: func(b apiclient.Binding) scan.API { return api(b) }, States: states.Store,
+		Lists: w.ledger, Logger: slog.New(slog.DiscardHandler),
+	}))
 	return all
 }
 

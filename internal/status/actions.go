@@ -12,10 +12,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/activity"
-	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
+	"orgops/internal/remedy"
 	"orgops/internal/scan/progress"
 	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
@@ -59,7 +59,7 @@ func Pause(ctx context.Context, by activity.Author, l *ledger.Ledger, run ledger
 	if !run.Paused {
 		by.Record(ctx, activity.OfRun(run.Tenant, run.ID, activity.Paused, ""))
 	}
-	return "paused; to continue: enqueue runs resume " + string(run.ID), nil
+	return "paused; " + toContinue(run), nil
 }
 
 // Resume resumes the run in the name of a user, and returns the effect in words.
@@ -84,8 +84,8 @@ func StopTenant(ctx context.Context, by activity.Author, tenant, reason string) 
 	return stop, err
 }
 
-// StartTenant ends the stop and the pauses of a tenant in the name of a user, and returns the
-// effect in words: see [pace.Limiter.Start].
+// StartTenant ends the stop and the pauses of a tenant in the name of a user, has its blocks
+// tested, and returns the effect in words: see [pace.Limiter.Start].
 func StartTenant(ctx context.Context, by activity.Author, tenant string) (effect string, err error) {
 	started, err := pace.New(pace.Config{Redis: by.Redis, Tenant: tenant}).Start(ctx)
 	var was []string
@@ -95,8 +95,11 @@ func StartTenant(ctx context.Context, by activity.Author, tenant string) (effect
 	if started.Paused {
 		was = append(was, "paused by the API (429): one request tries now")
 	}
+	if started.Blocked {
+		was = append(was, "blocked: one request tries within 30 seconds if a row waits, and the block ends if it is accepted")
+	}
 	if len(was) == 0 {
-		return "was neither stopped nor paused", err
+		return "was neither stopped, paused nor blocked", err
 	}
 	effect = "it was " + strings.Join(was, ", and ")
 	by.Record(ctx, activity.Entry{Tenant: tenant, Action: activity.Started, Result: effect})
@@ -115,7 +118,7 @@ func ReassignTenant(ctx context.Context, by activity.Author, l *ledger.Ledger, n
 	}
 	for _, s := range sessions {
 		if slices.Contains(s.Tenants, ledger.Tenant(name)) {
-			return "", cli.Fixed(fmt.Errorf("tenant %s is served by worker %s", name, WorkerText(s, time.Now())),
+			return "", remedy.With(fmt.Errorf("tenant %s is served by worker %s", name, WorkerText(s, time.Now())),
 				"stop its workers, or take the tenant out of their file")
 		}
 	}
@@ -150,7 +153,7 @@ func unfinished(ctx context.Context, l *ledger.Ledger, name string) error {
 		return err
 	}
 	if n := singles[ledger.Tenant(name)]; n > 0 {
-		return cli.Fixed(fmt.Errorf("tenant %s has rows that are not finished: %s", name, count(n, "single row")), "%s", finishFirst)
+		return remedy.With(fmt.Errorf("tenant %s has rows that are not finished: %s", name, count(n, "single row")), "%s", finishFirst)
 	}
 	if len(runs) == 0 {
 		return nil
@@ -163,53 +166,17 @@ func unfinished(ctx context.Context, l *ledger.Ledger, name string) error {
 	if len(runs) > most {
 		ids = append(ids, fmt.Sprintf("%d more", len(runs)-most))
 	}
-	return cli.Fixed(fmt.Errorf("tenant %s has runs that are not finished: %s", name, strings.Join(ids, ", ")), "%s", finishFirst)
+	return remedy.With(fmt.Errorf("tenant %s has runs that are not finished: %s", name, strings.Join(ids, ", ")), "%s", finishFirst)
 }
 
 // finishFirst says how a tenant gets no open rows.
 const finishFirst = "start its former workers until none is open, cancel what shall not go on (enqueue runs cancel RUN), " +
 	"and stop them again; with --keep open rows stay: they are executed in the tenant that the next worker names"
 
-// RetryError adds to the error of a retry of the run how to proceed. child is the id of the
-// new run, or empty if it was not started.
-func RetryError(run string, outcomes []string, child string, err error) error {
-	again := "enqueue runs retry " + run
-	if len(outcomes) > 0 {
-		again += " --outcome " + strings.Join(outcomes, ",")
-	}
-	if open, ok := errors.AsType[*intake.RetriedError](err); ok {
-		switch {
-		case open.Ended:
-			return cli.Fixed(err, "enqueue runs retry %s", open.Child)
-		case open.Incomplete:
-			// An interrupted one may have no run yet, which runs cancel would not find.
-			return cli.Fixed(err, "complete it (%s --run %s), or, once runs list has it, end it (enqueue runs cancel %s)",
-				again, open.Child, open.Child)
-		}
-		return cli.Fixed(err, "follow it to its end: enqueue runs follow %s", open.Child)
-	}
-	switch {
-	case errors.Is(err, ledger.ErrMismatch) && child == "":
-		return cli.Fixed(err, "a retry is completed by the same command as before, the same outcomes too; "+
-			"if single rows were chosen, cancel the run, and choose them again")
-	case errors.Is(err, ledger.ErrOpen):
-		return cli.Fixed(fmt.Errorf("run %s has not ended, and its open rows may still succeed", run),
-			"follow it to its end (enqueue runs follow %s), or end it (enqueue runs cancel %s)", run, run)
-	case errors.Is(err, intake.ErrCancelled):
-		return cli.Fixed(fmt.Errorf("run %s was cancelled", child),
-			"retry these rows under another id, if they are still wanted")
-	case child == "":
-		return err
-	case errors.Is(err, context.Canceled):
-		err = errors.New("interrupted")
-	}
-	return cli.Fixed(err, "only a part of run %s is submitted; to submit the rest: %s --run %s", child, again, child)
-}
-
 // SweepNow starts a sweep of the tenant, or of one organization if it is named, and of
 // pending domains too if pending or the tenant's settings say so. announced is false if no
 // worker has served the tenant on this Redis.
-func SweepNow(ctx context.Context, rdb redis.UniversalClient, in intake.Intake, r ledger.NewRun, organization string,
+func SweepNow(ctx context.Context, rdb redis.Cmdable, in intake.Intake, r ledger.NewRun, organization string,
 	pending bool) (run ledger.Run, created, announced bool, err error) {
 	name := string(r.Tenant)
 	settings, announced, err := tenant.ReadAnnounced(ctx, rdb, name)

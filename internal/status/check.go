@@ -11,36 +11,30 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/dnscheck/report"
+	"orgops/internal/discovery"
 	"orgops/internal/evidence"
 	"orgops/internal/provider"
+	"orgops/internal/stamp"
 )
 
-// TXTRecord is a record to check.
-type TXTRecord struct {
+// CheckResult is the result of a check of a record.
+type CheckResult struct {
 	Organization string `json:"organization_id,omitempty"`
 	ID           string `json:"discovery_domain_id,omitempty"`
 	Host         string `json:"verification_host"`
 	TXT          string `json:"verification_txt"`
-
-	Domain string `json:"-"` // that has the host; empty: not known
-	// Error is why the record cannot be checked; "": it can.
-	Error string `json:"error,omitempty"`
+	// Error is why the record cannot be checked; "": it was.
+	Error     string `json:"error,omitempty"`
+	*Findings        // nil: it was not checked
 }
 
-// CheckResult is the result of a check of a record.
-type CheckResult struct {
-	TXTRecord
-	*Findings // nil: it was not checked
-}
-
-// Check checks one record, as a worker does right before it sets its domain to verified. The
-// result of a record that cannot be checked has its Error set; the error is the context's.
-func Check(ctx context.Context, checker *dnscheck.Checker, record TXTRecord) (CheckResult, error) {
-	found := CheckResult{TXTRecord: record}
-	if record.Error != "" {
-		return found, nil
-	}
-	verdict, err := checker.Prove(ctx, record.Host, record.TXT)
+// Check checks the record of a domain, as a worker does right before it sets the domain to
+// verified. Of the domain's other members only the name counts, by which mistakes are found; it may
+// be empty. The result of a record that cannot be checked has its Error set; the error is the
+// context's.
+func Check(ctx context.Context, checker *dnscheck.Checker, d discovery.Domain) (CheckResult, error) {
+	found := CheckResult{Organization: d.OrganizationID, ID: d.ID, Host: d.Host, TXT: d.TXT}
+	verdict, err := checker.Prove(ctx, d.Host, d.TXT)
 	if question, ok := errors.AsType[*dnscheck.QuestionError](err); ok {
 		found.Error = question.Error()
 		return found, nil
@@ -55,7 +49,7 @@ func Check(ctx context.Context, checker *dnscheck.Checker, record TXTRecord) (Ch
 			"the alias %s leads out of the domain, to %s: the owner of that name can prove the domain; --refuse-aliases refuses that", Shown(name), Shown(target))
 		found.Note = joined(found.Note, warning)
 	}
-	if found.Diagnosis, err = checker.Diagnose(ctx, record.Host, record.Domain, record.TXT, verdict); err != nil {
+	if found.Diagnosis, err = checker.Diagnose(ctx, d.Host, d.Name, d.TXT, verdict); err != nil {
 		return found, err
 	}
 	if verdict.State != dnscheck.Absent {
@@ -75,6 +69,7 @@ type Publish struct {
 	Name     string `json:"name"`               // of the record, relative to the zone; "@": the zone itself
 	Provider string `json:"provider,omitempty"` // of the zone's name servers; empty: not known
 	Hint     string `json:"hint,omitempty"`     // how the provider's panel wants it
+	Help     string `json:"help,omitempty"`     // the URL of the provider's own description
 }
 
 // publishIn returns how the host's record is entered in the zone; nil: there is none.
@@ -84,7 +79,9 @@ func publishIn(host string, zone dnscheck.Zone) *Publish {
 	}
 	p := &Publish{Zone: zone.Name, Name: provider.Name(host, zone.Name)}
 	if known, ok := provider.Of(zone.Servers); ok {
-		p.Provider, p.Hint = known.Name, known.Hint
+		p.Provider = known.Name
+		p.Hint = known.Hint
+		p.Help = known.Source
 	}
 	return p
 }
@@ -103,9 +100,9 @@ func (f Findings) IsProof() bool { return f.Compared != nil && f.State != dnsche
 // When returns when the record was checked or proven.
 func (f Findings) When() Fact {
 	if f.IsProof() {
-		return Fact{Name: "proven at", Text: Stamp(f.At)}
+		return Fact{Name: "proven at", Text: stamp.UTC(f.At)}
 	}
-	return Fact{Name: "checked at", Text: Stamp(f.At)}
+	return Fact{Name: "checked at", Text: stamp.UTC(f.At)}
 }
 
 // Write writes the record and the findings as text.
@@ -131,10 +128,30 @@ func (f Findings) Explanation() string {
 	return f.Sentence
 }
 
-// Facts describes the findings, apart from the verdict and the answers. The first may have no
-// name: it explains the verdict.
+// fix returns the remedy for an open row by its last check; "": there is none, such as after a
+// check without a clear answer.
+func (f *Findings) fix() string {
+	const byItself = ": it is checked again by itself"
+	switch {
+	case f == nil || f.State != dnscheck.Absent.String():
+		return ""
+	case len(f.Findings) > 0:
+		return "have the customer correct the record" + byItself
+	}
+	return "have the customer compare the published record with host and value" + byItself
+}
+
+// Facts describes the findings, apart from the answers: the verdict first. The one after it may
+// have no name: it explains the verdict.
 func (f Findings) Facts() []Fact {
-	all := []Fact{{Text: f.Sentence}, {Name: "note", Text: f.Note}}
+	verdict := Fact{Name: "verdict", Text: Shown(fmt.Sprintf("%s (%s)", f.State, f.Reason)), Tone: "wait"}
+	switch f.State {
+	case dnscheck.Present.String():
+		verdict.Tone = "good"
+	case dnscheck.Absent.String():
+		verdict.Tone = "bad"
+	}
+	all := []Fact{verdict, {Text: f.Sentence}, {Name: "note", Text: f.Note}}
 	for _, one := range f.Findings {
 		all = append(all, Fact{Name: "what to do", Text: one.Sentence})
 	}
@@ -148,18 +165,15 @@ func (f Findings) Facts() []Fact {
 	for _, name := range f.Unanswered {
 		all = append(all, Fact{Name: "no answer", Text: "for " + Shown(name) + ", where such records often end up by mistake"})
 	}
-	return facts(append(all, Fact{Name: "next check", Text: Stamp(f.Next)})...)
+	return facts(append(all, Fact{Name: "next check", Text: stamp.UTC(f.Next)})...)
 }
 
 // Write writes the heading and the facts, two columns a line, and then the answer of each
 // server.
 func (f Findings) Write(out io.Writer, heading Fact) error {
 	w := NewTable(out)
-	w.Line(heading.Name, heading.Text)
-	w.Line("verdict", fmt.Sprintf("%s (%s)", f.State, f.Reason))
-	for _, fact := range f.Facts() {
-		w.Line(fact.Name, fact.Text)
-	}
+	w.Facts([]Fact{heading})
+	w.Facts(f.Facts())
 	if err := w.Flush(); err != nil {
 		return err
 	}

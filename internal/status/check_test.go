@@ -10,6 +10,7 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/dnscheck/report"
+	"orgops/internal/discovery"
 	"orgops/internal/status"
 )
 
@@ -28,7 +29,7 @@ func TestCheckSaysHowToEnterTheRecord(t *testing.T) {
 		{"there.example.com", "token-1", nil}, // unknown: one resolver proves nothing
 		{"_v.example.net", "token-1", nil},    // its zone is not known
 	} {
-		found, err := status.Check(t.Context(), checker, status.TXTRecord{Host: test.host, TXT: test.token})
+		found, err := status.Check(t.Context(), checker, discovery.Domain{Host: test.host, TXT: test.token})
 		if err != nil {
 			t.Fatal(err)
 		}

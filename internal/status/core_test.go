@@ -90,7 +90,7 @@ func TestStopped(t *testing.T) {
 
 // TestQueueIsPaused: a run says that its tenant's queue is paused.
 func TestQueueIsPaused(t *testing.T) {
-	rdb := redistest.New(t)
+	rdb := redistest.Open(t)
 	l := ledger.New(rdb)
 	r, _, err := l.Create(t.Context(), ledger.NewRun{ID: "new", Tenant: "default", Kind: "domain:update"})
 	if err != nil {

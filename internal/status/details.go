@@ -14,6 +14,7 @@ import (
 	"orgops/internal/activity"
 	"orgops/internal/ledger"
 	"orgops/internal/obstacle"
+	"orgops/internal/stamp"
 )
 
 // RunDetails is a run with what only readers and operators see: it names operators, the state of
@@ -33,7 +34,7 @@ type RunDetails struct {
 
 // DetailsOf reads the details of a run, apart from its rows and obstacles. sample is the number of
 // notes to read to count why rows wait.
-func DetailsOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, r ledger.Run,
+func DetailsOf(ctx context.Context, rdb redis.Cmdable, l *ledger.Ledger, r ledger.Run,
 	sample int) (d RunDetails, err error) {
 	d.Run = RunOf(r)
 	d.Stuck = StuckOf(r, time.Now())
@@ -59,7 +60,7 @@ func DetailsOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger,
 }
 
 // ReadRows adds why no row is executed, and the first most open rows and failed rows.
-func (d *RunDetails) ReadRows(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, most int) (err error) {
+func (d *RunDetails) ReadRows(ctx context.Context, rdb redis.Cmdable, l *ledger.Ledger, most int) (err error) {
 	if !d.Ended() {
 		if d.Obstacles, err = ObstaclesOf(ctx, rdb, l, d.Tenant); err != nil {
 			return err
@@ -96,9 +97,9 @@ func (d RunDetails) Facts() []Fact {
 	}
 	return facts(append(all,
 		Fact{Name: "scan", Text: d.Scan.String()},
-		Fact{Name: "created", Text: Stamp(d.CreatedAt)},
-		Fact{Name: "cancelled", Text: Stamp(d.CancelledAt)},
-		Fact{Name: "ended", Text: Stamp(d.EndedAt)},
+		Fact{Name: "created", Text: stamp.UTC(d.CreatedAt)},
+		Fact{Name: "cancelled", Text: stamp.UTC(d.CancelledAt)},
+		Fact{Name: "ended", Text: stamp.UTC(d.EndedAt)},
 	)...)
 }
 
@@ -116,7 +117,7 @@ func (d RunDetails) Write(out io.Writer) error {
 	w.Line("rows", Total(r))
 	w.Line("settled", fmt.Sprintf("%d: %s", d.Settled, Counts(r)))
 	for _, e := range d.Activity {
-		w.Line(Stamp(e.At), joined(fmt.Sprintf("%s by %s", e.Action, e.Who()), reason(e.Result)))
+		w.Line(stamp.UTC(e.At), joined(fmt.Sprintf("%s by %s", e.Action, e.Who()), reason(e.Result)))
 	}
 	if err := w.Flush(); err != nil {
 		return err

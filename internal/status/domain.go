@@ -6,14 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/cli"
+	"orgops/apiclient/schema"
+	"orgops/internal/discovery"
 	"orgops/internal/evidence"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/remedy"
+	"orgops/internal/stamp"
+	"orgops/tasks"
 )
 
 // Domain has the rows of a discovery domain, and the state that sweeps have stored. It is for
@@ -42,15 +47,18 @@ type DomainRow struct {
 	Evidence *Findings `json:"evidence,omitempty"`
 	// Before is what the row has replaced; nil: it is no update, or has changed nothing.
 	Before *evidence.Before `json:"before,omitempty"`
-	Ledger ledger.Run       `json:"-"`
+	// Fix is the remedy for a failed or waiting row; "": there is none.
+	Fix    string     `json:"fix,omitempty"`
+	Ledger ledger.Run `json:"-"`
 
-	sentence string // that result, with advice; "": it is that of a proof, or not known
+	begun    time.Time // by the first execution; zero: there was none
+	sentence string    // that result, with advice; "": it is that of a proof, or not known
 }
 
 // DomainOf reads the domain from Redis. If rows is 0, it has the row that was executed last, which
 // takes a few commands: the index of names has its place. Otherwise it has at most so many of its
 // rows, and all stored rows of the tenant's runs about domains are searched.
-func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, name DomainName,
+func DomainOf(ctx context.Context, rdb redis.Cmdable, l *ledger.Ledger, name DomainName,
 	rows int) (Domain, error) {
 	found := Domain{DomainName: name}
 	subject, err := l.Subject(ctx, ledger.Tenant(name.Tenant), name.ID)
@@ -75,7 +83,13 @@ func DomainOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, 
 	if err != nil {
 		return found, err
 	}
-	return found, found.readSwept(ctx, rdb)
+	if err := found.readSwept(ctx, rdb); err != nil {
+		return found, err
+	}
+	for i, row := range found.Rows {
+		found.Rows[i].Fix = found.fix(row)
+	}
+	return found, nil
 }
 
 // search adds at most so many of the domain's rows.
@@ -100,7 +114,7 @@ func (d *Domain) search(ctx context.Context, l *ledger.Ledger, rows int) error {
 }
 
 // readSwept adds the state that sweeps have stored.
-func (d *Domain) readSwept(ctx context.Context, rdb redis.UniversalClient) error {
+func (d *Domain) readSwept(ctx context.Context, rdb redis.Cmdable) error {
 	swept, ok, err := SweptDomainOf(ctx, rdb, d.Tenant, d.ID)
 	if ok && swept.Organization != d.Organization {
 		d.Other = cmp.Or(d.Other, swept.Organization)
@@ -151,7 +165,8 @@ func (r domainRow) in(run ledger.Run) ledger.Segment {
 // add adds a row.
 func (d *Domain) add(found intake.DomainRow) error {
 	r := found.Run
-	row := DomainRow{Run: r.ID, Kind: r.Kind, CreatedAt: r.CreatedAt, Row: settledRow(r, found.RowState), Ledger: r}
+	row := DomainRow{Run: r.ID, Kind: r.Kind, CreatedAt: r.CreatedAt, Row: settledRow(r, found.RowState), Ledger: r,
+		begun: found.Checkpoint.FirstBegun}
 
 	// The evidence of the last check of an open row, or of the result.
 	var e *evidence.Evidence
@@ -177,6 +192,9 @@ func (d *Domain) add(found intake.DomainRow) error {
 		row.Before = e.Before
 	default:
 		d.Record = cmp.Or(d.Record, e.Record)
+		if r.Kind == tasks.TypeRecheck { // its reason is for operators; the sweep's state has the sentence
+			sentence = ""
+		}
 		if e.Compared == nil {
 			row.sentence = cmp.Or(e.Advice(), sentence)
 		}
@@ -190,26 +208,72 @@ func (d *Domain) add(found intake.DomainRow) error {
 	return nil
 }
 
-// TXTRecord returns the record to publish, as a worker has read it last.
-func (d Domain) TXTRecord() (TXTRecord, error) {
-	record := TXTRecord{Organization: d.Organization, ID: d.ID}
-	switch k, r := d.Known, d.Record; {
-	case k != nil && k.Host != "" && k.TXT != "":
-		record.Host, record.TXT, record.Domain = k.Host, k.TXT, k.Name
-	case r != nil:
-		record.Host, record.TXT, record.Domain = r.Host, r.TXT, r.Domain
-	case k != nil:
-		return record, cli.Fixed(
+// FixOfAbsence returns the remedy for a verified domain whose record is gone.
+func (d Domain) FixOfAbsence() string {
+	if d.Swept != nil && d.Swept.Absence != nil {
+		return d.Swept.Fix
+	}
+	return publishAgain // it was found gone by a check just now
+}
+
+// fix returns the remedy for a row of the domain; "": there is none.
+func (d Domain) fix(row DomainRow) string {
+	switch {
+	case row.Outcome == "" && row.Ledger.Paused:
+		return toContinue(row.Ledger)
+	case row.Outcome == "":
+		return row.Evidence.fix()
+	case row.Well():
+		return ""
+	case row.RetriedBy != "":
+		return "it was submitted again; its result: " + remedy.Command{Name: "runs show", Run: string(row.RetriedBy)}.String()
+	case row.Outcome == ledger.Withdrawn:
+		return takeBack
+	case (row.Outcome == ledger.Lost || row.Outcome == ledger.Unproven) && d.Swept != nil:
+		return d.Swept.Fix // it may have been found or revoked since
+	}
+
+	// A row that would end in the same way again.
+	if fix, _ := remedy.Of(intake.LeftOut(row.Ledger, row.Outcome)); fix != "" {
+		return fix
+	}
+
+	// Any other. The domain of a verification is submitted alone: the failed rows of its run may be
+	// those of other customers, and while its scan finds more, none is retried.
+	when := "once the cause is fixed"
+	switch row.Outcome {
+	case ledger.Expired:
+		when = "once the customer has corrected the record"
+	case ledger.Cancelled:
+		when = "if it is still wanted"
+	}
+	if row.Kind == tasks.TypeVerify {
+		return when + ": " + d.Verify().String()
+	}
+	if !row.MayRetry {
+		return when + ", submit it again"
+	}
+	return when + ", submit the failed rows of its run again: " + remedy.Retry(string(row.Run)).String()
+}
+
+// ToPublish returns the domain with the record to publish, as a worker has read it last.
+func (d Domain) ToPublish() (discovery.Domain, error) {
+	switch known := d.Known; {
+	case known != nil && known.Host != "" && known.TXT != "":
+		return known.record(), nil
+	case d.Record != nil:
+		return d.Record.DiscoveryDomain(d.Organization, d.ID), nil
+	case known != nil:
+		return discovery.Domain{}, remedy.With(
 			fmt.Errorf("the TXT record of domain %s of organization %s is too long to be kept here", d.ID, d.Organization),
 			"see the domain's page, which reads the tenant's record, or have a row of it wait: "+
-				"enqueue domains verify --tenant %s --org %s --domain %s", d.Tenant, d.Organization, d.ID)
+				"%s", d.Verify())
 	default:
-		return record, cli.Fixed(
+		return discovery.Domain{}, remedy.With(
 			fmt.Errorf("the TXT record of domain %s of organization %s is not known here: no row of tenant %s about it was executed",
 				d.ID, d.Organization, d.Tenant),
 			"submit the domain again (enqueue domains verify), or name the record: enqueue domains check --host HOST --txt VALUE")
 	}
-	return record, nil
 }
 
 // Text returns the row's result, or why it is open and when it is checked next.
@@ -228,25 +292,60 @@ func txtRecord(host, value string) string {
 	return "at " + Whole(host) + ", with the value " + Whole(value)
 }
 
+// Name returns the domain's name; "": not known.
+func (d Domain) Name() string {
+	switch {
+	case d.Known != nil:
+		return d.Known.Name
+	case d.Record != nil:
+		return d.Record.Domain
+	}
+	return ""
+}
+
+// Facts returns whose domain it is, and its record without that of DNS.
+func (d Domain) Facts() []Fact {
+	all := []Fact{
+		{Name: "organization", Text: Whole(d.Organization), Copied: true},
+		{Name: "domain", Text: Whole(d.ID), Copied: true},
+		{Name: "tenant", Text: Shown(d.Tenant)},
+		{Name: "name", Text: Shown(d.Name())},
+	}
+	k := d.Known
+	if k == nil || k.Status == "" {
+		return facts(all...)
+	}
+	state := Fact{Name: "status", Text: Shown(k.Status), Tone: "wait"}
+	if k.Status == string(schema.StatusVerified) {
+		state.Tone = "good"
+	}
+	if !k.Read.IsZero() {
+		state.Text += ", read at " + stamp.UTC(k.Read)
+	}
+	used := Fact{Name: "used for discovery"}
+	switch {
+	case k.Flag != nil:
+		used.Text = strconv.FormatBool(*k.Flag)
+	case k.Read.IsZero(): // the platform's record has none
+		used.Text = "unknown"
+	}
+	return facts(append(all, state, used)...)
+}
+
 // Write writes the domain as text.
 func (d Domain) Write(out io.Writer) error {
 	w := NewTable(out)
-	w.Line("organization", d.Organization)
-	w.Line("domain", d.ID)
-	w.Line("tenant", d.Tenant)
+	w.Facts(d.Facts())
 	switch k, r := d.Known, d.Record; {
 	case k != nil:
-		w.Line("name", Shown(k.Name))
-		w.Line("status", k.Status+", read at "+Stamp(k.Read))
 		w.Line("TXT record", txtRecord(k.Host, k.TXT))
 		if k.State != "" {
-			w.Line("last check", k.State+" at "+Stamp(k.At))
+			w.Line("last check", k.State+" at "+stamp.UTC(k.At))
 		}
 		if !k.Next.IsZero() {
-			w.Line("next check", Stamp(k.Next))
+			w.Line("next check", stamp.UTC(k.Next))
 		}
 	case r != nil:
-		w.Line("name", Shown(r.Domain))
 		w.Line("TXT record", txtRecord(r.Host, r.TXT))
 	}
 	fmt.Fprintln(w)
@@ -254,9 +353,12 @@ func (d Domain) Write(out io.Writer) error {
 		return err
 	}
 	for i, row := range d.Rows {
-		fmt.Fprintf(out, "run %s (%s, %s), row %d: %s\n", row.Run, row.Kind, Stamp(row.CreatedAt), row.Item, row.Text())
+		fmt.Fprintf(out, "run %s (%s, %s), row %d: %s\n", row.Run, row.Kind, stamp.UTC(row.CreatedAt), row.Item, row.Text())
 		if row.Before != nil {
 			fmt.Fprintf(out, "before that row: %s\n", Shown(row.Before.String()))
+		}
+		if row.Fix != "" {
+			fmt.Fprintf(out, "what to do: %s\n", row.Fix)
 		}
 		if row.Evidence == nil {
 			continue

@@ -17,6 +17,7 @@ import (
 	"orgops/internal/obstacle"
 	"orgops/internal/pace"
 	"orgops/internal/redisconn"
+	"orgops/internal/stamp"
 	"orgops/tasks"
 )
 
@@ -54,7 +55,7 @@ func (e Estimate) Waits() string {
 	if e.DNS > 0 {
 		text := wait(e.DNS) + " for DNS"
 		if !e.Until.IsZero() {
-			text += ", until " + Stamp(e.Until) + " at most"
+			text += ", until " + stamp.UTC(e.Until) + " at most"
 		}
 		parts = append(parts, text)
 	}
@@ -86,13 +87,13 @@ const (
 // Estimator estimates runs from the states that it is given over time. It is safe for
 // concurrent use.
 type Estimator struct {
-	rdb  redis.UniversalClient
+	rdb  redis.Cmdable
 	mu   sync.Mutex // never held while Redis is read
 	runs map[ledger.Incarnation]watched
 }
 
 // NewEstimator returns an Estimator that knows no run yet.
-func NewEstimator(rdb redis.UniversalClient) *Estimator {
+func NewEstimator(rdb redis.Cmdable) *Estimator {
 	return &Estimator{rdb: rdb, runs: map[ledger.Incarnation]watched{}}
 }
 
@@ -134,7 +135,7 @@ type rival struct {
 // does not depend on values that cannot be read.
 func (e *Estimator) Estimate(ctx context.Context, now time.Time, all []ledger.Run) []Estimate {
 	budgets, estimates := e.budgets(ctx, all), make([]Estimate, len(all))
-	_ = redisconn.Batch(ctx, e.rdb, len(all), func(i int, rdb redis.UniversalClient) error {
+	_ = redisconn.Batch(ctx, e.rdb, len(all), func(i int, rdb redis.Cmdable) error {
 		if !all[i].Ended() {
 			estimates[i] = e.estimate(ctx, rdb, now, all[i], budgets[all[i].Tenant])
 		}
@@ -157,7 +158,7 @@ func (e *Estimator) budgets(ctx context.Context, all []ledger.Run) map[ledger.Te
 	names := slices.Collect(maps.Keys(budgets))
 	fleet, _ := ReadFleet(ctx, ledger.New(e.rdb)) // unknown if it cannot be read
 	states := make([]budget, len(names))
-	_ = redisconn.Batch(ctx, e.rdb, len(names), func(i int, rdb redis.UniversalClient) error {
+	_ = redisconn.Batch(ctx, e.rdb, len(names), func(i int, rdb redis.Cmdable) error {
 		states[i] = readBudget(ctx, rdb, names[i], fleet)
 		return nil
 	})
@@ -167,7 +168,7 @@ func (e *Estimator) budgets(ctx context.Context, all []ledger.Run) map[ledger.Te
 	return budgets
 }
 
-func (e *Estimator) estimate(ctx context.Context, rdb redis.UniversalClient, now time.Time, r ledger.Run,
+func (e *Estimator) estimate(ctx context.Context, rdb redis.Cmdable, now time.Time, r ledger.Run,
 	of budget) Estimate {
 	waits, failed := waitsOf(ctx, ledger.New(rdb), r)
 	paused := ""
@@ -263,7 +264,7 @@ func (b budget) ahead(r ledger.Run, left int64) float64 {
 	return float64(beside) / float64(sharing)
 }
 
-func readBudget(ctx context.Context, rdb redis.UniversalClient, name ledger.Tenant, fleet Fleet) budget {
+func readBudget(ctx context.Context, rdb redis.Cmdable, name ledger.Tenant, fleet Fleet) budget {
 	state, noState := pace.New(pace.Config{Redis: rdb, Tenant: string(name)}).State(ctx)
 	read, settings, err := ReadState(ctx, rdb, name, fleet, state)
 	if err != nil || noState != nil {
@@ -312,7 +313,7 @@ func waitsOf(ctx context.Context, l *ledger.Ledger, run ledger.Run) (w waits, er
 func pausedBy(r ledger.Run, entries []activity.Entry) (text string) {
 	for _, e := range entries {
 		if e.Action == activity.Paused && stateOf(r) == Paused {
-			text = "paused by " + e.Who() + " since " + Stamp(e.At)
+			text = "paused by " + e.Who() + " since " + stamp.UTC(e.At)
 		}
 	}
 	return text
@@ -322,7 +323,7 @@ func pausedBy(r ledger.Run, entries []activity.Entry) (text string) {
 func held(r ledger.Run, of budget, paused string) (why []string) {
 	switch {
 	case r.Paused:
-		return []string{cmp.Or(paused, "paused") + "; to continue: enqueue runs resume " + string(r.ID)}
+		return []string{cmp.Or(paused, "paused") + "; " + toContinue(r)}
 	case !r.CancelledAt.IsZero():
 		why = append(why, "being cancelled; rows in progress finish first")
 	case Stopped(r) != "":

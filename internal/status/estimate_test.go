@@ -19,6 +19,7 @@ import (
 	"orgops/internal/ledgertest"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
+	"orgops/internal/stamp"
 	"orgops/internal/status"
 	tenants "orgops/internal/tenant"
 )
@@ -120,7 +121,7 @@ func (f *followed) note(reason string, n int) {
 // until is when the rows of run "a" are given up, as Waits has it.
 func (f *followed) until() string {
 	f.t.Helper()
-	return status.Stamp(f.get("a").CreatedAt.Add(50 * time.Hour))
+	return stamp.UTC(f.get("a").CreatedAt.Add(50 * time.Hour))
 }
 
 var announced = tenants.Announced{Tenant: "default", Rate: "10/s", Burst: 1}
@@ -153,7 +154,7 @@ func TestLeft(t *testing.T) {
 		}, ""},
 		{"its tenant is blocked", announced, func(f *followed) {
 			if err := pace.New(pace.Config{Redis: redistest.New(f.t), Tenant: "default"}).Block(f.t.Context(),
-				pace.All, "401"); err != nil {
+				pace.All, "401", "mend it"); err != nil {
 				f.t.Fatal(err)
 			}
 		}, ""},
@@ -291,23 +292,23 @@ func TestHeld(t *testing.T) {
 		{"DNS, a row", announced, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 1) },
 			"1 waits for DNS, until UNTIL at most"},
 		{"a block", announced, func(f *followed, budget *pace.Limiter) {
-			if err := budget.Block(f.t.Context(), "get_discovery_domain", "403 Forbidden"); err != nil {
+			if err := budget.Block(f.t.Context(), "get_discovery_domain", "403 Forbidden", "mend it"); err != nil {
 				f.t.Fatal(err)
 			}
 		},
-			"the operation get_discovery_domain is blocked SINCE: 403 Forbidden; fix the credentials, the missing scope, the tenant's subscription or the way to the API or token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds"},
+			"the operation get_discovery_domain is blocked SINCE: 403 Forbidden; mend it; a request tests it within five minutes, or within 30 seconds after: enqueue tenant start default, or Try now on its page"},
 		{"a block of another operation", announced, func(f *followed, budget *pace.Limiter) {
-			if err := budget.Block(f.t.Context(), "delete_organization_clients", "403 Forbidden"); err != nil {
+			if err := budget.Block(f.t.Context(), "delete_organization_clients", "403 Forbidden", "mend it"); err != nil {
 				f.t.Fatal(err)
 			}
 		}, ""},
 		{"all is blocked", announced, func(f *followed, budget *pace.Limiter) {
-			if err := budget.Block(f.t.Context(), pace.All, "401"); err != nil {
+			if err := budget.Block(f.t.Context(), pace.All, "401", "mend it"); err != nil {
 				f.t.Fatal(err)
 			}
 			f.note("not_yet: there is none", 2)
 		},
-			"every operation is blocked SINCE: 401; fix the credentials, the missing scope, the tenant's subscription or the way to the API or token endpoint, as the reason says; a test request is sent from time to time, and work resumes once it succeeds; 2 wait for DNS, until UNTIL at most"},
+			"every operation is blocked SINCE: 401; mend it; a request tests it within five minutes, or within 30 seconds after: enqueue tenant start default, or Try now on its page; 2 wait for DNS, until UNTIL at most"},
 		{"a pause of the run", announced, func(f *followed, _ *pace.Limiter) {
 			if err := ledgertest.Control(f.t.Context(), f.ledger, (*ledger.Ledger).Pause, "a"); err != nil {
 				f.t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"orgops/dnscheck"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
 	"orgops/internal/status"
@@ -85,6 +86,50 @@ func TestFactsOfATenant(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.sweeps, sweeps); diff != "" {
 				t.Errorf("sweeps (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestFactsOfDNS checks the facts of a tenant's resolvers: by a worker of it with their states, and
+// by others with their addresses.
+func TestFactsOfDNS(t *testing.T) {
+	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	settings := tenant.Announced{DNSMode: "authority", ResolverQuorum: 1, Resolvers: []string{"192.0.2.1:53\x1b"}}
+	mode := status.Fact{Name: "DNS mode", Text: "authority"}
+	quorum := status.Fact{Name: "quorum", Text: "1 of 1 resolvers must agree"}
+	states := []dnscheck.ResolverState{{Name: "192.0.2.1:53", Operator: "192.0.2.1", Perspective: "default",
+		InTheClear: true, AnsweredAt: at, Silent: "refused"}}
+	resolver := status.Fact{Name: "resolver 192.0.2.1:53",
+		Text: "operator 192.0.2.1, perspective default; silent: refused; unencrypted; last answer 2026-11-20T08:00:00Z"}
+	for _, tt := range []struct {
+		name      string
+		announced bool
+		resolvers []dnscheck.ResolverState
+		way       *dnscheck.Network
+		want      []status.Fact
+	}{
+		{name: "never served"},
+		{
+			name: "of another worker", announced: true,
+			want: []status.Fact{mode, {Name: "resolver", Text: `192.0.2.1:53\x1b`}, quorum},
+		},
+		{
+			name: "of a worker without name servers", announced: true, resolvers: states,
+			want: []status.Fact{mode, resolver, quorum},
+		},
+		{
+			name: "with port 53 open", announced: true, resolvers: states, way: &dnscheck.Network{Port53: dnscheck.Port53Open},
+			want: []status.Fact{mode, {Name: "name servers", Text: "reachable"}, resolver, quorum},
+		},
+		{
+			name: "with port 53 not known", announced: true, resolvers: states, way: &dnscheck.Network{},
+			want: []status.Fact{mode, {Name: "name servers", Text: "not known"}, resolver, quorum},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, status.DNSFacts(settings, tt.announced, tt.resolvers, tt.way)); diff != "" {
+				t.Errorf("facts (-want +got):\n%s", diff)
 			}
 		})
 	}

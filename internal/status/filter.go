@@ -13,6 +13,7 @@ import (
 
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
+	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
 
@@ -64,7 +65,7 @@ func ReadRunFilter(query url.Values) (f RunFilter, err error) {
 func (f *RunFilter) Check(now time.Time) (err error) {
 	if RunStates[f.State] == nil {
 		names := slices.Sorted(maps.Keys(RunStates))[1:]
-		return fmt.Errorf("state: want one of %s, got %.40q", strings.Join(names, ", "), f.State)
+		return fmt.Errorf("state: want one of %s, got %s", strings.Join(names, ", "), untrusted.Value(f.State))
 	}
 	if f.since, err = timeOf("since", f.Since, now); err == nil {
 		f.until, err = timeOf("until", f.Until, now)
@@ -136,7 +137,7 @@ func (f RunFilter) List(ctx context.Context, l *ledger.Ledger, after ledger.Plac
 
 // Describe describes the runs of a list, with the reasons why open ones wait, and the number of
 // domains for which the tenant's last sweep got no clear answer.
-func Describe(ctx context.Context, rdb redis.UniversalClient, all []ledger.Run, ahead []Estimate) ([]Run, error) {
+func Describe(ctx context.Context, rdb redis.Cmdable, all []ledger.Run, ahead []Estimate) ([]Run, error) {
 	runs := RunsOf(all)
 	for i, r := range all {
 		runs[i].Text = State(r, ahead[i].Held...)

@@ -10,10 +10,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/apiclient/schema"
 	"orgops/dnscheck/dnsname"
+	"orgops/internal/discovery"
+	"orgops/internal/ids"
 	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
+	"orgops/internal/remedy"
 	"orgops/internal/sweep"
 	"orgops/internal/tenant"
 	"orgops/internal/untrusted"
@@ -27,6 +31,12 @@ type DomainName struct {
 	Tenant       string `json:"tenant"`
 }
 
+// Verify is the command that submits a row of the domain, whatever became of former ones.
+func (d DomainName) Verify() remedy.Command {
+	return remedy.Command{Name: "domains verify",
+		Flags: fmt.Sprintf("--tenant %s --org %s --domain %s", d.Tenant, d.Organization, d.ID)}
+}
+
 // KnownDomain is the entry of a discovery domain in the index of names, as the last execution of a
 // row about it has read it.
 type KnownDomain struct {
@@ -36,7 +46,9 @@ type KnownDomain struct {
 	Host   string    `json:"verification_host"`
 	TXT    string    `json:"verification_txt"` // "": too long to be kept
 	Status string    `json:"status"`
-	Read   time.Time `json:"read_at"` // the record
+	Read   time.Time `json:"read_at"` // the record; zero: it is the platform's
+	// Flag is use_for_organization_discovery; nil: not known, or the record has none.
+	Flag *bool `json:"-"`
 	// State is the result of the last check: present, absent or unknown; "": the last row made
 	// none.
 	State string    `json:"state,omitempty"`
@@ -59,7 +71,7 @@ type DomainQuery struct {
 	// InTenant is true.
 	Tenant   string
 	InTenant func(name string) bool // nil: it is true for each
-	// ID is a discovery domain id. Name is a name, in any case and in Unicode or punycode, or the
+	// ID is a discovery domain id. Name is a name as a person types it ([dnsname.Typed]), or the
 	// beginning of one. A text may be given as both. Without either the domains of the organization
 	// are selected.
 	ID, Name string
@@ -99,7 +111,10 @@ func (e *NoTenantError) Error() string { return "there is no tenant " + untruste
 // whichever tenant, or, if there is none, those whose names begin with it. It reads the index of
 // names, which has the domains of executed rows. If it finds none and the query's tenant does not
 // exist, the error is a [NoTenantError].
-func Find(ctx context.Context, rdb redis.UniversalClient, q DomainQuery) (Found, error) {
+func Find(ctx context.Context, rdb redis.Cmdable, q DomainQuery) (Found, error) {
+	if name := dnsname.Typed(q.Name); name != "" {
+		q.Name = name
+	}
 	tenants, err := q.tenants(ctx, rdb)
 	if err != nil {
 		return Found{}, err
@@ -127,7 +142,10 @@ func Find(ctx context.Context, rdb redis.UniversalClient, q DomainQuery) (Found,
 
 // CheckExists returns a [NoTenantError] unless a worker has served the tenant here, or a run of it
 // is or was stored.
-func CheckExists(ctx context.Context, rdb redis.UniversalClient, name string) error {
+func CheckExists(ctx context.Context, rdb redis.Cmdable, name string) error {
+	if ids.CheckTenant(name) != nil {
+		return &NoTenantError{name}
+	}
 	names, err := Tenants(ctx, ledger.New(rdb))
 	if err != nil || slices.Contains(names, name) {
 		return err
@@ -154,7 +172,7 @@ func Tenants(ctx context.Context, l *ledger.Ledger, sessions ...ledger.Session) 
 }
 
 // tenants returns the tenants that are searched.
-func (q DomainQuery) tenants(ctx context.Context, rdb redis.UniversalClient) ([]string, error) {
+func (q DomainQuery) tenants(ctx context.Context, rdb redis.Cmdable) ([]string, error) {
 	if q.Tenant != "" {
 		return []string{q.Tenant}, nil
 	}
@@ -163,15 +181,15 @@ func (q DomainQuery) tenants(ctx context.Context, rdb redis.UniversalClient) ([]
 }
 
 // readTenant reads domains of a tenant, and calls found for each until that returns false.
-type readTenant func(ctx context.Context, rdb redis.UniversalClient, tenant string,
+type readTenant func(ctx context.Context, rdb redis.Cmdable, tenant string,
 	found func(KnownDomain) bool) (more bool, err error)
 
 // in returns what read finds in each of the tenants. The reads of all tenants are sent together.
-func (q DomainQuery) in(ctx context.Context, rdb redis.UniversalClient, tenants []string,
+func (q DomainQuery) in(ctx context.Context, rdb redis.Cmdable, tenants []string,
 	read readTenant) (Found, error) {
 	// What each tenant has.
 	each := make([]Found, len(tenants))
-	readOne := func(i int, rdb redis.UniversalClient) error {
+	readOne := func(i int, rdb redis.Cmdable) error {
 		one := &each[i]
 		more, err := read(ctx, rdb, tenants[i], func(k KnownDomain) bool {
 			if (q.Organization != "" && k.Organization != q.Organization) || (q.Keep != nil && !q.Keep(k)) {
@@ -208,7 +226,7 @@ func (q DomainQuery) in(ctx context.Context, rdb redis.UniversalClient, tenants 
 }
 
 // exact finds the domains that have the id or the name.
-func (q DomainQuery) exact(ctx context.Context, rdb redis.UniversalClient, tenant string,
+func (q DomainQuery) exact(ctx context.Context, rdb redis.Cmdable, tenant string,
 	found func(KnownDomain) bool) (more bool, err error) {
 	l := ledger.New(rdb)
 
@@ -236,21 +254,21 @@ func (q DomainQuery) exact(ctx context.Context, rdb redis.UniversalClient, tenan
 		return false, nil
 	}
 	return eachSubject(tenant, found, func(skip int) ([]ledger.Subject, error) {
-		return l.SubjectsNamed(ctx, ledger.Tenant(tenant), dnsname.Key(q.Name), skip, findPage)
+		return l.SubjectsNamed(ctx, ledger.Tenant(tenant), q.Name, skip, findPage)
 	})
 }
 
 // beginning finds the domains whose names begin with the name.
-func (q DomainQuery) beginning(ctx context.Context, rdb redis.UniversalClient, tenant string,
+func (q DomainQuery) beginning(ctx context.Context, rdb redis.Cmdable, tenant string,
 	found func(KnownDomain) bool) (more bool, err error) {
 	l := ledger.New(rdb)
 	return eachSubject(tenant, found, func(skip int) ([]ledger.Subject, error) {
-		return l.Subjects(ctx, ledger.Tenant(tenant), dnsname.Key(q.Name), skip, findPage)
+		return l.Subjects(ctx, ledger.Tenant(tenant), q.Name, skip, findPage)
 	})
 }
 
 // ofOrganization finds the domains of the organization.
-func (q DomainQuery) ofOrganization(ctx context.Context, rdb redis.UniversalClient, tenant string,
+func (q DomainQuery) ofOrganization(ctx context.Context, rdb redis.Cmdable, tenant string,
 	found func(KnownDomain) bool) (more bool, err error) {
 	subjects, more, err := ledger.New(rdb).SubjectsAbout(ctx, ledger.Tenant(tenant), q.Organization, findMost)
 	for _, s := range subjects {
@@ -286,7 +304,7 @@ func eachSubject(tenant string, found func(KnownDomain) bool,
 
 // sweptName returns the ids and the name of a domain whose state sweeps have stored; ok is false if
 // there is none.
-func sweptName(ctx context.Context, rdb redis.UniversalClient, tenant, id string) (k KnownDomain, ok bool, err error) {
+func sweptName(ctx context.Context, rdb redis.Cmdable, tenant, id string) (k KnownDomain, ok bool, err error) {
 	value, err := sweep.NewStore(rdb, tenant).Domain(ctx, id)
 	if err != nil || value == nil {
 		return KnownDomain{}, false, err
@@ -295,18 +313,44 @@ func sweptName(ctx context.Context, rdb redis.UniversalClient, tenant, id string
 	if err != nil {
 		return KnownDomain{}, false, fmt.Errorf("discovery domain %s of tenant %s: %w", id, tenant, err)
 	}
-	name := DomainName{Tenant: tenant, Organization: s.OrganizationID, ID: id}
-	return KnownDomain{DomainName: name, Name: s.Domain}, true, nil
+	return KnownOf(tenant, discovery.Domain{OrganizationID: s.OrganizationID, ID: id, Name: s.Domain}), true, nil
 }
 
+// knownDomain returns the domain of an entry of a tenant's index of names.
 func knownDomain(tenant string, s ledger.Subject) (KnownDomain, error) {
-	k, err := index.Read(s)
+	e, err := index.Read(s)
+	k := KnownOf(tenant, e.Domain)
+	k.Read = e.Read
+	k.State = e.State
+	k.At = e.At
+	k.Next = e.Next
+	k.last = domainRow{e.Run, e.Segment, e.Row}
+	return k, err
+}
+
+// KnownOf returns a domain of the tenant by its record.
+func KnownOf(tenant string, d discovery.Domain) KnownDomain {
 	return KnownDomain{
-		DomainName: DomainName{Tenant: tenant, Organization: k.OrganizationID, ID: k.ID}, Name: k.Domain,
-		Host: k.Host, TXT: k.TXT,
-		Status: string(k.Status), Read: k.Read, State: k.State, At: k.At, Next: k.Next,
-		last: domainRow{k.Run, k.Segment, k.Row},
-	}, err
+		DomainName: DomainName{Tenant: tenant, Organization: d.OrganizationID, ID: d.ID},
+		Name:       d.Name,
+		Host:       d.Host,
+		TXT:        d.TXT,
+		Status:     string(d.Status),
+		Flag:       d.Flag,
+	}
+}
+
+// record returns the record of the domain.
+func (k KnownDomain) record() discovery.Domain {
+	return discovery.Domain{
+		OrganizationID: k.Organization,
+		ID:             k.ID,
+		Name:           k.Name,
+		Host:           k.Host,
+		TXT:            k.TXT,
+		Status:         schema.DomainStatus(k.Status),
+		Flag:           k.Flag,
+	}
 }
 
 // LearnNames says how the names of a tenant's domains get into the index; "": of any tenant.

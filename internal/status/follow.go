@@ -29,7 +29,7 @@ const (
 
 // Follow shows progress, time left and obstacles of the runs of a tenant, or of any, until all
 // have ended, or ctx is done: live bars on a terminal, else a line every five seconds.
-func Follow(ctx context.Context, rdb redis.UniversalClient, t ledger.Tenant, ids []string, out io.Writer,
+func Follow(ctx context.Context, rdb redis.Cmdable, t ledger.Tenant, ids []string, out io.Writer,
 	terminal bool) ([]ledger.Run, error) {
 	l := ledger.New(rdb)
 	estimator := NewEstimator(rdb)

@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"orgops/dnscheck"
-	"orgops/internal/cli"
+	"orgops/dnscheck/dnsname"
+	"orgops/internal/remedy"
 	"orgops/tasks"
 )
 
@@ -47,27 +48,44 @@ const (
 // for a host without a record would have the resolvers cache its absence. Without a checker, or an
 // answer, the name relative to the zone is left out.
 func (d Domain) Instructions(ctx context.Context, checker *dnscheck.Checker) (Instructions, error) {
-	r, err := d.TXTRecord()
-	i := Instructions{DomainName: d.DomainName, Domain: r.Domain, Type: "TXT", Host: r.Host, TXT: r.TXT,
+	r, err := d.ToPublish()
+	i := Instructions{DomainName: d.DomainName, Domain: r.Name, Type: "TXT", Host: r.Host, TXT: r.TXT,
 		TTL: recommendedTTL, Verified: d.Known != nil && d.Known.Status == "verified"}
 	switch {
 	case err != nil:
 		return i, err
 	case Whole(i.Host) != i.Host || Whole(i.TXT) != i.TXT:
-		return i, cli.Fixed(fmt.Errorf("the TXT record of domain %s has characters that cannot be copied: %s", d.ID,
+		return i, remedy.With(fmt.Errorf("the TXT record of domain %s has characters that cannot be copied: %s", d.ID,
 			txtRecord(i.Host, i.TXT)), "have the domain created again, and compare it with the tenant's record")
 	}
 	i.Absent = i.Verified && d.Swept != nil && d.Swept.Absence != nil
 	i.checks(d)
+	i.Publish = d.doubledIn(i.Host)
 	if checker == nil || i.Domain == "" {
 		return i, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, zoneWait)
 	defer cancel()
-	if zone, err := checker.ZoneOf(ctx, i.Domain); err == nil {
+	if zone, err := checker.ZoneOf(ctx, i.Domain); err == nil && zone.Name != "" {
 		i.Publish = publishIn(i.Host, zone)
 	}
 	return i, nil
+}
+
+// doubledIn returns how the host's record is entered, by a record that the last check found with
+// its domain twice; nil: it found none.
+func (d Domain) doubledIn(host string) *Publish {
+	for _, row := range d.Rows {
+		if row.Evidence == nil {
+			continue
+		}
+		for _, finding := range row.Evidence.Findings {
+			if name, zone := finding.Entered(dnsname.Unrooted(host)); zone != "" {
+				return &Publish{Zone: zone, Name: name}
+			}
+		}
+	}
+	return nil
 }
 
 // checks says whether an open row has the record checked.
@@ -75,13 +93,13 @@ func (i *Instructions) checks(d Domain) {
 	if i.Verified {
 		return
 	}
-	i.Command = fmt.Sprintf("enqueue domains verify --tenant %s --org %s --domain %s", d.Tenant, d.Organization, d.ID)
+	i.Command = d.Verify().String()
 	for _, row := range d.Rows {
 		switch {
 		case row.Outcome != "" || row.Kind != tasks.TypeVerify:
 			continue
 		case row.Ledger.Paused:
-			i.Command = fmt.Sprintf("enqueue runs resume %s --tenant %s", row.Run, d.Tenant)
+			i.Command = remedy.Resume(string(row.Run)).String()
 			continue
 		}
 		i.Checked, i.Command = true, ""

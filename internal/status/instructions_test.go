@@ -8,6 +8,7 @@ import (
 	"golang.org/x/net/html"
 
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
@@ -45,13 +46,20 @@ func TestInstructionsSayWhatToPublish(t *testing.T) {
 			"   Type:       TXT\n   Name:       _v.org_1\n   Full name:  _v.org_1.example.com\n   Value:      token-1\n" +
 				"   TTL:        300 seconds (5 minutes), or the shortest that is offered\n",
 			"enter _v.org_1 only. If it wants the full name, enter _v.org_1.example.com.",
-			"At GoDaddy: Under DNS, choose Add New Record and TXT.", "Tell us when you have published the record: nobody looks",
+			"At GoDaddy: Under DNS, choose Add New Record and TXT.",
+			"is appended to it. See https://www.godaddy.com/help/add-a-txt-record-19232.", "Tell us when you have published the record: nobody looks",
 		}, not: []string{"We look", "quotation marks"},
 			command: "enqueue domains verify --tenant acme --org org_1 --domain ord_1"},
 		{name: "without DNS", domain: known(nil), want: []string{
 			"   Type:       TXT\n   Full name:  _v.org_1.example.com\n   Value:      token-1\n",
 			"leave out the domain at the end of the name", "without quotation marks"},
 			not: []string{"GoDaddy", "   Name:"}, command: "enqueue domains verify --tenant acme --org org_1 --domain ord_1"},
+		{name: "without DNS, and the record was found with the domain twice", domain: with(known(nil), status.DomainRow{
+			Evidence: &status.Findings{Evidence: evidence.Evidence{Diagnosis: report.Diagnosis{Findings: []report.Finding{
+				{Mistake: report.MistakeDoubled, Host: "_v.org_1.example.com.example.com"}}}}}}), want: []string{
+			"   Type:       TXT\n   Name:       _v.org_1\n   Full name:  _v.org_1.example.com\n",
+			"adds example.com to the name by itself, as most do, enter _v.org_1 only."},
+			command: "enqueue domains verify --tenant acme --org org_1 --domain ord_1"},
 		{name: "an unknown zone", domain: known(func(k *status.KnownDomain) { k.Name = "example.net" }), checker: checker,
 			not: []string{"   Name:"}, command: "enqueue domains verify --tenant acme --org org_1 --domain ord_1"},
 		{name: "a waiting row", domain: with(known(nil), open),
@@ -60,7 +68,8 @@ func TestInstructionsSayWhatToPublish(t *testing.T) {
 		{name: "a row whose time has come", domain: with(known(nil), status.DomainRow{Kind: tasks.TypeVerify,
 			Row: status.Row{NextCheck: time.Now().Add(-time.Second)}}), want: []string{"by ourselves, soon, and"}},
 		{name: "a paused run", domain: with(known(nil), status.DomainRow{Run: "run-1", Kind: tasks.TypeVerify,
-			Ledger: ledger.Run{Control: ledger.Control{Paused: true}}}), want: []string{"nobody looks"}, command: "enqueue runs resume run-1 --tenant acme"},
+			Ledger: ledger.Run{Control: ledger.Control{Paused: true}}}), want: []string{"nobody looks"},
+			command: "enqueue runs resume run-1"},
 		{name: "a paused run and another", domain: with(known(nil), status.DomainRow{Kind: tasks.TypeVerify,
 			Ledger: ledger.Run{Control: ledger.Control{Paused: true}}}, open), want: []string{"We look"}},
 		{name: "a settled row, and one of another kind", domain: with(known(nil),
@@ -68,7 +77,7 @@ func TestInstructionsSayWhatToPublish(t *testing.T) {
 			status.DomainRow{Kind: tasks.TypeUpdate, Row: status.Row{NextCheck: next}}), want: []string{"nobody looks"},
 			command: "enqueue domains verify --tenant acme --org org_1 --domain ord_1"},
 		{name: "verified", domain: known(func(k *status.KnownDomain) { k.Status = "verified" }),
-			want: []string{"The domain is verified."}, not: []string{"We look", "Tell us"}},
+			want: []string{"The domain is verified: leave"}, not: []string{"We look", "Tell us"}},
 		{name: "absent in sweeps", domain: func() status.Domain {
 			d := known(func(k *status.KnownDomain) { k.Status = "verified" })
 			d.Swept = &status.SweptDomain{Absence: &status.Absence{}}

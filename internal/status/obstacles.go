@@ -57,7 +57,7 @@ func FleetOf(sessions []ledger.Session) Fleet {
 // ReadState adds to the state of a tenant's budget whether its queue is paused, and whether a
 // worker lives, and returns the settings that a worker has announced. A part that could not be read
 // is left out, with an error.
-func ReadState(ctx context.Context, rdb redis.UniversalClient, t ledger.Tenant, f Fleet,
+func ReadState(ctx context.Context, rdb redis.Cmdable, t ledger.Tenant, f Fleet,
 	budget pace.State) (s obstacle.State, settings tenant.Announced, err error) {
 	s = obstacle.State{Tenant: string(t), Pace: budget}
 	var noQueue error
@@ -70,7 +70,7 @@ func ReadState(ctx context.Context, rdb redis.UniversalClient, t ledger.Tenant, 
 }
 
 // ObstaclesOf reads the obstacles of a tenant, the worst first.
-func ObstaclesOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger,
+func ObstaclesOf(ctx context.Context, rdb redis.Cmdable, l *ledger.Ledger,
 	t ledger.Tenant) ([]obstacle.Obstacle, error) {
 	fleet, noFleet := ReadFleet(ctx, l)
 	budget, noBudget := pace.New(pace.Config{Redis: rdb, Tenant: string(t)}).State(ctx)
@@ -79,7 +79,7 @@ func ObstaclesOf(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledge
 }
 
 // ReadPausedQueue returns the tenant's queue of rows if it is paused; else nil.
-func ReadPausedQueue(ctx context.Context, rdb redis.UniversalClient, tenant string) (*obstacle.Queue, error) {
+func ReadPausedQueue(ctx context.Context, rdb redis.Cmdable, tenant string) (*obstacle.Queue, error) {
 	name := queues.OfRows(tenant)
 	load, err := queues.ReadLoad(ctx, rdb, name)
 	if err != nil || !load.Paused {

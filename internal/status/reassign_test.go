@@ -18,20 +18,20 @@ import (
 // served or open.
 func TestReassignTenant(t *testing.T) {
 	id := tenant.Identity{BaseURL: "https://acme.example/api/v2", Audience: "https://acme.example/api/v2/"}
-	serves := func(name ledger.Tenant) func(*testing.T, redis.UniversalClient) {
-		return func(t *testing.T, rdb redis.UniversalClient) {
+	serves := func(name ledger.Tenant) func(*testing.T, redis.Cmdable) {
+		return func(t *testing.T, rdb redis.Cmdable) {
 			s := ledger.Session{ID: ledger.NewSessionID(), Host: "host-7", Tenants: []ledger.Tenant{name}}
 			if _, err := ledger.New(rdb).Renew(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	has := func(name ledger.Tenant, rows ...string) func(*testing.T, redis.UniversalClient) {
-		return func(t *testing.T, rdb redis.UniversalClient) {
+	has := func(name ledger.Tenant, rows ...string) func(*testing.T, redis.Cmdable) {
+		return func(t *testing.T, rdb redis.Cmdable) {
 			ledgertest.Submit(t, ledger.New(rdb), ledger.NewRun{ID: "job", Tenant: name}, rows...)
 		}
 	}
-	single := func(t *testing.T, rdb redis.UniversalClient) {
+	single := func(t *testing.T, rdb redis.Cmdable) {
 		run := ledger.NewRun{ID: "one", Tenant: "acme", Kind: "domain:verify"}
 		if _, _, err := ledger.New(rdb).SubmitRow(t.Context(), run, []byte("{}")); err != nil {
 			t.Fatal(err)
@@ -39,7 +39,7 @@ func TestReassignTenant(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name    string
-		before  func(*testing.T, redis.UniversalClient)
+		before  func(*testing.T, redis.Cmdable)
 		keep    bool
 		refused string // a part of the error; empty: the name is given up
 	}{

@@ -27,6 +27,9 @@ type DomainReport struct {
 	// why that row does not start; "": it may.
 	Checked bool   `json:"checked"`
 	Held    string `json:"held,omitempty"`
+	// Until is when that row expires if its checks find no record until then, and later if they have
+	// no answer; zero: not known, or there is no open row.
+	Until time.Time `json:"checked_until,omitzero"`
 	// Reason is the result of the last check with the remedy, and Finding the mistake in the record;
 	// "" and nil: there is none, or it is not known.
 	Reason  string          `json:"reason,omitempty"`
@@ -51,7 +54,7 @@ type openAt struct {
 
 // Report returns the state of a domain of the index of names, or [ledger.ErrNotFound]. It reads a
 // fixed number of keys.
-func Report(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, tenant,
+func Report(ctx context.Context, rdb redis.Cmdable, l *ledger.Ledger, tenant,
 	id string) (DomainReport, error) {
 	subject, err := l.Subject(ctx, ledger.Tenant(tenant), id)
 	if err != nil {
@@ -69,7 +72,7 @@ func Report(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, te
 		return DomainReport{}, err
 	}
 	r := DomainReport{KnownDomain: known, domain: d}
-	if err := r.readOpen(ctx, l); err != nil {
+	if err := r.readOpen(ctx, rdb, l); err != nil {
 		return DomainReport{}, err
 	}
 	for _, row := range d.Rows {
@@ -100,14 +103,18 @@ func Report(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, te
 
 // readOpen adds whether a row of the domain is open: the one that was executed last, or one that
 // was submitted by a check.
-func (r *DomainReport) readOpen(ctx context.Context, l *ledger.Ledger) error {
+func (r *DomainReport) readOpen(ctx context.Context, rdb redis.Cmdable, l *ledger.Ledger) error {
 	for _, row := range r.domain.Rows {
 		if row.Outcome == "" && row.Kind == tasks.TypeVerify {
 			r.Checked = true
 			r.Held = Stopped(row.Ledger)
 			r.Next = row.NextCheck
 			r.open = openAt{r.last.in(row.Ledger), r.last.row}
-			return nil
+			settings, known, err := tenant.ReadAnnounced(ctx, rdb, r.Tenant)
+			if known {
+				_, r.Until = tasks.Awaited(row.CreatedAt, row.begun, row.Ledger.GiveUp, time.Duration(settings.GiveUp))
+			}
+			return err
 		}
 	}
 	if r.Status == "verified" {
@@ -179,7 +186,7 @@ type Requester struct {
 // The row waits for pace, pauses, stops and blocks as others do. After a check in the same minute
 // the row is due when the next minute begins, and counts as a check of that minute. The error is
 // [ErrVerified] or a [TooManyChecks] if nothing was done.
-func CheckNow(ctx context.Context, rdb redis.UniversalClient, l *ledger.Ledger, d *DomainReport, by Requester) error {
+func CheckNow(ctx context.Context, rdb redis.Cmdable, l *ledger.Ledger, d *DomainReport, by Requester) error {
 	if d.Status == "verified" {
 		return ErrVerified
 	}
@@ -300,7 +307,7 @@ return ''`)
 
 // countCheck counts a check of the domain in the minute of that time. It reports false if one was
 // counted before.
-func countCheck(ctx context.Context, rdb redis.UniversalClient, d DomainReport, by Requester, s tenant.Announced,
+func countCheck(ctx context.Context, rdb redis.Cmdable, d DomainReport, by Requester, s tenant.Announced,
 	at time.Time) (counted bool, err error) {
 	most := tenantChecks
 	// Without a limit no worker has announced one.

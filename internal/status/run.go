@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"orgops/internal/ledger"
+	"orgops/internal/remedy"
+	"orgops/internal/stamp"
 )
 
 // Run describes a run to everybody who may see it, its submitter over HTTP among them: commands
@@ -112,7 +114,7 @@ func State(r ledger.Run, held ...string) string {
 	case state == BeingCancelled:
 		return "cancelled; " + UnderWay(r)
 	case state == Postponed:
-		return "postponed until " + Stamp(r.NotBefore)
+		return "postponed until " + stamp.UTC(r.NotBefore)
 	case state == Ended && !r.CancelledAt.IsZero():
 		state = "cancelled"
 	case state == Ended:
@@ -138,6 +140,9 @@ func State(r ledger.Run, held ...string) string {
 	}
 	return state
 }
+
+// toContinue is the remedy for a paused run.
+func toContinue(r ledger.Run) string { return "to continue: " + remedy.Resume(string(r.ID)).String() }
 
 // Stopped returns why no row of the run starts: it is paused or postponed. "": rows start.
 func Stopped(r ledger.Run) string {
@@ -184,8 +189,9 @@ func Failure(all ...ledger.Run) (err error) {
 	failed := int64(0)
 	for _, r := range all {
 		failed += Failed(r)
-		if out := scanOf(r).LeftOut(); out != "" {
-			err = errors.Join(err, fmt.Errorf("run %s: the scan left domains out: %s", r.ID, out))
+		scan := scanOf(r)
+		if out := scan.LeftOut(); out != "" {
+			err = errors.Join(err, fmt.Errorf("run %s: the scan left %s out: %s", r.ID, scan.subjects(), out))
 		}
 	}
 	if failed > 0 {
@@ -222,7 +228,7 @@ func SilentProducer(r ledger.Run) string {
 		return ""
 	}
 	return fmt.Sprintf("silent since %s; if it has ended: submit the same rows again with --run %s, or cancel it: "+
-		"enqueue runs cancel %s", Stamp(since), r.ID, r.ID)
+		"enqueue runs cancel %s", stamp.UTC(since), r.ID, r.ID)
 }
 
 // Stuck says why a run makes no progress until a person acts.
@@ -249,7 +255,7 @@ func (s *Stuck) String() string {
 	if s == nil {
 		return ""
 	}
-	return "since " + Stamp(s.Since) + ": " + s.Reason
+	return "since " + stamp.UTC(s.Since) + ": " + s.Reason
 }
 
 // silentAfter is a hundred times as long as a producer takes from one segment of rows to

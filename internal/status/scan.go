@@ -8,6 +8,7 @@ import (
 
 	"orgops/internal/ledger"
 	"orgops/internal/scan/progress"
+	"orgops/internal/stamp"
 )
 
 // Scan is the progress of the scan that finds a run's rows.
@@ -47,16 +48,16 @@ func (s *Scan) String() string {
 	}
 	text := ""
 	if s.Tick != 0 {
-		text = "sweep of " + Stamp(TickAt(s.Tick))
+		text = "sweep of " + stamp.UTC(TickAt(s.Tick))
 		if s.SpreadUntil > s.Tick {
-			text += ", checks until " + Stamp(TickAt(s.SpreadUntil))
+			text += ", checks until " + stamp.UTC(TickAt(s.SpreadUntil))
 		}
 		if s.Pending {
 			text += ", pending domains too"
 		}
 		text += "; "
 	}
-	text += fmt.Sprintf("organizations read: %d", s.Read)
+	text += s.ofClient() + fmt.Sprintf("organizations read: %d", s.Read)
 	if s.Gone > 0 {
 		text += fmt.Sprintf("; gone since they were listed: %d", s.Gone)
 	}
@@ -72,6 +73,34 @@ func (s *Scan) String() string {
 		return text + "; waits: " + s.Reason + nextAt("try", s.NextTry)
 	}
 	return text + "; continues"
+}
+
+// subjects returns "organizations" or "domains", whichever the scan finds.
+func (s *Scan) subjects() string {
+	if s.Client != "" {
+		return "organizations"
+	}
+	return "domains"
+}
+
+// ofClient describes the search for the organizations of a client; "": it is another search.
+func (s *Scan) ofClient() string {
+	if s.Client == "" {
+		return ""
+	}
+	text := fmt.Sprintf("list of the organizations with client %s, which removes nothing; with the client: %d", s.Client,
+		s.Found)
+	if s.List != "" {
+		text = fmt.Sprintf("removal of client %s from the %d organizations that run %s lists: %d still have it", s.Client,
+			s.Counted, s.List, s.Found)
+	}
+	if s.Entitled > 0 {
+		text += fmt.Sprintf("; with an active app entitlement: %d", s.Entitled)
+	}
+	if s.Protected > 0 {
+		text += fmt.Sprintf("; protected, left out: %d", s.Protected)
+	}
+	return text + "; "
 }
 
 // LeftOut describes the organizations that the scan did not read, so that rows may be missing;

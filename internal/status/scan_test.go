@@ -49,6 +49,16 @@ func TestScanState(t *testing.T) {
 			want: "organizations read: 7; ended early: 503; organizations not read: 1 (o)",
 			out:  "ended early: 503; organizations not read: 1 (o)",
 		},
+		{
+			name: "a list", told: `{"client_id":"c","organizations_with_client":3,"organizations_entitled":1,` +
+				`"organizations_protected":2,"organizations_read":7,"ended":true}`,
+			want: "list of the organizations with client c, which removes nothing; with the client: 3; with an active app " +
+				"entitlement: 1; protected, left out: 2; organizations read: 7",
+		},
+		{
+			name: "a removal", told: `{"client_id":"c","list":"l","counted":4,"organizations_with_client":3,"organizations_read":7}`,
+			want: "removal of client c from the 4 organizations that run l lists: 3 still have it; organizations read: 7; continues",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.run.Scan == nil {

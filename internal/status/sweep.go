@@ -8,6 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/remedy"
+	"orgops/internal/stamp"
 	"orgops/internal/sweep"
 )
 
@@ -22,7 +24,7 @@ type Sweep struct {
 }
 
 // SweepOf reads the result of the tenant's last complete sweep; nil: there was none.
-func SweepOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (*Sweep, error) {
+func SweepOf(ctx context.Context, rdb redis.Cmdable, tenant string) (*Sweep, error) {
 	store := sweep.NewStore(rdb, tenant)
 	states := sweep.States{Tenant: tenant, Store: store}
 	summary, raw, err := states.Summary(ctx)
@@ -39,16 +41,25 @@ func SweepOf(ctx context.Context, rdb redis.UniversalClient, tenant string) (*Sw
 // StillLost returns how many of the lost domains were not revoked since.
 func (s Sweep) StillLost() int64 { return max(0, s.Lost-s.Revoked) }
 
-// ReviewLost is what to do about lost domains, apart from asking their owners. It never names the
-// command that changes them: what is printed here is pasted into shells.
-func ReviewLost(tenant string) string {
-	return "to list lost domains, and which may be revoked: enqueue domains revoke --dry-run --tenant " + tenant
+// What to do about findings of sweeps, of one domain or of several.
+const (
+	publishAgain = "have the record published again: the next sweep finds it"
+	publishFirst = "have the record published: the next sweep proves it; the domain stays verified until then"
+	takeBack     = "look for a tool that manages domains, such as Terraform, take what it shall not change out of its files, " +
+		"and verify again"
+)
+
+// reviewLost is the remedy for lost domains. It never names the command that changes them, since
+// users paste printed commands into shells.
+func reviewLost(tenant string) string {
+	return publishAgain + "; to list lost domains, and which may be revoked: " +
+		remedy.Command{Name: "domains revoke", Flags: "--dry-run --tenant " + tenant}.String()
 }
 
 // String describes the result.
 func (s Sweep) String() string {
 	text := fmt.Sprintf("%s (run %s): %d organizations, %d domains: %d present, %d absent (%d lost, %d unproven), %d unknown",
-		Stamp(s.Tick), Shown(s.Run), s.Organizations, s.Domains(), s.Present, s.Absent, s.Lost, s.Unproven, s.Unknown)
+		stamp.UTC(s.Tick), Shown(s.Run), s.Organizations, s.Domains(), s.Present, s.Absent, s.Lost, s.Unproven, s.Unknown)
 	if s.Revoked > 0 {
 		text += fmt.Sprintf("; %d revoked since", s.Revoked)
 	}
@@ -70,7 +81,7 @@ func ScheduleText(c sweep.Cron, now time.Time) string {
 	if c.String() == "" {
 		return "none: sweeps are started by hand"
 	}
-	return fmt.Sprintf("%s, next at %s", c, Stamp(c.Next(now)))
+	return fmt.Sprintf("%s, next at %s", c, stamp.UTC(c.Next(now)))
 }
 
 // SkippedTick describes the tick of the schedule that was skipped last; "": none was.
@@ -78,7 +89,7 @@ func SkippedTick(s sweep.SkippedTick) string {
 	if s.Tick == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("the tick of %s: %s", Stamp(TickAt(s.Tick)), s.Why)
+	text := fmt.Sprintf("the tick of %s: %s", stamp.UTC(TickAt(s.Tick)), s.Why)
 	if s.InRow > 1 {
 		text += fmt.Sprintf(" (%d in a row)", s.InRow)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/internal/evidence"
+	"orgops/internal/stamp"
 	"orgops/internal/sweep"
 	"orgops/internal/tenant"
 )
@@ -25,7 +26,8 @@ type SweptDomain struct {
 	Sweep        time.Time      `json:"sweep,omitzero"`     // the tick of the last one of these
 	State        string         `json:"state"`              // present, absent or unknown
 	Reason       string         `json:"reason,omitempty"`   // of the state
-	Sentence     string         `json:"sentence,omitempty"` // the same for people; empty unless absent
+	Sentence     string         `json:"sentence,omitempty"` // the same for people; empty if it is present
+	Mistake      string         `json:"mistake,omitempty"`  // name of the mistake with an absent record, if known
 	Values       []string       `json:"values,omitempty"`   // found instead of the token, quoted
 	At           time.Time      `json:"checked_at,omitzero"`
 	FirstPresent time.Time      `json:"first_present,omitzero"`
@@ -34,6 +36,7 @@ type SweptDomain struct {
 	Proof        *Findings      `json:"proof,omitempty"`
 	Absence      *Absence       `json:"absence,omitempty"`  // nil: it is not known to be absent
 	Decision     string         `json:"decision,omitempty"` // on an absent domain, in words
+	Fix          string         `json:"fix,omitempty"`      // what to do about that; "": nothing
 	Revoked      *Revocation    `json:"revoked,omitempty"`  // nil: it is not, or it was restored
 	History      []HistoryEntry `json:"history,omitempty"`  // the oldest first
 }
@@ -70,7 +73,7 @@ type HistoryEntry struct {
 
 // SweptDomainOf reads the state of the tenant's domain with that id; ok is false if none is
 // stored.
-func SweptDomainOf(ctx context.Context, rdb redis.UniversalClient,
+func SweptDomainOf(ctx context.Context, rdb redis.Cmdable,
 	name, id string) (d SweptDomain, ok bool, err error) {
 	value, err := sweep.NewStore(rdb, name).Domain(ctx, id)
 	if err != nil || value == nil {
@@ -91,7 +94,8 @@ func SweptDomainOf(ctx context.Context, rdb redis.UniversalClient,
 	d = SweptDomain{
 		Tenant: name, ID: id, Organization: s.OrganizationID, Domain: s.Domain, Sweeps: s.Sweeps,
 		State: s.State, Reason: s.Reason,
-		Sentence: s.Sentence, Values: s.Values, At: s.At, FirstPresent: s.FirstPresent, LastPresent: s.LastPresent,
+		Sentence: s.Sentence, Mistake: s.Mistake, Values: s.Values, At: s.At,
+		FirstPresent: s.FirstPresent, LastPresent: s.LastPresent,
 		Absence: (*Absence)(s.Absence), Revoked: (*Revocation)(s.Revoked),
 	}
 	if s.Proven != nil {
@@ -108,7 +112,7 @@ func SweptDomainOf(ctx context.Context, rdb redis.UniversalClient,
 		if last != nil {
 			tick = last.Summary.Tick
 		}
-		d.Decision = decision(settings.Rules(), s, tick, name)
+		d.Decision, d.Fix = decision(settings.Rules(), s, tick, name)
 	}
 	for _, e := range s.History {
 		entry := HistoryEntry{At: e.At, Event: e.What, Reason: e.Why}
@@ -125,49 +129,49 @@ func SweptDomainOf(ctx context.Context, rdb redis.UniversalClient,
 	return d, true, nil
 }
 
-// decision returns whether an absent domain is lost, and whether it may be revoked.
-func decision(rules sweep.Rules, s sweep.DomainState, lastTick int64, tenant string) string {
+// decision returns whether an absent domain is lost, whether it may be revoked, and the remedy.
+func decision(rules sweep.Rules, s sweep.DomainState, lastTick int64, tenant string) (what, fix string) {
 	switch {
 	case s.Proven == nil:
-		return reason(rules.Unfit(s, lastTick))
+		return reason(rules.Unfit(s, lastTick)), publishFirst
 	case s.Absence.Lost.IsZero():
-		return "at risk: " + reason(rules.TooShort(s))
+		return "at risk: " + reason(rules.TooShort(s)), publishAgain
 	}
-	lost := "lost since " + Stamp(s.Absence.Lost)
+	lost := "lost since " + stamp.UTC(s.Absence.Lost)
 	if unfit := rules.Unfit(s, lastTick); unfit != "" {
-		return lost + "; not to be revoked: " + reason(unfit)
+		return lost + "; not to be revoked: " + reason(unfit), publishAgain
 	}
-	return lost + "; " + ReviewLost(tenant)
+	return lost, reviewLost(tenant)
 }
 
 // Facts returns the domain's state and the decision on it.
 func (d SweptDomain) Facts() []Fact {
-	swept := "once, by the sweep of " + Stamp(d.Sweep)
+	swept := "once, by the sweep of " + stamp.UTC(d.Sweep)
 	switch {
 	case d.Sweeps == 0:
-		return facts(Fact{Name: "swept", Text: "not yet"}, Fact{Name: "proven", Text: Stamp(d.ProvenAt)})
+		return facts(Fact{Name: "swept", Text: "not yet"}, Fact{Name: "proven", Text: stamp.UTC(d.ProvenAt)})
 	case d.Sweeps > 1:
-		swept = fmt.Sprintf("%d times, last by the sweep of %s", d.Sweeps, Stamp(d.Sweep))
+		swept = fmt.Sprintf("%d times, last by the sweep of %s", d.Sweeps, stamp.UTC(d.Sweep))
 	}
 	seen := Shown(d.State)
 	if d.Reason != "" {
 		seen += " (" + Shown(d.Reason) + ")"
 	}
-	seen += ", at " + Stamp(d.At)
+	seen += ", at " + stamp.UTC(d.At)
 	if d.Sentence != "" {
 		seen += ": " + reason(d.Sentence)
 	}
 	present := "never seen by a sweep"
 	if !d.LastPresent.IsZero() {
-		present = fmt.Sprintf("from %s to %s", Stamp(d.FirstPresent), Stamp(d.LastPresent))
+		present = fmt.Sprintf("from %s to %s", stamp.UTC(d.FirstPresent), stamp.UTC(d.LastPresent))
 	}
 	proven := "never: the domain is unproven, and neither lost nor revoked while it is"
 	if !d.ProvenAt.IsZero() {
-		proven = "at " + Stamp(d.ProvenAt)
+		proven = "at " + stamp.UTC(d.ProvenAt)
 	}
 	absent := ""
 	if a := d.Absence; a != nil {
-		absent = fmt.Sprintf("since %s, last confirmed at %s, by %s", Stamp(a.Since), Stamp(a.Last),
+		absent = fmt.Sprintf("since %s, last confirmed at %s, by %s", stamp.UTC(a.Since), stamp.UTC(a.Last),
 			count(int64(a.Checks), "sweep"))
 		if a.Operator != "" {
 			absent += "; name servers of " + Shown(a.Operator)
@@ -176,10 +180,11 @@ func (d SweptDomain) Facts() []Fact {
 	revoked := ""
 	if r := d.Revoked; r != nil && r.DoneAt.IsZero() {
 		revoked = fmt.Sprintf("perhaps (%s), by a request of run %s at %s that has had no answer", r.Set,
-			Shown(r.Run), Stamp(r.At))
+			Shown(r.Run), stamp.UTC(r.At))
 	} else if r != nil {
 		revoked = fmt.Sprintf(
-			"%s at %s by run %s, until a sweep finds the TXT record again; to restore it at once: enqueue domains revoke --undo %s", r.Set, Stamp(r.DoneAt), Shown(r.Run), Shown(r.Run))
+			"%s at %s by run %s, until a sweep finds the TXT record again; to restore it at once: enqueue domains revoke --undo %s",
+			r.Set, stamp.UTC(r.DoneAt), Shown(r.Run), Shown(r.Run))
 	}
 	return facts(
 		Fact{Name: "swept", Text: swept},
@@ -189,6 +194,7 @@ func (d SweptDomain) Facts() []Fact {
 		Fact{Name: "proven", Text: proven},
 		Fact{Name: "absent", Text: absent},
 		Fact{Name: "decision", Text: d.Decision},
+		Fact{Name: "what to do", Text: d.Fix},
 		Fact{Name: "revoked", Text: revoked},
 	)
 }
@@ -205,17 +211,17 @@ func (d SweptDomain) Write(out io.Writer) error {
 		fmt.Fprintln(w, "\nWHEN\tWHAT\tWHY")
 	}
 	for _, e := range d.History {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", Stamp(e.At), Shown(e.Event), reason(e.Reason))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", stamp.UTC(e.At), Shown(e.Event), reason(e.Reason))
 	}
 	err := w.Flush()
 	if d.Proof != nil && err == nil {
 		fmt.Fprintln(out)
-		err = d.Proof.Write(out, Fact{Name: "proven at", Text: Stamp(d.ProvenAt)})
+		err = d.Proof.Write(out, Fact{Name: "proven at", Text: stamp.UTC(d.ProvenAt)})
 	}
 	for _, e := range d.History {
 		if e.Evidence != nil && err == nil {
 			fmt.Fprintln(out)
-			err = e.Evidence.Write(out, Fact{Name: Shown(e.Event), Text: Stamp(e.At)})
+			err = e.Evidence.Write(out, Fact{Name: Shown(e.Event), Text: stamp.UTC(e.At)})
 		}
 	}
 	return err

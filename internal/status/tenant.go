@@ -49,7 +49,7 @@ type StuckRun struct {
 }
 
 // readStuck reads the runs of a tenant that make no progress.
-func readStuck(ctx context.Context, rdb redis.UniversalClient, name string) (all []StuckRun, err error) {
+func readStuck(ctx context.Context, rdb redis.Cmdable, name string) (all []StuckRun, err error) {
 	runs, err := ledger.New(rdb).StuckRuns(ctx, ledger.Tenant(name))
 	for _, r := range runs {
 		if stuck := StuckOf(r, time.Now()); stuck != nil {
@@ -67,7 +67,7 @@ type Stop struct {
 }
 
 // ReadTenant reads the state of a tenant. With an error it returns the parts that it could read.
-func ReadTenant(ctx context.Context, rdb redis.UniversalClient, name string) (Tenant, error) {
+func ReadTenant(ctx context.Context, rdb redis.Cmdable, name string) (Tenant, error) {
 	t := Tenant{Name: name}
 	budget, paceErr := pace.New(pace.Config{Redis: rdb, Tenant: name}).State(ctx)
 	if paceErr == nil {
@@ -89,7 +89,7 @@ func ReadTenant(ctx context.Context, rdb redis.UniversalClient, name string) (Te
 }
 
 // ReadDetails reads the state of a tenant with its obstacles.
-func ReadDetails(ctx context.Context, rdb redis.UniversalClient, name string, fleet Fleet) (Tenant, error) {
+func ReadDetails(ctx context.Context, rdb redis.Cmdable, name string, fleet Fleet) (Tenant, error) {
 	t, err := ReadTenant(ctx, rdb, name)
 	budget := pace.State{}
 	if t.Pace != nil {

@@ -12,16 +12,18 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/dnscheck"
 	"orgops/internal/ledger"
 	"orgops/internal/obstacle"
 	"orgops/internal/redisconn"
+	"orgops/internal/stamp"
 	"orgops/internal/tenant"
 )
 
 // ReadTenants reads the details of tenants.
-func ReadTenants(ctx context.Context, rdb redis.UniversalClient, names []string, fleet Fleet) ([]Tenant, error) {
+func ReadTenants(ctx context.Context, rdb redis.Cmdable, names []string, fleet Fleet) ([]Tenant, error) {
 	all := make([]Tenant, len(names))
-	err := redisconn.Batch(ctx, rdb, len(names), func(i int, rdb redis.UniversalClient) (err error) {
+	err := redisconn.Batch(ctx, rdb, len(names), func(i int, rdb redis.Cmdable) (err error) {
 		all[i], err = ReadDetails(ctx, rdb, names[i], fleet)
 		return err
 	})
@@ -29,7 +31,7 @@ func ReadTenants(ctx context.Context, rdb redis.UniversalClient, names []string,
 }
 
 // ReadHeld reads which tenants that the filter may select are held.
-func (f *RunFilter) ReadHeld(ctx context.Context, rdb redis.UniversalClient) error {
+func (f *RunFilter) ReadHeld(ctx context.Context, rdb redis.Cmdable) error {
 	l := ledger.New(rdb)
 	fleet, noFleet := ReadFleet(ctx, l)
 	names, noNames := Tenants(ctx, l)
@@ -42,16 +44,12 @@ func (f *RunFilter) ReadHeld(ctx context.Context, rdb redis.UniversalClient) err
 	return cmp.Or(noFleet, noNames, noTenants)
 }
 
-// ReviewWithdrawn is the remedy for domains that others have taken back.
-const ReviewWithdrawn = "the log and the events domain.withdrawn name them: look for a tool that manages domains, such as " +
-	"Terraform, take them out of its files, and verify them again"
-
 // Warning is a matter of a tenant that needs attention.
 type Warning struct {
-	Urgent bool   // it does not end by itself
-	What   string // capitalized by pages
-	Fix    string
-	Sweep  ledger.RunID // that found it; empty: none did
+	Urgent bool         `json:"urgent"` // it does not end by itself
+	What   string       `json:"reason"` // capitalized by pages
+	Fix    string       `json:"fix"`
+	Sweep  ledger.RunID `json:"sweep,omitempty"` // that found it; empty: none did
 }
 
 // mostStuck is how many runs are named that make no progress.
@@ -72,7 +70,8 @@ func (t Tenant) Warnings() (all []Warning) {
 				"enqueue runs list --tenant " + t.Name + " names them, with the reasons", ""})
 			break
 		}
-		all = append(all, Warning{true, "run " + string(r.Run) + " makes no progress since " + Stamp(r.Since), r.Reason, ""})
+		what := "run " + string(r.Run) + " makes no progress since " + stamp.UTC(r.Since)
+		all = append(all, Warning{true, what, r.Reason, ""})
 	}
 
 	// Findings of sweeps and rows.
@@ -82,20 +81,20 @@ func (t Tenant) Warnings() (all []Warning) {
 	}
 	if s := t.Sweep; s != nil && s.StillLost() > 0 {
 		what := fmt.Sprintf("the sweep of %s found %s lost: the proven record is gone for the grace period",
-			Stamp(s.Tick), count(s.Lost, "domain"))
+			stamp.UTC(s.Tick), count(s.Lost, "domain"))
 		if s.Revoked > 0 {
 			what += fmt.Sprintf("; %d revoked since", s.Revoked)
 		}
 		all = append(all, Warning{true, what,
-			"ask the customers to publish the record again; " + ReviewLost(t.Name), ledger.RunID(s.Run)})
+			reviewLost(t.Name), ledger.RunID(s.Run)})
 	}
 	if t.Withdrawn > 0 {
 		what := "in the last seven days others have set " + count(t.Withdrawn, "verified domain") + " to pending, deleted them " +
 			"or given them another token"
-		all = append(all, Warning{true, what, ReviewWithdrawn, ""})
+		all = append(all, Warning{true, what, "the log and the events domain.withdrawn name them: " + takeBack, ""})
 	}
 	if s := t.Sweep; s != nil && s.Unknown > 0 {
-		all = append(all, Warning{false, fmt.Sprintf("the sweep of %s got no clear answer for %s", Stamp(s.Tick),
+		all = append(all, Warning{false, fmt.Sprintf("the sweep of %s got no clear answer for %s", stamp.UTC(s.Tick),
 			count(s.Unknown, "domain")), "the next sweep checks them again", ledger.RunID(s.Run)})
 	}
 
@@ -184,23 +183,53 @@ func OpenText(o ledger.OpenCounts) string {
 	return text
 }
 
-// RateUsed returns the used share of the tenant's rate, and in words. The share is below 0 if
-// it is not known.
-func (t Tenant) RateUsed(settings tenant.Announced) (share float64, text string, err error) {
+// Permits are the permits of a tenant's rate.
+type Permits struct {
+	Rate    string  `json:"rate"`
+	Burst   int     `json:"burst"`
+	Reserve float64 `json:"reserve_percent"`
+	// PerMinute is how many there are without the reserve; 0: the rate is unlimited.
+	PerMinute float64 `json:"per_minute,omitempty"`
+	// Used is how many were used in the last minute; nil: not counted, or not known.
+	Used *int64 `json:"used_last_minute,omitempty"`
+}
+
+// Permits returns those of the settings that a worker has announced.
+func (t Tenant) Permits(settings tenant.Announced) (Permits, error) {
 	limit, err := settings.Pace()
-	switch {
-	case err != nil:
-		return -1, "", err
-	case limit.Rate.IsUnlimited():
-		return -1, "Unlimited rate: permits are not counted", nil
-	case t.Pace == nil:
-		return -1, "", nil
+	if err != nil {
+		return Permits{}, err
+	}
+	p := Permits{Rate: settings.Rate, Burst: settings.Burst, Reserve: settings.Reserve}
+	if limit.Rate.IsUnlimited() {
+		return p, nil
 	}
 	left, _ := limit.Effective()
-	perMinute := 60 * left.PerSecond()
-	share = min(float64(t.Pace.UsedLastMinute)/perMinute, 1)
-	return share, fmt.Sprintf("%d of %d permits used in the last minute (%.0f %%)", t.Pace.UsedLastMinute,
-		int(math.Round(perMinute)), 100*share), nil
+	p.PerMinute = 60 * left.PerSecond()
+	if t.Pace != nil {
+		p.Used = &t.Pace.UsedLastMinute
+	}
+	return p, nil
+}
+
+// Share returns the used share of the last minute's permits; below 0: it is not known.
+func (p Permits) Share() float64 {
+	if p.Used == nil {
+		return -1
+	}
+	return min(float64(*p.Used)/p.PerMinute, 1)
+}
+
+// String returns the same in words; "": it is not known.
+func (p Permits) String() string {
+	switch {
+	case p.Used != nil:
+		return fmt.Sprintf("%d of %d permits used in the last minute (%.0f %%)", *p.Used, int(math.Round(p.PerMinute)),
+			100*p.Share())
+	case p.PerMinute == 0 && p.Rate != "":
+		return "Unlimited rate: permits are not counted"
+	}
+	return ""
 }
 
 // PaceFacts returns how fast requests may go to the tenant, and what holds them. settings are those
@@ -209,10 +238,10 @@ func (t Tenant) PaceFacts(settings tenant.Announced, announced bool) []Fact {
 	var all []Fact
 	if t.Pace != nil {
 		if until := t.Pace.PausedUntil; !until.IsZero() {
-			all = append(all, Fact{Name: "paused", Text: "ends " + Stamp(until)})
+			all = append(all, Fact{Name: "paused", Text: "ends " + stamp.UTC(until)})
 		}
 		for _, b := range t.Pace.Blocks {
-			text := fmt.Sprintf("%s: %s; next test request %s", b.Operation, reason(b.Reason), Stamp(b.NextProbe))
+			text := fmt.Sprintf("%s: %s; next test request %s", b.Operation, reason(b.Reason), stamp.UTC(b.NextProbe))
 			all = append(all, Fact{Name: "blocked", Text: text})
 		}
 	}
@@ -224,9 +253,58 @@ func (t Tenant) PaceFacts(settings tenant.Announced, announced bool) []Fact {
 		Fact{Name: "reserve", Text: fmt.Sprintf("%g %% for other clients of the API", settings.Reserve)},
 	)
 	if !settings.UpdatedAt.IsZero() {
-		all = append(all, Fact{Name: "settings from", Text: "a worker, " + Stamp(settings.UpdatedAt)})
+		all = append(all, Fact{Name: "settings from", Text: "a worker, " + stamp.UTC(settings.UpdatedAt)})
 	}
 	return all
+}
+
+// DNSFacts returns which servers give the proofs of a tenant's domains. settings are those that a
+// worker has announced, if one has. resolvers and way are what a worker of the tenant sees of them
+// and of the way to name servers; nil: not known.
+func DNSFacts(settings tenant.Announced, announced bool, resolvers []dnscheck.ResolverState,
+	way *dnscheck.Network) []Fact {
+	if !announced {
+		return nil
+	}
+	all := []Fact{{Name: "DNS mode", Text: Shown(settings.DNSMode)}}
+	if way != nil {
+		servers := Fact{Name: "name servers", Text: "not known"}
+		switch problem := way.Problem(); {
+		case problem != "":
+			servers.Text = problem + ": " + reason(way.Why)
+		case way.Port53 != "":
+			servers.Text = "reachable"
+		}
+		all = append(all, servers)
+	}
+	for _, r := range resolvers {
+		all = append(all, Fact{Name: "resolver " + Shown(r.Name), Text: resolverText(r)})
+	}
+	if len(resolvers) == 0 {
+		for _, address := range settings.Resolvers {
+			all = append(all, Fact{Name: "resolver", Text: Shown(address)})
+		}
+	}
+	if n := len(settings.Resolvers); n > 0 {
+		text := fmt.Sprintf("%d of %d resolvers must agree", settings.ResolverQuorum, n)
+		all = append(all, Fact{Name: "quorum", Text: text})
+	}
+	return facts(all...)
+}
+
+// resolverText describes the state of a resolver.
+func resolverText(r dnscheck.ResolverState) string {
+	text := fmt.Sprintf("operator %s, perspective %s", Shown(r.Operator), Shown(r.Perspective))
+	if r.Silent != "" {
+		text += "; silent: " + reason(r.Silent)
+	}
+	if r.InTheClear {
+		text += "; unencrypted"
+	}
+	if !r.AnsweredAt.IsZero() {
+		text += "; last answer " + stamp.UTC(r.AnsweredAt)
+	}
+	return text
 }
 
 // SweepFacts returns when the tenant's domains are swept, and by which rules a domain is lost.
@@ -254,7 +332,7 @@ func (t Tenant) SweepFacts(settings tenant.Announced, announced bool, now time.T
 // DiedText describes a worker that has died.
 func DiedText(s ledger.Session) string {
 	text := fmt.Sprintf("%s on %s, version %s: last seen at %s", s.ID, cmp.Or(Shown(s.Host), "an unknown host"),
-		Shown(s.Version), Stamp(s.SeenAt))
+		Shown(s.Version), stamp.UTC(s.SeenAt))
 	if s.Busy > 0 {
 		text += ", executing " + count(int64(s.Busy), "task")
 	}
@@ -266,7 +344,7 @@ func WorkerText(s ledger.Session, now time.Time) string {
 	text := fmt.Sprintf("%s on %s, version %s: %s, %d of %d places busy", s.ID, cmp.Or(Shown(s.Host), "an unknown host"),
 		Shown(s.Version), count(int64(len(s.Tenants)), "tenant"), s.Busy, s.Places)
 	if !s.Started.IsZero() {
-		text += ", since " + Stamp(s.Started)
+		text += ", since " + stamp.UTC(s.Started)
 	}
 	text += fmt.Sprintf(", seen %s ago", Span(max(0, now.Sub(s.SeenAt))))
 	if s.Refused {

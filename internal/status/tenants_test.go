@@ -58,13 +58,13 @@ func TestTenantsInOrder(t *testing.T) {
 	}
 }
 
-func TestRateUsed(t *testing.T) {
+func TestPermits(t *testing.T) {
 	one := status.Tenant{Pace: &pace.State{UsedLastMinute: 120}}
 	for rate, want := range map[string]string{"10/s": "120 of 480 permits used in the last minute (25 %)",
 		"unlimited": "Unlimited rate: permits are not counted"} {
-		share, text, err := one.RateUsed(tenant.Announced{Rate: rate, Burst: 10, Reserve: 20})
-		if err != nil || text != want || (share == 0.25) != (rate == "10/s") {
-			t.Errorf("%s: %v, %q, %v; want %q", rate, share, text, err, want)
+		permits, err := one.Permits(tenant.Announced{Rate: rate, Burst: 10, Reserve: 20})
+		if text := permits.String(); err != nil || text != want || (permits.Share() == 0.25) != (rate == "10/s") {
+			t.Errorf("%s: %v, %q, %v; want %q", rate, permits.Share(), text, err, want)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"orgops/internal/ledger"
+	"orgops/internal/stamp"
 	"orgops/internal/untrusted"
 )
 
@@ -19,6 +20,10 @@ type Fact struct {
 	Name, Text string
 	// Run is named before the text, and is a link on pages; empty: none is.
 	Run ledger.RunID
+	// Tone is how pages show the text as a badge: good, bad or wait; empty: they do not.
+	Tone string
+	// Copied says that pages offer a button that copies the text.
+	Copied bool
 }
 
 // Value returns the text with the run before it.
@@ -68,14 +73,6 @@ func Whole(s string) string { return untrusted.Plain(s, len(s)) }
 
 func reason(text string) string { return untrusted.Plain(text, longestReason) }
 
-// Stamp formats a time; "" if it is zero.
-func Stamp(at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return at.UTC().Format(time.RFC3339)
-}
-
 // TickAt returns when a sweep was due.
 func TickAt(tick int64) time.Time { return time.Unix(tick, 0).UTC() }
 
@@ -102,7 +99,7 @@ func nextAt(what string, at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf(" (next %s %s)", what, Stamp(at))
+	return fmt.Sprintf(" (next %s %s)", what, stamp.UTC(at))
 }
 
 var (

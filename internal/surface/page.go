@@ -112,6 +112,7 @@ func (p *pageText) node(n *html.Node) {
 		p.end()
 	case atom.A:
 		target, _ := attribute(n, "href")
+		target, _, _ = strings.Cut(target, "&body=") // of a mail: text that is on the page too
 		p.inline("[")
 		p.block(n)
 		p.inline("](" + target + ")")
@@ -161,7 +162,7 @@ func (p *pageText) node(n *html.Node) {
 		for line := range strings.Lines(textOf(n)) {
 			p.out.WriteString(strings.TrimRight(strings.Repeat("  ", p.indent)+"    "+line, "\n ") + "\n")
 		}
-	case atom.Span, atom.Code, atom.Strong, atom.Small, atom.Label, atom.Em, atom.B, atom.I, atom.Time:
+	case atom.Span, atom.Code, atom.Strong, atom.Small, atom.Label, atom.Em, atom.B, atom.I, atom.Mark, atom.Time:
 		p.block(n)
 	default:
 		p.end()

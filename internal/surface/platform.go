@@ -180,6 +180,19 @@ func (p bound) OrganizationsPage(context.Context, string) (page []apiclient.List
 	return page, "", p.fails
 }
 
+// OrganizationsPageFor returns all organizations, and which of them have a client.
+func (p bound) OrganizationsPageFor(_ context.Context, client, _ string) (
+	page []apiclient.Listed[schema.OrganizationOf], next string, err error) {
+	for _, id := range p.organizations {
+		org := schema.OrganizationOf{Organization: schema.Organization{ID: id, Name: id}}
+		if p.clients[client] == id {
+			org.Client = &schema.ClientAssociation{UseForMemberAccess: new(true)}
+		}
+		page = append(page, apiclient.Listed[schema.OrganizationOf]{Record: org})
+	}
+	return page, "", p.fails
+}
+
 // DiscoveryDomainsPage returns all domains of an organization.
 func (p bound) DiscoveryDomainsPage(_ context.Context, organization, _ string) (
 	page []apiclient.Listed[schema.DiscoveryDomain], next string, err error) {

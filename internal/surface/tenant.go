@@ -121,13 +121,27 @@ func (s *site) start() {
 			By: s.author(worker),
 		}),
 	}
-	maps.Copy(all, scan.Handlers(func(b apiclient.Binding) scan.API { return s.bound(b) },
-		states.Store.(*sweep.Store), log))
+	maps.Copy(all, scan.Handlers(scan.Config{
+		API: func(b apiclient.Binding) scan.API { return s.bound(b) }, States: states.Store.(*sweep.Store),
+		Lists: s.m.Ledger, Logger: log,
+	}))
 
 	// The engine executes them.
 	s.engine = engine.New(engine.Config{
-		Tenant: s.name, Ledger: s.m.Ledger, Session: s.session, Handlers: all, Block: s.limiter.Block, Logger: log,
+		Tenant: s.name, Ledger: s.m.Ledger, Session: s.session, Handlers: all, Logger: log,
+		Block: func(ctx context.Context, operation, reason string, fault apiclient.Fault) error {
+			return s.limiter.Block(ctx, operation, reason, s.shown().Remedy(fault))
+		},
 	})
+}
+
+// shown returns the settings that remedies name.
+func (s *site) shown() tenant.Settings {
+	return tenant.Settings{
+		Announced: s.settings, BaseURL: "https://tenant.example/api/v2", TokenURL: "https://tenant.example/oauth/token",
+		Audience: "https://tenant.example/api/v2/", ClientID: "client-of-" + string(s.name),
+		ClientSecretFile: "/run/secrets/" + string(s.name),
+	}
 }
 
 // states returns the states of the tenant's domains from sweep to sweep.

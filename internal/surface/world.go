@@ -50,7 +50,7 @@ func tell(t *testing.T, m *Moment) {
 		GiveUp: cli.Duration(72 * time.Hour),
 		Sweep:  "0 3 * * 2,5", Grace: cli.Duration(96 * time.Hour), AbsentChecks: 3, Protect: []string{"protected.example"},
 		Resolvers: []string{"https://one.example/dns-query", "https://two.example/dns-query",
-			"https://three.example/dns-query"}, ResolverQuorum: 2, DNSMode: "auto",
+			"https://three.example/dns-query"}, ResolverQuorum: 2, DNSMode: dnscheck.ModeAuthority.String(),
 	}, workerOne)
 	hooks := acme.deliverTo(receivers{
 		"crm": nil,
@@ -162,12 +162,14 @@ func addDomains(s *site) {
 
 	// The domains of the second organization were verified before. Sweeps see their records vanish,
 	// return or fail to answer, on such days that each domain ends in a state of its own.
+	// One record was moved to a wrong name.
 	fromDay := func(day int, a answer) phase { return phase{November(day, 0, 0), a} }
+	moved := mistaken("protected.example", report.MistakeApex, "", "protected.example")
 	for name, phases := range ordered(
 		"steady.example", []phase{always(present)},
 		"fading.example", []phase{always(present), fromDay(20, missing)},
 		"lost.example", []phase{always(present), fromDay(9, missing)},
-		"protected.example", []phase{always(present), fromDay(9, missing)},
+		"protected.example", []phase{always(present), fromDay(9, moved)},
 		"revoked.example", []phase{always(present), fromDay(7, missing)},
 		"returned.example", []phase{always(present), fromDay(8, missing), fromDay(19, present)},
 		"unproven.example", []phase{always(missing)},

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/robfig/cron/v3"
+
+	"orgops/internal/untrusted"
 )
 
 // Cron is a schedule of minutes, in UTC, so that no day has an hour twice or not at all. The
@@ -29,8 +31,8 @@ func ParseCron(text string) (Cron, error) {
 	refuse := func(why string) (Cron, error) {
 		return Cron{},
 			fmt.Errorf(
-				"want five fields (minute hour day month weekday, in UTC) such as 0 3 * * *, or @daily and the like, got %.60q: %s",
-				text, why)
+				"want five fields (minute hour day month weekday, in UTC) such as 0 3 * * *, or @daily and the like, got %s: %s",
+				untrusted.Value(text), why)
 	}
 	switch {
 	case text == "":

@@ -6,21 +6,23 @@ import (
 	"time"
 
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
+	"orgops/internal/discovery"
 	"orgops/internal/events"
 	"orgops/internal/untrusted"
 )
 
 // Observation is the result of a check of a domain's token by a sweep.
 type Observation struct {
-	DomainID, OrganizationID string
-	Domain                   string // name of the domain
-	Host, TXT                string // that were checked
-	Tick                     int64  // of the sweep
-	Verdict                  dnscheck.Verdict
-	Proof                    []byte // the evidence that the token was proven too; nil: it was not
-	Operator                 string // of the name servers; "": unknown
-	FlagOmitted              bool   // the record omits use_for_organization_discovery
-	At                       time.Time
+	discovery.Domain // the record that was checked
+
+	Tick     int64 // of the sweep
+	Verdict  dnscheck.Verdict
+	Proof    []byte // the evidence that the token was proven too; nil: it was not
+	Operator string // of the name servers; "": unknown
+	// Finding is the customer's mistake with an absent record; nil: none was found, or looked for.
+	Finding *report.Finding
+	At      time.Time
 }
 
 // Observe returns the state after the observation, and the names to count for its tick. By the
@@ -35,9 +37,11 @@ func (s DomainState) Observe(o Observation, rules Rules) (after DomainState, cou
 		return after, nil
 	}
 	after.Tick, after.At, after.Sweeps = o.Tick, second(o.At), after.Sweeps+1
-	after.FlagOmitted = o.FlagOmitted
+	after.FlagOmitted = o.Flag == nil
 	after.State, after.Reason = o.Verdict.State.String(), string(o.Verdict.Reason)
-	after.Sentence, after.Values = "", nil
+	after.Sentence = ""
+	after.Mistake = ""
+	after.Values = nil
 	if o.Operator != "" {
 		after.Operator = o.Operator
 	}
@@ -47,22 +51,23 @@ func (s DomainState) Observe(o Observation, rules Rules) (after DomainState, cou
 			after.FirstPresent = after.At
 		}
 		if after.Absence != nil {
-			after.Found(o.DomainID, o.At)
+			after.Found(o.ID, o.At)
 		}
 		if after.LastPresent = after.At; after.Proven == nil && o.Proof != nil {
 			after.Proven = &Proof{after.At, o.Proof}
 		}
 	case dnscheck.Absent:
-		after.describe(o.Verdict)
+		after.describe(o)
 		after.countAbsence(o)
 		if a := after.Absence; a != nil && after.Proven != nil && a.Lost.IsZero() && rules.TooShort(after) == "" {
 			a.Lost = after.At
 			why := fmt.Sprintf("%d sweeps have found it gone, over %s: %s", a.Checks, inDays(after.AbsentFor()), after.Sentence)
 			after.Note(o.At, "lost", why)
-			after.notify(events.DomainLost, o.DomainID, o.Tick, o.At, events.Data{Reason: why, Since: a.Since})
+			after.notify(events.DomainLost, o.ID, o.Tick, o.At,
+				events.Data{Reason: why, Mistake: after.Mistake, Since: a.Since})
 		}
 	default:
-		after.describe(o.Verdict)
+		after.describe(o)
 	}
 	counted = []string{after.State}
 	if after.IsLost() {
@@ -84,12 +89,12 @@ func (s DomainState) of(o Observation) DomainState {
 	after, hash := s.Clone(), HashToken(o.Host, o.TXT)
 	after.V = stateVersion
 	if s.OrganizationID == o.OrganizationID && s.TokenHash == hash {
-		after.Domain = o.Domain
+		after.Domain = o.Name
 		return after
 	}
 	before := after
 	after = DomainState{
-		V: stateVersion, OrganizationID: o.OrganizationID, Domain: o.Domain, TokenHash: hash,
+		V: stateVersion, OrganizationID: o.OrganizationID, Domain: o.Name, TokenHash: hash,
 		History: before.History, Pending: before.Pending, Operator: before.Operator,
 	}
 	if before.OrganizationID == o.OrganizationID {
@@ -115,7 +120,8 @@ func (s *DomainState) countAbsence(o Observation) {
 	s.Absence = &Absence{Since: s.At, Tick: o.Tick, Last: s.At, LastTick: o.Tick, Checks: 1, Operator: s.Operator}
 	s.Note(o.At, "gone", s.Sentence)
 	if s.Proven != nil {
-		s.notify(events.DomainAtRisk, o.DomainID, o.Tick, o.At, events.Data{Reason: s.Sentence, Since: s.Absence.Since})
+		s.notify(events.DomainAtRisk, o.ID, o.Tick, o.At,
+			events.Data{Reason: s.Sentence, Mistake: s.Mistake, Since: s.Absence.Since})
 	}
 }
 
@@ -130,11 +136,16 @@ func (s *DomainState) Found(domainID string, at time.Time) {
 	}
 }
 
-// describe stores the verdict for people.
-func (s *DomainState) describe(v dnscheck.Verdict) {
-	s.Sentence = untrusted.Cut(v.Sentence(), maxSentence)
-	for _, o := range v.Observations {
-		for _, value := range o.Values {
+// describe stores the verdict for people, and the mistake with the record by its name.
+func (s *DomainState) describe(o Observation) {
+	sentence := o.Verdict.Sentence()
+	if o.Finding != nil {
+		sentence = o.Finding.Advice(o.Host)
+		s.Mistake = string(o.Finding.Mistake)
+	}
+	s.Sentence = untrusted.Cut(sentence, maxSentence)
+	for _, answer := range o.Verdict.Observations {
+		for _, value := range answer.Values {
 			if quoted := untrusted.QuoteFound(value, maxValue); len(s.Values) < maxValues && !slices.Contains(s.Values, quoted) {
 				s.Values = append(s.Values, quoted)
 			}

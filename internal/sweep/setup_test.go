@@ -157,7 +157,7 @@ func (w *world) get(id string) (sweep.DomainState, bool) {
 func (w *world) check(id string, state dnscheck.State) {
 	w.t.Helper()
 	o := observed(w.now, state)
-	o.DomainID = id
+	o.ID = id
 	if _, err := w.states(nil).Observe(w.t.Context(), o, sweep.Rules{}, proven(), nil); err != nil {
 		w.t.Fatal(err)
 	}

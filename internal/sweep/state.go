@@ -27,6 +27,7 @@ type DomainState struct {
 	State    string    `json:"state"` // by the last sweep: present, absent or unknown
 	Reason   string    `json:"reason,omitempty"`
 	Sentence string    `json:"sentence,omitempty"` // for people, unless the token was present
+	Mistake  string    `json:"mistake,omitempty"`  // name of the mistake with an absent record, if known
 	Values   []string  `json:"values,omitempty"`   // other values found at the host, quoted and cut
 	Operator string    `json:"operator,omitempty"` // of the domain's name servers, the last that was known
 	At       time.Time `json:"at"`

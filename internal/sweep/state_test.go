@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
+	"orgops/internal/discovery"
 	"orgops/internal/events"
 	"orgops/internal/scan/progress"
 	"orgops/internal/sweep"
@@ -28,8 +30,9 @@ func observed(at time.Time, state dnscheck.State) sweep.Observation {
 		v.Reason = dnscheck.ReasonTimeout
 	}
 	return sweep.Observation{
-		DomainID: "ord_1", OrganizationID: "org_1", Domain: "org_1.example", Host: host, TXT: txt, Tick: at.Unix(),
-		Verdict: v, At: at.Add(time.Minute),
+		Domain: discovery.Domain{OrganizationID: "org_1", ID: "ord_1", Name: "org_1.example", Host: host, TXT: txt,
+			Flag: new(true)},
+		Tick: at.Unix(), Verdict: v, At: at.Add(time.Minute),
 	}
 }
 
@@ -140,8 +143,30 @@ func TestUnproven(t *testing.T) {
 	}
 }
 
-// TestObserveAbsent checks that the first absent check starts an absence, with an event, and
-// that each sweep counts once.
+// TestObserveAbsent checks that the first absent check starts an absence, with an event, and that
+// each sweep counts once. TestEventsNameTheMistake: the events of an absence have the name of the
+// mistake with the record, as that of an expired row has, and its remedy.
+func TestEventsNameTheMistake(t *testing.T) {
+	s := proven()
+	mislaid := &report.Finding{Mistake: report.MistakeApex, Host: "org_1.example"}
+	for days := range 9 {
+		o := observed(day0.Add(time.Duration(days)*day), dnscheck.Absent)
+		o.Finding = mislaid
+		s, _ = s.Observe(o, sweep.Rules{})
+	}
+	if types(s.Pending) != "domain.at_risk domain.lost" || s.Mistake != "at_domain" || s.Sentence != mislaid.Advice(host) {
+		t.Fatalf("state %+v", s)
+	}
+	for _, e := range s.Pending {
+		if e.Data.Mistake != "at_domain" || !strings.HasSuffix(e.Data.Reason, mislaid.Advice(host)) {
+			t.Errorf("%s: %+v", e.Type, e.Data)
+		}
+	}
+	if s = observe(s, 9, dnscheck.Absent); s.Mistake != "" || strings.Contains(s.Sentence, "The record is at") {
+		t.Errorf("the mistake of an earlier sweep: %+v", s)
+	}
+}
+
 func TestObserveAbsent(t *testing.T) {
 	s := observe(proven(), 0, dnscheck.Present, dnscheck.Absent, dnscheck.Absent, dnscheck.Absent)
 	since := day0.Add(day)
@@ -354,7 +379,10 @@ func TestObserveOmittedFlag(t *testing.T) {
 	for i, state := range []dnscheck.State{dnscheck.Present, dnscheck.Absent, dnscheck.Unknown} {
 		for _, omitted := range []bool{true, false, true} {
 			o := observed(day0.Add(time.Duration(i)*day), state)
-			o.FlagOmitted, o.Tick = omitted, s.Tick+60
+			o.Tick = s.Tick + 60
+			if omitted {
+				o.Flag = nil
+			}
 			if s, _ = s.Observe(o, sweep.Rules{}); s.FlagOmitted != omitted {
 				t.Errorf("%s: omitted %t, want %t", state, s.FlagOmitted, omitted)
 			}

@@ -141,7 +141,7 @@ func (s *States) Change(ctx context.Context, domainID string, change func(*Domai
 // it. It counts once for its tick, however often it is stored.
 func (s *States) Observe(ctx context.Context, o Observation, rules Rules, state DomainState,
 	raw []byte) (DomainState, error) {
-	return s.change(ctx, o.DomainID, state, raw, func(after *DomainState) (counted []string) {
+	return s.change(ctx, o.ID, state, raw, func(after *DomainState) (counted []string) {
 		*after, counted = after.Observe(o, rules)
 		return counted
 	})

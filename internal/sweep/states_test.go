@@ -28,7 +28,7 @@ func TestOneCountATick(t *testing.T) {
 	for i := range 4 {
 		all.Go(func() {
 			o := observed(w.now, dnscheck.Absent)
-			o.DomainID, o.At = "ord_2", o.At.Add(time.Duration(i)*time.Minute)
+			o.ID, o.At = "ord_2", o.At.Add(time.Duration(i)*time.Minute)
 			if _, err := w.states(nil).Observe(t.Context(), o, sweep.Rules{}, proven(), nil); err != nil {
 				t.Error(err)
 			}

@@ -48,12 +48,12 @@ var (
 // of a row one writes. All keys of a tenant share a hash tag. A Store is safe for
 // concurrent use, also by several processes.
 type Store struct {
-	rdb    redis.UniversalClient
+	rdb    redis.Cmdable
 	tenant string
 }
 
 // NewStore returns the tenant's store in rdb. It sends no command.
-func NewStore(rdb redis.UniversalClient, tenant string) *Store {
+func NewStore(rdb redis.Cmdable, tenant string) *Store {
 	return &Store{rdb: rdb, tenant: tenant}
 }
 

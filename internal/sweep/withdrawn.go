@@ -7,16 +7,17 @@ import (
 	"strings"
 	"time"
 
+	"orgops/internal/discovery"
 	"orgops/internal/events"
+	"orgops/internal/stamp"
 )
 
 // RecordRead is a domain's record as it was read from the API.
 type RecordRead struct {
-	ID, OrganizationID string
-	Gone               bool // there is none
-	Verified           bool
-	Host, TXT          string
-	At                 time.Time
+	discovery.Domain // of one that is gone, the ids alone
+
+	Gone bool // there is none
+	At   time.Time
 }
 
 const (
@@ -50,7 +51,7 @@ func (s DomainState) withdrawnBy(r RecordRead) string {
 		return "gone"
 	case HashToken(r.Host, r.TXT) != s.TokenHash:
 		return "another token"
-	case !r.Verified:
+	case !r.IsVerified():
 		return "pending"
 	}
 	return ""
@@ -89,7 +90,7 @@ func (s *States) Notice(ctx context.Context, r RecordRead, since time.Time) (why
 		return "", nil
 	}
 	why = fmt.Sprintf("it was proven at %s and verified, but others have changed it: %s",
-		state.Proven.At.Format("2006-01-02 15:04 MST"), sentences[what])
+		stamp.UTC(state.Proven.At), sentences[what])
 
 	// The attention first: a second call does not come here once the state has it.
 	if err := s.Store.CountWithdrawn(ctx, r.ID, r.At); err != nil {

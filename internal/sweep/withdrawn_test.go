@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"orgops/apiclient/schema"
+	"orgops/internal/discovery"
 	"orgops/internal/sweep"
 )
 
@@ -16,25 +18,25 @@ func TestMayBeWithdrawn(t *testing.T) {
 		want   bool
 	}{
 		"as it was":     {func(*sweep.DomainState) {}, func(*sweep.RecordRead) {}, false},
-		"pending":       {func(*sweep.DomainState) {}, func(r *sweep.RecordRead) { r.Verified = false }, true},
+		"pending":       {func(*sweep.DomainState) {}, func(r *sweep.RecordRead) { r.Status = schema.StatusPending }, true},
 		"gone":          {func(*sweep.DomainState) {}, func(r *sweep.RecordRead) { r.Gone = true }, true},
 		"another token": {func(*sweep.DomainState) {}, func(r *sweep.RecordRead) { r.TXT = "other" }, true},
 		"never proven": {func(s *sweep.DomainState) { s.Proven = nil },
-			func(r *sweep.RecordRead) { r.Verified = false }, false},
+			func(r *sweep.RecordRead) { r.Status = schema.StatusPending }, false},
 		"revoked by orgops": {func(s *sweep.DomainState) { s.Revoked = &sweep.Revocation{Set: sweep.SetPending} },
-			func(r *sweep.RecordRead) { r.Verified = false }, false},
+			func(r *sweep.RecordRead) { r.Status = schema.StatusPending }, false},
 		"of another organization": {func(s *sweep.DomainState) { s.OrganizationID = "org_2" },
-			func(r *sweep.RecordRead) { r.Verified = false }, false},
+			func(r *sweep.RecordRead) { r.Status = schema.StatusPending }, false},
 		"proven a minute ago": {func(s *sweep.DomainState) { s.Proven.At = at.Add(-time.Minute) },
-			func(r *sweep.RecordRead) { r.Verified = false }, false},
+			func(r *sweep.RecordRead) { r.Status = schema.StatusPending }, false},
 		"restored a minute ago": {func(s *sweep.DomainState) { s.LastPresent = at.Add(-time.Minute) },
-			func(r *sweep.RecordRead) { r.Verified = false }, false},
+			func(r *sweep.RecordRead) { r.Status = schema.StatusPending }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			state := sweep.DomainState{OrganizationID: "org_1", TokenHash: sweep.HashToken("host.example", "token"),
 				Proven: &sweep.Proof{At: at.Add(-time.Hour)}}
-			record := sweep.RecordRead{ID: "ord_1", OrganizationID: "org_1", Verified: true, Host: "host.example",
-				TXT: "token", At: at}
+			record := sweep.RecordRead{Domain: discovery.Domain{ID: "ord_1", OrganizationID: "org_1",
+				Status: schema.StatusVerified, Host: "host.example", TXT: "token"}, At: at}
 			c.state(&state)
 			c.record(&record)
 			if got := state.MayBeWithdrawn(record, at); got != c.want {

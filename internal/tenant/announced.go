@@ -13,9 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/cli"
+	"orgops/internal/ids"
 	"orgops/internal/pace"
 	"orgops/internal/sweep"
-	"orgops/tasks"
 )
 
 // Announced are the settings of a tenant that workers store for producers, which only connect
@@ -39,7 +39,7 @@ type Announced struct {
 	VerifyPending        bool         `yaml:"verify_pending" json:"verify_pending" help:"Let sweeps check pending domains too, and verify those whose TXT record is there."`
 	Grace                cli.Duration `yaml:"grace" json:"grace" help:"How long the TXT record of a verified domain must be gone until sweeps report the domain as lost, and it may be revoked; at least 24h." default:"168h"`
 	AbsentChecks         int          `yaml:"absent_checks" json:"absent_checks" help:"Number of consecutive sweeps that must find it gone until then; at least 2." default:"3"`
-	Protect              []string     `yaml:"protect" json:"protect" help:"Domains (including their subdomains) and organization ids that are never revoked." placeholder:"NAME"`
+	Protect              []string     `yaml:"protect" json:"protect" help:"Domains (including their subdomains) and organization ids that are never revoked. clients remove --everywhere leaves these organizations alone." placeholder:"NAME"`
 
 	// UpdatedAt is when they were announced.
 	UpdatedAt time.Time `yaml:"-" json:"updated_at" kong:"-"`
@@ -89,8 +89,8 @@ func (s Announced) Rules() sweep.Rules {
 
 // Announce stores the settings of s.Tenant, and returns the names of those that differ from the
 // former ones, if there were any: "rate, grace". They stay when the workers have stopped.
-func Announce(ctx context.Context, rdb redis.UniversalClient, s Announced) (changed string, err error) {
-	if err := tasks.CheckTenant(s.Tenant); err != nil {
+func Announce(ctx context.Context, rdb redis.Cmdable, s Announced) (changed string, err error) {
+	if err := ids.CheckTenant(s.Tenant); err != nil {
 		return "", fmt.Errorf("announce settings: %w", err)
 	}
 	data, err := json.Marshal(s)
@@ -116,8 +116,8 @@ func Announce(ctx context.Context, rdb redis.UniversalClient, s Announced) (chan
 
 // ReadAnnounced returns the settings that were last announced of the tenant; ok is false if no
 // worker ever announced it.
-func ReadAnnounced(ctx context.Context, rdb redis.UniversalClient, tenant string) (s Announced, ok bool, err error) {
-	if err := tasks.CheckTenant(tenant); err != nil {
+func ReadAnnounced(ctx context.Context, rdb redis.Cmdable, tenant string) (s Announced, ok bool, err error) {
+	if err := ids.CheckTenant(tenant); err != nil {
 		return Announced{}, false, fmt.Errorf("read settings: %w", err)
 	}
 	data, err := rdb.Get(ctx, announcedKey(tenant)).Bytes()

@@ -12,8 +12,9 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/deliveries"
+	"orgops/internal/ids"
+	"orgops/internal/untrusted"
 	"orgops/internal/webhooks"
-	"orgops/tasks"
 )
 
 // Complete reads secrets and files, derives the other values, and checks all that can be
@@ -21,7 +22,7 @@ import (
 func (t *Settings) Complete(env func(string) string) error {
 	t.Files = t.DigestFiles()
 	t.Tenant = t.Name
-	return errors.Join(tasks.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.readNetwork(), t.checkLimit(),
+	return errors.Join(ids.CheckTenant(t.Name), t.checkURLs(), t.readSecrets(env), t.readNetwork(), t.checkLimit(),
 		t.checkDNS(), t.checkSweep(), t.checkRules(), t.readWebhooks(env), t.checkBacklog())
 }
 
@@ -164,7 +165,7 @@ func ParseDNSMode(name string) (dnscheck.Mode, error) {
 // checkDNS checks the mode and the resolvers: without name servers, more is needed of them.
 func (t *Settings) checkDNS() (err error) {
 	if t.Mode, err = ParseDNSMode(t.DNSMode); err != nil {
-		return fmt.Errorf("dns-mode: want authority or resolvers, got %.40q", t.DNSMode)
+		return fmt.Errorf("dns-mode: want authority or resolvers, got %s", untrusted.Value(t.DNSMode))
 	}
 	t.FormerMode = t.DNSMode == formerMode
 	t.DNSMode = t.Mode.String()

@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/ids"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
-	"orgops/tasks"
 )
 
 // Identity says which tenant of the platform a name stands for.
@@ -90,7 +90,7 @@ return ARGV[2]`)
 
 // Claim stores the identity of a name unless one is stored. It returns an [OtherTenantError] if the
 // name has another one. A worker serves a name only after it has claimed it.
-func Claim(ctx context.Context, rdb redis.UniversalClient, name string, id Identity) error {
+func Claim(ctx context.Context, rdb redis.Cmdable, name string, id Identity) error {
 	own, _ := json.Marshal(StoredIdentity{Identity: id}) // strings always encode
 	former := ""
 	for {
@@ -126,7 +126,7 @@ func Claim(ctx context.Context, rdb redis.UniversalClient, name string, id Ident
 // GiveUp lets the worker of the name that is started next decide what it stands for, and returns
 // what it has stood for. With same that is the same tenant of the platform at another address. Call
 // it only while no worker serves the tenant.
-func GiveUp(ctx context.Context, rdb redis.UniversalClient, name string, same bool) (Identity, error) {
+func GiveUp(ctx context.Context, rdb redis.Cmdable, name string, same bool) (Identity, error) {
 	former, err := rdb.Get(ctx, identityKey(name)).Result()
 	if errors.Is(err, redis.Nil) {
 		return Identity{}, fmt.Errorf("tenant %s stands for no tenant in this Redis yet: its first worker decides", name)
@@ -152,8 +152,8 @@ func GiveUp(ctx context.Context, rdb redis.UniversalClient, name string, same bo
 }
 
 // ReadIdentity returns the identity of a name; nil: no worker has served it yet.
-func ReadIdentity(ctx context.Context, rdb redis.UniversalClient, name string) (*StoredIdentity, error) {
-	if err := tasks.CheckTenant(name); err != nil {
+func ReadIdentity(ctx context.Context, rdb redis.Cmdable, name string) (*StoredIdentity, error) {
+	if err := ids.CheckTenant(name); err != nil {
 		return nil, fmt.Errorf("read an identity: %w", err)
 	}
 	text, err := rdb.Get(ctx, identityKey(name)).Result()

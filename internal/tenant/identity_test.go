@@ -23,15 +23,15 @@ var (
 // TestClaim checks which worker may serve a name after others have.
 func TestClaim(t *testing.T) {
 	audience := tenants.Identity{BaseURL: production.BaseURL, Audience: "urn:other"}
-	giveUp := func(same bool) func(context.Context, redis.UniversalClient) error {
-		return func(ctx context.Context, rdb redis.UniversalClient) error {
+	giveUp := func(same bool) func(context.Context, redis.Cmdable) error {
+		return func(ctx context.Context, rdb redis.Cmdable) error {
 			_, err := tenants.GiveUp(ctx, rdb, "acme", same)
 			return err
 		}
 	}
 	for _, tc := range []struct {
 		name    string
-		before  func(context.Context, redis.UniversalClient) error
+		before  func(context.Context, redis.Cmdable) error
 		id      tenants.Identity
 		refused string // a part of the error; empty: the worker may serve the name
 		forgets bool   // what is known of the former tenant
@@ -84,7 +84,7 @@ func TestClaim(t *testing.T) {
 
 // knownOfAcme stores what a tenant's sweeps and rows have found, and returns the keys that are
 // about the tenant as a whole.
-func knownOfAcme(t *testing.T, rdb redis.UniversalClient) []string {
+func knownOfAcme(t *testing.T, rdb redis.Cmdable) []string {
 	t.Helper()
 	store, now := sweep.NewStore(rdb, "acme"), time.Now()
 	_, err := store.SetDomain(t.Context(), sweep.DomainWrite{ID: "dom_1", Value: []byte("{}"), Watched: true})

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpproxy"
+
+	"orgops/internal/untrusted"
 )
 
 // Proxies returns the proxies of the usual environment variables, of which the one in upper
@@ -45,5 +47,5 @@ func checkProxy(address string) error {
 	case "http", "https", "socks5", "socks5h":
 		return nil
 	}
-	return fmt.Errorf("want http://HOST:PORT, https:// or socks5://, got the scheme %.20q", u.Scheme)
+	return fmt.Errorf("want http://HOST:PORT, https:// or socks5://, got the scheme %s", untrusted.Value(u.Scheme))
 }

@@ -70,7 +70,7 @@ func checkProtected(p string) error {
 		return fmt.Errorf("protect: want domains (including their subdomains) and organization ids: %w", err)
 	}
 	if !dnsname.Same(ascii, p) {
-		return fmt.Errorf("protect: want %.80q in the form that the DNS has it in: %s", p, ascii)
+		return fmt.Errorf("protect: want %s in the form that the DNS has it in: %s", untrusted.Value(p), ascii)
 	}
 	return nil
 }

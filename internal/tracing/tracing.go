@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"orgops/dnscheck"
+	"orgops/internal/untrusted"
 )
 
 // Tracing makes and sends spans. It is safe for concurrent use.
@@ -50,7 +51,8 @@ func New(ctx context.Context, getenv func(string) string, service, version strin
 	}
 	protocol := cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), getenv("OTEL_EXPORTER_OTLP_PROTOCOL"))
 	if protocol != "" && protocol != "http/protobuf" {
-		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %.20q: traces are sent by http/protobuf alone", protocol)
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %s: traces are sent by http/protobuf alone",
+			untrusted.Value(protocol))
 	}
 	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {

@@ -106,7 +106,7 @@ func TestRowsOfTheEngine(t *testing.T) {
 // traces nothing begins a trace. The tenant's name is not valid UTF-8 after it was cut, which
 // must not lose the other spans.
 func TestRetriesKeepTheTrace(t *testing.T) {
-	c, rdb := otlptest.Start(t), redistest.New(t)
+	c, rdb := otlptest.Start(t), redistest.Open(t)
 	traces := start(t, c.URL, "OTEL_SERVICE_NAME", "mine")
 	client := asynq.NewClientFromRedisClient(rdb)
 	server := asynq.NewServerFromRedisClient(rdb, asynq.Config{

@@ -12,6 +12,26 @@ import (
 	"unicode/utf8"
 )
 
+// Bounds of texts from outside in messages, in code points.
+const (
+	// MaxValue is for a value that is refused: enough to recognize it, and a message with it remains
+	// readable in a line of a log.
+	MaxValue = 100
+	// MaxName is for a name or an id, which has to be whole: the platform's have at most 128.
+	MaxName = 128
+	// MaxMessage is for the message of a server, which is a sentence or two.
+	MaxMessage = 300
+)
+
+// Value returns a value that is refused, for the message that refuses it: the first [MaxValue]
+// code points quoted as in Go, followed by an ellipsis if there are more.
+func Value[T ~string](value T) string { return Quote(string(value), MaxValue) }
+
+// JSON is [Value] of JSON text, which is not quoted.
+func JSON[T ~string | ~[]byte](text T) string {
+	return Plain(strings.TrimSpace(string(text)), MaxValue)
+}
+
 // Plain returns the first most code points of a text on one line, with control and invisible
 // characters as escapes, and an ellipsis if there are more.
 func Plain(s string, most int) string {
@@ -59,12 +79,21 @@ func Quote(s string, most int) string {
 }
 
 // QuoteASCII is Quote as printable ASCII, for values in which letters that look alike must
-// differ; most is in bytes.
+// differ; most is in bytes. No character is cut in two, since a part of one would be shown as bytes
+// that are not UTF-8.
 func QuoteASCII(s string, most int) string {
-	if len(s) > most {
-		return strconv.QuoteToASCII(s[:most]) + "…"
+	if len(s) <= most {
+		return strconv.QuoteToASCII(s)
 	}
-	return strconv.QuoteToASCII(s)
+	end := 0
+	for end < most {
+		_, width := utf8.DecodeRuneInString(s[end:])
+		if end+width > most {
+			break
+		}
+		end += width
+	}
+	return strconv.QuoteToASCII(s[:end]) + "…"
 }
 
 // active are parts of text that terminals, mail programs, HTML or Markdown may take for links,

@@ -2,6 +2,7 @@ package untrusted_test
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,6 +20,7 @@ func TestTexts(t *testing.T) {
 		"äöü€":      {"äöü€", `"äöü€"`, `"\u00e4\u00f6"…`, "äöü€"},
 		"äöü€x":     {"äöü€…", `"äöü€"…`, `"\u00e4\u00f6"…`, "äöü…"},
 		`"\`:        {`"\`, `"\"\\"`, `"\"\\"`, `"\`},
+		"äbü":       {"äbü", `"äbü"`, `"\u00e4b"…`, "äbü"},
 		"a\nb\x1b":  {`a\nb\x1b`, `"a\nb\x1b"`, `"a\nb\x1b"`, "a\nb\x1b"},
 		"\u202ea":   {`\u202ea`, `"\u202ea"`, `"\u202ea"`, "\u202ea"},
 		"a\xff":     {`a\xff`, `"a\xff"`, `"a\xff"`, "a\xff"},
@@ -29,6 +31,21 @@ func TestTexts(t *testing.T) {
 		got := all{untrusted.Plain(s, 4), untrusted.Quote(s, 4), untrusted.QuoteASCII(s, 4), untrusted.Cut(s, 4)}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", s, diff)
+		}
+	}
+}
+
+// TestValue: a value is shown up to its bound, and JSON without the space around it.
+func TestValue(t *testing.T) {
+	whole := strings.Repeat("é", untrusted.MaxValue)
+	for _, test := range []struct{ got, want string }{
+		{untrusted.Value(whole), `"` + whole + `"`},
+		{untrusted.Value(whole + "\n"), `"` + whole + `"…`},
+		{untrusted.JSON(" {\"a\":\n1}\n"), `{"a":\n1}`},
+		{untrusted.JSON([]byte(whole + "1")), whole + "…"},
+	} {
+		if test.got != test.want {
+			t.Errorf("%s, want %s", test.got, test.want)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"orgops/internal/health"
 	"orgops/internal/ledger"
+	"orgops/internal/stamp"
 	"orgops/internal/status"
 )
 
@@ -118,7 +119,7 @@ func (s *Store) readFleet(ctx context.Context) (reading, error) {
 		}
 	}
 	if f.err == nil && !since.IsZero() {
-		return f, fmt.Errorf("no answer since %s", status.Stamp(since))
+		return f, fmt.Errorf("no answer since %s", stamp.UTC(since))
 	}
 	return f, f.err
 }

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"orgops/internal/activity"
+	"orgops/internal/ids"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
-	"orgops/tasks"
 )
 
 // Run is a run of the user.
@@ -28,7 +28,7 @@ func (r Run) In() Tenant { return Tenant{r.view, string(r.Tenant)} }
 // error is a [NotFoundError], of the tenant if that does not exist for the user, or, if the user
 // has such a run in several tenants, a [ledger.AmbiguousError] with these.
 func (v View) Run(ctx context.Context, tenant, id string) (Run, error) {
-	if tasks.CheckRunID(id) != nil || (tenant != "" && tasks.CheckTenant(tenant) != nil) {
+	if ids.CheckRun(id) != nil || (tenant != "" && ids.CheckTenant(tenant) != nil) {
 		return Run{}, missing(nil, false, "run", id)
 	}
 	if tenant != "" {

@@ -31,6 +31,14 @@ func (v View) Tenant(name string) (Tenant, error) {
 	return Tenant{v, name}, nil
 }
 
+// CheckTenant returns a [NotFoundError] unless a tenant of that name exists, and is the user's.
+func (v View) CheckTenant(ctx context.Context, name string) error {
+	if _, err := v.Tenant(name); err != nil {
+		return err
+	}
+	return v.noTenant(status.CheckExists(ctx, v.redis, name))
+}
+
 // noTenant returns err, or the error of a tenant that does not exist for the user. A tenant of this
 // process exists before its first session.
 func (v View) noTenant(err error) error {

@@ -27,7 +27,7 @@ type View struct {
 	user  web.User
 
 	// Redis and the ledger in it; of [View.Batch] they are for reads only.
-	redis  redis.UniversalClient
+	redis  redis.Cmdable
 	ledger *ledger.Ledger
 }
 
@@ -125,7 +125,7 @@ func missing(err error, mine bool, what, name string) error {
 type Config struct {
 	// Redis has to end its commands with their contexts (redisconn.Open), and so have Ledger's and
 	// Intake's: a request whose client has gone must stop reading.
-	Redis  redis.UniversalClient
+	Redis  redis.Cmdable
 	Ledger *ledger.Ledger
 	Intake intake.Intake
 	// Tenants returns the names of those that this process serves, which may change; nil: none. The
@@ -173,7 +173,7 @@ func (s *Store) For(user web.User) View {
 
 // Batch calls read n times, with views whose reads are sent together: see [redisconn.Batch].
 func (v View) Batch(ctx context.Context, n int, read func(i int, v View) error) error {
-	return redisconn.Batch(ctx, v.redis, n, func(i int, rdb redis.UniversalClient) error {
+	return redisconn.Batch(ctx, v.redis, n, func(i int, rdb redis.Cmdable) error {
 		over := v
 		over.redis = rdb
 		over.ledger = ledger.New(rdb)

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"orgops/internal/activity"
+	"orgops/internal/discovery"
 	"orgops/internal/index"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
@@ -38,7 +39,7 @@ func must(t *testing.T, err error) {
 // world is a Redis with two tenants, acme and other, and a store of it.
 type world struct {
 	t      *testing.T
-	rdb    redis.UniversalClient
+	rdb    redis.Cmdable
 	ledger *ledger.Ledger
 	store  *view.Store
 }
@@ -70,8 +71,8 @@ func (w *world) knows(tenant ledger.Tenant, run ledger.RunID, organization, id, 
 	w.t.Helper()
 	r, err := w.ledger.Run(w.t.Context(), tenant, run)
 	must(w.t, err)
-	k := index.Entry{OrganizationID: organization, ID: id, Domain: name, Host: "_v." + name, TXT: "t", At: time.Now(),
-		Run: run}
+	k := index.Entry{Domain: discovery.Domain{OrganizationID: organization, ID: id, Name: name, Host: "_v." + name,
+		TXT: "t"}, At: time.Now(), Run: run}
 	_, err = w.ledger.End(w.t.Context(), ledger.Segment{Tenant: tenant, Run: run, Incarnation: r.Incarnation},
 		ledger.NewNonce(), ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: k.Subject()})
 	must(w.t, err)

@@ -31,6 +31,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/activity"
+	"orgops/internal/discovery"
 	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
@@ -93,7 +94,7 @@ func (n names) in(text string) string {
 const owner = "owner"
 
 // fill stores data with the names.
-func (n names) fill(t *testing.T, rdb redis.UniversalClient) {
+func (n names) fill(t *testing.T, rdb redistest.Client) {
 	t.Helper()
 	l := ledger.New(rdb)
 	about := ledger.Description{Caller: owner, Label: "label " + n.word, Format: "jsonl"}
@@ -105,8 +106,8 @@ func (n names) fill(t *testing.T, rdb redis.UniversalClient) {
 	// The first run has ended, and the index of names has its domain.
 	id := n.in("{run}")
 	run := ledgertest.Find(t, l, id)
-	known := index.Entry{OrganizationID: n.in("{organization}"), ID: n.in("{domain}"), Domain: n.in("{name}"),
-		Host: "_v." + n.in("{name}"), TXT: "token", At: time.Now(), Run: run.ID}
+	known := index.Entry{Domain: discovery.Domain{OrganizationID: n.in("{organization}"), ID: n.in("{domain}"),
+		Name: n.in("{name}"), Host: "_v." + n.in("{name}"), TXT: "token"}, At: time.Now(), Run: run.ID}
 	_, err := l.End(t.Context(), ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation},
 		ledger.NewNonce(), ledger.RowEnd{Ending: ledger.GiveBack{}, Subject: known.Subject()})
 	must(t, err)
@@ -118,7 +119,7 @@ func (n names) fill(t *testing.T, rdb redis.UniversalClient) {
 	activity.Author{Redis: rdb, Logger: slog.New(slog.DiscardHandler), Name: owner}.Record(t.Context(),
 		activity.OfRun(n.tenant, n.in("{run}"), activity.Submitted, ""))
 	must(t, rdb.HSet(t.Context(), "orgops:v3:{tenant:"+n.tenant+"}:webhooks", n.in("{endpoint}.failed"), 1).Err())
-	_, err = asynq.NewClientFromRedisClient(rdb).Enqueue(asynq.NewTask("x", nil),
+	_, err = asynq.NewClientFromRedisClient(rdb.(redis.UniversalClient)).Enqueue(asynq.NewTask("x", nil),
 		asynq.Queue(queues.OfRows(n.tenant)), asynq.TaskID(n.word))
 	must(t, err)
 }
@@ -176,7 +177,7 @@ func (u user) entry(tenants, organizations string) string {
 }
 
 // Check checks all routes. rdb is the server's, and that of [redistest.New] of the test.
-func (all Routes) Check(t *testing.T, rdb redis.UniversalClient, s Server) {
+func (all Routes) Check(t *testing.T, rdb redistest.Client, s Server) {
 	t.Helper()
 	patterns := map[string]web.Route{}
 	for _, route := range s.Routes {
@@ -363,7 +364,7 @@ func plain(answer string) string {
 }
 
 // valueOf returns the value of a key as text.
-func valueOf(t *testing.T, rdb redis.UniversalClient, key string) string {
+func valueOf(t *testing.T, rdb redis.Cmdable, key string) string {
 	t.Helper()
 	ctx := t.Context()
 	kind, err := rdb.Type(ctx, key).Result()

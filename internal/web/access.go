@@ -18,6 +18,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"orgops/internal/cli"
+	"orgops/internal/ids"
+	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
 
@@ -88,10 +90,10 @@ func (u User) Everywhere() bool { return slices.Contains(u.Tenants, all) && u.Ma
 func (u User) Check() error {
 	switch {
 	case !namePattern.MatchString(u.Name) || reserved(u.Name):
-		return fmt.Errorf("name: want 1 to 64 letters, digits, _, ., @, + or -, and neither %s nor %s, got %.70q",
-			Anybody, Link, u.Name)
+		return fmt.Errorf("name: want 1 to 64 letters, digits, _, ., @, + or -, and neither %s nor %s, got %s",
+			Anybody, Link, untrusted.Value(u.Name))
 	case !slices.Contains(Roles, u.Role):
-		return fmt.Errorf("role: want one of %s, got %.40q", roleNames(Roles), string(u.Role))
+		return fmt.Errorf("role: want one of %s, got %s", roleNames(Roles), untrusted.Value(u.Role))
 	case len(u.Tenants) == 0:
 		return errors.New(`tenants: want a list such as [default], or ["*"]`)
 	case u.Role == Submitter && len(u.Kinds) == 0:
@@ -108,7 +110,7 @@ func (u User) Check() error {
 		check  func(string) error
 		roles  []Role // of entries that may have it
 	}{
-		{"tenants", true, u.Tenants, tasks.CheckTenant, Roles},
+		{"tenants", true, u.Tenants, ids.CheckTenant, Roles},
 		{"organizations", len(u.Organizations) > 0, u.Organizations, tasks.CheckOrganization,
 			[]Role{Support, Submitter, Customer}},
 		{"kinds", len(u.Kinds) > 0, u.Kinds, checkKind, []Role{Submitter}},
@@ -145,7 +147,7 @@ func checkKind(name string) error {
 		}
 		names = append(names, kind.Name)
 	}
-	return fmt.Errorf("unknown kind %.60q; known kinds: %s", name, strings.Join(names, ", "))
+	return fmt.Errorf("unknown kind %s; known kinds: %s", untrusted.Value(name), strings.Join(names, ", "))
 }
 
 // tokenPattern is the form of a token. Other texts are refused before anything is hashed.

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"orgops/internal/untrusted"
 )
 
 // Front is one HTTP side of a process, the pages or the intake, before its handlers.
@@ -296,7 +298,7 @@ func (f *Front) log(r *http.Request, it *Request, out *recorder, start time.Time
 		level = slog.LevelWarn
 	}
 	attrs := []any{
-		"request_id", it.ID, "method", fmt.Sprintf("%.16s", r.Method), "route", r.Pattern,
+		"request_id", it.ID, "method", untrusted.Plain(r.Method, 16), "route", r.Pattern,
 		"status", out.status, "bytes", out.bytes, "seconds", time.Since(start).Seconds(), "remote", r.RemoteAddr,
 	}
 	if it.User.Name != "" {

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"orgops/internal/untrusted"
 )
 
 const label = `[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?`
@@ -22,7 +24,7 @@ func ParseHosts(names []string) ([]string, error) {
 		host := strings.ToLower(strings.TrimSuffix(name, "."))
 		_, err := netip.ParseAddr(strings.Trim(host, "[]"))
 		if err != nil && (!hostPattern.MatchString(host) || len(host) > 253) {
-			return nil, fmt.Errorf("want host names without ports, such as ops.example.com, got %.60q", name)
+			return nil, fmt.Errorf("want host names without ports, such as ops.example.com, got %s", untrusted.Value(name))
 		}
 		hosts = append(hosts, strings.Trim(host, "[]"))
 	}
@@ -35,8 +37,8 @@ func ParseHosts(names []string) ([]string, error) {
 func (f *Front) foreign(r *http.Request) *Refusal {
 	if !f.ownHost(r) {
 		refused := forbidden("foreign_host", "this server accepts requests for localhost, its own address and, with pages, "+
-			"the names in --ops-hosts, but not for %.100q", r.Host)
-		refused.About = []any{"host", fmt.Sprintf("%.100q", r.Host)}
+			"the names in --ops-hosts, but not for %s", untrusted.Value(r.Host))
+		refused.About = []any{"host", untrusted.Value(r.Host)}
 		return refused
 	}
 	if f.Public {
@@ -49,7 +51,7 @@ func (f *Front) foreign(r *http.Request) *Refusal {
 	elsewhere := site != "" && site != "same-origin" && site != "none"
 	refused := forbidden("cross_origin",
 		"another site's page sent this request: other sites may link here, but not load or change anything")
-	refused.About = []any{"origin", fmt.Sprintf("%.100q", r.Header.Get("Origin"))}
+	refused.About = []any{"origin", untrusted.Value(r.Header.Get("Origin"))}
 	if reads(r) {
 		if elsewhere && (r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document") {
 			return refused

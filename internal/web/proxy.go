@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/net/http/httpguts"
+
+	"orgops/internal/untrusted"
 )
 
 // Proxy is a reverse proxy that signs users in. It names them in a header, and their role in
@@ -31,7 +33,8 @@ func ParseSignOut(address string) (string, error) {
 	u, err := url.Parse(address)
 	path := strings.HasPrefix(address, "/") && !strings.HasPrefix(address, "//")
 	if address != "" && (err != nil || !path && (u.Scheme != "https" || u.Host == "" || u.User != nil)) {
-		return "", fmt.Errorf("ops-proxy-sign-out: want a path such as /oauth2/sign_out, or an https URL, got %.60q", address)
+		return "",
+			fmt.Errorf("ops-proxy-sign-out: want a path such as /oauth2/sign_out, or an https URL, got %s", untrusted.Value(address))
 	}
 	return address, nil
 }
@@ -74,7 +77,8 @@ func ParseProxy(header, role string, from []string) (p Proxy, err error) {
 		}
 		switch {
 		case err != nil:
-			return p, fmt.Errorf("ops-proxy-from: want addresses or networks such as 10.1.2.3 or 10.0.0.0/8, got %.60q", text)
+			return p, fmt.Errorf("ops-proxy-from: want addresses or networks such as 10.1.2.3 or 10.0.0.0/8, got %s",
+				untrusted.Value(text))
 		case prefix.Bits() == 0:
 			return p, fmt.Errorf("ops-proxy-from: %s contains every address, so any client could claim to be any user: "+
 				"want the proxy's addresses", text)
@@ -91,8 +95,8 @@ func proxyHeader(flag, name, example string) (string, error) {
 	canonical := http.CanonicalHeaderKey(name)
 	clients := []string{"Host", "Authorization", "Cookie", "Origin", "User-Agent"}
 	if !httpguts.ValidHeaderFieldName(canonical) || len(canonical) > 64 || slices.Contains(clients, canonical) {
-		return "", fmt.Errorf("%s: want the name of a header that only the proxy sets, such as %s, got %.60q",
-			flag, example, canonical)
+		return "", fmt.Errorf("%s: want the name of a header that only the proxy sets, such as %s, got %s",
+			flag, example, untrusted.Value(canonical))
 	}
 	return canonical, nil
 }

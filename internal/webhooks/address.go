@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -66,12 +67,24 @@ func (e Endpoint) Reach(ctx context.Context, roots *x509.CertPool) error {
 		return err
 	}
 	if e.url.Scheme == "https" {
-		trusted := trustOf(roots)
-		trusted.ServerName = e.url.Hostname()
-		conn = tls.Client(conn, trusted)
+		settings := trustOf(roots)
+		settings.ServerName = e.url.Hostname()
+		conn = tls.Client(conn, settings)
 		err = conn.(*tls.Conn).HandshakeContext(ctx)
 	}
+	if err != nil {
+		err = fmt.Errorf("%w%s", err, trusted(err))
+	}
 	return errors.Join(err, conn.Close())
+}
+
+// trusted returns which authorities count, to be added to an error that refuses a receiver's
+// certificate; "" for another error.
+func trusted(err error) string {
+	if _, refused := errors.AsType[*tls.CertificateVerificationError](err); !refused {
+		return ""
+	}
+	return "; the authorities that count are the system's (SSL_CERT_FILE, SSL_CERT_DIR) and those of --ca-file"
 }
 
 // trustOf returns the settings of TLS to receivers whose certificate is of one of the authorities.

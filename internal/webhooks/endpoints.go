@@ -19,6 +19,8 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/cli"
 	"orgops/internal/events"
+	"orgops/internal/ids"
+	"orgops/internal/untrusted"
 	"orgops/internal/web"
 )
 
@@ -103,11 +105,9 @@ func parseEndpoints(text []byte, getenv func(string) string) ([]Endpoint, error)
 	return all, nil
 }
 
-var endpointName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
-
 func (e endpointEntry) endpoint(getenv func(string) string) (Endpoint, error) {
-	if !endpointName.MatchString(e.Name) {
-		return Endpoint{}, fmt.Errorf("name: want 1 to 32 of a-z 0-9 _ - beginning with a letter or digit, got %.80q", e.Name)
+	if err := ids.CheckName("name", e.Name); err != nil {
+		return Endpoint{}, err
 	}
 	target, err := checkURL(e.URL, e.AllowPrivate)
 	if err != nil {
@@ -131,7 +131,7 @@ func (e endpointEntry) checkEvents() error {
 	}
 	for _, eventType := range e.Events {
 		if !slices.Contains(events.Types, eventType) {
-			return fmt.Errorf("unknown event %.40q: want some of %s", eventType, strings.Join(events.Types, ", "))
+			return fmt.Errorf("unknown event %s: want some of %s", untrusted.Value(eventType), strings.Join(events.Types, ", "))
 		}
 	}
 	return nil
@@ -154,7 +154,7 @@ func checkURL(text string, allowPrivate bool) (*url.URL, error) {
 	case u.Fragment != "":
 		return nil, errors.New("must not contain a fragment (#)")
 	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, fmt.Errorf("want https, got %.20q", u.Scheme)
+		return nil, fmt.Errorf("want https, got %s", untrusted.Value(u.Scheme))
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {

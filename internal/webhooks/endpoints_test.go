@@ -130,10 +130,10 @@ func TestRefusedEndpoints(t *testing.T) {
 		{"second document", at("https://crm.example.com/") + "---\nendpoints: []\n",
 			"there is a second document: put all endpoints into one"},
 		{"no name", "endpoints:\n\n  - url: https://crm.example.com/\n",
-			`line 3: name: want 1 to 32 of a-z 0-9 _ - beginning with a letter or digit, got ""`},
+			`line 3: name: want 1 to 32 of a-z, 0-9, _ or -, beginning with a letter or digit, got ""`},
 		{
 			"bad name", "endpoints: [{name: 'Crm\\'}]\n",
-			`line 1: name: want 1 to 32 of a-z 0-9 _ - beginning with a letter or digit, got "Crm\\"`,
+			`line 1: name: want 1 to 32 of a-z, 0-9, _ or -, beginning with a letter or digit, got "Crm\\"`,
 		},
 		{"name twice", at("https://crm.example.com/") + "  - {name: crm, url: 'https://a.example.com/', secret_env: HOOK}\n",
 			`line 3: name: there are two endpoints "crm": each needs a name of its own`},

@@ -183,7 +183,7 @@ func (s *Sender) Deliver(ctx context.Context, endpoint, id string, at time.Time,
 
 func (r *receiver) request(id string, at time.Time, body []byte) (*http.Request, []apiclient.Secret, error) {
 	if !eventID.MatchString(id) {
-		return nil, nil, fmt.Errorf("%w, got %.80q", errEventID, id)
+		return nil, nil, fmt.Errorf("%w, got %s", errEventID, untrusted.Value(id))
 	}
 	secrets, err := r.endpoint.secrets()
 	if err != nil {
@@ -258,7 +258,7 @@ func (r *receiver) unanswered(ctx context.Context, err error, hide *strings.Repl
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
-	reason := untrusted.Plain(hide.Replace(err.Error()), longestExcerpt)
+	reason := untrusted.Plain(hide.Replace(err.Error()), longestExcerpt) + trusted(err)
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		reason = fmt.Sprintf("no answer within %s", attemptTimeout)
 	}

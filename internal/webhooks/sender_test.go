@@ -425,7 +425,8 @@ func TestUntrustedCertificate(t *testing.T) {
 	at, _ := receiver(t, func(http.ResponseWriter, *http.Request) { got.Add(1) })
 	s := newSender(t, webhooks.Config{Endpoints: endpointAt(t, at, secret), RootCAs: x509.NewCertPool()})
 	failure := failed(t, s.Deliver(t.Context(), "crm", "id", attemptAt, []byte(body)))
-	if failure.Permanent || got.Load() != 0 || !strings.Contains(failure.Error(), "certificate") {
+	if failure.Permanent || got.Load() != 0 || !strings.Contains(failure.Error(), "certificate") ||
+		!strings.Contains(failure.Error(), "SSL_CERT_DIR) and those of --ca-file") {
 		t.Errorf("permanent %t, %d delivered: %v", failure.Permanent, got.Load(), failure)
 	}
 }
@@ -439,7 +440,8 @@ func TestReach(t *testing.T) {
 		t.Errorf("a trusted certificate: %v", err)
 	}
 	err := e.Reach(t.Context(), x509.NewCertPool())
-	if err == nil || !strings.Contains(err.Error(), "certificate") || strings.Contains(err.Error(), "canary") {
+	if err == nil || !strings.Contains(err.Error(), "certificate") || strings.Contains(err.Error(), "canary") ||
+		!strings.Contains(err.Error(), "SSL_CERT_DIR) and those of --ca-file") {
 		t.Errorf("a certificate of an unknown authority: %v", err)
 	}
 }

@@ -13,11 +13,11 @@ import (
 
 	"orgops/apiclient"
 	"orgops/apiclient/schema"
-	"orgops/dnscheck/dnsname"
+	"orgops/internal/discovery"
 	"orgops/internal/engine"
-	"orgops/internal/evidence"
 	"orgops/internal/pace"
 	"orgops/internal/sweep"
+	"orgops/internal/untrusted"
 )
 
 // Domains is the part of the API's client that changes of discovery domains need.
@@ -100,17 +100,18 @@ func (c *change) isFresh(at time.Time) bool {
 }
 
 // read reads the record, by a client that is bound to the execution.
-func (c *change) read(ctx context.Context, b apiclient.Binding) (schema.DiscoveryDomain, error) {
-	d, err := c.api(b).DiscoveryDomain(ctx, c.organization, c.domain)
+func (c *change) read(ctx context.Context, b apiclient.Binding) (discovery.Domain, error) {
+	record, err := c.api(b).DiscoveryDomain(ctx, c.organization, c.domain)
 	c.readAt = c.x.Requested()
+	d := discovery.Of(c.organization, record)
 	if err == nil {
-		learn(c.x, c.row, knownOf(c.x, c.organization, d))
+		learnRead(c.x, c.row, d)
 	}
 	return d, err
 }
 
 // readYoung is read for a row that has sent no PATCH.
-func (c *change) readYoung(ctx context.Context, b apiclient.Binding) (schema.DiscoveryDomain, error) {
+func (c *change) readYoung(ctx context.Context, b apiclient.Binding) (discovery.Domain, error) {
 	d, err := c.read(ctx, b)
 	if isNotFound(err) {
 		err = c.readTwice(err)
@@ -148,37 +149,33 @@ func (c *change) leaveAlone(why string) *engine.Consequence {
 
 // notice calls f with the record that was read, or that does not exist. It returns the error of the
 // read, or else that of f.
-func (c *change) notice(ctx context.Context, d schema.DiscoveryDomain, read error,
+func (c *change) notice(ctx context.Context, d discovery.Domain, read error,
 	f func(context.Context, sweep.RecordRead) error) error {
 	if (read != nil && !isNotFound(read)) || c.domain == "" {
 		return read
 	}
-	r := recordRead(c.organization, c.domain, d, c.x.Now())
-	r.Gone = read != nil
+	r := sweep.RecordRead{Domain: d, At: c.x.Now(), Gone: read != nil}
+	r.OrganizationID = c.organization
+	r.ID = c.domain
 	if err := f(ctx, r); err != nil && read == nil {
 		return err
 	}
 	return read
 }
 
-// recordRead is a record as states compare it.
-func recordRead(organization, id string, d schema.DiscoveryDomain, at time.Time) sweep.RecordRead {
-	return sweep.RecordRead{ID: id, OrganizationID: organization, Verified: d.Status == schema.StatusVerified,
-		Host: d.VerificationHost, TXT: d.VerificationTXT, At: at}
-}
-
 // send sends a PATCH. Right before it, with the permit, store stores its intent. If the
 // request surely had no effect, undo replaces the intent, and returns the reason.
 func (c *change) send(ctx context.Context, u schema.DiscoveryDomainUpdate, store apiclient.Intent,
 	undo func(ctx context.Context, reason error) error,
-) (schema.DiscoveryDomain, error) {
+) (discovery.Domain, error) {
 	stored := false
-	answer, err := c.api(c.x.Fenced()).UpdateDiscoveryDomain(ctx, c.organization, c.domain, u,
+	record, err := c.api(c.x.Fenced()).UpdateDiscoveryDomain(ctx, c.organization, c.domain, u,
 		func(ctx context.Context) error {
 			err := store(ctx)
 			stored = stored || err == nil
 			return err
 		})
+	answer := discovery.Of(c.organization, record)
 	if errors.Is(err, errStale) {
 		return answer, errStale
 	}
@@ -189,7 +186,7 @@ func (c *change) send(ctx context.Context, u schema.DiscoveryDomainUpdate, store
 		err = undo(ctx, err)
 	}
 	if err == nil {
-		learn(c.x, c.row, knownOf(c.x, c.organization, answer))
+		learnRead(c.x, c.row, answer)
 	}
 	return answer, err
 }
@@ -204,24 +201,17 @@ func (c *change) notSent(ctx context.Context, reason error) error {
 }
 
 // carriedOut compares the answer, or a record, with the request.
-func carriedOut(sent schema.DiscoveryDomainUpdate, got schema.DiscoveryDomain) error {
+func carriedOut(sent schema.DiscoveryDomainUpdate, got discovery.Domain) error {
 	if sent.Status != nil && got.Status != *sent.Status {
-		return engine.Retry(fmt.Errorf("the API answered the PATCH with status %.20q, sent was %q",
-			string(got.Status), string(*sent.Status)))
+		return engine.Retry(fmt.Errorf("the API answered the PATCH with status %s, sent was %q",
+			untrusted.Value(got.Status), string(*sent.Status)))
 	}
-	if flag, have := sent.UseForOrganizationDiscovery, got.UseForOrganizationDiscovery; differ(flag, have) {
+	if flag := sent.UseForOrganizationDiscovery; differ(flag, got.Flag) {
 		return engine.Retry(fmt.Errorf("the API answered the PATCH with use_for_organization_discovery %t, sent was %t",
-			*have, *flag))
+			*got.Flag, *flag))
 	}
 	return nil
 }
 
 // differ reports whether two flags are given and differ.
 func differ(sent, got *bool) bool { return sent != nil && got != nil && *sent != *got }
-
-// isOf reports whether a proof compared a record with this domain, host and token.
-func isOf(c *evidence.Compared, d schema.DiscoveryDomain) bool {
-	other := evidence.NewCompared(c.OrganizationID, d)
-	return dnsname.Same(c.Domain, d.Domain) && dnsname.Same(c.Host, d.VerificationHost) &&
-		c.TXT == other.TXT && c.TXTSHA256 == other.TXTSHA256
-}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"orgops/apiclient/schema"
 	"orgops/dnscheck"
+	"orgops/internal/discovery"
 	"orgops/internal/engine"
 	"orgops/tasks"
 )
@@ -16,7 +16,7 @@ const MaxNegativeTTL = maxNegativeTTL
 
 // Sending has the arguments of [SendVerified].
 type Sending struct {
-	Record  schema.DiscoveryDomain
+	Record  discovery.Domain
 	Age     time.Duration // of the record
 	Flag    *bool         // of the row
 	BySweep bool

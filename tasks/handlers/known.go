@@ -1,7 +1,7 @@
 package handlers
 
 import (
-	"orgops/apiclient/schema"
+	"orgops/internal/discovery"
 	"orgops/internal/engine"
 	"orgops/internal/index"
 )
@@ -14,9 +14,7 @@ func learn(x *engine.Execution, row *engine.Row, k index.Entry) {
 	}
 }
 
-// knownOf returns what a record says that was read now.
-func knownOf(x *engine.Execution, organization string, d schema.DiscoveryDomain) index.Entry {
-	return index.Entry{OrganizationID: organization, ID: d.ID, Domain: d.Domain,
-		Host: d.VerificationHost, TXT: d.VerificationTXT,
-		Status: d.Status, Read: x.Now()}
+// learnRead is learn of a record that was read now, or listed within the last minute.
+func learnRead(x *engine.Execution, row *engine.Row, d discovery.Domain) {
+	learn(x, row, index.Entry{Domain: d, Read: x.Now()})
 }

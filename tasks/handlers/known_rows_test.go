@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"orgops/apiclient/schema"
+	"orgops/internal/discovery"
 	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
@@ -31,8 +32,8 @@ func (s *site) wantKnown(run ledger.RunID, d sandbox.Domain, status schema.Domai
 	state string) (k index.Entry) {
 	s.t.Helper()
 	k, _ = s.knownDomain()
-	want := index.Entry{OrganizationID: org, ID: dom, Domain: d.Domain, Host: d.Host, TXT: d.TXT,
-		Status: status, State: state,
+	want := index.Entry{Domain: discovery.Domain{OrganizationID: org, ID: dom, Name: d.Domain, Host: d.Host, TXT: d.TXT,
+		Status: status}, State: state,
 		Read: k.Read, At: k.At, Next: k.Next, Run: run}
 	if k != want {
 		s.t.Errorf("known is %+v, want %+v", k, want)

@@ -34,7 +34,8 @@ func (p *Places) take(reason string) (free func(), ok bool) {
 	}
 	of := []*semaphore.Weighted{p.all}
 	switch dnscheck.Reason(reason) {
-	case dnscheck.ReasonTimeout, dnscheck.ReasonUnreachable, dnscheck.ReasonPortClosed, dnscheck.ReasonPortRedirected:
+	case dnscheck.ReasonTimeout, dnscheck.ReasonUnreachable, dnscheck.ReasonTopLevel,
+		dnscheck.ReasonPortClosed, dnscheck.ReasonPortRedirected:
 		of = []*semaphore.Weighted{p.slow, p.all}
 	}
 	free = sync.OnceFunc(func() {

@@ -18,12 +18,16 @@ import (
 
 	"orgops/apiclient/schema"
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
+	"orgops/internal/discovery"
 	"orgops/internal/engine"
 	"orgops/internal/evidence"
 	"orgops/internal/index"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
+	"orgops/internal/stamp"
 	"orgops/internal/sweep"
+	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
 
@@ -75,21 +79,25 @@ type recheck struct {
 	x   *engine.Execution
 	row *engine.Row
 
+	want tasks.RecheckRow
 	// record is the domain's record as the scan has read it, or this execution.
-	record tasks.RecheckRow
+	record discovery.Domain
 	state  sweep.DomainState
 	raw    []byte // of state; nil: none is stored
 	// proven is the evidence of the proof of a verified domain, and unproven why there is none.
 	proven   []byte
 	unproven string
+	// finding is the mistake with the absent record; nil: none was found, or looked for.
+	finding *report.Finding
 	// withdrawn is why others have taken the domain back; "": they have not.
 	withdrawn string
 }
 
 func (r *recheck) execute(ctx context.Context) *engine.Consequence {
-	if err := engine.Decode(r.row.Content, &r.record); err != nil {
+	if err := engine.Decode(r.row.Content, &r.want); err != nil {
 		return engine.Fail(err)
 	}
+	r.record = r.want.Record()
 	if r.row.Intent != nil { // the PATCH of an earlier execution
 		v, err := r.verifier()
 		if err != nil {
@@ -98,7 +106,7 @@ func (r *recheck) execute(ctx context.Context) *engine.Consequence {
 		v.flag = v.former.Flag
 		return v.resume(ctx)
 	}
-	if err := r.record.Validate(); err != nil {
+	if err := r.want.Validate(); err != nil {
 		return engine.Fail(engine.Invalid(err))
 	}
 	if end := r.load(ctx); end != nil {
@@ -107,7 +115,7 @@ func (r *recheck) execute(ctx context.Context) *engine.Consequence {
 	if end := r.notice(ctx); end != nil {
 		return end
 	}
-	switch pending := r.record.Status != schema.StatusVerified; {
+	switch pending := !r.record.IsVerified(); {
 	case pending && !r.mayVerify():
 		return r.foreign(ctx)
 	case pending && r.row.Stage == ledger.StageReady:
@@ -120,7 +128,7 @@ func (r *recheck) execute(ctx context.Context) *engine.Consequence {
 // contradicts a revocation, or its request had no answer, the record is read again, since the scan
 // may have read it before: a revocation that somebody else has changed is not undone.
 func (r *recheck) load(ctx context.Context) *engine.Consequence {
-	id := r.record.DiscoveryDomainID
+	id := r.record.ID
 	var err error
 	if r.state, r.raw, err = r.cfg.States.Read(ctx, id); err != nil {
 		return fail(err)
@@ -145,7 +153,7 @@ func (r *recheck) load(ctx context.Context) *engine.Consequence {
 		case r.contradicts(*revoked):
 			s.Revoked = nil
 			s.Note(now, "changed by others", "someone else has changed the value that was revoked")
-		case revoked.DoneAt.IsZero() && (revoked.Set == sweep.SetPending || r.record.UseForOrganizationDiscovery != nil):
+		case revoked.DoneAt.IsZero() && (revoked.Set == sweep.SetPending || r.record.Flag != nil):
 			s.RevokedAt(now)
 		}
 	}); err != nil {
@@ -169,28 +177,27 @@ func (r *recheck) notice(ctx context.Context) *engine.Consequence {
 
 // recordRead returns the record as states compare it.
 func (r *recheck) recordRead() sweep.RecordRead {
-	return recordRead(r.record.OrganizationID, r.record.DiscoveryDomainID, schema.DiscoveryDomain{
-		Status: r.record.Status, VerificationHost: r.record.VerificationHost, VerificationTXT: r.record.VerificationTXT,
-	}, r.x.Now())
+	return sweep.RecordRead{Domain: r.record, At: r.x.Now()}
 }
 
 // contradicts reports whether the record reads as if the revocation had been undone, or more had
 // been taken away.
 func (r *recheck) contradicts(revoked sweep.Revocation) bool {
-	status, flag := r.record.Status, r.record.UseForOrganizationDiscovery
+	verified := r.record.IsVerified()
 	if revoked.Set == sweep.SetPending {
-		return status == schema.StatusVerified
+		return verified
 	}
-	return status != schema.StatusVerified || flag != nil && *flag
+	routed := r.record.Flag != nil && *r.record.Flag
+	return !verified || routed
 }
 
 // read reads the record, and returns nil unless that ends the row: that of a domain that does not
 // exist is settled, and its state is deleted unless it is revoked. A single answer may be that of a
 // server that is behind.
 func (r *recheck) read(ctx context.Context) *engine.Consequence {
-	id := r.record.DiscoveryDomainID
+	id := r.record.ID
 	client := r.cfg.Verify.API(withClass(r.x.Fenced(), pace.Sweep))
-	d, err := client.DiscoveryDomain(ctx, r.record.OrganizationID, id)
+	record, err := client.DiscoveryDomain(ctx, r.record.OrganizationID, id)
 	// There is none.
 	if isNotFound(err) {
 		r.withdrawn = ""
@@ -219,9 +226,8 @@ func (r *recheck) read(ctx context.Context) *engine.Consequence {
 	}
 
 	// The record as it is now, and whether others have taken it back.
-	r.record.Domain, r.record.VerificationHost, r.record.VerificationTXT = d.Domain, d.VerificationHost, d.VerificationTXT
-	r.record.Status, r.record.UseForOrganizationDiscovery = d.Status, d.UseForOrganizationDiscovery
-	if err := r.record.CheckRecord(); err != nil {
+	r.record = discovery.Of(r.record.OrganizationID, record)
+	if err := tasks.CheckRecord(r.record); err != nil {
 		return engine.Fail(engine.Refuse("the record cannot be checked: %v", err))
 	}
 	r.withdrawn, err = r.cfg.States.Notice(ctx, r.recordRead(), r.x.Submitted)
@@ -235,23 +241,19 @@ func (r *recheck) read(ctx context.Context) *engine.Consequence {
 }
 
 // mayVerify reports whether a pending domain is verified if its token is there.
-func (r *recheck) mayVerify() bool { return r.record.Prove || r.state.IsPending() }
+func (r *recheck) mayVerify() bool { return r.want.Prove || r.state.IsPending() }
 
 // pending describes the status of a record that is not verified.
 func (r *recheck) pending() string {
 	if r.record.Status == schema.StatusPending {
 		return "pending"
 	}
-	return fmt.Sprintf("status %.64q, which counts as pending", string(r.record.Status))
+	return fmt.Sprintf("status %s, which counts as pending", untrusted.Value(r.record.Status))
 }
 
 // learn has the index of names store the record, with the result of a check; "": there was none.
 func (r *recheck) learn(state string) {
-	learn(r.x, r.row, index.Entry{
-		OrganizationID: r.record.OrganizationID, ID: r.record.DiscoveryDomainID, Domain: r.record.Domain,
-		Host: r.record.VerificationHost, TXT: r.record.VerificationTXT, Status: r.record.Status,
-		Read: r.x.Now(), State: state,
-	})
+	learn(r.x, r.row, index.Entry{Domain: r.record, Read: r.x.Now(), State: state})
 }
 
 // foreign settles the row of a domain that another client has set to pending. The checks
@@ -261,7 +263,7 @@ func (r *recheck) foreign(ctx context.Context) *engine.Consequence {
 	if r.row.Subject == nil {
 		r.learn("")
 	}
-	_, err := r.cfg.States.Change(ctx, r.record.DiscoveryDomainID, func(s *sweep.DomainState) {
+	_, err := r.cfg.States.Change(ctx, r.record.ID, func(s *sweep.DomainState) {
 		if s.Absence != nil && s.Revoked == nil {
 			s.Absence = nil
 			s.Note(now, "pending", "someone else has set it to pending")
@@ -279,7 +281,7 @@ func (r *recheck) check(ctx context.Context) *engine.Consequence {
 	if end != nil {
 		return end
 	}
-	if v.State == dnscheck.Absent && r.record.Status == schema.StatusVerified {
+	if v.State == dnscheck.Absent && r.record.IsVerified() {
 		// Before an absence is stored: host and token are still the record's, or these are checked.
 		before := r.tokenHash()
 		if end := r.read(ctx); end != nil {
@@ -292,14 +294,15 @@ func (r *recheck) check(ctx context.Context) *engine.Consequence {
 		}
 	}
 	r.learn(v.State.String())
+	r.diagnose(ctx, v)
 	described := v.State.String()
 	switch {
 	case r.unproven != "":
 		described += ", but not proven: " + r.unproven
 	case v.State != dnscheck.Present:
-		described += ": " + v.Sentence()
+		described += ": " + r.sentence(v)
 	}
-	if r.record.Status != schema.StatusVerified {
+	if !r.record.IsVerified() {
 		switch {
 		case !r.mayVerify(): // it was verified when it was scanned
 			return r.foreign(ctx)
@@ -322,7 +325,7 @@ func (r *recheck) check(ctx context.Context) *engine.Consequence {
 		}
 	case v.State == dnscheck.Absent && r.state.IsLost():
 		a := r.state.Absence
-		why := fmt.Sprintf("gone since %s, by %d sweeps: %s", a.Since.Format("2006-01-02 15:04 MST"), a.Checks, v.Sentence())
+		why := fmt.Sprintf("gone since %s, by %d sweeps: %s", stamp.UTC(a.Since), a.Checks, r.sentence(v))
 		return r.settleWith(v, ledger.Lost, why)
 	case v.State == dnscheck.Absent && r.state.Proven == nil:
 		why := "unproven: its token was never proven, so it is neither lost nor revoked: " + v.Sentence()
@@ -331,7 +334,7 @@ func (r *recheck) check(ctx context.Context) *engine.Consequence {
 		}
 		return r.settleWith(v, ledger.Unproven, why)
 	case v.State == dnscheck.Absent:
-		return engine.Settle(ledger.Result{Outcome: ledger.AtRisk, Detail: described})
+		return r.settleWith(v, ledger.AtRisk, described)
 	case v.State == dnscheck.Present && r.state.Proven != nil && r.state.Proven.At.Equal(r.state.At): // by this sweep
 		return engine.Settle(ledger.Result{Outcome: ledger.Unchanged, Detail: "present, and proven",
 			Evidence: r.state.Proven.Evidence})
@@ -339,9 +342,42 @@ func (r *recheck) check(ctx context.Context) *engine.Consequence {
 	return engine.Settle(unchanged(described))
 }
 
-// settleWith settles the row with the evidence of a check.
+// diagnose finds the mistake with the absent record of a domain that was proven: its events name
+// it. The verdict stands whatever it finds. It takes a place of those for slow zones, so that it
+// delays no check, and is left out if there is none, and in a worker that stops.
+func (r *recheck) diagnose(ctx context.Context, v dnscheck.Verdict) {
+	proven := r.record.IsVerified() && r.state.Proven != nil
+	if v.State != dnscheck.Absent || !proven || r.x.Stopping() {
+		return
+	}
+	free, ok := r.cfg.Verify.Places.take(string(dnscheck.ReasonTimeout))
+	if !ok {
+		return
+	}
+	defer free()
+	d, err := r.cfg.Verify.DNS.Diagnose(ctx, r.record.Host, r.record.Name, r.record.TXT, v)
+	if err == nil && len(d.Findings) > 0 {
+		r.finding = &d.Findings[0]
+	}
+}
+
+// sentence describes a verdict: by the mistake with the record, if it was found.
+func (r *recheck) sentence(v dnscheck.Verdict) string {
+	if r.finding != nil {
+		return r.finding.Advice(r.record.Host)
+	}
+	return v.Sentence()
+}
+
+// settleWith settles the row of an absent record with the evidence of the check, as an expired row
+// is: with the record, and the mistake with it.
 func (r *recheck) settleWith(v dnscheck.Verdict, outcome ledger.Outcome, why string) *engine.Consequence {
-	packed, err := evidence.OfCheck(v.Evidence(), r.x.Now()).Pack()
+	e := evidence.OfCheck(v.Evidence(), r.x.Now())
+	e.Record = evidence.RecordOf(r.record)
+	if r.finding != nil {
+		e.Findings = []report.Finding{*r.finding}
+	}
+	packed, err := e.Pack()
 	if err != nil {
 		return engine.Fail(err)
 	}
@@ -365,12 +401,12 @@ func (r *recheck) query(ctx context.Context) (dnscheck.Verdict, *engine.Conseque
 // queryAndProve checks the token, and proves it if that was never done for the record's.
 func (r *recheck) queryAndProve(ctx context.Context) (v dnscheck.Verdict, err error) {
 	d := r.record
-	v, err = r.cfg.Verify.DNS.Check(ctx, d.VerificationHost, d.VerificationTXT)
+	v, err = r.cfg.Verify.DNS.Check(ctx, d.Host, d.TXT)
 	proven := r.state.Proven != nil && r.state.OrganizationID == d.OrganizationID && r.state.TokenHash == r.tokenHash()
-	if err != nil || v.State != dnscheck.Present || d.Status != schema.StatusVerified || proven {
+	if err != nil || v.State != dnscheck.Present || !d.IsVerified() || proven {
 		return v, err
 	}
-	strict, err := r.cfg.Verify.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
+	strict, err := r.cfg.Verify.DNS.Prove(ctx, d.Host, d.TXT)
 	if err != nil {
 		return v, err
 	}
@@ -379,29 +415,23 @@ func (r *recheck) queryAndProve(ctx context.Context) (v dnscheck.Verdict, err er
 		r.unproven = strict.Sentence()
 		return v, nil
 	}
-	compared := evidence.NewCompared(d.OrganizationID, schema.DiscoveryDomain{ID: d.DiscoveryDomainID,
-		Domain: d.Domain, VerificationHost: d.VerificationHost, VerificationTXT: d.VerificationTXT})
-	e := evidence.OfProof(proof.Verdict().Evidence(), compared, r.x.Now())
+	e := evidence.OfProof(proof.Verdict().Evidence(), d, r.x.Now())
 	r.cfg.Verify.Logger.InfoContext(ctx, "audit", "event", "domain proven", "run", r.x.Run,
-		"organization_id", d.OrganizationID, "discovery_domain_id", d.DiscoveryDomainID, "domain", d.Domain,
-		"verification_host", d.VerificationHost, "proven_at", e.At, "basis", e.Basis, "quorum", e.Quorum,
+		"organization_id", d.OrganizationID, "discovery_domain_id", d.ID, "domain", d.Name,
+		"verification_host", d.Host, "proven_at", e.At, "basis", e.Basis, "quorum", e.Quorum,
 		"resolvers", e.Resolvers)
 	r.proven, err = e.Pack()
 	return v, err
 }
 
 func (r *recheck) tokenHash() string {
-	return sweep.HashToken(r.record.VerificationHost, r.record.VerificationTXT)
+	return sweep.HashToken(r.record.Host, r.record.TXT)
 }
 
 // observe stores the observation.
 func (r *recheck) observe(ctx context.Context, v dnscheck.Verdict) (err error) {
-	o := sweep.Observation{
-		DomainID: r.record.DiscoveryDomainID, OrganizationID: r.record.OrganizationID, Domain: r.record.Domain,
-		Host: r.record.VerificationHost, TXT: r.record.VerificationTXT, Tick: r.record.Tick,
-		Verdict: v, Proof: r.proven, Operator: v.Operator, At: r.x.Now(),
-		FlagOmitted: r.record.UseForOrganizationDiscovery == nil,
-	}
+	o := sweep.Observation{Domain: r.record, Tick: r.want.Tick, Verdict: v, Proof: r.proven,
+		Operator: v.Operator, At: r.x.Now(), Finding: r.finding}
 	if o.Operator == "" && r.state.Operator == "" && v.State == dnscheck.Absent {
 		if o.Operator, err = r.cfg.Operators.Operator(ctx, o.Host); err != nil {
 			return err
@@ -423,14 +453,14 @@ type OneRow struct {
 // ids of runs are unique among all.
 func (r *recheck) route(ctx context.Context) error {
 	content, err := json.Marshal(sweep.RevokeRow{
-		OrganizationID: r.record.OrganizationID, DiscoveryDomainID: r.record.DiscoveryDomainID,
+		OrganizationID: r.record.OrganizationID, DiscoveryDomainID: r.record.ID,
 		Set: sweep.Unroute, Undo: true,
 	})
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256([]byte(string(r.cfg.Tenant) + "\x00" + r.record.DiscoveryDomainID))
-	id := ledger.RunID(fmt.Sprintf("restore-%d-%x", r.record.Tick, sum[:8]))
+	sum := sha256.Sum256([]byte(string(r.cfg.Tenant) + "\x00" + r.record.ID))
+	id := ledger.RunID(fmt.Sprintf("restore-%d-%x", r.want.Tick, sum[:8]))
 	return r.cfg.Submit(ctx, OneRow{ID: id, Kind: Revoke, Content: content})
 }
 
@@ -442,7 +472,7 @@ func (r *recheck) verify(ctx context.Context) *engine.Consequence {
 		return engine.Fail(err)
 	}
 	if r.state.IsPending() { // for a record that omits it: as the scan has read it, or as it was before
-		if v.flag = r.record.UseForOrganizationDiscovery; v.flag == nil {
+		if v.flag = r.record.Flag; v.flag == nil {
 			v.flag = new(r.state.Revoked.Flag)
 		}
 	}
@@ -461,10 +491,10 @@ func (r *recheck) verify(ctx context.Context) *engine.Consequence {
 }
 
 func (r *recheck) verifier() (*verifier, error) {
-	if err := tasks.CheckDomainIDs(r.record.OrganizationID, r.record.DiscoveryDomainID); err != nil {
+	if err := tasks.CheckDomainIDs(r.record.OrganizationID, r.record.ID); err != nil {
 		return nil, engine.Invalid(err)
 	}
-	v, err := newVerifier(r.cfg.Verify, r.x, r.row, r.record.OrganizationID, r.record.DiscoveryDomainID)
+	v, err := newVerifier(r.cfg.Verify, r.x, r.row, r.record.OrganizationID, r.record.ID)
 	v.bySweep = true
 	v.notProven = func(_ context.Context, verdict dnscheck.Verdict) *engine.Consequence {
 		// It is not checked again: the next sweep does that.

@@ -5,17 +5,20 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/dnscheck"
+	"orgops/dnscheck/report"
 	"orgops/internal/events"
 	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
+	"orgops/internal/stamp"
 	"orgops/internal/sweep"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
@@ -26,6 +29,7 @@ import (
 func TestRecheckLost(t *testing.T) {
 	s := newSweepSite(t, sweep.SetPending)
 	s.rules.Protect = []string{org} // which only protects from revocations
+	gone := ""
 	s.verified(new(true))
 	for day := range 10 {
 		if day == 8 { // a second execution, and one without an answer
@@ -37,10 +41,11 @@ func TestRecheckLost(t *testing.T) {
 		if day < 7 {
 			s.wantRow(r, ledger.AtRisk, "absent: ")
 		} else {
-			s.wantRow(r, ledger.Lost, "gone since ", fmt.Sprintf("by %d sweeps", day+1), "There is no TXT record")
-			if e, err := evidence.Read(r.Evidence); err != nil || e.State != "absent" || len(e.Said) < 2 {
-				t.Errorf("evidence %+v, %v", e, err)
-			}
+			s.wantRow(r, ledger.Lost, "gone since "+gone+", ", fmt.Sprintf("by %d sweeps", day+1), "There is no TXT record")
+		}
+		gone = stamp.UTC(s.domainState().Absence.Since)
+		if e := s.wantAbsent(r, ""); len(e.Said) < 2 {
+			t.Errorf("evidence %+v", e)
 		}
 		s.clock.advance(24 * time.Hour)
 	}
@@ -53,13 +58,83 @@ func TestRecheckLost(t *testing.T) {
 	s.wantPatches()
 }
 
+// wantAbsent checks that the result has the evidence of a check of the domain's record, with the
+// mistake; "": with none.
+func (s *sweepSite) wantAbsent(r ledger.Result, mistake report.Mistake) evidence.Evidence {
+	s.t.Helper()
+	d, _ := s.sandbox.Domain(org, dom)
+	e, err := evidence.Read(r.Evidence)
+	want := &evidence.Record{Domain: d.Domain, Host: d.Host, TXT: d.TXT}
+	if err != nil || e.State != report.Absent || cmp.Diff(want, e.Record) != "" || e.Mistake() != mistake {
+		s.t.Errorf("evidence %+v, %v", e, err)
+	}
+	return e
+}
+
+// TestRecheckNamesTheMistake: a record that was moved to a wrong place is diagnosed as that of a
+// pending domain is: the row, its evidence, the state and the event name the mistake, before and
+// after the domain is lost.
+func TestRecheckNamesTheMistake(t *testing.T) {
+	s := newSweepSite(t, sweep.SetPending)
+	d := s.verified(new(true))
+	s.sandbox.SetTXT(d.Domain, d.TXT)
+	r := s.sweep()
+	s.wantRow(r, ledger.AtRisk, "absent: The record is at "+d.Domain)
+	s.wantAbsent(r, report.MistakeApex)
+	state := s.domainState()
+	if state.Mistake != string(report.MistakeApex) {
+		t.Errorf("state %+v", state)
+	}
+	s.wantEvents(events.DomainAtRisk)
+	if data := s.events[0].Data; data.Mistake != string(report.MistakeApex) || data.Reason != state.Sentence {
+		t.Errorf("event %+v", data)
+	}
+	for range 2 {
+		s.clock.advance(4 * 24 * time.Hour)
+		r = s.sweep()
+	}
+	s.wantRow(r, ledger.Lost, "gone since ", "by 3 sweeps: The record is at "+d.Domain)
+	s.wantAbsent(r, report.MistakeApex)
+}
+
+// diagnosed counts diagnoses.
+type diagnosed struct {
+	sweepDNS
+	n *int
+}
+
+func (d diagnosed) Diagnose(ctx context.Context, host, domain, token string,
+	v dnscheck.Verdict) (report.Diagnosis, error) {
+	*d.n++
+	return d.sweepDNS.Diagnose(ctx, host, domain, token, v)
+}
+
+// TestRecheckStopping checks that a stopping worker makes no diagnosis.
+func TestRecheckStopping(t *testing.T) {
+	s := newSweepSite(t, sweep.SetPending)
+	d := s.verified(new(true))
+	s.sandbox.SetTXT(d.Domain, d.TXT)
+	stopping := make(chan struct{})
+	s.stopping = stopping
+	diagnoses := 0
+	s.config.DNS = diagnosed{meanwhile{s.checked(), sync.OnceFunc(func() { close(stopping) })}, &diagnoses}
+	s.scan()
+	s.step()
+	if diagnoses != 0 {
+		t.Errorf("%d diagnoses, want none", diagnoses)
+	}
+	if row := s.Row(0); row.Result.Outcome != ledger.AtRisk {
+		t.Errorf("row %+v", row)
+	}
+}
+
 // wantProven checks that row and state have the evidence of the same proof of the domain's record.
 func (s *sweepSite) wantProven(r ledger.Result) {
 	s.t.Helper()
 	s.wantRow(r, ledger.Unchanged, "present, and proven")
 	d, _ := s.sandbox.Domain(org, dom)
 	e, err := evidence.Read(r.Evidence)
-	want := &evidence.Compared{OrganizationID: org, DiscoveryDomainID: dom, Domain: d.Domain, Host: d.Host, TXT: d.TXT}
+	want := &evidence.Record{OrganizationID: org, DiscoveryDomainID: dom, Domain: d.Domain, Host: d.Host, TXT: d.TXT}
 	if err != nil || e.State != "present" || len(e.Said) < 2 || cmp.Diff(want, e.Compared) != "" {
 		s.t.Errorf("evidence %+v, %v", e, err)
 	}

@@ -200,7 +200,7 @@ func TestRemoveTogetherKilled(t *testing.T) {
 }
 
 // TestRemovalsAreAudited: each run whose client a shared request has removed has a line of its own
-// in the log, with the client.
+// in the log, with the client and the id by which the tenant's log has the request.
 func TestRemovalsAreAudited(t *testing.T) {
 	s := removingTogether(t, 2)
 	var log logtest.Buffer
@@ -210,12 +210,18 @@ func TestRemovalsAreAudited(t *testing.T) {
 			API:   func(b apiclient.Binding) handlers.Clients { return s.api.For(b) },
 			Limit: pace.NewClientLimit(s.Redis, string(tenant))})
 	})
-	if err := e.ProcessTask(t.Context(), s.task()); err != nil {
+	task := s.task()
+	if err := e.ProcessTask(t.Context(), task); err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := engine.ParseTask(tenant, task.Payload())
+	if err != nil {
 		t.Fatal(err)
 	}
 	for i, client := range s.ids {
 		want := fmt.Sprintf(`msg=audit tenant=acme event="change made" run=run-%d segment=0 rows=[0] `+
-			"operation=remove_organization_clients method=DELETE path=/organizations/org_1/clients status=204 clients=[%s]", i, client)
+			"operation=remove_organization_clients method=DELETE path=/organizations/org_1/clients status=204 "+
+			"correlation_id=%s clients=[%s]", i, parsed.ID(), client)
 		if strings.Count(log.String(), want) != 1 {
 			t.Errorf("the log lacks %s:\n%s", want, log.String())
 		}

@@ -23,10 +23,12 @@ import (
 	"orgops/dnscheck"
 	"orgops/dnscheck/report"
 	"orgops/internal/activity"
+	"orgops/internal/discovery"
 	"orgops/internal/engine"
 	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/sweep"
+	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
 
@@ -41,7 +43,7 @@ type revokeRow struct{ sweep.RevokeRow }
 func (r revokeRow) Validate() error {
 	switch {
 	case r.Set != sweep.SetPending && r.Set != sweep.Unroute:
-		return fmt.Errorf("set: want pending or unroute, got %.20q", string(r.Set))
+		return fmt.Errorf("set: want pending or unroute, got %s", untrusted.Value(r.Set))
 	case r.Undo && r.Set != sweep.Unroute:
 		return fmt.Errorf("set: a status is restored by rows of kind %s", Verify)
 	case !r.Undo && r.Max <= 0:
@@ -149,8 +151,8 @@ func (r *revocation) execute(ctx context.Context) *engine.Consequence {
 	case err != nil:
 		return engine.Fail(err)
 	}
-	if flag := d.UseForOrganizationDiscovery; (flag == nil) != r.state.FlagOmitted {
-		r.state.FlagOmitted = flag == nil
+	if omitted := d.Flag == nil; omitted != r.state.FlagOmitted {
+		r.state.FlagOmitted = omitted
 		if err := r.write(ctx); err != nil {
 			return fail(err)
 		}
@@ -196,14 +198,14 @@ func (r *revocation) gone(ctx context.Context) *engine.Consequence {
 }
 
 // revoke revokes a domain that qualifies by its state. free frees the place of its DNS check.
-func (r *revocation) revoke(ctx context.Context, d schema.DiscoveryDomain, free func()) *engine.Consequence {
+func (r *revocation) revoke(ctx context.Context, d discovery.Domain, free func()) *engine.Consequence {
 	// The record is still the one that qualifies, its token was once proven, and there is something to
 	// take away.
-	flag := d.UseForOrganizationDiscovery
+	flag := d.Flag
 	switch {
-	case d.Status != schema.StatusVerified:
+	case !d.IsVerified():
 		return r.clear(ctx, "pending", "someone else has set it to pending")
-	case sweep.HashToken(d.VerificationHost, d.VerificationTXT) != r.state.TokenHash:
+	case sweep.HashToken(d.Host, d.TXT) != r.state.TokenHash:
 		return r.clear(ctx, "another token", "host or token differ from those that were checked")
 	case !r.proven(d):
 		return engine.Settle(unchanged("not revoked: unproven: the stored proof is none of the record's host and token"))
@@ -215,7 +217,7 @@ func (r *revocation) revoke(ctx context.Context, d schema.DiscoveryDomain, free 
 	}
 
 	// The token is gone, by the strict check that needs the name servers.
-	verdict, err := r.cfg.DNS.Disprove(ctx, d.VerificationHost, d.VerificationTXT)
+	verdict, err := r.cfg.DNS.Disprove(ctx, d.Host, d.TXT)
 	free()
 	switch {
 	case err != nil:
@@ -243,19 +245,19 @@ func (r *revocation) revoke(ctx context.Context, d schema.DiscoveryDomain, free 
 }
 
 // proven reports whether the state has the evidence that the record's token was once there.
-func (r *revocation) proven(d schema.DiscoveryDomain) bool {
+func (r *revocation) proven(d discovery.Domain) bool {
 	if r.state.Proven == nil {
 		return false
 	}
 	e, err := evidence.Read(r.state.Proven.Evidence)
 	return err == nil && e.State == report.Present && e.Compared != nil && e.Compared.OrganizationID == r.organization &&
-		isOf(e.Compared, d)
+		e.Compared.Proves(d)
 }
 
 // undo routes a domain again.
-func (r *revocation) undo(ctx context.Context, d schema.DiscoveryDomain, free func()) *engine.Consequence {
-	switch flag := d.UseForOrganizationDiscovery; {
-	case d.Status != schema.StatusVerified:
+func (r *revocation) undo(ctx context.Context, d discovery.Domain, free func()) *engine.Consequence {
+	switch flag := d.Flag; {
+	case !d.IsVerified():
 		return r.clear(ctx, "pending", "someone else has set it to pending: its flag stays as it is")
 	case flag == nil:
 		return engine.Settle(unchanged(
@@ -265,7 +267,7 @@ func (r *revocation) undo(ctx context.Context, d schema.DiscoveryDomain, free fu
 	case *flag:
 		return r.clear(ctx, "changed by others", "someone else has restored the flag")
 	}
-	verdict, err := r.cfg.DNS.Prove(ctx, d.VerificationHost, d.VerificationTXT)
+	verdict, err := r.cfg.DNS.Prove(ctx, d.Host, d.TXT)
 	free()
 	if err != nil {
 		return engine.Fail(err)
@@ -309,9 +311,9 @@ func (r *revocation) write(ctx context.Context) (err error) {
 // revocation, stores the intent, which asks the ledger whether the run is stopped, and the
 // request in the state, which must not have changed since it was read. request is nil if the
 // PATCH undoes one. The result is nil if the answer says that it was carried out.
-func (r *revocation) patch(ctx context.Context, d schema.DiscoveryDomain, verdict dnscheck.Verdict,
+func (r *revocation) patch(ctx context.Context, d discovery.Domain, verdict dnscheck.Verdict,
 	sent schema.DiscoveryDomainUpdate, request *sweep.Revocation) *engine.Consequence {
-	packed, err := evidence.OfProof(verdict.Evidence(), evidence.NewCompared(r.organization, d), r.x.Now()).Pack()
+	packed, err := evidence.OfProof(verdict.Evidence(), d, r.x.Now()).Pack()
 	if err != nil {
 		return engine.Fail(err)
 	}
@@ -401,11 +403,11 @@ func (r *revocation) resume(ctx context.Context) *engine.Consequence {
 	case err != nil: // a refusal says nothing of that request
 		return engine.Fail(retryRefused(fmt.Errorf("read the result of a PATCH: %w", err)))
 	}
-	flag := d.UseForOrganizationDiscovery
+	flag := d.Flag
 	switch {
 	case r.want.Undo && flag != nil && *flag && !r.isRecent():
 		return r.restored(ctx)
-	case !r.want.Undo && r.want.Set == sweep.SetPending && d.Status != schema.StatusVerified,
+	case !r.want.Undo && r.want.Set == sweep.SetPending && !d.IsVerified(),
 		!r.want.Undo && r.want.Set == sweep.Unroute && flag != nil && !*flag:
 		request := sweep.Revocation{Set: r.want.Set, Run: string(r.x.Run), At: r.intent.At, Since: r.intent.At, Flag: true,
 			Verdict: r.intent.Verdict}
@@ -422,7 +424,7 @@ func (r *revocation) resume(ctx context.Context) *engine.Consequence {
 		return engine.Later("a PATCH of this domain had no response; its result is being read again",
 			min(left, time.Minute))
 	}
-	if r.want.Set == sweep.Unroute && d.Status == schema.StatusVerified && flag == nil {
+	if r.want.Set == sweep.Unroute && d.IsVerified() && flag == nil {
 		return engine.Settle(unchanged(
 			"the result of a PATCH is unknown: the record has no use_for_organization_discovery; sweeps read it again"))
 	}

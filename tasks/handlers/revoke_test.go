@@ -603,11 +603,12 @@ func TestSweptInvalid(t *testing.T) {
 			Undo: true},
 		"organization_id": sweep.RevokeRow{DiscoveryDomainID: dom, Set: sweep.Unroute, Max: 1},
 		"verification_txt: want 1 to": tasks.RecheckRow{OrganizationID: org, DiscoveryDomainID: dom,
-			VerificationHost: "_a.example.com", Status: "verified", Tick: 1},
+			ScannedRecord: tasks.ScannedRecord{VerificationHost: "_a.example.com", Status: "verified"}, Tick: 1},
 		"status: want that of the record": tasks.RecheckRow{OrganizationID: org, DiscoveryDomainID: dom,
-			VerificationHost: "_a.example.com", VerificationTXT: "x", Tick: 1},
+			ScannedRecord: tasks.ScannedRecord{VerificationHost: "_a.example.com", VerificationTXT: "x"}, Tick: 1},
 		"tick: want a Unix second": tasks.RecheckRow{OrganizationID: org, DiscoveryDomainID: dom,
-			VerificationHost: "_a.example.com", VerificationTXT: "x", Status: "verified"},
+			ScannedRecord: tasks.ScannedRecord{VerificationHost: "_a.example.com", VerificationTXT: "x",
+				Status: "verified"}},
 	} {
 		t.Run(detail, func(t *testing.T) {
 			s := newSweepSite(t, sweep.Unroute)

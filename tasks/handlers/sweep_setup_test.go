@@ -155,9 +155,10 @@ func (s *sweepSite) open(id ledger.RunID, kind ledger.Kind, row any) {
 func (s *sweepSite) rowOf() tasks.RecheckRow {
 	d, _ := s.sandbox.Domain(org, dom)
 	return tasks.RecheckRow{
-		OrganizationID: org, DiscoveryDomainID: d.ID, Domain: d.Domain, VerificationHost: d.Host, VerificationTXT: d.TXT,
-		Status: schema.DomainStatus(d.Status), UseForOrganizationDiscovery: d.Use, Prove: s.prove,
-		Tick: s.clock.now().Unix(),
+		OrganizationID: org, DiscoveryDomainID: d.ID,
+		ScannedRecord: tasks.ScannedRecord{Domain: d.Domain, VerificationHost: d.Host, VerificationTXT: d.TXT,
+			Status: schema.DomainStatus(d.Status), UseForOrganizationDiscovery: d.Use},
+		Prove: s.prove, Tick: s.clock.now().Unix(),
 	}
 }
 
@@ -266,9 +267,7 @@ func (s *sweepSite) missed() (tick int64) {
 	verdict, err := s.checked().Check(s.t.Context(), row.VerificationHost, row.VerificationTXT)
 	if err == nil {
 		_, err = s.states.Observe(s.t.Context(), sweep.Observation{
-			DomainID: dom, OrganizationID: org, Domain: row.Domain, Host: row.VerificationHost,
-			TXT: row.VerificationTXT, Tick: row.Tick,
-			Verdict: verdict, Operator: verdict.Operator, FlagOmitted: row.UseForOrganizationDiscovery == nil, At: s.clock.now(),
+			Domain: row.Record(), Tick: row.Tick, Verdict: verdict, Operator: verdict.Operator, At: s.clock.now(),
 		}, s.rules, state, raw)
 	}
 	if err != nil {
@@ -324,7 +323,7 @@ func (s *sweepSite) proofOf(d sandbox.Domain) []byte {
 func (s *sweepSite) proofThat(d sandbox.Domain, change func(*evidence.Evidence)) []byte {
 	s.t.Helper()
 	proof := evidence.Evidence{Evidence: report.Evidence{State: "present", Reason: "found"}}
-	proof.Compared = &evidence.Compared{OrganizationID: org, DiscoveryDomainID: d.ID, Domain: d.Domain,
+	proof.Compared = &evidence.Record{OrganizationID: org, DiscoveryDomainID: d.ID, Domain: d.Domain,
 		Host: d.Host, TXT: d.TXT}
 	change(&proof)
 	packed, err := proof.Pack()

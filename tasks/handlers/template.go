@@ -21,6 +21,7 @@ import (
 	"orgops/apiclient/schema"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
+	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
 
@@ -121,8 +122,9 @@ func (c *creation) taken(ctx context.Context, conflict error) *engine.Consequenc
 	case same != nil:
 		return engine.Settle(unchanged(same.ID))
 	case other != nil:
-		return engine.Fail(engine.Refuse("a template named %.255q exists already as %.64q with other content (%s); "+
-			"rename one of the two", c.request.Name, other.ID, strings.Join(c.request.Differences(*other), ", ")))
+		return engine.Fail(engine.Refuse("a template named %s exists already as %s with other content (%s); "+
+			"rename one of the two",
+			untrusted.Quote(c.request.Name, 255), untrusted.Value(other.ID), strings.Join(c.request.Differences(*other), ", ")))
 	}
 	return engine.Fail(engine.Retry(fmt.Errorf("the API says that the name is taken, but does not list it: %w", conflict)))
 }

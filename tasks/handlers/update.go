@@ -140,11 +140,11 @@ func (u *update) patch(ctx context.Context, before *evidence.Before) *engine.Con
 	// The members that the PATCH sends.
 	next := u.want.Update()
 	if next.Status != nil && next.UseForOrganizationDiscovery == nil {
-		next.UseForOrganizationDiscovery = d.UseForOrganizationDiscovery
+		next.UseForOrganizationDiscovery = d.Flag
 	}
 	isAsAsked := before == nil && carriedOut(next, d) == nil
 	if before == nil {
-		before = &evidence.Before{Status: d.Status, UseForOrganizationDiscovery: d.UseForOrganizationDiscovery}
+		before = &evidence.Before{Status: d.Status, UseForOrganizationDiscovery: d.Flag}
 	}
 
 	// With the permit, the record must be young still, and the brake must let the domain go.
@@ -153,7 +153,7 @@ func (u *update) patch(ctx context.Context, before *evidence.Before) *engine.Con
 			return errStale
 		}
 		now := u.x.Now()
-		if next.Status != nil && *next.Status == schema.StatusPending && d.Status == schema.StatusVerified {
+		if next.Status != nil && *next.Status == schema.StatusPending && d.IsVerified() {
 			if err := u.count(ctx, now); err != nil {
 				return err
 			}

@@ -19,6 +19,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/dnscheck/dnsname"
 	"orgops/internal/backoff"
+	"orgops/internal/discovery"
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/evidence"
@@ -61,7 +62,7 @@ func newVerification(cfg VerifyConfig, x *engine.Execution, row *engine.Row) (*v
 		return nil, &engine.UnknownError{What: "the row's memo (" + err.Error() + ")"}
 	}
 	if v.state.Record == nil && want.Listed != nil {
-		v.state.Record = evidence.RecordOf(want.Listed.DiscoveryDomain)
+		v.state.Record = evidence.RecordOf(*want.ListedDomain())
 	}
 	if v.verifier, err = newVerifier(cfg, x, row, want.OrganizationID, want.DiscoveryDomainID); err != nil {
 		return nil, err
@@ -71,7 +72,7 @@ func newVerification(cfg VerifyConfig, x *engine.Execution, row *engine.Row) (*v
 	case v.former != nil:
 		v.domain = v.former.evidence.Compared.DiscoveryDomainID
 	case v.state.Record != nil:
-		v.domain = v.state.Record.ID
+		v.domain = v.state.Record.DiscoveryDomainID
 	}
 	v.flag = want.UseForOrganizationDiscovery
 	v.bySweep = want.Restore
@@ -139,9 +140,9 @@ func (v *verification) fresh(ctx context.Context, c pace.Class) *engine.Conseque
 // readFresh sets the record to prove: listed a moment ago, or read now.
 func (v *verification) readFresh(ctx context.Context, c pace.Class) error {
 	if v.isListed() {
-		v.record = v.want.Listed.DiscoveryDomain
+		v.record = *v.want.ListedDomain()
 		v.readAt = v.want.Listed.At
-		learn(v.x, v.row, knownOf(v.x, v.organization, v.record))
+		learnRead(v.x, v.row, v.record)
 		return nil
 	}
 	var err error
@@ -173,7 +174,7 @@ func (v *verification) unfit() *engine.Consequence {
 func (v *verification) recordRead() *evidence.Record {
 	r := evidence.RecordOf(v.record)
 	if v.want.DiscoveryDomainID == "" {
-		r.ID = v.record.ID
+		r.DiscoveryDomainID = v.record.ID
 	}
 	return r
 }
@@ -186,7 +187,7 @@ const mostPages = 100
 
 // find finds the domain of a row that has its name instead of its id: by the index of names, whose
 // entry may be old, or else in the list of the organization's domains.
-func (v *verification) find(ctx context.Context, b apiclient.Binding) (d schema.DiscoveryDomain, err error) {
+func (v *verification) find(ctx context.Context, b apiclient.Binding) (d discovery.Domain, err error) {
 	// By the index. Its entry may be old, so that the record must have the name.
 	name := dnsname.Key(v.want.Domain)
 	if v.cfg.Named != nil {
@@ -194,7 +195,7 @@ func (v *verification) find(ctx context.Context, b apiclient.Binding) (d schema.
 	}
 	if v.domain != "" {
 		d, err = v.read(ctx, b)
-		if err == nil && dnsname.Key(d.Domain) == name {
+		if err == nil && dnsname.Key(d.Name) == name {
 			return d, nil
 		}
 		if err != nil && !isNotFound(err) {
@@ -222,9 +223,10 @@ func (v *verification) find(ctx context.Context, b apiclient.Binding) (d schema.
 			case l.Err != nil:
 				return d, engine.Refuse("domain %q of the organization: %v", name, l.Err)
 			default:
-				v.domain = l.Record.ID
-				learn(v.x, v.row, knownOf(v.x, v.organization, l.Record))
-				return l.Record, nil
+				d = discovery.Of(v.organization, l.Record)
+				v.domain = d.ID
+				learnRead(v.x, v.row, d)
+				return d, nil
 			}
 		}
 		if from == "" {
@@ -270,7 +272,7 @@ func (v *verification) query(ctx context.Context) (dnscheck.Verdict, *engine.Con
 // keep stores the state with a row that stays open.
 func (v *verification) keep(end *engine.Consequence) *engine.Consequence {
 	state := v.state
-	if v.want.Listed != nil && *state.Record == *evidence.RecordOf(v.want.Listed.DiscoveryDomain) {
+	if v.want.Listed != nil && *state.Record == *evidence.RecordOf(*v.want.ListedDomain()) {
 		state.Record = nil // the row's content has it
 	}
 	memo, err := state.Pack()
@@ -367,10 +369,9 @@ func (v *verification) wait(ctx context.Context, verdict dnscheck.Verdict, seen 
 	s.Evidence = &e
 
 	// The index of names learns the answer.
-	known := index.Entry{
-		OrganizationID: v.organization, ID: v.domain, Domain: s.Record.Domain, Host: s.Record.Host, TXT: s.Record.TXT,
-		Status: schema.StatusPending, Read: cmp.Or(v.readAt, v.row.FirstBegun, now), State: state.String(),
-	}
+	checked := s.Record.DiscoveryDomain(v.organization, v.domain)
+	checked.Status = schema.StatusPending
+	known := index.Entry{Domain: checked, Read: cmp.Or(v.readAt, v.row.FirstBegun, now), State: state.String()}
 	learn(v.x, v.row, known)
 
 	// The row expires, and its event is notified before.

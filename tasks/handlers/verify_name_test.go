@@ -68,7 +68,7 @@ func TestVerifyByNameWaits(t *testing.T) {
 	d := s.domain(sandbox.Domain{Domain: "acme.example"}, false)
 	s.verify(named("acme.example"))
 	s.step()
-	if r := s.state().Record; r == nil || r.ID != dom {
+	if r := s.state().Record; r == nil || r.DiscoveryDomainID != dom {
 		t.Fatalf("the row has the record %+v, want its id", r)
 	}
 	s.wantRequests("GET")
@@ -86,7 +86,7 @@ func TestVerifyByNameExpires(t *testing.T) {
 	s.verify(named("acme.example"))
 	r := s.settle()
 	e, err := evidence.Read(r.Evidence)
-	if r.Outcome != ledger.Expired || err != nil || e.Record == nil || e.Record.ID != dom {
+	if r.Outcome != ledger.Expired || err != nil || e.Record == nil || e.Record.DiscoveryDomainID != dom {
 		t.Errorf("%s with evidence %+v, %v, want the id", r.Outcome, e.Record, err)
 	}
 }

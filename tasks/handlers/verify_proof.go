@@ -5,8 +5,9 @@ package handlers
 // execution that finds an intent reads the record. A domain that is verified with the proven
 // host and token is done, by that proof, whoever verified it: nothing is sent. No request is
 // sent and no row is settled otherwise before the former PATCH cannot land any more. A pending
-// domain is then proven again; one that is verified with another host or token is set back to
-// pending. A stopped run sends nothing but that.
+// domain is then proven again, unless its host or token has changed, by which the row is refused;
+// one that is verified with another host or token is set back to pending. A stopped run sends
+// nothing but that.
 //
 // Of two executions, of which the ledger takes the first for dead, only the second writes.
 // The first asks the ledger right before each request, and compares the answer of its own
@@ -26,6 +27,7 @@ import (
 	"orgops/dnscheck/dnsname"
 	"orgops/dnscheck/report"
 	"orgops/internal/activity"
+	"orgops/internal/discovery"
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/evidence"
@@ -84,11 +86,11 @@ type verifier struct {
 	change
 
 	cfg    VerifyConfig
-	flag   *bool                  // of the row; nil: none
-	named  named                  // by the row
-	undo   *tasks.Undo            // of the row; nil: it undoes nothing
-	former *verifyIntent          // of an earlier execution; nil: none
-	record schema.DiscoveryDomain // to be proven
+	flag   *bool            // of the row; nil: none
+	named  named            // by the row
+	undo   *tasks.Undo      // of the row; nil: it undoes nothing
+	former *verifyIntent    // of an earlier execution; nil: none
+	record discovery.Domain // to be proven
 	// bySweep says that a sweep verifies the domain, or that it is restored: flag is then for
 	// a record that omits it, and nothing is verified without one, since a PATCH without a flag
 	// leaves it to the platform's default.
@@ -109,7 +111,7 @@ type verifyIntent struct {
 }
 
 // proves reports whether the record is the one that was proven.
-func (in *verifyIntent) proves(d schema.DiscoveryDomain) bool { return isOf(in.evidence.Compared, d) }
+func (in *verifyIntent) proves(d discovery.Domain) bool { return in.evidence.Compared.Proves(d) }
 
 // newVerifier returns the verifier of a row's domain, with the row's intent.
 func newVerifier(cfg VerifyConfig, x *engine.Execution, row *engine.Row,
@@ -144,15 +146,15 @@ const longestLine = 2 * time.Second
 type named struct{ domain, host, token string }
 
 // differs refuses a row that names another record.
-func (n named) differs(d schema.DiscoveryDomain) error {
+func (n named) differs(d discovery.Domain) error {
 	const differs = "%s of the row differs from the tenant's record of this domain; nothing was changed"
 	switch {
-	case n.domain != "" && dnsname.Key(n.domain) != dnsname.Key(d.Domain):
+	case n.domain != "" && dnsname.Key(n.domain) != dnsname.Key(d.Name):
 		return engine.Refuse("the row names domain %q, but discovery domain %q is %q; nothing was changed: "+
-			"correct the row's domain or id", n.domain, d.ID, d.Domain)
-	case n.token != "" && n.token != d.VerificationTXT:
+			"correct the row's domain or id", n.domain, d.ID, d.Name)
+	case n.token != "" && n.token != d.TXT:
 		return engine.Refuse(differs, "verification_txt")
-	case n.host != "" && !dnsname.Same(n.host, d.VerificationHost):
+	case n.host != "" && !dnsname.Same(n.host, d.Host):
 		return engine.Refuse(differs, "verification_host")
 	}
 	return nil
@@ -173,11 +175,11 @@ const verifiedBefore = "was verified before"
 // unprovable settles the row of a record that is verified, and refuses one that cannot be proven,
 // since its host does not lie below its domain; nil: it is pending, and can be. A status that the
 // specification does not have counts as pending.
-func unprovable(d schema.DiscoveryDomain) *engine.Consequence {
-	if d.Status == schema.StatusVerified {
+func unprovable(d discovery.Domain) *engine.Consequence {
+	if d.IsVerified() {
 		return engine.Settle(unchanged(verifiedBefore))
 	}
-	if err := tasks.CheckProvable(d.Domain, d.VerificationHost); err != nil {
+	if err := tasks.CheckProvable(d.Name, d.Host); err != nil {
 		return engine.Fail(engine.Refuse("%v", err))
 	}
 	return nil
@@ -190,7 +192,7 @@ func (v *verifier) prove(ctx context.Context) *engine.Consequence {
 		return engine.Fail(v.unlessPending(err))
 	}
 
-	verdict, err := v.cfg.DNS.Prove(ctx, v.record.VerificationHost, v.record.VerificationTXT)
+	verdict, err := v.cfg.DNS.Prove(ctx, v.record.Host, v.record.TXT)
 	if err != nil {
 		return engine.Fail(err)
 	}
@@ -224,7 +226,7 @@ func (v *verifier) sendVerified(ctx context.Context, proof dnscheck.Proof) *engi
 	if err := v.named.differs(d); err != nil {
 		return engine.Fail(v.unlessPending(err))
 	}
-	if d.ID != v.domain || !proof.Of(d.VerificationHost, d.VerificationTXT) {
+	if d.ID != v.domain || !proof.Of(d.Host, d.TXT) {
 		return engine.Fail(
 			fmt.Errorf("discovery domain %q is not set to verified: the proof is not of its host and token", v.domain))
 	}
@@ -259,7 +261,7 @@ func (v *verifier) sendVerified(ctx context.Context, proof dnscheck.Proof) *engi
 
 	// The request, and the intent with its proof.
 	sent := schema.DiscoveryDomainUpdate{Status: new(schema.StatusVerified), UseForOrganizationDiscovery: flag}
-	proven := evidence.OfProof(proof.Verdict().Evidence(), evidence.NewCompared(v.organization, d), v.x.Now())
+	proven := evidence.OfProof(proof.Verdict().Evidence(), d, v.x.Now())
 	next := &verifyIntent{Flag: flag, evidence: proven}
 	if next.Proof, err = proven.Pack(); err != nil {
 		return engine.Fail(err)
@@ -301,7 +303,7 @@ func (v *verifier) sendVerified(ctx context.Context, proof dnscheck.Proof) *engi
 // it was read, unless the row brings one. A sweep brings one for a record without it only, and
 // verifies nothing if there is none.
 func (v *verifier) knownFlag() (*bool, error) {
-	have := v.record.UseForOrganizationDiscovery
+	have := v.record.Flag
 	if !v.bySweep {
 		return cmp.Or(v.flag, have), nil
 	}
@@ -338,13 +340,13 @@ func (v *verifier) resume(ctx context.Context) *engine.Consequence {
 
 	// A domain that is verified as it was proven is done, and one that is verified otherwise is set
 	// back. No row is settled otherwise while the PATCH may land, or a read may be behind.
-	verified := d.Status == schema.StatusVerified
+	verified := d.IsVerified()
 	proven := v.former.proves(d)
 	switch {
 	case verified && proven:
 		end := v.settle(ctx, v.former)
 		sent := v.former.Flag
-		have := d.UseForOrganizationDiscovery
+		have := d.Flag
 		if end.Outcome == ledger.Done && differ(sent, have) { // it stays
 			end.Reason = fmt.Sprintf("use_for_organization_discovery was left at %t: a PATCH, whose answer was lost, "+
 				"sent %t, but another client may have changed it since", *have, *sent)
@@ -378,7 +380,7 @@ const revertTimeout = time.Minute
 // PATCH, shows it as verified with a host or token that was not proven. For an answer that is
 // done even if another execution has the row: that one has read an older record then. If the
 // revert fails, the next execution reads the record.
-func (v *verifier) revert(ctx context.Context, in *verifyIntent, d schema.DiscoveryDomain, own bool) error {
+func (v *verifier) revert(ctx context.Context, in *verifyIntent, d discovery.Domain, own bool) error {
 	if own {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), revertTimeout)
@@ -387,7 +389,7 @@ func (v *verifier) revert(ctx context.Context, in *verifyIntent, d schema.Discov
 
 	// The intent that is stored says when this PATCH was sent. The execution's own is reverted also if
 	// that fails: lost is why.
-	flag := d.UseForOrganizationDiscovery
+	flag := d.Flag
 	if flag == nil {
 		flag = in.Flag
 	}
@@ -438,10 +440,9 @@ func (v *verifier) settle(ctx context.Context, in *verifyIntent) *engine.Consequ
 		"proven_at", e.At, "basis", e.Basis, "quorum", e.Quorum, "resolvers", e.Resolvers,
 		"operators", e.SeenBy(func(o report.Observation) string { return o.Operator }),
 		"perspectives", e.SeenBy(func(o report.Observation) string { return o.Perspective }))
-	learn(v.x, v.row, index.Entry{
-		OrganizationID: v.organization, ID: v.domain, Domain: e.Compared.Domain, Host: e.Compared.Host, TXT: e.Compared.TXT,
-		Status: schema.StatusVerified, Read: v.x.Now(), State: dnscheck.Present.String(),
-	})
+	proven := e.Compared.DiscoveryDomain(v.organization, v.domain)
+	proven.Status = schema.StatusVerified
+	learn(v.x, v.row, index.Entry{Domain: proven, Read: v.x.Now(), State: dnscheck.Present.String()})
 	verified := events.Event{Type: events.DomainVerified, At: e.At, Data: events.Data{Domain: e.Compared.Domain}}
 	token := "" // one that is too long for the evidence is proven by a sweep
 	if e.Compared.TXT != "" {

@@ -8,6 +8,7 @@ import (
 	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/dnscheck/dnschecktest"
+	"orgops/internal/discovery"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
@@ -41,14 +42,14 @@ func TestSendVerified(t *testing.T) {
 		}, false, ledger.Transient},
 		{"no proof of an empty record", func(_ *verifySite, sending *handlers.Sending) {
 			sending.Proof = dnscheck.Proof{}
-			sending.Record.VerificationHost = ""
-			sending.Record.VerificationTXT = ""
+			sending.Record.Host = ""
+			sending.Record.TXT = ""
 		}, false, ledger.Transient},
 		{"a proof of another host", func(_ *verifySite, sending *handlers.Sending) {
-			sending.Proof = proven("_other."+sending.Record.VerificationHost, sending.Record.VerificationTXT)
+			sending.Proof = proven("_other."+sending.Record.Host, sending.Record.TXT)
 		}, false, ledger.Transient},
 		{"a proof of another token", func(_ *verifySite, sending *handlers.Sending) {
-			sending.Proof = proven(sending.Record.VerificationHost, "another")
+			sending.Proof = proven(sending.Record.Host, "another")
 		}, false, ledger.Transient},
 		{"the record of another domain", func(_ *verifySite, sending *handlers.Sending) {
 			sending.Record.ID = "ord_2"
@@ -57,15 +58,15 @@ func TestSendVerified(t *testing.T) {
 			sending.Row.Domain = "another.example"
 		}, false, ledger.Refused},
 		{"the row names another host", func(_ *verifySite, sending *handlers.Sending) {
-			sending.Row.VerificationHost = "_other." + sending.Record.Domain
+			sending.Row.VerificationHost = "_other." + sending.Record.Name
 		}, false, ledger.Refused},
 		{"the row names another token", func(_ *verifySite, sending *handlers.Sending) {
 			sending.Row.VerificationTXT = "another"
 		}, false, ledger.Refused},
 		{"the row names the record", func(_ *verifySite, sending *handlers.Sending) {
-			sending.Row.Domain = sending.Record.Domain
-			sending.Row.VerificationHost = sending.Record.VerificationHost
-			sending.Row.VerificationTXT = sending.Record.VerificationTXT
+			sending.Row.Domain = sending.Record.Name
+			sending.Row.VerificationHost = sending.Record.Host
+			sending.Row.VerificationTXT = sending.Record.TXT
 		}, true, ledger.Done},
 		{"verified", func(_ *verifySite, sending *handlers.Sending) {
 			sending.Record.Status = schema.StatusVerified
@@ -74,15 +75,15 @@ func TestSendVerified(t *testing.T) {
 			sending.Record.Status = "suspended"
 		}, true, ledger.Done},
 		{"a host beside its domain", func(_ *verifySite, sending *handlers.Sending) {
-			sending.Record.VerificationHost = "_v.another.example"
-			sending.Proof = proven(sending.Record.VerificationHost, sending.Record.VerificationTXT)
+			sending.Record.Host = "_v.another.example"
+			sending.Proof = proven(sending.Record.Host, sending.Record.TXT)
 		}, false, ledger.Refused},
 		{"of a sweep, no flag", func(_ *verifySite, sending *handlers.Sending) {
-			sending.Record.UseForOrganizationDiscovery = nil
+			sending.Record.Flag = nil
 			sending.BySweep = true
 		}, false, ledger.Refused},
 		{"of a sweep, the flag before", func(_ *verifySite, sending *handlers.Sending) {
-			sending.Record.UseForOrganizationDiscovery = nil
+			sending.Record.Flag = nil
 			sending.Flag = new(false)
 			sending.BySweep = true
 		}, true, ledger.Done},
@@ -104,8 +105,8 @@ func TestSendVerified(t *testing.T) {
 			s := newVerifySite(t)
 			d := s.domain(sandbox.Domain{Use: new(false)}, true)
 			sending := handlers.Sending{
-				Record: schema.DiscoveryDomain{ID: d.ID, Domain: d.Domain, Status: schema.StatusPending,
-					UseForOrganizationDiscovery: d.Use, VerificationHost: d.Host, VerificationTXT: d.TXT},
+				Record: discovery.Domain{OrganizationID: org, ID: d.ID, Name: d.Domain, Status: schema.StatusPending,
+					Flag: d.Use, Host: d.Host, TXT: d.TXT},
 				Proof: proven(d.Host, d.TXT),
 			}
 			c.change(s, &sending)

@@ -32,8 +32,8 @@ func contains(text, part string) bool { return strings.Contains(text, part) }
 func (s *verifySite) listed(ago time.Duration) func(*tasks.VerifyRow) {
 	d, _ := s.sandbox.Domain(org, dom)
 	return func(r *tasks.VerifyRow) {
-		r.Listed = &tasks.ListedDomain{At: s.clock.now().Add(-ago), DiscoveryDomain: schema.DiscoveryDomain{
-			ID: d.ID, Domain: d.Domain, Status: schema.DomainStatus(d.Status), UseForOrganizationDiscovery: d.Use,
+		r.Listed = &tasks.ListedRecord{At: s.clock.now().Add(-ago), ScannedRecord: tasks.ScannedRecord{
+			Domain: d.Domain, Status: schema.DomainStatus(d.Status), UseForOrganizationDiscovery: d.Use,
 			VerificationHost: d.Host, VerificationTXT: d.TXT,
 		}}
 	}
@@ -235,8 +235,7 @@ func TestVerifyRows(t *testing.T) {
 	})
 	t.Run("malformed", func(t *testing.T) {
 		for _, content := range []string{`[]`, `{}`, `{"organization_id":"org_1"}`,
-			`{"organization_id":"org_1","discovery_domain_id":"` + dom + `","verification_host":"a b"}`,
-			`{"organization_id":"org_1","discovery_domain_id":"` + dom + `","orgops_listed":{"id":"dom_2"}}`} {
+			`{"organization_id":"org_1","discovery_domain_id":"` + dom + `","verification_host":"a b"}`} {
 			t.Run(content, func(t *testing.T) {
 				s := newVerifySite(t)
 				s.Submit(handlers.Verify, content)

@@ -208,9 +208,8 @@ func TestVerifyDiagnoses(t *testing.T) {
 		d := s.domain(sandbox.Domain{}, false)
 		mislaid(s, d)
 		s.verify(func(r *tasks.VerifyRow) {
-			r.Listed = &tasks.ListedDomain{At: s.clock.now()}
-			r.Listed.ID, r.Listed.Domain, r.Listed.Status = d.ID, d.Domain, "pending"
-			r.Listed.VerificationHost, r.Listed.VerificationTXT = d.Host, d.TXT
+			r.Listed = &tasks.ListedRecord{At: s.clock.now(), ScannedRecord: tasks.ScannedRecord{
+				Domain: d.Domain, Status: "pending", VerificationHost: d.Host, VerificationTXT: d.TXT}}
 		})
 		s.step()
 		open := s.open(0)

@@ -21,6 +21,7 @@ func Kinds(maxClientsPerRequest int) map[ledger.Kind]release.Kind {
 		tasks.TypeRevoke:                 revoke,
 		ledger.ScanOf(tasks.TypeVerify):  scan,
 		ledger.ScanOf(tasks.TypeRecheck): scan,
+		ledger.ScanOf(tasks.TypeRemove):  scan,
 	}
 }
 

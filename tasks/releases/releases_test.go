@@ -44,12 +44,13 @@ func TestKinds(t *testing.T) {
 			continue
 		}
 		scans++
-		if k.Cost.First == 0 || k.Cost.Check == 0 || k.Batch > 1 ||
-			kind != ledger.ScanOf(tasks.TypeVerify) && kind != ledger.ScanOf(tasks.TypeRecheck) {
+		isScan := slices.ContainsFunc([]string{tasks.TypeVerify, tasks.TypeRecheck, tasks.TypeRemove},
+			func(of string) bool { return kind == ledger.ScanOf(ledger.Kind(of)) })
+		if k.Cost.First == 0 || k.Cost.Check == 0 || k.Batch > 1 || !isScan {
 			t.Errorf("%s is released, and neither a scan nor described: add it to kinds of tasks/kinds.go; %+v", kind, k)
 		}
 	}
-	if len(released) != len(tasks.All())+scans || scans != 2 {
+	if len(released) != len(tasks.All())+scans || scans != 3 {
 		t.Errorf("%d kinds are released, and %d described", len(released), len(tasks.All()))
 	}
 }

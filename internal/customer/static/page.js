@@ -8,26 +8,39 @@ const every = 20000; // ms between two requests
 function local(part) {
   for (const time of part.querySelectorAll("time")) {
     time.textContent = new Date(time.dateTime).toLocaleString(document.documentElement.lang,
-      { dateStyle: "long", timeStyle: "short" });
+      { day: "numeric", month: "long", year: "numeric", hour: "numeric", minute: "2-digit", timeZoneName: "short" });
   }
   for (const one of part.querySelectorAll(".plain")) one.hidden = true;
 }
 
-// copies puts a button beside each value that is copied.
+// copyButton returns a button that copies a text.
+function copyButton(label, text) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = label;
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = label; }, 2000);
+  });
+  return button;
+}
+
+// copies puts a button beside each value that is copied, and one for all of them below the table.
 function copies() {
   if (!navigator.clipboard) return;
-  for (const code of document.querySelectorAll("td code")) {
-    const button = document.createElement("button");
-    const name = code.closest("tr").querySelector("th").textContent;
-    button.type = "button";
-    button.textContent = "Copy";
-    button.setAttribute("aria-label", "Copy " + name.toLowerCase());
-    button.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(code.textContent);
-      button.textContent = "Copied";
-      setTimeout(() => { button.textContent = "Copy"; }, 2000);
-    });
-    code.after(button);
+  for (const table of document.querySelectorAll("#steps table")) {
+    const lines = [];
+    for (const row of table.rows) {
+      const name = row.querySelector("th").textContent;
+      lines.push(name + ": " + row.querySelector("td").textContent);
+      const code = row.querySelector("code");
+      if (!code) continue;
+      const button = copyButton("Copy", code.textContent);
+      button.setAttribute("aria-label", "Copy " + name.toLowerCase());
+      code.after(button);
+    }
+    table.after(copyButton("Copy all", lines.join("\n")));
   }
 }
 

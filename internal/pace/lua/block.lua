@@ -1,4 +1,4 @@
--- ARGV: operation, reason. Answers 1 if it was not blocked before.
+-- ARGV: operation, reason, what a person should do. Answers 1 if it was not blocked before.
 -- A probe that is set stays set: being told of the block again must not put it off.
 local at = now()
 local field, since_field = 'blocked:' .. ARGV[1], 'blocked_since:' .. ARGV[1]
@@ -11,5 +11,5 @@ if fresh then
   redis.call('HSET', pace, since_field, text(at))
 end
 if probe_at <= at then probe_at = at + every end
-redis.call('HSET', pace, field, text(probe_at) .. ':' .. ARGV[2])
+redis.call('HSET', pace, field, text(probe_at) .. ':' .. ARGV[2], 'blocked_fix:' .. ARGV[1], ARGV[3])
 return fresh and 1 or 0

@@ -48,17 +48,20 @@ local function read_block(operation, at, value, since)
   return probe_at, reason, every
 end
 
--- Makes the probes of all blocks due now that were due while none could be sent. It is called before
--- the stop or pause is removed.
-local function renew_blocks(at)
+-- Makes probes of blocks due now: with early all of them, without it those that became due while a stop
+-- or pause held them. It is called before the stop or pause is removed. Answers whether there are blocks.
+local function renew_blocks(at, early)
+  local there = false
   for _, field in ipairs(redis.call('HKEYS', pace)) do
     local operation = string.match(field, '^blocked:(.*)$')
     if operation then
       local r = redis.call('HMGET', pace, field, 'blocked_since:' .. operation)
       local probe_at, reason = read_block(operation, at, r[1], r[2])
-      if probe_at and probe_at < at then redis.call('HSET', pace, field, text(at) .. ':' .. reason) end
+      if probe_at and (early or probe_at < at) then redis.call('HSET', pace, field, text(at) .. ':' .. reason) end
+      there = there or probe_at
     end
   end
+  return there
 end
 
 -- Permits given are counted in slots, each stored as

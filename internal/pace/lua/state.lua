@@ -1,6 +1,6 @@
 -- Answers the time, all that is stored, the blocks: of each the operation, when its next
--- probe is due, the reason, and since when it is blocked; and the pauses that are over: of each the operation, and when the next
--- request may try.
+-- probe is due, the reason, since when it is blocked, and what a person should do; and the pauses that are over: of each
+-- the operation, and when the next request may try.
 local at, fields, blocks, trials = now(), redis.call('HGETALL', pace), {}, {}
 for i = 1, #fields, 2 do
   local paused = fields[i] == 'paused_until' and '' or string.match(fields[i], '^paused(:.*)$')
@@ -12,7 +12,8 @@ for i = 1, #fields, 2 do
   if operation then
     local since = redis.call('HGET', pace, 'blocked_since:' .. operation)
     local probe_at, reason = read_block(operation, at, fields[i + 1], since)
-    if probe_at then blocks[#blocks + 1] = {operation, probe_at, reason, tonumber(since or '0')} end
+    local fix = redis.call('HGET', pace, 'blocked_fix:' .. operation)
+    if probe_at then blocks[#blocks + 1] = {operation, probe_at, reason, tonumber(since or '0'), fix or ''} end
   end
 end
 return {at, fields, blocks, trials}

@@ -21,6 +21,18 @@ type Scan struct {
 	// is there.
 	Pending bool `json:"verify_pending,omitempty"`
 
+	// Client is the client whose organizations the scan finds; empty: it finds domains. Without List
+	// the rows are the list of these organizations, and change nothing.
+	Client string `json:"client_id,omitempty"`
+	// List is the run that has listed them, of this incarnation, with Counted rows: the client is
+	// removed from those that still have it, if no others have it.
+	List            string `json:"list,omitempty"`
+	ListIncarnation string `json:"list_incarnation,omitempty"`
+	Counted         int64  `json:"counted,omitempty"`
+	Found           int64  `json:"organizations_with_client,omitempty"`
+	Entitled        int64  `json:"organizations_entitled,omitempty"`  // of these, by active app entitlement
+	Protected       int64  `json:"organizations_protected,omitempty"` // that are left out
+
 	Read   int64  `json:"organizations_read"`
 	Gone   int64  `json:"organizations_gone,omitempty"`   // that were answered with 404: deleted since they were listed
 	Missed int64  `json:"organizations_missed,omitempty"` // that could not be read

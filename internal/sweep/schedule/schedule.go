@@ -10,6 +10,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/scan/progress"
+	"orgops/internal/stamp"
 	"orgops/internal/sweep"
 )
 
@@ -211,4 +212,4 @@ func (s *Scheduler) ticked(outcome string) {
 }
 
 // tickText returns a tick as text, for people.
-func tickText(tick int64) string { return time.Unix(tick, 0).UTC().Format(time.RFC3339) }
+func tickText(tick int64) string { return stamp.UTC(time.Unix(tick, 0)) }

@@ -1,0 +1,104 @@
+// Package remedy has errors with their remedy: the action that a person should take. The remedy
+// is made where the error is made, since only that place knows the fact; commands, pages and the
+// HTTP API render it. The one thing in which they differ is how they write a [Command].
+package remedy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Command is a command of enqueue that a remedy names.
+type Command struct {
+	// Name is that of the command, such as "runs follow".
+	Name string
+	// Run is the run that is its argument; "": it has none.
+	Run string
+	// New is the id of the run that it makes; "": it makes none, or one with another id.
+	New string
+	// Flags are the rest of its arguments, as they are typed; "": there are none.
+	Flags string
+}
+
+// Follow follows a run to its end.
+func Follow(run string) Command { return Command{Name: "runs follow", Run: run} }
+
+// Cancel ends a run.
+func Cancel(run string) Command { return Command{Name: "runs cancel", Run: run} }
+
+// Resume continues a paused run.
+func Resume(run string) Command { return Command{Name: "runs resume", Run: run} }
+
+// Retry submits failed rows of a run again, as a run of its own.
+func Retry(run string) Command { return Command{Name: "runs retry", Run: run} }
+
+// CompleteRetry completes a retry of rows of these outcomes, of all if there are none.
+func CompleteRetry(run string, outcomes []string, child string) Command {
+	c := Command{Name: "runs retry", Run: run, New: child}
+	if len(outcomes) > 0 {
+		c.Flags = "--outcome " + strings.Join(outcomes, ",")
+	}
+	return c
+}
+
+// String returns the command as it is typed.
+func (c Command) String() string {
+	words := []string{"enqueue", c.Name}
+	if c.Run != "" {
+		words = append(words, c.Run)
+	}
+	if c.Flags != "" {
+		words = append(words, c.Flags)
+	}
+	if c.New != "" {
+		words = append(words, "--run", c.New)
+	}
+	return strings.Join(words, " ")
+}
+
+// Error is an error with its remedy.
+type Error struct {
+	Err error
+
+	format string
+	args   []any
+}
+
+// With returns err with its remedy, an instruction such as "to end it first: %s". Commands are
+// among args as values of type [Command].
+func With(err error, format string, args ...any) error {
+	return &Error{Err: err, format: format, args: args}
+}
+
+// Error returns the error and the remedy on one line, for logs and pages.
+func (e *Error) Error() string { return e.Err.Error() + "; " + e.Fix() }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Fix returns the remedy with its commands as they are typed.
+func (e *Error) Fix() string { return fmt.Sprintf(e.format, e.args...) }
+
+// FixBy returns the remedy with its commands as write writes them.
+func (e *Error) FixBy(write func(Command) string) string {
+	args := make([]any, len(e.args))
+	for i, arg := range e.args {
+		args[i] = arg
+		if command, is := arg.(Command); is {
+			args[i] = write(command)
+		}
+	}
+	return fmt.Sprintf(e.format, args...)
+}
+
+// About returns what with the remedy of e.
+func (e *Error) About(what error) error { return &Error{Err: what, format: e.format, args: e.args} }
+
+// Of returns the remedy of an error, "" if it has none, and the error itself, without it and
+// without the errors that wrap it.
+func Of(err error) (fix string, bare error) {
+	if with, ok := errors.AsType[*Error](err); ok {
+		return with.Fix(), with.Err
+	}
+	return "", err
+}
