@@ -2,8 +2,6 @@
 
 GOLANGCI_LINT_VERSION := v2.15.0
 GOLANGCI_LINT := $(shell command -v golangci-lint || echo $(shell go env GOPATH)/bin/golangci-lint)
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
@@ -13,7 +11,7 @@ help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build both commands, static, into bin/
-	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION) -X main.commit=$(COMMIT)" -o bin/ ./cmd/worker ./cmd/enqueue
+	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/worker ./cmd/enqueue
 
 man: ## Write the manual pages into bin/man
 	bash .ci/manual man
