@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"orgops/internal/health"
 	"orgops/internal/ledger"
@@ -138,5 +139,26 @@ func TestFleetTokensWrong(t *testing.T) {
 				return each(func(text string) bool { return strings.Contains(text, "401") })
 			})
 		})
+	}
+}
+
+// TestRefusedCredentials checks that a worker without work asks an endpoint that refuses its
+// credentials again after a pause, and not each time.
+func TestRefusedCredentials(t *testing.T) {
+	t.Parallel()
+	box := startBox(t, sandbox.Options{})
+	w, _ := idleWorker(t, box, redistest.URL(t), 1, "no such secret")
+	for range 3 {
+		fetchTokens(t, w, nil)
+	}
+	if got := tokenRequests(box); got != 1 {
+		t.Errorf("%d token requests before the pause has ended, want 1", got)
+	}
+
+	tn := w.tenants()[0]
+	tn.tokenRefused = time.Now().Add(-tokenPause)
+	fetchTokens(t, w, nil)
+	if got := tokenRequests(box); got != 2 {
+		t.Errorf("%d token requests after the pause, want 2", got)
 	}
 }

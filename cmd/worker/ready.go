@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -189,11 +190,15 @@ func receivers(ctx context.Context, t tenant.Settings) []health.Finding {
 	return found
 }
 
+// tokenPause is the pause of fetchTokens after the endpoint has refused the credentials, which only a
+// person can correct. A request that has its permit, such as a probe after "tenant start", asks the
+// endpoint at once.
+const tokenPause = time.Minute
+
 // fetchTokens begins to fetch the tokens of the tenants of which this worker has become one of
 // the first, so that wrong credentials show before there is work, and examines these tenants once.
 // It also fetches tokens that a request needed and did not get, so that the worker is ready again
-// without another request. It is called every few seconds; the token source limits the requests to
-// its endpoint.
+// without another request. It is called every few seconds.
 func (w *worker) fetchTokens(ctx context.Context, all *sync.WaitGroup) {
 	for _, t := range w.tenants() {
 		h := t.api.TokenHealth()
@@ -201,19 +206,34 @@ func (w *worker) fetchTokens(ctx context.Context, all *sync.WaitGroup) {
 		if lacks && !t.fetchesToken.Swap(true) {
 			all.Go(func() {
 				defer t.fetchesToken.Store(false)
-				_, err := t.tokens.Token(ctx)
-				if err != nil && ctx.Err() == nil && !t.lacksToken {
-					w.logger.ErrorContext(ctx, "no token", "tenant", t.Name, "error", err, "fix",
-						t.Remedy(apiclient.FaultOf(err)))
-				}
-				t.lacksToken = err != nil
-				if err == nil {
-					w.logFaults(ctx, health.Scopes(t.Settings, t.api.TokenHealth()))
-				}
+				w.fetchToken(ctx, t)
 			})
 		}
 		if w.awaitsToken(t) && !t.examined.Swap(true) {
 			all.Go(func() { w.examine(ctx, t) })
 		}
+	}
+}
+
+// fetchToken fetches a tenant's token, unless its endpoint refused the credentials just now, and
+// logs the first of several failures. No two may run for one tenant.
+func (w *worker) fetchToken(ctx context.Context, t *served) {
+	if time.Since(t.tokenRefused) < tokenPause {
+		return
+	}
+	_, err := t.tokens.Token(ctx)
+	if err == nil {
+		t.lacksToken = false
+		w.logFaults(ctx, health.Scopes(t.Settings, t.api.TokenHealth()))
+		return
+	}
+	fault := apiclient.FaultOf(err)
+	if ctx.Err() == nil && !t.lacksToken {
+		w.logger.ErrorContext(ctx, "no token", "tenant", t.Name, "error", err, "fix", t.Remedy(fault))
+	}
+	t.lacksToken = true
+	refused, ok := errors.AsType[*apiclient.TokenError](err)
+	if ok && refused.Asked && fault == apiclient.FaultOfToken {
+		t.tokenRefused = time.Now()
 	}
 }

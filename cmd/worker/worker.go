@@ -171,7 +171,8 @@ type served struct {
 	stopping chan struct{} // closed when no more tasks are fetched
 
 	fetchesToken atomic.Bool // by [worker.fetchTokens]
-	lacksToken   bool        // of fetchTokens: the last attempt failed
+	lacksToken   bool        // of fetchToken: the last attempt failed
+	tokenRefused time.Time   // of fetchToken: when the endpoint last refused the credentials; zero: never
 	examined     atomic.Bool // by [worker.examine]
 }
 
