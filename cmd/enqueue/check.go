@@ -16,7 +16,6 @@ import (
 	"orgops/internal/discovery"
 	"orgops/internal/intake"
 	"orgops/internal/status"
-	"orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -144,7 +143,7 @@ func (c *checkCommand) checker() (*dnscheck.Checker, error) {
 		config.Resolvers = append(config.Resolvers, r)
 	}
 	var err error
-	if config.Mode, err = tenant.ParseDNSMode(c.DNSMode); err != nil {
+	if config.Mode, err = dnscheck.ParseMode(c.DNSMode); err != nil {
 		return nil, err
 	}
 	return dnscheck.New(config)

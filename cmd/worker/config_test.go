@@ -80,7 +80,7 @@ var wrongFlags = []settingsCase{
 	{name: "unknown flag", args: []string{"--frob"}, want: "unknown flag --frob" + forHelp},
 	{name: "a secret as a flag", args: []string{"--client-secret", "s"}, want: "unknown flag --client-secret\n" +
 		"secrets are not flags: set ORGOPS_CLIENT_SECRET_FILE to the path of a file, or ORGOPS_CLIENT_SECRET"},
-	{name: "unknown command", args: []string{"play"}, want: "unknown command \"play\"\ncommands of worker: work, sandbox, doctor, upgrade, completion, man"},
+	{name: "unknown command", args: []string{"play"}, want: "unknown command \"play\"\ncommands of worker: work, sandbox, doctor, completion, man"},
 	{name: "bad duration", args: []string{"--give-up", "soon"},
 		want: `--give-up: want a duration such as 36h or 14d, got "soon"` + forHelp},
 	{name: "bad duration in the environment", env: map[string]string{"ORGOPS_GIVE_UP": "soon"},

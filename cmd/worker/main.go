@@ -30,7 +30,6 @@ type grammar struct {
 	Work    settings       `cmd:"" default:"withargs" help:"Process tasks (the default command)."`
 	Sandbox sandboxCommand `cmd:"" help:"Serve a sandbox tenant and its DNS, without a worker, and print the settings to connect to them."`
 	Doctor  doctorCommand  `cmd:"" help:"Test Redis, credentials, API and resolvers with these settings, and print each fault with its remedy. Exit status 1 if anything is wrong."`
-	Upgrade upgradeCommand `cmd:"" help:"Raise the version of the data in Redis to this orgops'. Stop all workers, producers and intakes first."`
 	cli.Manual
 	Version kong.VersionFlag `help:"Print the version and exit." noenv:"true"`
 }
@@ -60,8 +59,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		if err = checkTogether(selected, g.Doctor.systems, false); err == nil {
 			err = g.Doctor.run(ctx, p, redisFromArgs)
 		}
-	case "upgrade":
-		err = g.Upgrade.run(ctx, p, redisFromArgs)
 	case "work":
 		if err = checkTogether(selected, g.Work.systems, g.Work.Sandbox); err == nil {
 			err = g.Work.run(ctx, p, redisFromArgs)

@@ -41,7 +41,6 @@ start`},
 doctor
 doctor --config no-such-file.yaml
 BASE_URL=https://acme.example.com TOKEN=t doctor --redis-url nonsense`},
-	{"upgrade", "upgrade --redis-url nonsense"},
 	{"sandbox", `
 sandbox --organizations=-1
 sandbox --absent 90 --servfail 20

@@ -209,7 +209,6 @@
 //	list.go               lists and pages of the runs of tenants
 //	class.go              which runs are served first
 //	header.go, run.go     the header of a run, as it is stored; its type
-//	upgrade.go            data of the former version
 //	schema.go             versions of the data
 //	note.go               the note of a row that stays open
 //	outcome.go            outcomes and results

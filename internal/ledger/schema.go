@@ -13,8 +13,6 @@ const (
 	schemaKey = "orgops:schema"
 	// schema is the version that this package reads and writes.
 	schema = 4
-	// former is the version that [Ledger.Upgrade] raises to it.
-	former = 3
 )
 
 // SchemaError says that Redis holds data that this version must neither read nor change.
@@ -63,9 +61,6 @@ func (l *Ledger) readSchema(ctx context.Context) (stored bool, err error) {
 				fmt.Sprintf("redis holds runs of version %d, this orgops knows versions up to %d: use a newer orgops",
 					version, schema),
 			}
-	case version == former:
-		return false, &SchemaError{fmt.Sprintf("redis holds data of version %d, and this orgops uses version %d: stop all workers, "+
-			"producers and intakes, then run `worker upgrade`", version, schema)}
 	case version < schema:
 		return false, &SchemaError{fmt.Sprintf(
 			"redis holds data of version %d, which this orgops cannot read: let its runs end with the older orgops, stop that, and start this one on an empty Redis", version)}

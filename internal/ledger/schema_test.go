@@ -19,10 +19,6 @@ func TestSchema(t *testing.T) {
 			"older version", "1",
 			"redis holds data of version 1, which this orgops cannot read: let its runs end with the older orgops, stop that, and start this one on an empty Redis", "1",
 		},
-		{
-			"former version", "3",
-			"redis holds data of version 3, and this orgops uses version 4: stop all workers, producers and intakes, then run `worker upgrade`", "3",
-		},
 		{"newer version", "5", "redis holds runs of version 5, this orgops knows versions up to 4: use a newer orgops", "5"},
 		{"no number", "what\n", `redis key orgops:schema holds "what\n", which is no version: is this Redis orgops's own?`,
 			"what\n"},

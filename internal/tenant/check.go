@@ -153,21 +153,11 @@ func (t *Settings) checkLimit() error {
 	return nil
 }
 
-// ParseDNSMode returns the mode of that name. The former mode auto is read as authority, which
-// [Settings.Warnings] says.
-func ParseDNSMode(name string) (dnscheck.Mode, error) {
-	if name == formerMode {
-		return dnscheck.ModeAuthority, nil
-	}
-	return dnscheck.ParseMode(name)
-}
-
 // checkDNS checks the mode and the resolvers: without name servers, more is needed of them.
 func (t *Settings) checkDNS() (err error) {
-	if t.Mode, err = ParseDNSMode(t.DNSMode); err != nil {
+	if t.Mode, err = dnscheck.ParseMode(t.DNSMode); err != nil {
 		return fmt.Errorf("dns-mode: want authority or resolvers, got %s", untrusted.Value(t.DNSMode))
 	}
-	t.FormerMode = t.DNSMode == formerMode
 	t.DNSMode = t.Mode.String()
 	return t.checkResolvers()
 }

@@ -48,7 +48,6 @@ type Derived struct {
 	Limit        pace.Limit
 	DNSResolvers []dnscheck.Resolver
 	Mode         dnscheck.Mode
-	FormerMode   bool       // the mode was named as it was formerly
 	Cron         sweep.Cron // the zero value if there is no schedule
 	Secret       apiclient.Secret
 	Token        apiclient.Secret
@@ -56,9 +55,6 @@ type Derived struct {
 	Endpoints    []webhooks.Endpoint
 	Files        string // [Settings.DigestFiles] before they were read
 }
-
-// formerMode is a DNS mode that files may still name.
-const formerMode = "auto"
 
 // Default returns the defaults of the flags.
 func Default() (t Settings) {

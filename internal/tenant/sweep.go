@@ -83,10 +83,6 @@ func (t *Settings) OnLoopback() bool {
 
 // Warnings returns the suspicious settings.
 func (t *Settings) Warnings() (all []string) {
-	if t.FormerMode {
-		all = append(all, "dns-mode: auto is read as authority, since no domain is proven without its name servers any more: "+
-			"write authority, or resolvers if port 53 is closed here (docs/how-to/choose-a-proof.md says what that gives up)")
-	}
 	for i, r := range t.DNSResolvers {
 		if r.InTheClear() {
 			all = append(all,
