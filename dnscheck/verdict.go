@@ -50,7 +50,7 @@ const (
 	// REFUSED, a referral elsewhere, or an answer withheld by policy (RFC 8914 codes 4, 15 to 18)
 	ReasonRefused     Reason = "refused"
 	ReasonTimeout     Reason = "timeout"            // no answer in time
-	ReasonUnreachable Reason = "unreachable"        // the resolver cannot be reached, or closed the connection
+	ReasonUnreachable Reason = "unreachable"        // the server cannot be reached, or closed the connection
 	ReasonMalformed   Reason = "malformed_answer"   // an answer that cannot be read, or does not answer the question
 	ReasonAlias       Reason = "alias_chain"        // CNAMEs in a circle, too many in a row, or ambiguous
 	ReasonDisagree    Reason = "resolvers_disagree" // some see the token, others see that it is not there

@@ -43,7 +43,7 @@ func TestReferenceOfOutcomes(t *testing.T) {
 
 func TestReferenceOfReasons(t *testing.T) {
 	sentence := func(reason string) string {
-		return dnscheck.Verdict{Host: "HOST", Reason: dnscheck.Reason(reason)}.Plain()
+		return dnscheck.Verdict{Host: "HOST", Reason: dnscheck.Reason(reason), Basis: dnscheck.ByAuthority}.Plain()
 	}
 	var rows [][]string
 	for _, c := range constants(t, "../../dnscheck/verdict.go", "Reason") {
