@@ -73,7 +73,7 @@ func (o *openWork) read(ctx context.Context, v view.View, tenants []view.Tenant)
 			continue
 		}
 		counts["held up"] += open
-		why := string(all[i].Tenant) + ": " + printable(e.Held[len(e.Held)-1]) // the tenant's, if there is one
+		why := string(all[i].Tenant) + ": " + printable(e.Held[len(e.Held)-1].String()) // the tenant's, if there is one
 		if !slices.Contains(o.Held, why) && len(o.Held) < mostHeld {
 			o.Held = append(o.Held, why)
 		}

@@ -115,7 +115,7 @@ func (s State) Obstacles() (all []Obstacle) {
 		o := Obstacle{Kind: NoWorker, What: fmt.Sprintf("no worker of tenant %s has been seen on this Redis", s.Tenant),
 			Fix: "start a worker that serves it; rows wait until then"}
 		if at := s.Absent.LastSeen; !at.IsZero() {
-			o.What = fmt.Sprintf("no worker of tenant %s runs; the last one was seen at %s", s.Tenant, stamp.UTC(at))
+			o.What = fmt.Sprintf("no worker of tenant %s runs%s", s.Tenant, since(at))
 			o.Since = at
 		}
 		all = append(all, o)

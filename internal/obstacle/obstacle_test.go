@@ -36,7 +36,7 @@ func TestObstacles(t *testing.T) {
 		{obstacle.NoWorker, obstacle.State{Absent: &obstacle.Absence{}},
 			"no worker of tenant acme has been seen on this Redis", []string{"check", "scan", "read", "change"}, true},
 		{obstacle.NoWorker, obstacle.State{Absent: &obstacle.Absence{LastSeen: at}},
-			"no worker of tenant acme runs; the last one was seen at 2026-11-20T12:00:00Z",
+			"no worker of tenant acme runs since 2026-11-20T12:00:00Z",
 			[]string{"check", "scan", "read", "change"}, true},
 		{obstacle.TenantStopped,
 			obstacle.State{Pace: pace.State{Stopped: &pace.Stop{At: at, By: "alice", Reason: "wrong file"}}},

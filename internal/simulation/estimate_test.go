@@ -177,7 +177,7 @@ func (e estimated) follow(run *fleetRun) {
 		}
 		s := seen{now(), one.Left, ""}
 		if len(one.Held) > 0 {
-			s.held = one.Held[0]
+			s.held = one.Held[0].String()
 			if one.Left > 0 {
 				e.t.Errorf("held (%s), and %v left", s.held, one.Left)
 			}

@@ -31,7 +31,21 @@ type Estimate struct {
 	Until time.Time // when these are given up; zero: not known
 	Again int64     // rows that wait for another attempt
 	Why   string    // most of these wait, in words
-	Held  []string  // why no row is executed, in words
+	Held  []Hold    // why no row is executed
+}
+
+// Hold is a reason why no row of a run is executed, in words.
+type Hold struct {
+	Why string
+	Fix string // what is to be done, or what follows; empty: nothing
+}
+
+// String returns the reason and what is to be done.
+func (h Hold) String() string {
+	if h.Fix == "" {
+		return h.Why
+	}
+	return h.Why + "; " + h.Fix
 }
 
 // Figures returns rate and time left: "12.3 rows/s, about 3m10s left"; "": not known.
@@ -51,7 +65,10 @@ func (e Estimate) Figures() string {
 // Waits returns the obstacles, and the numbers of rows that wait for DNS and for another
 // attempt, in words; "": none.
 func (e Estimate) Waits() string {
-	parts := slices.Clip(e.Held)
+	var parts []string
+	for _, h := range e.Held {
+		parts = append(parts, h.String())
+	}
 	if e.DNS > 0 {
 		text := wait(e.DNS) + " for DNS"
 		if !e.Until.IsZero() {
@@ -319,24 +336,24 @@ func pausedBy(r ledger.Run, entries []activity.Entry) (text string) {
 	return text
 }
 
-// held returns why no row of the run is executed, in words. paused has the user who paused it.
-func held(r ledger.Run, of budget, paused string) (why []string) {
+// held returns why no row of the run is executed. paused has the user who paused it.
+func held(r ledger.Run, of budget, paused string) (all []Hold) {
 	switch {
 	case r.Paused:
-		return []string{cmp.Or(paused, "paused") + "; " + toContinue(r)}
+		return []Hold{{Why: cmp.Or(paused, "paused"), Fix: toContinue(r)}}
 	case !r.CancelledAt.IsZero():
-		why = append(why, "being cancelled; rows in progress finish first")
+		all = append(all, Hold{Why: "being cancelled", Fix: "rows in progress finish first"})
 	case Stopped(r) != "":
-		why = append(why, Stopped(r))
+		all = append(all, Hold{Why: Stopped(r)})
 	case r.Scanning():
-		why = append(why, "scanning for rows; "+scanOf(r).String())
+		all = append(all, Hold{Why: "scanning for rows", Fix: scanOf(r).String()})
 	case !r.Sealed():
-		why = append(why, "still being submitted")
+		all = append(all, Hold{Why: "still being submitted"})
 	}
 	for _, o := range of.obstacles {
 		if Concerns(o, r) {
-			why = append(why, o.String())
+			all = append(all, Hold{Why: o.What, Fix: o.Fix})
 		}
 	}
-	return why
+	return all
 }

@@ -278,7 +278,7 @@ func TestHeld(t *testing.T) {
 			UpdatedAt: time.Date(2026, 11, 2, 3, 4, 5, 0, time.UTC)}, func(f *followed, _ *pace.Limiter) {
 			f.worker = nil
 			f.note("not_yet: there is none", 2)
-		}, "no worker of tenant default runs; the last one was seen at 2026-11-02T03:04:05Z; start a worker that serves it; " +
+		}, "no worker of tenant default runs SINCE; start a worker that serves it; " +
 			"rows wait until then; 2 wait for DNS, until UNTIL at most"},
 		{"DNS", announced, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 12) },
 			"12 wait for DNS, until UNTIL at most"},

@@ -21,7 +21,7 @@ func TestStateInWords(t *testing.T) {
 	}
 	for _, test := range []struct {
 		run    ledger.Run
-		held   []string
+		held   []status.Hold
 		want   string
 		states []string
 	}{
@@ -36,10 +36,10 @@ func TestStateInWords(t *testing.T) {
 		{with(func(r *ledger.Run) { r.EndedAt, r.Counts = time.Time{}, ledger.Counts{"done": 1} }), nil, "open",
 			[]string{"open"}},
 		{with(func(r *ledger.Run) { r.EndedAt, r.Counts = time.Time{}, ledger.Counts{"failed": 1} }),
-			[]string{"no worker runs; start one", "x"}, "waits: no worker runs, 1 failed",
+			[]status.Hold{{Why: "no worker: v1; v2", Fix: "start one"}, {Why: "x"}}, "waits: no worker: v1; v2, 1 failed",
 			[]string{"attention", "failed", "open"}},
 		{with(func(r *ledger.Run) { r.EndedAt, r.Counts, r.Paused = time.Time{}, nil, true }),
-			[]string{"no worker"}, "paused", []string{"attention", "open", "paused"}},
+			[]status.Hold{{Why: "no worker"}}, "paused", []string{"attention", "open", "paused"}},
 	} {
 		if got := status.State(test.run, test.held...); got != test.want {
 			t.Errorf("state %q, want %q", got, test.want)

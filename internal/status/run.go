@@ -108,7 +108,7 @@ func (r Run) Brief() string {
 
 // State returns the state of a run in words: "done, 60 failed". held is why none of its rows is
 // executed; empty: rows are, or it is not known.
-func State(r ledger.Run, held ...string) string {
+func State(r ledger.Run, held ...Hold) string {
 	state := stateOf(r)
 	switch {
 	case state == BeingCancelled:
@@ -122,7 +122,7 @@ func State(r ledger.Run, held ...string) string {
 	case state != Open:
 		return state
 	case len(held) > 0:
-		state, _, _ = strings.Cut("waits: "+held[0], ";")
+		state = "waits: " + held[0].Why
 	}
 	// Findings of sweeps are named, and all other failed rows are counted together.
 	failed := Failed(r) - r.Counts[ledger.Cancelled]
