@@ -44,8 +44,9 @@ func Follow(ctx context.Context, rdb redis.Cmdable, t ledger.Tenant, ids []strin
 	missed, at, ahead := 0, time.Time{}, []Estimate(nil)
 	for {
 		all, err := read(ctx, l, t, ids)
+		_, ambiguous := errors.AsType[*ledger.AmbiguousError](err)
 		switch {
-		case errors.Is(err, ledger.ErrNotFound):
+		case ambiguous, errors.Is(err, ledger.ErrNotFound):
 			return nil, err
 		case err == nil:
 			missed = 0

@@ -47,3 +47,21 @@ func TestFollowDuringARestart(t *testing.T) {
 		t.Errorf("a run that there is not: %v", err)
 	}
 }
+
+// TestFollowAmbiguous checks that an id of several tenants is an error at the first read: it is no
+// failure of Redis, which following waits out.
+func TestFollowAmbiguous(t *testing.T) {
+	rdb := redistest.New(t)
+	for _, tenant := range []ledger.Tenant{"acme", "default"} {
+		ledgertest.Submit(t, ledger.New(rdb), ledger.NewRun{Tenant: tenant, ID: "a", Kind: "clients:remove"})
+	}
+	var reads redistest.RoundTrips
+	rdb.AddHook(reads.Hook())
+	_, err := status.Follow(t.Context(), rdb, "", []string{"a"}, io.Discard, false)
+	if _, ok := errors.AsType[*ledger.AmbiguousError](err); !ok {
+		t.Errorf("%v, want an AmbiguousError", err)
+	}
+	if reads.Load() > 5 {
+		t.Errorf("%d round trips, want those of one read", reads.Load())
+	}
+}
