@@ -27,7 +27,6 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
-	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
 	"orgops/internal/tenant"
@@ -122,17 +121,13 @@ func want(ts *testscript.TestScript, neg bool, args []string, least int, usage s
 	}
 }
 
-// exits runs the command and checks its exit status. A process for each would take most of the
-// time of the scripts: unless long tests run, the command runs in the process of the test, with
-// nothing to read from stdin.
+// exits runs the command and checks its exit status, in the process of the test and with nothing to
+// read from stdin: a process for each would take most of the time of the scripts. Where it matters
+// that the command is a process, they use process.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "exits STATUS enqueue [ARG...]")
 	if args[1] != "enqueue" {
 		ts.Fatalf("exits runs enqueue, not %s", args[1])
-	}
-	if redistest.Long() {
-		process(ts, neg, args)
-		return
 	}
 	checkStatus(ts, runHere(ts, args[2:]), args[0])
 }
