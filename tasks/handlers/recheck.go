@@ -67,7 +67,8 @@ func NewRecheck(cfg RecheckConfig) engine.Handler {
 		r := &recheck{cfg: cfg, x: x, row: row}
 		end := r.execute(ctx)
 		if r.withdrawn != "" && (end.Outcome == ledger.Unchanged || end.Outcome == ledger.AtRisk) {
-			return engine.Settle(ledger.Result{Outcome: ledger.Withdrawn, Detail: r.withdrawn})
+			end.Outcome = ledger.Withdrawn
+			end.Reason = r.withdrawn
 		}
 		return end
 	})

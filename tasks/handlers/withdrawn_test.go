@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"orgops/internal/events"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/sandbox"
 	"orgops/internal/sweep"
@@ -64,6 +65,23 @@ func TestWithdrawnByOthers(t *testing.T) {
 				t.Errorf("%d domains need attention, %d events, %v; want one: %t", n, have, err, c.want)
 			}
 		})
+	}
+}
+
+// TestWithdrawnKeepsItsCheck checks that the row of a domain which others have given another token
+// has the proof of the new one.
+func TestWithdrawnKeepsItsCheck(t *testing.T) {
+	s := newSweepSite(t, sweep.SetPending)
+	s.foreign(new(true))
+	s.publish()
+	s.sweep()
+	s.edit(func(d *sandbox.Domain) { d.TXT = "other" })
+	s.clock.advance(24 * time.Hour)
+	s.sandbox.SetTXT(s.rowOf().VerificationHost, "other")
+	r := s.sweep()
+	s.wantRow(r, ledger.Withdrawn, "another host or token")
+	if e, err := evidence.Read(r.Evidence); err != nil || e.State != "present" {
+		t.Errorf("evidence %+v, %v; want that of the check", e, err)
 	}
 }
 
