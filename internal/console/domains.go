@@ -284,9 +284,9 @@ func (f facts) summary() summary {
 		if text == "" {
 			text = printable(rows[open].Text())
 		}
-		return summary{"wait", "Not verified yet: a run is checking it", text, sentence(rows[open].Fix)}
+		return summary{"wait", "Not verified yet: a run is checking it", text, sentence(rows[open].Fix.String())}
 	case len(rows) > 0 && !rows[0].Well():
-		return summary{"bad", "Not verified, and no run checks it any more", printable(rows[0].Text()), sentence(rows[0].Fix)}
+		return summary{"bad", "Not verified, and no run checks it any more", printable(rows[0].Text()), sentence(rows[0].Fix.String())}
 	case f.err == nil:
 		return summary{"bad", "Not verified, and no run checks it",
 			"The domain is " + printable(string(f.record.Status)) + ", and no executed row waits for its record.",

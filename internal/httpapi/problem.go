@@ -172,7 +172,7 @@ func withRemedy(err error) string {
 	if !ok {
 		return err.Error()
 	}
-	return with.Err.Error() + "; " + with.FixBy(request)
+	return with.Err.Error() + "; " + with.Fix.By(request)
 }
 
 // requests are the equivalents of commands on runs.

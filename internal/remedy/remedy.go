@@ -1,5 +1,5 @@
-// Package remedy has errors with their remedy: the action that a person should take. The remedy
-// is made where the error is made, since only that place knows the fact; commands, pages and the
+// Package remedy has remedies: what a person should do about a fact, or an error. The remedy is
+// made where the fact is, since only that place knows it; commands, pages and the
 // HTTP API render it. The one thing in which they differ is how they write a [Command].
 package remedy
 
@@ -57,48 +57,59 @@ func (c Command) String() string {
 	return strings.Join(words, " ")
 }
 
-// Error is an error with its remedy.
-type Error struct {
-	Err error
-
+// Fix is a remedy: what a person should do. The zero Fix is none.
+type Fix struct {
 	format string
 	args   []any
 }
 
-// With returns err with its remedy, an instruction such as "to end it first: %s". Commands are
-// among args as values of type [Command].
-func With(err error, format string, args ...any) error {
-	return &Error{Err: err, format: format, args: args}
-}
+// To returns a remedy, an instruction such as "to end it first: %s". Commands are among args as
+// values of type [Command].
+func To(format string, args ...any) Fix { return Fix{format, args} }
 
-// Error returns the error and the remedy on one line, for logs and pages.
-func (e *Error) Error() string { return e.Err.Error() + "; " + e.Fix() }
+// IsZero reports whether there is no remedy.
+func (f Fix) IsZero() bool { return f.String() == "" }
 
-func (e *Error) Unwrap() error { return e.Err }
+// String returns the remedy with its commands as they are typed; "": there is none.
+func (f Fix) String() string { return fmt.Sprintf(f.format, f.args...) }
 
-// Fix returns the remedy with its commands as they are typed.
-func (e *Error) Fix() string { return fmt.Sprintf(e.format, e.args...) }
-
-// FixBy returns the remedy with its commands as write writes them.
-func (e *Error) FixBy(write func(Command) string) string {
-	args := make([]any, len(e.args))
-	for i, arg := range e.args {
+// By returns the remedy with its commands as write writes them.
+func (f Fix) By(write func(Command) string) string {
+	args := make([]any, len(f.args))
+	for i, arg := range f.args {
 		args[i] = arg
 		if command, is := arg.(Command); is {
 			args[i] = write(command)
 		}
 	}
-	return fmt.Sprintf(e.format, args...)
+	return fmt.Sprintf(f.format, args...)
 }
 
+// MarshalText returns the remedy as [Fix.String] does.
+func (f Fix) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+// Error is an error with its remedy.
+type Error struct {
+	Err error
+	Fix Fix
+}
+
+// With returns err with its remedy: see [To].
+func With(err error, format string, args ...any) error { return &Error{err, To(format, args...)} }
+
+// Error returns the error and the remedy on one line, for logs and pages.
+func (e *Error) Error() string { return e.Err.Error() + "; " + e.Fix.String() }
+
+func (e *Error) Unwrap() error { return e.Err }
+
 // About returns what with the remedy of e.
-func (e *Error) About(what error) error { return &Error{Err: what, format: e.format, args: e.args} }
+func (e *Error) About(what error) error { return &Error{what, e.Fix} }
 
 // Of returns the remedy of an error, "" if it has none, and the error itself, without it and
 // without the errors that wrap it.
 func Of(err error) (fix string, bare error) {
 	if with, ok := errors.AsType[*Error](err); ok {
-		return with.Fix(), with.Err
+		return with.Fix.String(), with.Err
 	}
 	return "", err
 }

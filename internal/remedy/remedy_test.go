@@ -26,9 +26,9 @@ func TestError(t *testing.T) {
 		t.Errorf("Of an error without a remedy: %v, %q", what, got)
 	}
 	with, _ := errors.AsType[*remedy.Error](err)
-	by := with.FixBy(func(c remedy.Command) string { return c.Name + " of " + c.Run })
+	by := with.Fix.By(func(c remedy.Command) string { return c.Name + " of " + c.Run })
 	if by != "follow it (runs follow of a), or end it (runs cancel of a)" {
-		t.Errorf("FixBy: %q", by)
+		t.Errorf("By: %q", by)
 	}
 }
 

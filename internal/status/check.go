@@ -14,6 +14,7 @@ import (
 	"orgops/internal/discovery"
 	"orgops/internal/evidence"
 	"orgops/internal/provider"
+	"orgops/internal/remedy"
 	"orgops/internal/stamp"
 )
 
@@ -128,17 +129,17 @@ func (f Findings) Explanation() string {
 	return f.Sentence
 }
 
-// fix returns the remedy for an open row by its last check; "": there is none, such as after a
-// check without a clear answer.
-func (f *Findings) fix() string {
+// fix returns the remedy for an open row by its last check. There is none after a check without a
+// clear answer.
+func (f *Findings) fix() remedy.Fix {
 	const byItself = ": it is checked again by itself"
 	switch {
 	case f == nil || f.State != dnscheck.Absent.String():
-		return ""
+		return remedy.Fix{}
 	case len(f.Findings) > 0:
-		return "have the customer correct the record" + byItself
+		return remedy.To("have the customer correct the record" + byItself)
 	}
-	return "have the customer compare the published record with host and value" + byItself
+	return remedy.To("have the customer compare the published record with host and value" + byItself)
 }
 
 // Facts describes the findings, apart from the answers: the verdict first. The one after it may

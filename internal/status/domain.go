@@ -47,9 +47,8 @@ type DomainRow struct {
 	Evidence *Findings `json:"evidence,omitempty"`
 	// Before is what the row has replaced; nil: it is no update, or has changed nothing.
 	Before *evidence.Before `json:"before,omitempty"`
-	// Fix is the remedy for a failed or waiting row; "": there is none.
-	Fix    string     `json:"fix,omitempty"`
-	Ledger ledger.Run `json:"-"`
+	Fix    remedy.Fix       `json:"fix,omitzero"` // for a failed or waiting row
+	Ledger ledger.Run       `json:"-"`
 
 	begun    time.Time // by the first execution; zero: there was none
 	sentence string    // that result, with advice; "": it is that of a proof, or not known
@@ -216,26 +215,26 @@ func (d Domain) FixOfAbsence() string {
 	return publishAgain // it was found gone by a check just now
 }
 
-// fix returns the remedy for a row of the domain; "": there is none.
-func (d Domain) fix(row DomainRow) string {
+// fix returns the remedy for a row of the domain.
+func (d Domain) fix(row DomainRow) remedy.Fix {
 	switch {
 	case row.Outcome == "" && row.Ledger.Paused:
-		return toContinue(row.Ledger)
+		return remedy.To("%s", toContinue(row.Ledger))
 	case row.Outcome == "":
 		return row.Evidence.fix()
 	case row.Well():
-		return ""
+		return remedy.Fix{}
 	case row.RetriedBy != "":
-		return "it was submitted again; its result: " + remedy.Command{Name: "runs show", Run: string(row.RetriedBy)}.String()
+		return remedy.To("it was submitted again; its result: %s", remedy.Command{Name: "runs show", Run: string(row.RetriedBy)})
 	case row.Outcome == ledger.Withdrawn:
-		return takeBack
+		return remedy.To(takeBack)
 	case (row.Outcome == ledger.Lost || row.Outcome == ledger.Unproven) && d.Swept != nil:
-		return d.Swept.Fix // it may have been found or revoked since
+		return remedy.To("%s", d.Swept.Fix) // it may have been found or revoked since
 	}
 
 	// A row that would end in the same way again.
-	if fix, _ := remedy.Of(intake.LeftOut(row.Ledger, row.Outcome)); fix != "" {
-		return fix
+	if out, ok := errors.AsType[*remedy.Error](intake.LeftOut(row.Ledger, row.Outcome)); ok {
+		return out.Fix
 	}
 
 	// Any other. The domain of a verification is submitted alone: the failed rows of its run may be
@@ -248,12 +247,12 @@ func (d Domain) fix(row DomainRow) string {
 		when = "if it is still wanted"
 	}
 	if row.Kind == tasks.TypeVerify {
-		return when + ": " + d.Verify().String()
+		return remedy.To(when+": %s", d.Verify())
 	}
 	if !row.MayRetry {
-		return when + ", submit it again"
+		return remedy.To(when + ", submit it again")
 	}
-	return when + ", submit the failed rows of its run again: " + remedy.Retry(string(row.Run)).String()
+	return remedy.To(when+", submit the failed rows of its run again: %s", remedy.Retry(string(row.Run)))
 }
 
 // ToPublish returns the domain with the record to publish, as a worker has read it last.
@@ -357,7 +356,7 @@ func (d Domain) Write(out io.Writer) error {
 		if row.Before != nil {
 			fmt.Fprintf(out, "before that row: %s\n", Shown(row.Before.String()))
 		}
-		if row.Fix != "" {
+		if !row.Fix.IsZero() {
 			fmt.Fprintf(out, "what to do: %s\n", row.Fix)
 		}
 		if row.Evidence == nil {

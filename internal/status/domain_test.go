@@ -122,7 +122,7 @@ func TestWhatToDoAboutARow(t *testing.T) {
 			if err != nil || len(d.Rows) != 1 {
 				t.Fatalf("%d rows, %v", len(d.Rows), err)
 			}
-			if got := d.Rows[0].Fix; got != tt.want {
+			if got := d.Rows[0].Fix; got.String() != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 			var text strings.Builder

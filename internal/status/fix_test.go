@@ -23,7 +23,7 @@ func TestFixWhileItsScanGoesOn(t *testing.T) {
 	} {
 		row := DomainRow{Run: "found", Kind: c.kind, Row: Row{Outcome: c.outcome},
 			Ledger: ledger.Run{ID: "found", Kind: c.kind, Scan: &ledger.Scan{}}}
-		if got := d.fix(row); got != c.want {
+		if got := d.fix(row); got.String() != c.want {
 			t.Errorf("%s row of %s: %s, want %s", c.outcome, c.kind, got, c.want)
 		}
 	}
