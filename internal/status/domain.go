@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/remedy"
 	"orgops/internal/stamp"
+	"orgops/internal/tenant"
 	"orgops/tasks"
 )
 
@@ -42,6 +44,11 @@ type DomainRow struct {
 	Kind      ledger.Kind  `json:"kind"`
 	CreatedAt time.Time    `json:"created_at"` // of the run
 	Row
+	// Since is when an open row began to wait for what it awaits, such as the record; zero: it awaits
+	// nothing. Until is when it expires if its checks find nothing until then, and later if they have
+	// no answer; zero: not known.
+	Since time.Time `json:"waiting_since,omitzero"`
+	Until time.Time `json:"checked_until,omitzero"`
 	// Evidence is that of the proof of a domain that was verified, else of the last check that
 	// did not find the token.
 	Evidence *Findings `json:"evidence,omitempty"`
@@ -85,6 +92,9 @@ func DomainOf(ctx context.Context, rdb redis.Cmdable, l *ledger.Ledger, name Dom
 	if err := found.readSwept(ctx, rdb); err != nil {
 		return found, err
 	}
+	if err := found.readAwaited(ctx, rdb); err != nil {
+		return found, err
+	}
 	for i, row := range found.Rows {
 		found.Rows[i].Fix = found.fix(row)
 	}
@@ -121,6 +131,31 @@ func (d *Domain) readSwept(ctx context.Context, rdb redis.Cmdable) error {
 		d.Swept = &swept
 	}
 	return err
+}
+
+// readAwaited adds since when and until when open rows wait.
+func (d *Domain) readAwaited(ctx context.Context, rdb redis.Cmdable) error {
+	awaits := func(row DomainRow) bool {
+		kind, _ := tasks.KindOf(string(row.Kind))
+		return row.Outcome == "" && kind.Awaits
+	}
+	if !slices.ContainsFunc(d.Rows, awaits) {
+		return nil
+	}
+	settings, known, err := tenant.ReadAnnounced(ctx, rdb, d.Tenant)
+	if err != nil {
+		return err
+	}
+	for i, row := range d.Rows {
+		switch ofRun := row.Ledger.GiveUp; {
+		case !awaits(row):
+		case !known && ofRun == 0:
+			d.Rows[i].Since = row.CreatedAt
+		default:
+			d.Rows[i].Since, d.Rows[i].Until = tasks.Awaited(row.CreatedAt, row.begun, ofRun, time.Duration(settings.GiveUp))
+		}
+	}
+	return nil
 }
 
 // addLast adds the row that was executed last, unless its run is deleted.
@@ -283,6 +318,26 @@ func (d DomainRow) Text() string {
 	return d.Row.Text()
 }
 
+// Facts returns since when the row waits and until when it is checked, or when it was settled.
+func (d DomainRow) Facts() []Fact {
+	if d.Outcome == ledger.Expired {
+		waited := Fact{Name: "waited", Text: "since " + stamp.UTC(d.CreatedAt)}
+		if !d.SettledAt.IsZero() {
+			waited.Text += ", until " + stamp.UTC(d.SettledAt)
+		}
+		return facts(waited)
+	}
+	until := Fact{Name: "checked until"}
+	if !d.Until.IsZero() {
+		until.Text = stamp.UTC(d.Until) + ", or longer while checks have no answer"
+	}
+	return facts(
+		Fact{Name: "waiting since", Text: stamp.UTC(d.Since)},
+		until,
+		Fact{Name: "settled", Text: stamp.UTC(d.SettledAt)},
+	)
+}
+
 // txtRecord says what to publish.
 func txtRecord(host, value string) string {
 	if value == "" {
@@ -353,6 +408,9 @@ func (d Domain) Write(out io.Writer) error {
 	}
 	for i, row := range d.Rows {
 		fmt.Fprintf(out, "run %s (%s, %s), row %d: %s\n", row.Run, row.Kind, stamp.UTC(row.CreatedAt), row.Item, row.Text())
+		for _, fact := range row.Facts() {
+			fmt.Fprintln(out, fact)
+		}
 		if row.Before != nil {
 			fmt.Fprintf(out, "before that row: %s\n", Shown(row.Before.String()))
 		}

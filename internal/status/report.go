@@ -71,8 +71,11 @@ func Report(ctx context.Context, rdb redis.Cmdable, l *ledger.Ledger, tenant,
 	if err := d.readSwept(ctx, rdb); err != nil {
 		return DomainReport{}, err
 	}
+	if err := d.readAwaited(ctx, rdb); err != nil {
+		return DomainReport{}, err
+	}
 	r := DomainReport{KnownDomain: known, domain: d}
-	if err := r.readOpen(ctx, rdb, l); err != nil {
+	if err := r.readOpen(ctx, l); err != nil {
 		return DomainReport{}, err
 	}
 	for _, row := range d.Rows {
@@ -103,18 +106,15 @@ func Report(ctx context.Context, rdb redis.Cmdable, l *ledger.Ledger, tenant,
 
 // readOpen adds whether a row of the domain is open: the one that was executed last, or one that
 // was submitted by a check.
-func (r *DomainReport) readOpen(ctx context.Context, rdb redis.Cmdable, l *ledger.Ledger) error {
+func (r *DomainReport) readOpen(ctx context.Context, l *ledger.Ledger) error {
 	for _, row := range r.domain.Rows {
 		if row.Outcome == "" && row.Kind == tasks.TypeVerify {
 			r.Checked = true
 			r.Held = Stopped(row.Ledger)
 			r.Next = row.NextCheck
+			r.Until = row.Until
 			r.open = openAt{r.last.in(row.Ledger), r.last.row}
-			settings, known, err := tenant.ReadAnnounced(ctx, rdb, r.Tenant)
-			if known {
-				_, r.Until = tasks.Awaited(row.CreatedAt, row.begun, row.Ledger.GiveUp, time.Duration(settings.GiveUp))
-			}
-			return err
+			return nil
 		}
 	}
 	if r.Status == "verified" {
