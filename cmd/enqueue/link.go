@@ -73,9 +73,6 @@ func (c *linkCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	if _, err := d.Instructions(ctx, nil); err != nil {
-		return err // the page would have nothing to show
-	}
 	link, err := links.Make(ctx, d, life, "")
 	if err != nil {
 		return err

@@ -109,9 +109,21 @@ func nonceKey(d status.DomainName) string {
 	return "orgops:v3:{tenant:" + d.Tenant + "}:link:" + d.ID
 }
 
+// NothingToShowError says why a domain has no record that its page could show.
+type NothingToShowError struct{ Err error }
+
+func (e *NothingToShowError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *NothingToShowError) Unwrap() error { return e.Err }
+
 // Make returns a link to a domain that is valid for that time. The domain is checked until then if
-// it is not verified and no row of it is open: a row is submitted in the name of the caller.
+// it is not verified and no row of it is open: a row is submitted in the name of the caller. The
+// error may be a [NothingToShowError].
 func (l *Links) Make(ctx context.Context, d status.DomainReport, life time.Duration, caller string) (Link, error) {
+	if _, err := d.Instructions(ctx, nil); err != nil {
+		return Link{}, &NothingToShowError{err}
+	}
 	c := claim{DomainName: d.DomainName, expires: l.now().Add(life).UTC().Truncate(time.Second)}
 	_, _ = rand.Read(c.nonce[:]) // it never fails
 	kept, err := keepScript.Run(ctx, l.redis, []string{nonceKey(d.DomainName)}, c.nonce[:], life.Milliseconds()).Text()

@@ -162,11 +162,11 @@ func (s *Server) link(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return badRequest("The parameter for: %s.", err)
 	}
-	if _, err := d.Instructions(ctx, nil); err != nil { // the page would have nothing to show
-		return newProblem(http.StatusConflict, "state", "%s.", err)
-	}
 	caller := callerOf(ctx)
 	link, err := s.links.Make(ctx, d.DomainReport, life, caller.Name)
+	if nothing, ok := errors.AsType[*customer.NothingToShowError](err); ok {
+		return newProblem(http.StatusConflict, "state", "%s.", nothing)
+	}
 	if err != nil {
 		return err
 	}
