@@ -6,12 +6,14 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/cli"
+	"orgops/internal/customer"
 	"orgops/internal/redisconn"
 	"orgops/internal/tenant"
 	"orgops/internal/untrusted"
@@ -41,6 +43,8 @@ type settings struct {
 	Drain       bool `help:"Exit with status 0 once all submitted runs and sweeps of the tenants have ended, apart from runs that are paused or not due yet." noenv:"true"`
 
 	accessFlags `group:"Access to the operator pages"`
+
+	Links customer.Settings `embed:"" group:"Links for customers, made on the operator pages"`
 }
 
 // tenantGroup is the group of the flags that describe one tenant.
@@ -152,6 +156,9 @@ func (s settings) print(out io.Writer, all []tenant.Settings, redis redisconn.Co
 	fmt.Fprintf(out, "redis-url: %s\nhttp-addr: %s\n", redisconn.Mask(redis.URL), s.HTTPAddr)
 	if s.HTTPAddr != off {
 		s.accessFlags.print(out)
+		if len(s.Links.LinkKeys) > 0 {
+			fmt.Fprintf(out, "link-keys: %s\nlink-url: %s\n", strings.Join(s.Links.LinkKeys, ", "), s.Links.LinkURL)
+		}
 	}
 	fmt.Fprintf(out, "probe-addr: %s\nshutdown-timeout: %s\n", s.ProbeAddr, s.ShutdownTimeout)
 	for _, t := range all {

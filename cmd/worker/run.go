@@ -162,6 +162,11 @@ func (w *worker) listen(ctx context.Context) error {
 			config.Unsigned = web.Operator // for trying the actions
 		}
 		config.Redis, config.Ledger, config.Intake, config.Tenants = w.pages, ledger.New(w.pages), w.intake(), w.shown
+		if len(w.settings.Links.LinkKeys) > 0 {
+			if config.Links, err = w.settings.Links.Open(w.pages, config.Ledger, w.logger); err != nil {
+				return cli.Usage(err)
+			}
+		}
 		config.Faults, config.Version, config.Logger = w.faults, build.Version, w.logger
 		if err := w.listenAt(ctx, "http-addr", w.settings.HTTPAddr, certificate, console.Pages(config)); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/dnscheck"
+	"orgops/internal/customer"
 	"orgops/internal/health"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
@@ -25,6 +26,8 @@ type Config struct {
 	// Faults returns the known faults of this worker's settings and of the data in Redis; nil: there
 	// are none.
 	Faults func() []health.Finding
+	// Links makes the links to customers' pages; nil: none are made.
+	Links *customer.Links
 	// Access has the users; Proxy names them instead; Hosts are the pages' names: see [web.Front].
 	Access *web.Access
 	Proxy  web.Proxy

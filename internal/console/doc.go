@@ -9,6 +9,7 @@
 //	selection.go      actions on several runs, with a preview
 //	search.go         finds domains and runs
 //	domains.go        the page of a domain
+//	domain_link.go    makes a link for the domain's owner
 //	domain_check.go   checks a domain now
 //	domain_find.go    finds the domain that a request names
 //	domain_record.go  reads domains from the API, at a bounded rate

@@ -11,8 +11,10 @@ import (
 	"orgops/apiclient"
 	"orgops/apiclient/schema"
 	"orgops/dnscheck"
+	"orgops/internal/customer"
 	"orgops/internal/discovery"
 	"orgops/internal/obstacle"
+	"orgops/internal/remedy"
 	"orgops/internal/status"
 	"orgops/internal/view"
 	"orgops/internal/web"
@@ -29,11 +31,16 @@ type domainPage struct {
 	Tenants    []string
 	Problem    string               // why there is no answer; empty: there is one, or no request
 	Candidates []status.KnownDomain // that may be meant
+	Link       *customer.Link       // that was made by this request; nil: none was
 	Answer     *domainAnswer
 }
 
 // domainAnswer is the known state of a domain.
 type domainAnswer struct {
+	// Button says that Check now has a worker check the domain once its record is there, so that it
+	// stands for the command that submits the domain again.
+	Button        bool
+	Links         bool // links can be made
 	Served        bool // by this worker
 	Summary       summary
 	RecordProblem string        // why the API's record could not be read; empty: it was
@@ -44,8 +51,26 @@ type domainAnswer struct {
 	PublishError  string // why the record to publish is not known; empty: it is
 }
 
+// Do returns a remedy as a user of the page carries it out.
+func (a *domainAnswer) Do(fix remedy.Fix) string {
+	return sentence(fix.By(func(c remedy.Command) string {
+		switch verify := a.Known.Verify(); {
+		case a.Button && c == verify && a.Links:
+			return "press Check now, or Make a link to have it checked for " + status.Span(customer.UsualLife)
+		case a.Button && c == verify:
+			return "press Check now"
+		}
+		return c.String()
+	}))
+}
+
 // summary is the answer in a sentence or two, and the remedy.
-type summary struct{ Class, Title, Text, Do string }
+type summary struct {
+	Class, Title, Text string
+
+	Facts []status.Fact // since when, until when
+	Fix   remedy.Fix
+}
 
 // domains shows a domain: GET /domains.
 func (s *site) domains(w http.ResponseWriter, r *http.Request) {
@@ -55,6 +80,11 @@ func (s *site) domains(w http.ResponseWriter, r *http.Request) {
 	if p.ID != "" || p.Organization != "" {
 		code = s.answer(r.Context(), v, &p, s.notices.of(r).Checked)
 	}
+	s.showDomain(w, r, code, p)
+}
+
+// showDomain writes the page.
+func (s *site) showDomain(w http.ResponseWriter, r *http.Request, code int, p domainPage) {
 	title := "Domains"
 	if p.Answer != nil {
 		title = "Domain " + status.Shown(cmp.Or(p.Answer.Known.Name(), p.ID))
@@ -144,8 +174,10 @@ func (s *site) answer(ctx context.Context, v view.View, p *domainPage, checked *
 		p.Problem = unread(err)
 		return http.StatusServiceUnavailable
 	}
-	found := facts{record: record, err: recordErr, known: known}
+	found := facts{record: record, err: recordErr, known: known, linked: p.Link != nil}
 	p.Answer = &domainAnswer{Served: served, Known: known}
+	p.Answer.Button = served && known.Known != nil && page{User: web.Of(ctx).User}.May("check")
+	p.Answer.Links = s.links != nil && known.Known != nil
 	if recordErr != nil {
 		p.Answer.RecordProblem = printable(recordErr.Error())
 	} else {
@@ -161,21 +193,26 @@ func (s *site) answer(ctx context.Context, v view.View, p *domainPage, checked *
 	}
 	p.Answer.Summary = found.summary()
 	if found.published() && !found.verified() {
-		p.Answer.Summary.Do = p.Answer.Checked.Do
+		p.Answer.Summary.Fix = remedy.To("%s", p.Answer.Checked.Do)
 	}
-	p.Answer.instruct(ctx, here)
+	p.Answer.instruct(ctx, here, p.Link != nil)
 	return http.StatusOK
 }
 
 // instruct sets the instructions for the domain's owner. The zone is searched only if the API was
-// read, which bounds how often.
-func (a *domainAnswer) instruct(ctx context.Context, t Tenant) {
+// read, which bounds how often. linked says that a link was made just now: then the record is
+// checked.
+func (a *domainAnswer) instruct(ctx context.Context, t Tenant, linked bool) {
 	checker := t.DNS
 	if a.RecordProblem != "" {
 		checker = nil
 	}
 	var err error
 	if a.Publish, err = a.Known.Instructions(ctx, checker); err == nil {
+		if linked {
+			a.Publish.Checked = true
+			a.Publish.Command = ""
+		}
 		a.PublishText, err = a.Publish.Text()
 	}
 	if err != nil {
@@ -230,6 +267,7 @@ type facts struct {
 	known  status.Domain
 	held   []obstacle.Obstacle
 	check  *status.Findings // nil: none was made
+	linked bool             // a link was made just now, with which a row is submitted if none is open
 }
 
 // verified reports whether the domain is verified by the API's record, or else as a worker has read
@@ -266,32 +304,43 @@ func (f facts) summary() summary {
 	})
 	switch {
 	case apiclient.NotFound(f.err):
-		return summary{"bad", "The API has no such domain", "No domain of this organization has this id, or it was deleted.",
-			"Compare both ids with those in the tenant."}
+		return summary{Class: "bad", Title: "The API has no such domain",
+			Text: "No domain of this organization has this id, or it was deleted.",
+			Fix:  remedy.To("compare both ids with those in the tenant")}
 	case f.verified() && isMissing:
-		return summary{"wait", "Verified, but the TXT record is missing", missing, sentence(f.known.FixOfAbsence())}
+		return summary{Class: "wait", Title: "Verified, but the TXT record is missing", Text: missing,
+			Fix: remedy.To("%s", f.known.FixOfAbsence())}
 	case f.verified() && f.err != nil:
-		return summary{"wait", "Verified when a worker read its record last", "The API's record could not be read now.", ""}
+		return summary{Class: "wait", Title: "Verified when a worker read its record last",
+			Text: "The API's record could not be read now."}
 	case f.verified():
-		return summary{"good", "Verified", "The API reports the domain as verified. There is nothing to do.", ""}
+		return summary{Class: "good", Title: "Verified",
+			Text: "The API reports the domain as verified. There is nothing to do."}
 	case f.published():
-		return summary{"wait", "Not verified yet, but the TXT record is published", "The check has just found it.", ""}
+		return summary{Class: "wait", Title: "Not verified yet, but the TXT record is published",
+			Text: "The check has just found it."}
 	case len(held) > 0:
-		return summary{"bad", "Not verified yet, and its row waits: no row of the tenant is executed",
-			printable(sentence(held[0].What)), sentence(held[0].Fix)}
+		return summary{Class: "bad", Title: "Not verified yet, and its row waits: no row of the tenant is executed",
+			Text: printable(sentence(held[0].What)), Facts: rows[open].Facts(), Fix: remedy.To("%s", held[0].Fix)}
 	case open >= 0:
 		text := missing
 		if text == "" {
 			text = printable(rows[open].Text())
 		}
-		return summary{"wait", "Not verified yet: a run is checking it", text, sentence(rows[open].Fix.String())}
+		return summary{Class: "wait", Title: "Not verified yet: a run is checking it", Text: text,
+			Facts: rows[open].Facts(), Fix: rows[open].Fix}
+	case f.linked:
+		return summary{Class: "wait", Title: "Not verified yet: it is checked as long as the link is valid",
+			Text: "A row of it was submitted with the link. A worker checks it within seconds."}
 	case len(rows) > 0 && !rows[0].Well():
-		return summary{"bad", "Not verified, and no run checks it any more", printable(rows[0].Text()), sentence(rows[0].Fix.String())}
+		return summary{Class: "bad", Title: "Not verified, and no run checks it any more", Text: printable(rows[0].Text()),
+			Facts: rows[0].Facts(), Fix: rows[0].Fix}
 	case f.err == nil:
-		return summary{"bad", "Not verified, and no run checks it",
-			"The domain is " + printable(string(f.record.Status)) + ", and no executed row waits for its record.",
-			toVerify(f.known.DomainName)}
+		return summary{Class: "bad", Title: "Not verified, and no run checks it",
+			Text: "The domain is " + printable(string(f.record.Status)) + ", and no executed row waits for its record.",
+			Fix:  remedy.To("to verify it: %s", f.known.Verify())}
 	}
-	return summary{"wait", "Unknown", "The API's record could not be read, and no executed row waits for the domain's.",
-		"See the data from Redis below."}
+	return summary{Class: "wait", Title: "Unknown",
+		Text: "The API's record could not be read, and no executed row waits for the domain's.",
+		Fix:  remedy.To("see the data from Redis below")}
 }

@@ -29,6 +29,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/internal/activity"
 	"orgops/internal/console"
+	"orgops/internal/customer"
 	"orgops/internal/deliveries"
 	"orgops/internal/discovery"
 	"orgops/internal/engine"
@@ -54,6 +55,7 @@ type lookSite struct {
 	ledger *ledger.Ledger
 	pace   *pace.Limiter
 	log    *bytes.Buffer
+	config console.Config
 	dns    *dnscheck.Checker
 	org    string
 	domain sandbox.Domain
@@ -109,7 +111,7 @@ func newLookSite(t *testing.T, resolvers ...dnscheck.Resolver) lookSite {
 	s.dns = checker
 	network := func() dnscheck.Network { return dnscheck.Network{Port53: dnscheck.Port53Closed, Why: "no answer"} }
 	receivers := endpoints(t)
-	s.Handler = console.Pages(console.Config{
+	s.config = console.Config{
 		Redis: rdb, Ledger: s.ledger, Intake: intake.New(rdb, s.ledger), Unsigned: web.Operator,
 		Logger: slog.New(slog.NewTextHandler(s.log, nil)),
 		Tenants: func() []console.Tenant {
@@ -123,7 +125,8 @@ func newLookSite(t *testing.T, resolvers ...dnscheck.Resolver) lookSite {
 				Network: network, Errors: failed, Webhooks: receivers,
 			}}
 		},
-	})
+	}
+	s.Handler = console.Pages(s.config)
 	t.Cleanup(func() {
 		checker.Close()
 		api.CloseIdle()
@@ -761,4 +764,51 @@ func (s lookSite) execute(t *testing.T, id ledger.RunID, cfg handlers.VerifyConf
 		t.Fatal(err)
 	}
 	_ = worker.ProcessTask(t.Context(), asynq.NewTask(string(handlers.Verify), payload)) // its result is in the ledger
+}
+
+// TestMakeALink checks the remedy of an expired row on the page: a link, made by support, whose
+// making has the domain checked again. The link is in that answer alone.
+func TestMakeALink(t *testing.T) {
+	s := newLookSite(t)
+	address := "/domains?" + asked("acme", s.org, s.domain.ID).Encode()
+	s.row(t, "run-1", "acme", s.org, s.domain.ID, "", "")
+	ledgertest.Settle(t, s.ledger, "run-1", "expired", "there is no TXT record", 0)
+	knows(t, s.ledger, "run-1", s.org, s.domain.ID, "northwind.example")
+	_, page := s.do(t, http.MethodGet, address, nil)
+	wantIn(t, page, "Once the customer has corrected the record: press Check now.")
+	wantNotIn(t, page, `action="/domains/link"`, "Make a link", "runs retry")
+	_, page = s.do(t, http.MethodPost, "/domains/link", asked("acme", s.org, s.domain.ID))
+	wantIn(t, page, "No link was made: this worker makes no links")
+
+	s.config.Links = linksOf(t, s.rdb, s.ledger)
+	s.Handler = console.Pages(s.config)
+	_, page = s.do(t, http.MethodGet, address, nil)
+	wantIn(t, page, "press Check now, or Make a link to have it checked for 14 days", `action="/domains/link"`)
+	_, page = s.do(t, http.MethodPost, "/domains/link", asked("acme", s.org, s.domain.ID))
+	wantIn(t, page, `<code id="link-url">https://verify.example.com/`)
+	wantIn(t, page, "it is checked as long as the link is valid")
+	open, err := s.ledger.CountSingles(t.Context(), "acme")
+	if err != nil || open["acme"] != 1 {
+		t.Errorf("open single rows %v, %v; want that of the link", open, err)
+	}
+	_, page = s.do(t, http.MethodGet, address, nil)
+	wantNotIn(t, page, "https://verify.example.com/")
+	if strings.Contains(s.log.String(), "https://verify.example.com/") {
+		t.Error("the log has the link")
+	}
+
+	never := s.box.AddDomain(s.org, sandbox.Domain{Domain: "never.example"})
+	_, page = s.do(t, http.MethodPost, "/domains/link", asked("acme", s.org, never.ID))
+	wantIn(t, page, "No link was made: no row about the domain was executed", "domains verify --tenant acme --org "+s.org)
+}
+
+// linksOf makes links to https://verify.example.com.
+func linksOf(t *testing.T, rdb redis.Cmdable, l *ledger.Ledger) *customer.Links {
+	t.Helper()
+	key := filepath.Join(t.TempDir(), "link.key")
+	mustNot(t, os.WriteFile(key, []byte(strings.Repeat("0123456789abcdef", 4)), 0o600))
+	links, err := customer.Settings{LinkKeys: []string{key}, LinkURL: "https://verify.example.com"}.
+		Open(rdb, l, slog.New(slog.DiscardHandler))
+	mustNot(t, err)
+	return links
 }

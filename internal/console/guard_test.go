@@ -46,6 +46,7 @@ func TestRolesOfRoutes(t *testing.T) {
 		"GET /{$}":                    all,
 		"GET /domains":                all,
 		"POST /domains/check":         finders,
+		"POST /domains/link":          finders,
 		"GET /tenants":                readers,
 		"POST /tenants/stop":          "operator",
 		"POST /tenants/start":         "operator",

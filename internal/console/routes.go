@@ -37,6 +37,7 @@ func routes(cfg Config) []web.Route {
 		{Pattern: "GET /{$}", Roles: all, Serve: s.home},
 		{Pattern: "GET /domains", Roles: all, Serve: s.domains},
 		{Pattern: "POST /domains/check", Roles: finders, Serve: s.withForm(s.checkDomain)},
+		{Pattern: "POST /domains/link", Roles: finders, Serve: s.withForm(s.makeLink)},
 		{Pattern: "GET /tenants", Roles: readers, Serve: s.page("tenants", "tenants", s.tenants)},
 		{Pattern: "POST /tenants/stop", Roles: operators, Serve: s.withForm(s.stopTenant)},
 		{Pattern: "POST /tenants/start", Roles: operators, Serve: s.withForm(s.startTenant)},
@@ -88,7 +89,7 @@ func newSite(cfg Config) *site {
 		}),
 		here: served{cfg.Tenants}, notices: notices{cfg.Redis, cfg.Logger},
 		faults: cfg.Faults, signOut: cfg.Proxy.SignOut, version: cfg.Version, log: cfg.Logger,
-		pages:  map[string]*template.Template{},
+		pages: map[string]*template.Template{}, links: cfg.Links,
 		checks: rate.NewLimiter(rate.Every(checkEvery), checkBurst), reads: rate.NewLimiter(rate.Every(readEvery), readBurst),
 	}
 

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"orgops/internal/customer"
 	"orgops/internal/health"
 	"orgops/internal/ids"
 	"orgops/internal/view"
@@ -41,6 +42,7 @@ type site struct {
 	log     *slog.Logger
 	pages   map[string]*template.Template // by name: the layout with that page
 	acting  sync.Map                      // the runs and tenants with an action in progress
+	links   *customer.Links               // nil: none are made
 	checks  *rate.Limiter                 // of domains, by hand
 	reads   *rate.Limiter                 // of the API
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/console"
+	"orgops/internal/customer"
 	"orgops/internal/intake"
 	"orgops/internal/surface"
 	"orgops/internal/tenant"
@@ -116,6 +117,11 @@ var surfaceOf = surface.Routes{
 		actAs("sam", "/domains/check", "tenant", "acme", "organization", "org_shop", "domain", "ord_11"),
 		actAs("rita", "/domains/check", "tenant", "acme", "organization", "org_shop", "domain", "ord_11"),
 	}},
+	{"POST /domains/link", []surface.Request{
+		actAs("sam", "/domains/link", "tenant", "acme", "organization", "org_october", "domain", "ord_26"),
+		actAs("sam", "/domains/link", "tenant", "acme", "organization", "org_shop", "domain", "ord_99"),
+		actAs("rita", "/domains/link", "tenant", "acme", "organization", "org_shop", "domain", "ord_11"),
+	}},
 	{"GET /tenants", []surface.Request{
 		pageAs("olga", "/tenants"), pageAs("olga", "/tenants?tenant=acme"), pageAs("rita", "/tenants?tenant=blocked"),
 		pageAs("rita", "/tenants?tenant=limited"), pageAs("olga", "/tenants?tenant=stopped"),
@@ -156,6 +162,7 @@ func TestSurface(t *testing.T) {
 	room, world := surface.Open(t, "console"), surface.New(t)
 	access, err := web.ReadAccess(surface.AccessFile(t), slog.New(slog.DiscardHandler), time.Now)
 	mustNot(t, err)
+	key := surface.LinkKey(t)
 	unused := redis.NewClient(&redis.Options{})
 	t.Cleanup(func() { _ = unused.Close() })
 	var patterns []string
@@ -167,7 +174,13 @@ func TestSurface(t *testing.T) {
 		if err != nil || !announced {
 			t.Fatal(announced, err)
 		}
+		settings := customer.Settings{LinkKeys: []string{key}, LinkURL: "https://verify.example.com"}
+		links, err := settings.Open(m.Redis, m.Ledger, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
 		return console.Pages(console.Config{
+			Links: links,
 			Redis: m.Redis, Ledger: m.Ledger, Intake: intake.New(m.Redis, m.Ledger), Access: access,
 			Hosts: []string{"ops.example"}, Version: "v1.0.0", Logger: slog.New(slog.DiscardHandler),
 			Tenants: func() []console.Tenant {

@@ -36,6 +36,7 @@ var aboutOthers = viewtest.Routes{
 	"POST /domains/check": {Requests: []viewtest.Request{
 		acts("/domains/check", one), acts("/domains/check", "tenant={tenant}&domain={name}"),
 	}},
+	"POST /domains/link":  {Requests: []viewtest.Request{acts("/domains/link", one)}},
 	"GET /tenants":        {Requests: []viewtest.Request{{Path: "/tenants"}, {Path: "/tenants?tenant={tenant}"}}},
 	"POST /tenants/stop":  {Requests: []viewtest.Request{acts("/tenants/stop", "tenant={tenant}&reason=r")}},
 	"POST /tenants/start": {Requests: []viewtest.Request{acts("/tenants/start", "tenant={tenant}")}},
@@ -81,7 +82,7 @@ func TestDataOfOthers(t *testing.T) {
 	rdb := redistest.Open(t)
 	in := intake.New(rdb, ledger.New(rdb))
 	in.VerifyAfter = time.Millisecond
-	config := console.Config{Redis: rdb, Ledger: in.Ledger, Intake: in,
+	config := console.Config{Redis: rdb, Ledger: in.Ledger, Intake: in, Links: linksOf(t, rdb, in.Ledger),
 		Hosts: []string{"ops.example"}, Logger: slog.New(slog.DiscardHandler),
 		Tenants: func() (here []console.Tenant) {
 			for _, name := range []string{"tenant-alba", "tenant-borea"} {
