@@ -1,5 +1,6 @@
 // Package evidence has the facts about domains that are stored with rows: checks and proofs, the
-// mistakes with a record, the values that an update has replaced, and the state of a waiting row.
+// mistakes with a record, the values that an update has replaced, the state of a waiting row, and
+// the causes by which failed rows are counted and selected.
 // It executes nothing, so that reading rows does not depend on what executes them.
 package evidence
 

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/activity"
+	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/obstacle"
 	"orgops/internal/pace"
@@ -313,7 +314,7 @@ func waitsOf(ctx context.Context, l *ledger.Ledger, run ledger.Run) (w waits, er
 		case outcome == string(ledger.NotYetFound):
 			w.dns++
 		case outcome == string(ledger.Transient), time.Until(row.Next) > soon:
-			why = common(why)
+			why = evidence.Common(why)
 			reasons[why]++
 			if w.again++; reasons[why] > reasons[w.why] {
 				w.why = why

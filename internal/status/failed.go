@@ -61,13 +61,7 @@ func FailedByReason(ctx context.Context, l *ledger.Ledger, r ledger.Run) (*Faile
 		return nil, nil
 	}
 
-	// Rows with a mistake are counted by it, and the others by what their reasons have in common.
-	type key struct {
-		outcome ledger.Outcome
-		mistake report.Mistake
-		reason  string // of rows without a mistake
-	}
-	counts := map[key]*FailedReason{}
+	counts := map[evidence.Cause]*FailedReason{}
 	read := 0
 	for stored, err := range l.Each(ctx, r, ledger.WithResult, 0) {
 		if err != nil {
@@ -82,16 +76,13 @@ func FailedByReason(ctx context.Context, l *ledger.Ledger, r ledger.Run) (*Faile
 			continue
 		}
 		all.Read++
-		of := key{outcome: row.Outcome, mistake: mistakeOf(stored.Result)}
-		if of.mistake == "" {
-			of.reason = common(row.Reason)
-		}
+		of := evidence.CauseOf(stored.Result)
 		if counts[of] == nil {
-			counts[of] = &FailedReason{Rows: 1, Outcome: row.Outcome, Mistake: of.mistake, Reason: reason(row.Reason)}
+			counts[of] = &FailedReason{Rows: 1, Outcome: row.Outcome, Mistake: of.Mistake, Reason: reason(row.Reason)}
 			continue
 		}
 		counts[of].Rows++
-		counts[of].Reason = common(counts[of].Reason)
+		counts[of].Reason = evidence.Common(counts[of].Reason)
 	}
 
 	// The most frequent ones first.
@@ -102,18 +93,6 @@ func FailedByReason(ctx context.Context, l *ledger.Ledger, r ledger.Run) (*Faile
 		return cmp.Or(cmp.Compare(b.Rows, a.Rows), strings.Compare(a.Text(), b.Text()))
 	})
 	return &all, nil
-}
-
-// mistakeOf returns the customer's mistake that the evidence of a result names; empty: none.
-func mistakeOf(r ledger.Result) report.Mistake {
-	if len(r.Evidence) == 0 {
-		return ""
-	}
-	e, err := evidence.Read(r.Evidence)
-	if err != nil { // it is of a newer version
-		return ""
-	}
-	return e.Mistake()
 }
 
 // Partial reports whether the counts are those of the first failed rows alone.

@@ -266,7 +266,7 @@ func WriteFailedByReason(ctx context.Context, out io.Writer, l *ledger.Ledger, r
 	fmt.Fprintf(out, "\nrun %s (%s), %d of %d rows failed:\n", r.ID, r.Kind, Failed(r), r.Total())
 	groups := map[string][]Row{}
 	for _, row := range failed {
-		groups[common(row.Text())] = append(groups[common(row.Text())], row)
+		groups[evidence.Common(row.Text())] = append(groups[evidence.Common(row.Text())], row)
 	}
 	reasons := slices.SortedFunc(maps.Keys(groups), func(a, b string) int {
 		return cmp.Or(len(groups[b])-len(groups[a]), cmp.Compare(groups[a][0].Item, groups[b][0].Item))

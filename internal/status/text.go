@@ -3,7 +3,6 @@ package status
 import (
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -100,25 +99,6 @@ func nextAt(what string, at time.Time) string {
 		return ""
 	}
 	return fmt.Sprintf(" (next %s %s)", what, stamp.UTC(at))
-}
-
-var (
-	quotedPart = regexp.MustCompile(`"(?:[^"\\]|\\.)*"?`)
-	andMore    = regexp.MustCompile(`: "…"…?(?: \(and \d+ more\))?`)
-	httpStatus = regexp.MustCompile(`^[45]\d\d$`)
-)
-
-// common returns a reason without the parts that differ from row to row: quoted text, names
-// of hosts, addresses and numbers.
-func common(reason string) string {
-	words := strings.Split(andMore.ReplaceAllString(quotedPart.ReplaceAllString(reason, `"…"`), ""), " ")
-	for i, word := range words {
-		core := strings.TrimRight(word, ".,:;)")
-		if strings.ContainsAny(core, "./0123456789") && !httpStatus.MatchString(core) {
-			words[i] = "…" + word[len(core):]
-		}
-	}
-	return strings.Join(words, " ")
 }
 
 // count returns a number of things: "1 row", "2 rows".

@@ -60,8 +60,8 @@ func WaitingOf(ctx context.Context, l *ledger.Ledger, r ledger.Run, sample int) 
 	}
 	count := map[string]WaitingFor{}
 	for _, row := range notes {
-		one := count[common(row.Reason)]
-		one.Reason = common(row.Reason)
+		one := count[evidence.Common(row.Reason)]
+		one.Reason = evidence.Common(row.Reason)
 		one.Rows++
 		if one.Next.IsZero() || (!row.Next.IsZero() && row.Next.Before(one.Next)) {
 			one.Next = row.Next
