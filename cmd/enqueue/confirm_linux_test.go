@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/pace"
 	"orgops/internal/tenant"
 )
@@ -69,6 +70,10 @@ func TestQuestions(t *testing.T) {
 		budget, err := pace.New(pace.Config{Redis: client, Tenant: "default"}).State(t.Context())
 		return err == nil && budget.Stopped != nil
 	}
+	retried := func() bool {
+		_, err := ledger.New(client).Get(t.Context(), "default", "again")
+		return err == nil
+	}
 	id := tenant.Identity{BaseURL: "https://acme.example/api/v2", Audience: "urn:acme"}
 	givenUp := func() bool {
 		stored, err := tenant.ReadIdentity(t.Context(), client, "default")
@@ -81,6 +86,7 @@ func TestQuestions(t *testing.T) {
 		eof    = "\x04"
 
 		reassign = "tenant reassign default --keep"
+		retry    = "runs retry failed --reason timeout --run again"
 	)
 	for name, tc := range map[string]struct {
 		args, typed, question string
@@ -101,15 +107,19 @@ func TestQuestions(t *testing.T) {
 		"stop, yes": {stop, "y\n", "Stop tenant default: ", stopped, true},
 		"reassign, no": {reassign, "no\n",
 			"Let the next worker decide the address of tenant default, and execute its rows there? [y/N] ", givenUp, false},
-		"reassign, yes":  {reassign, "y\n", "Let the next worker decide ", givenUp, true},
+		"reassign, yes": {reassign, "y\n", "Let the next worker decide ", givenUp, true},
+		"retry, no": {retry, "no\n", "Submit 1 of 1 failed rows of run failed again, as a new run? [y/N] ", retried,
+			false},
+		"retry, yes":     {retry, "y\n", "Submit 1 of 1 ", retried, true},
 		"reassign --yes": {reassign + " --yes", "no\n", "", givenUp, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mini.FlushAll()
-			for _, id := range []string{"job", "ended"} {
+			for _, id := range []string{"job", "ended", "failed"} {
 				do("domains verify --no-worker-yet --org org_1 --domain dom_1 --run "+id, "")
 			}
 			do("runs cancel ended --yes", "")
+			ledgertest.Settle(t, ledger.New(client), "failed", "failed", "timeout", 0)
 			_, err := tenant.Announce(t.Context(), client, tenant.Announced{Tenant: "default"})
 			if err == nil {
 				err = tenant.Claim(t.Context(), client, "default", id)

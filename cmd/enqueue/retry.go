@@ -17,9 +17,12 @@ type retryCommand struct {
 
 	Child     string   `name:"run" noenv:"true" placeholder:"ID" help:"Id of the new run (default: a new one). Repeating the command with the same id completes an interrupted retry."`
 	Outcomes  []string `name:"outcome" noenv:"true" placeholder:"A,B" help:"Only rows with these outcomes: cancelled, expired, failed, refused (default: all four)."`
+	Reason    string   `noenv:"true" placeholder:"TEXT" help:"Only rows that failed for this reason, as runs show lists it or a row has it, or with this mistake, such as quoted. On a terminal, the command counts them and asks."`
+	Rows      []int64  `name:"row" noenv:"true" placeholder:"N,N" help:"Only rows with these numbers."`
 	Label     string   `noenv:"true" placeholder:"TEXT" help:"Label shown with the new run."`
 	NotBefore string   `noenv:"true" placeholder:"TIME" help:"Start no row before this time, such as 2026-12-01T02:00:00Z, or 8h from now on."`
 	Follow    bool     `noenv:"true" help:"Wait until the new run has ended, then print the results of its rows."`
+	sure
 }
 
 func (*retryCommand) Help() string {
@@ -28,14 +31,16 @@ be invalid again: write them to a file with "enqueue runs failed" and correct it
 reads again. If no row is left, no run is made and the exit status is 0.
 Rows that an earlier retry has submitted are left out, whatever their result: retry that run to submit its failed rows.
 
-Example:
+Examples:
 
-    enqueue runs retry nightly --follow`
+    enqueue runs retry nightly --follow
+    enqueue runs retry nightly --outcome expired --reason quoted`
 }
 
 func (c *retryCommand) Run(ctx context.Context, t *tool) error {
 	notBefore, err := parseNotBefore(c.NotBefore, time.Now())
-	o := intake.RetryOptions{ID: ledger.RunID(c.Child), Outcomes: c.Outcomes, Label: c.Label, NotBefore: notBefore}
+	o := intake.RetryOptions{ID: ledger.RunID(c.Child), Outcomes: c.Outcomes, Reason: c.Reason, Items: c.Rows,
+		Label: c.Label, NotBefore: notBefore}
 	if err := errors.Join(err, o.Check()); err != nil {
 		return cli.Usage(err)
 	}
@@ -61,6 +66,11 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 	if err != nil {
 		return "", err
 	}
+	if o.Reason != "" {
+		if err := t.confirmRetry(ctx, c.sure, from, o); err != nil {
+			return "", err
+		}
+	}
 	sub, err := t.intake().Retry(ctx, from, o)
 	if err != nil && !errors.Is(err, intake.ErrNothingToRetry) {
 		return "", refusedRetry(ctx, err)
@@ -82,6 +92,16 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 				LeftOut: from.Counts[ledger.InvalidRow], Submitted: sub})
 	}
 	return child, nil
+}
+
+// confirmRetry counts the rows that would be submitted, and asks.
+func (t *tool) confirmRetry(ctx context.Context, s sure, from ledger.Run, o intake.RetryOptions) error {
+	rows, err := t.intake().Retryable(ctx, from, o)
+	if err != nil || rows == 0 { // then Retry says why
+		return err
+	}
+	return s.confirm(ctx, t, fmt.Sprintf("Submit %d of %d failed rows of run %s again, as a new run?", rows,
+		status.Failed(from), from.ID))
 }
 
 // printLeftOut prints which rows a child does not retry, and how to proceed with them.

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"orgops/internal/activity"
+	"orgops/internal/evidence"
 	"orgops/internal/ids"
 	"orgops/internal/ledger"
 	"orgops/internal/remedy"
@@ -27,7 +29,9 @@ type RetryOptions struct {
 	// Outcomes are those of the rows to submit, of cancelled, expired, failed and refused; empty: all
 	// four.
 	Outcomes []string
-	// Items are the numbers of the rows to submit; empty: all of these outcomes.
+	// Reason is the cause of the rows to submit, as [evidence.Cause.Is] reads it; empty: any.
+	Reason string
+	// Items are the numbers of the rows to submit; empty: all of these outcomes and that reason.
 	Items []int64
 	Label string
 	// NotBefore is when the rows may start; zero: at once.
@@ -53,6 +57,11 @@ func (o RetryOptions) Check() error {
 			return fmt.Errorf("outcome %s: want of %s", untrusted.Value(outcome), strings.Join(retryable, ", "))
 		}
 	}
+	for _, item := range o.Items {
+		if item < 0 {
+			return fmt.Errorf("row %d: want the number of a row, from 0", item)
+		}
+	}
 	if o.ID == "" {
 		return nil
 	}
@@ -66,13 +75,40 @@ func (o RetryOptions) choose(row ledger.RowState) bool {
 			return false
 		}
 	}
-	return len(o.Outcomes) == 0 || slices.Contains(o.Outcomes, string(row.Result.Outcome))
+	if len(o.Outcomes) > 0 && !slices.Contains(o.Outcomes, string(row.Result.Outcome)) {
+		return false
+	}
+	return o.Reason == "" || evidence.CauseOf(row.Result).Is(o.Reason)
+}
+
+// mostNumbers is how many numbers of rows a remedy lists.
+const mostNumbers = 100
+
+// complete returns the command that completes the child of a retry; ok is false if it would have
+// too many numbers of rows.
+func (o RetryOptions) complete(run, child ledger.RunID) (c remedy.Command, ok bool) {
+	var flags []string
+	if len(o.Outcomes) > 0 {
+		flags = append(flags, "--outcome "+strings.Join(o.Outcomes, ","))
+	}
+	if o.Reason != "" {
+		flags = append(flags, "--reason "+remedy.Quote(o.Reason))
+	}
+	if len(o.Items) > 0 {
+		numbers := make([]string, len(o.Items))
+		for i, item := range o.Items {
+			numbers[i] = strconv.FormatInt(item, 10)
+		}
+		flags = append(flags, "--row "+strings.Join(numbers, ","))
+	}
+	return remedy.CompleteRetry(string(run), strings.Join(flags, " "), string(child)), len(o.Items) <= mostNumbers
 }
 
 // digest names the rows that the options select of a run.
 func (o RetryOptions) digest(from ledger.Run) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "rows of run %s/%s\noutcomes %q\nitems %d\n", from.ID, from.Incarnation, o.Outcomes, o.Items)
+	fmt.Fprintf(h, "rows of run %s/%s\noutcomes %q\nreason %q\nitems %d\n", from.ID, from.Incarnation, o.Outcomes,
+		o.Reason, o.Items)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -108,8 +144,11 @@ func (e *RetriedError) retried(o RetryOptions) error {
 		return remedy.With(e, "retry that run: %s", remedy.Retry(child))
 	case e.Incomplete:
 		// An interrupted one may have no run yet, which runs cancel would not find.
-		return remedy.With(e, "complete it (%s), or, if it exists by now, end it (%s)",
-			remedy.CompleteRetry(string(e.Run), o.Outcomes, child), remedy.Cancel(child))
+		command, ok := o.complete(e.Run, e.Child)
+		if !ok {
+			return remedy.With(e, "end it, if it exists by now: %s", remedy.Cancel(child))
+		}
+		return remedy.With(e, "complete it (%s), or, if it exists by now, end it (%s)", command, remedy.Cancel(child))
 	}
 	return remedy.With(e, "follow it to its end: %s", remedy.Follow(child))
 }
@@ -262,6 +301,20 @@ func (i Intake) Retry(ctx context.Context, parent ledger.Run, o RetryOptions) (S
 	return s.submitted(child), err
 }
 
+// Retryable returns how many rows of the run [Intake.Retry] would submit now.
+func (i Intake) Retryable(ctx context.Context, run ledger.Run, o RetryOptions) (rows int64, err error) {
+	o.Items = slices.Sorted(slices.Values(o.Items))
+	for row, err := range i.Ledger.Each(ctx, run, ledger.WithResult, 0) {
+		if err != nil {
+			return 0, err
+		}
+		if may, _ := MayRetry(run, row); may && o.choose(row) {
+			rows++
+		}
+	}
+	return rows, nil
+}
+
 // cutShort returns the error of a retry whose run exists: it was cancelled meanwhile, or has a part
 // of its rows.
 func (i Intake) cutShort(ctx context.Context, from, child ledger.Run, o RetryOptions, err error) error {
@@ -269,8 +322,13 @@ func (i Intake) cutShort(ctx context.Context, from, child ledger.Run, o RetryOpt
 	if errors.Is(err, ErrCancelled) {
 		return err
 	}
+	command, ok := o.complete(from.ID, child.ID)
+	if !ok {
+		return remedy.With(&UnfinishedError{child.ID, err}, "only a part of run %s is submitted; end it (%s), and choose the "+
+			"rows again", child.ID, remedy.Cancel(string(child.ID)))
+	}
 	return remedy.With(&UnfinishedError{child.ID, err}, "only a part of run %s is submitted; to submit the rest: %s",
-		child.ID, remedy.CompleteRetry(string(from.ID), o.Outcomes, string(child.ID)))
+		child.ID, command)
 }
 
 // notOwn refuses a run that revokes domains, one that restores their status, which needs a full
@@ -340,7 +398,11 @@ func (i Intake) anyRow(ctx context.Context, from ledger.Run, o RetryOptions) err
 		return remedy.With(&OpenError{from.ID}, "follow it to its end (%s), or end it (%s)",
 			remedy.Follow(string(from.ID)), remedy.Cancel(string(from.ID)))
 	}
-	return fmt.Errorf("run %s: %w", from.ID, ErrNothingToRetry)
+	nothing := fmt.Errorf("run %s: %w", from.ID, ErrNothingToRetry)
+	if o.Reason != "" {
+		return remedy.With(nothing, "its reasons are listed by %s", remedy.Command{Name: "runs show", Run: string(from.ID)})
+	}
+	return nothing
 }
 
 // createChild creates the child of a run, or finds the one that an earlier call has created, and
@@ -387,8 +449,8 @@ func ofOtherRows(err error) error {
 	if !errors.Is(err, ledger.ErrMismatch) {
 		return err
 	}
-	return remedy.With(err, "a retry is completed by the same command as before, the same outcomes too; "+
-		"if single rows were chosen, cancel the run, and choose them again")
+	return remedy.With(err, "a retry is completed by the same command as before, with the same outcomes, reason and rows; "+
+		"if rows were chosen on a page, cancel the run, and choose them again")
 }
 
 // claimedAtOnce is how many rows a child claims before they are staged.

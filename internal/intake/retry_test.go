@@ -101,6 +101,69 @@ func TestRetryChooses(t *testing.T) {
 	}
 }
 
+// TestRetryOfAReason counts and retries the rows of one reason, in the form in which a list or a row
+// has it. The retry of a reason ends as all retries do if its producer is killed.
+func TestRetryOfAReason(t *testing.T) {
+	const listed = "PATCH …: 500"
+	for _, reason := range []string{listed, "PATCH /organizations/o9: 500"} {
+		t.Run(reason, func(t *testing.T) {
+			run := handInAs(t, "a", tasks.TypeRemove, "organization_id,client_id\no0,c0\no1,c1\no2,c2\no3,c3\no4,c4\n")
+			settleAs(t, run, "failed", "PATCH /organizations/o0: 500", 0)
+			settleAs(t, run, "failed", "PATCH /organizations/o1: 500", 1)
+			settleAs(t, run, "failed", "PATCH /organizations/o2: 404", 2)
+			settleAs(t, run, "refused", "PATCH /organizations/o3: 500", 3)
+			settleAs(t, run, "failed", "", 4)
+			i := taker(t)
+			of := intake.RetryOptions{ID: "b", Outcomes: []string{"failed"}, Reason: reason}
+			if rows, err := i.Retryable(t.Context(), ledgertest.Find(t, i.Ledger, "a"), of); rows != 2 || err != nil {
+				t.Errorf("%d rows, %v; want 2", rows, err)
+			}
+			retry(t, of)
+			want := []string{`{"organization_id":"o0","client_id":"c0"}`, `{"organization_id":"o1","client_id":"c1"}`}
+			if diff := cmp.Diff(want, storedOf(t, i.Ledger, "b")); diff != "" {
+				t.Errorf("stored (-want +got):\n%s", diff)
+			}
+			if rows, err := i.Retryable(t.Context(), ledgertest.Find(t, i.Ledger, "a"), of); rows != 0 || err != nil {
+				t.Errorf("after the retry %d rows, %v; want none", rows, err)
+			}
+			_, err := i.Retry(t.Context(), run, intake.RetryOptions{ID: "b", Outcomes: []string{"failed"}})
+			if !errors.Is(err, ledger.ErrMismatch) {
+				t.Errorf("the retry with other rows: %v", err)
+			}
+		})
+	}
+}
+
+// TestRetryCutShort checks that the remedy of a retry without all of its rows names the command that
+// selects the same ones, or none if there is no such.
+func TestRetryCutShort(t *testing.T) {
+	many := make([]int64, 101)
+	for n := range many {
+		many[n] = int64(n)
+	}
+	for _, tt := range []struct {
+		o    intake.RetryOptions
+		want string
+	}{
+		{intake.RetryOptions{Outcomes: []string{"failed"}, Reason: "it's …"},
+			`to submit the rest: enqueue runs retry a --outcome failed --reason 'it'\''s …' --run b`},
+		{intake.RetryOptions{Items: []int64{1, 0}}, "to submit the rest: enqueue runs retry a --row 0,1 --run b"},
+		{intake.RetryOptions{Items: many}, "end it (enqueue runs cancel b), and choose the rows again"},
+	} {
+		t.Run(tt.want, func(t *testing.T) {
+			run := handInAs(t, "a", tasks.TypeRemove, "organization_id,client_id\no0,c0\no1,c1\n")
+			settleAs(t, run, "failed", "it's 5", 0, 1)
+			ctx, cancel := context.WithCancel(t.Context())
+			tt.o.ID = "b"
+			tt.o.Created = func(ledger.Run) { cancel() }
+			_, err := taker(t).Retry(ctx, run, tt.o)
+			if err == nil || !strings.HasSuffix(err.Error(), tt.want) {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
 func TestRetryRefuses(t *testing.T) {
 	open := func(t *testing.T) { handInAs(t, "a", tasks.TypeRemove, "organization_id,client_id\no,c\n") }
 	failed := func(t *testing.T) { ended(t, 2, "failed", "expired") }
@@ -140,8 +203,8 @@ func TestRetryRefuses(t *testing.T) {
 			}
 		}, intake.RetryOptions{ID: "b"}, is(intake.ErrCancelled)},
 	}
-	const otherRows = "a retry is completed by the same command as before, the same outcomes too; if single rows were " +
-		"chosen, cancel the run, and choose them again"
+	const otherRows = "a retry is completed by the same command as before, with the same outcomes, reason and rows; " +
+		"if rows were chosen on a page, cancel the run, and choose them again"
 	fixes := map[string]string{ // of those that a person can do something about
 		"a run that is open":         "follow it to its end (enqueue runs follow a), or end it (enqueue runs cancel a)",
 		"the run itself":             otherRows,

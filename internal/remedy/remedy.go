@@ -33,14 +33,18 @@ func Resume(run string) Command { return Command{Name: "runs resume", Run: run} 
 // Retry submits failed rows of a run again, as a run of its own.
 func Retry(run string) Command { return Command{Name: "runs retry", Run: run} }
 
-// CompleteRetry completes a retry of rows of these outcomes, of all if there are none.
-func CompleteRetry(run string, outcomes []string, child string) Command {
-	c := Command{Name: "runs retry", Run: run, New: child}
-	if len(outcomes) > 0 {
-		c.Flags = "--outcome " + strings.Join(outcomes, ",")
-	}
-	return c
+// RetryRow submits a failed row of a run again.
+func RetryRow(run string, item int64) Command {
+	return Command{Name: "runs retry", Run: run, Flags: fmt.Sprintf("--row %d", item)}
 }
+
+// CompleteRetry completes a retry of the rows that flags select.
+func CompleteRetry(run, flags, child string) Command {
+	return Command{Name: "runs retry", Run: run, Flags: flags, New: child}
+}
+
+// Quote returns a text as one argument of a shell.
+func Quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // String returns the command as it is typed.
 func (c Command) String() string {

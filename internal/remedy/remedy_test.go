@@ -37,7 +37,7 @@ func TestCommand(t *testing.T) {
 		"enqueue runs resume a": remedy.Resume("a"),
 		"enqueue runs retry a":  remedy.Retry("a"),
 		"enqueue runs retry a --outcome failed,expired --run b": remedy.CompleteRetry("a",
-			[]string{"failed", "expired"}, "b"),
+			"--outcome failed,expired", "b"),
 		"enqueue domains revoke --dry-run": {Name: "domains revoke", Flags: "--dry-run"},
 	} {
 		if got := c.String(); got != want {

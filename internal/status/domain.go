@@ -272,8 +272,9 @@ func (d Domain) fix(row DomainRow) remedy.Fix {
 		return out.Fix
 	}
 
-	// Any other. The domain of a verification is submitted alone: the failed rows of its run may be
-	// those of other customers, and while its scan finds more, none is retried.
+	// Any other is submitted alone: the other failed rows of its run may be those of other customers.
+	// A domain to be verified has a command of its own, also while a scan finds more rows of the run
+	// and none is retried.
 	when := "once the cause is fixed"
 	switch row.Outcome {
 	case ledger.Expired:
@@ -287,7 +288,7 @@ func (d Domain) fix(row DomainRow) remedy.Fix {
 	if !row.MayRetry {
 		return remedy.To(when + ", submit it again")
 	}
-	return remedy.To(when+", submit the failed rows of its run again: %s", remedy.Retry(string(row.Run)))
+	return remedy.To(when+": %s", remedy.RetryRow(string(row.Run), row.Item))
 }
 
 // ToPublish returns the domain with the record to publish, as a worker has read it last.

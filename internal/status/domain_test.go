@@ -102,7 +102,7 @@ func TestWhatToDoAboutARow(t *testing.T) {
 		{"withdrawn", tasks.TypeVerify, "withdrawn", false, "look for a tool that manages domains, such as Terraform, " +
 			"take what it shall not change out of its files, and verify again"},
 		{"an update that failed", tasks.TypeUpdate, "failed", false,
-			"once the cause is fixed, submit the failed rows of its run again: enqueue runs retry job"},
+			"once the cause is fixed: enqueue runs retry job --row 0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			rdb := redistest.New(t)
