@@ -161,15 +161,35 @@ func checkRows(ctx context.Context, run view.Run, form url.Values) result {
 		"for a check, or their last attempt failed and the next is made by itself.", err: err}
 }
 
-// retry submits rows of the run again: those that are chosen, or else those of chosen outcomes.
+// retryOrder returns which rows a form has retried: those that a search finds, those that are
+// chosen, or else those of chosen outcomes.
+func retryOrder(ctx context.Context, run view.Run, form url.Values) (o intake.RetryOptions, err error) {
+	if form.Has("found") {
+		q := rowsQuery{which: form.Get("which"), cause: form.Get("cause"), text: form.Get("q")}
+		if !q.mayRetry(run) {
+			return o, errors.New("nothing was submitted: the search finds no row that can be retried")
+		}
+		o, found, err := q.retried(ctx, run)
+		if err == nil && (found.Cut || found.Rows == 0 || strconv.FormatInt(found.Rows, 10) != form.Get("found")) {
+			err = fmt.Errorf("nothing was submitted: the search finds %s now that can be retried, and not %s: look at them again",
+				plural(found.Rows, "row", "rows"), printable(form.Get("found")))
+		}
+		return o, err
+	}
+	o.Outcomes = form["outcome"]
+	o.ID = ledger.RunID(field(form, "run"))
+	o.Items, err = chosen(form)
+	if err == nil && len(o.Outcomes) == 0 && len(o.Items) == 0 {
+		err = errors.New("nothing is chosen: choose at least one outcome, or one failed row")
+	}
+	return o, err
+}
+
+// retry submits rows of the run again.
 func retry(ctx context.Context, run view.Run, form url.Values) result {
-	items, err := chosen(form)
+	o, err := retryOrder(ctx, run, form)
 	if err != nil {
 		return result{err: err}
-	}
-	o := intake.RetryOptions{Outcomes: form["outcome"], Items: items, ID: ledger.RunID(field(form, "run"))}
-	if len(o.Outcomes) == 0 && len(items) == 0 {
-		return result{err: errors.New("nothing is chosen: choose at least one outcome, or one failed row")}
 	}
 	child := ""
 	o.Created = func(r ledger.Run) { child = string(r.ID) }

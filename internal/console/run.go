@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/view"
@@ -44,12 +45,15 @@ type runPage struct {
 	ReasonsLeft bool                  // in an answer to the script: they stay as they are
 	Hour        lastHour              // of the tenant
 	Table       rowsTable
+	Found       *foundRows // nil: nothing is searched, or nothing of it can be retried
 }
 
 // rowsTable is a page of the run's rows.
 type rowsTable struct {
 	Rows   []runRow
 	Which  string // an outcome, or a selection of package status
+	Cause  string // of failed rows; empty: any
+	Every  string // path of the rows of any cause
 	Text   string
 	Groups []rowsGroup // to choose Which from
 	All    string      // path of the rows of every outcome from the first of these on
@@ -131,14 +135,15 @@ func (s *site) run(ctx context.Context, r *http.Request) (title string, data any
 
 // rowsQuery selects rows of the run.
 type rowsQuery struct {
-	tenant, which, text string
-	from                int64 // the first row
-	live                bool  // a request of the script, to keep the page up to date
+	tenant, which, cause, text string
+
+	from int64 // the first row
+	live bool  // a request of the script, to keep the page up to date
 }
 
 func rowsQueryOf(r *http.Request) (q rowsQuery, ok bool) {
 	query := r.URL.Query()
-	q = rowsQuery{tenant: query.Get("tenant"), which: query.Get("outcome"), text: query.Get("q"),
+	q = rowsQuery{tenant: query.Get("tenant"), which: query.Get("outcome"), cause: query.Get("cause"), text: query.Get("q"),
 		live: r.Header.Get("Orgops-Live") != ""}
 	if text := query.Get("from"); text != "" {
 		var err error
@@ -151,7 +156,7 @@ func rowsQueryOf(r *http.Request) (q rowsQuery, ok bool) {
 
 // path returns the page of the same selection from this row on.
 func (q rowsQuery) path(run ledger.RunID, from int64) string {
-	return runLink(run, "", q.tenant, "outcome", q.which, "q", q.text, "from", strconv.FormatInt(from, 10))
+	return runLink(run, "", q.tenant, "outcome", q.which, "cause", q.cause, "q", q.text, "from", strconv.FormatInt(from, 10))
 }
 
 func runPageOf(ctx context.Context, v view.View, run view.Run, q rowsQuery) (p runPage, err error) {
@@ -181,17 +186,67 @@ func runPageOf(ctx context.Context, v view.View, run view.Run, q rowsQuery) (p r
 			return p, err
 		}
 	}
-	p.Table, err = rowsTableOf(ctx, run, q)
+	if p.Table, err = rowsTableOf(ctx, run, q); err != nil {
+		return p, err
+	}
+	if !q.live && q.mayRetry(run) && (page{User: web.Of(ctx).User}).Write() {
+		_, p.Found, err = q.retried(ctx, run)
+	}
 	return p, err
 }
 
+// foundRows are the failed rows that a search finds, and that can be retried.
+type foundRows struct {
+	Rows int64
+	Cut  bool // they are too many to be counted by a page
+}
+
+// mayRetry reports whether the query searches failed rows, some of which may be retried.
+func (q rowsQuery) mayRetry(run view.Run) bool {
+	if q.cause == "" && q.text == "" {
+		return false
+	}
+	switch q.which {
+	case status.Unfinished, status.EveryRow, status.FailedRows:
+		return offersOf(run.Run).Retry.Settled() > 0
+	}
+	return intake.CanRetry(run.Run, ledger.Outcome(q.which))
+}
+
+// retried returns the options by which the rows that the query finds are retried, and how many
+// these are. Those of a cause are selected by it, also the ones that fail for it meanwhile, so that
+// the same command completes the retry; those with a text by their numbers.
+func (q rowsQuery) retried(ctx context.Context, run view.Run) (o intake.RetryOptions, found *foundRows, err error) {
+	found = &foundRows{}
+	if q.text != "" {
+		o.Items, found.Cut, err = run.FoundFailed(ctx, status.RowsQuery{
+			Which: q.which, Reason: q.cause, Text: q.text, MaxRead: rowsSearched})
+		if err != nil || found.Cut || len(o.Items) == 0 { // no numbers would be all rows
+			return o, found, err
+		}
+	} else {
+		o.Reason = q.cause
+		if intake.CanRetry(run.Run, ledger.Outcome(q.which)) { // else it is a selection of several
+			o.Outcomes = []string{q.which}
+		}
+		if found.Cut = status.Failed(run.Run) > rowsLooked; found.Cut {
+			return o, found, nil
+		}
+	}
+	found.Rows, err = run.Retryable(ctx, o)
+	return o, found, err
+}
+
 func rowsTableOf(ctx context.Context, run view.Run, q rowsQuery) (t rowsTable, err error) {
-	t = rowsTable{Which: q.which, Text: q.text, Groups: groupsOf(run.Run), Left: q.live && q.text != ""}
+	t = rowsTable{Which: q.which, Cause: q.cause, Text: q.text, Groups: groupsOf(run.Run), Left: q.live && q.text != ""}
+	if q.cause != "" {
+		t.Every = runLink(run.ID, "", q.tenant, "outcome", q.which, "q", q.text)
+	}
 	if t.Left {
 		return t, nil
 	}
 	// The requests of the script read less, and leave out the parts that take too long to be repeated.
-	wanted := status.RowsQuery{From: q.from, Which: q.which, Text: q.text, Limit: rowsAPage, MaxRead: rowsLooked}
+	wanted := status.RowsQuery{From: q.from, Which: q.which, Reason: q.cause, Text: q.text, Limit: rowsAPage, MaxRead: rowsLooked}
 	switch {
 	case q.text != "":
 		wanted.MaxRead = rowsSearched

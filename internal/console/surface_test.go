@@ -73,6 +73,8 @@ var surfaceOf = surface.Routes{
 		pageAs("rita", "/runs/tomorrow"), pageAs("rita", "/runs/cancelled"), pageAs("rita", "/runs/blocked-run"),
 		pageAs("rita", "/runs/stopped-run"), pageAs("rita", "/runs/unserved-run"), pageAs("rita", "/runs/limited-run"),
 		pageAs("olga", "/runs/templates"), pageAs("olga", "/runs/signup-4711"), pageAs("olga", "/runs/octobre"),
+		pageAs("olga", "/runs/october-again?outcome=expired&cause=There+is+no+TXT+record+at+…:+the+name+does+not+exist."),
+		pageAs("olga", "/runs/october-again?q=org_october"),
 		pageAs("lea", "/runs/october"),
 	}},
 	{"GET /runs/{id}/failed", []surface.Request{
@@ -91,6 +93,7 @@ var surfaceOf = surface.Routes{
 	{"POST /runs/{id}/retry", []surface.Request{
 		actAs("olga", "/runs/removals/retry", "outcome", "refused", "run", "again"), actAs("olga", "/runs/templates/retry"),
 		actAs("olga", "/runs/revocation/retry", "outcome", "refused"),
+		actAs("olga", "/runs/october-again/retry", "which", "expired", "cause", "cut", "found", "7"),
 	}},
 	{"POST /runs/{id}/check", []surface.Request{
 		actAs("olga", "/runs/domains/check", "row", "3", "row", "4"), actAs("olga", "/runs/october/check", "row", "0"),

@@ -180,6 +180,7 @@ var requests = map[string]string{
 	"runs follow": "GET /v1/runs/%s",
 	"runs cancel": "POST /v1/runs/%s/cancel",
 	"runs retry":  "POST /v1/runs/%s/retry",
+	"runs show":   "GET /v1/runs/%s/failed", // of a caller: the reasons of failed rows
 }
 
 // request returns the request that is equivalent to a command, or the command if there is none.

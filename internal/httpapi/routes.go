@@ -35,7 +35,7 @@ var parameters = map[string][]string{
 	"GET /v1/runs/{run}/failed":  {"tenant"},
 	"GET /v1/runs/{run}/events":  {"tenant"},
 	"POST /v1/runs/{run}/cancel": {"tenant"},
-	"POST /v1/runs/{run}/retry":  {"tenant", "outcomes", "label", "not_before"},
+	"POST /v1/runs/{run}/retry":  {"tenant", "outcomes", "reason", "label", "not_before"},
 
 	"GET /v1/domains":             {"tenant", "name", "id", "organization"},
 	"GET /v1/domains/{id}":        {"tenant"},

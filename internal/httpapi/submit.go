@@ -255,6 +255,7 @@ func retryOrder(r *http.Request, parent view.Run) (o intake.RetryOptions, err er
 		return o, err
 	}
 	o.ID = ledger.RunID(id)
+	o.Reason = query.Get("reason")
 	if names := query.Get("outcomes"); names != "" {
 		o.Outcomes = strings.Split(names, ",")
 	}

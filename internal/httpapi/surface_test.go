@@ -70,6 +70,7 @@ var surfaceOf = surface.Routes{
 		callAs("shop", http.MethodPost, "/v1/runs/intake-ended/retry", "", "Idempotency-Key", "retry-1"),
 		postAs("shop", "/v1/runs/intake-ended/retry"),
 		callAs("shop", http.MethodPost, "/v1/runs/intake/retry", "", "Idempotency-Key", "retry-2"),
+		callAs("shop", http.MethodPost, "/v1/runs/intake-ended/retry?reason=quoted", "", "Idempotency-Key", "retry-3"),
 	}},
 	{"GET /v1/domains", []surface.Request{
 		getAs("owner", "/v1/domains?tenant=acme&name=quoted.example"), getAs("sam", "/v1/domains?tenant=acme&name=lost.example"),

@@ -32,7 +32,13 @@ type FailedReason struct {
 	// Reason is that of one row as it is, or of several with … for the values that differ: of a
 	// mistake, of the first of them.
 	Reason string `json:"reason,omitempty"`
+
+	cause evidence.Cause
 }
+
+// Cause returns the text by which these rows are selected, apart from the outcome; "": they have
+// none.
+func (f FailedReason) Cause() string { return f.cause.Text() }
 
 // Text returns the outcome, the mistake and the reason.
 func (f FailedReason) Text() string {
@@ -78,7 +84,8 @@ func FailedByReason(ctx context.Context, l *ledger.Ledger, r ledger.Run) (*Faile
 		all.Read++
 		of := evidence.CauseOf(stored.Result)
 		if counts[of] == nil {
-			counts[of] = &FailedReason{Rows: 1, Outcome: row.Outcome, Mistake: of.Mistake, Reason: reason(row.Reason)}
+			counts[of] = &FailedReason{Rows: 1, Outcome: row.Outcome, Mistake: of.Mistake, Reason: reason(row.Reason),
+				cause: of}
 			continue
 		}
 		counts[of].Rows++
@@ -93,6 +100,22 @@ func FailedByReason(ctx context.Context, l *ledger.Ledger, r ledger.Run) (*Faile
 		return cmp.Or(cmp.Compare(b.Rows, a.Rows), strings.Compare(a.Text(), b.Text()))
 	})
 	return &all, nil
+}
+
+// FoundFailed returns the numbers of the failed rows that a query selects, in their order. cut says
+// that MaxRead rows were read, and that more may be among the others.
+func FoundFailed(ctx context.Context, l *ledger.Ledger, r ledger.Run, w RowsQuery) (items []int64, cut bool, err error) {
+	if w.Which == Unfinished || w.Which == EveryRow || w.Which == OpenRows {
+		w.Which = FailedRows
+	}
+	w.Limit = w.MaxRead
+	page, next, err := RowsPage(ctx, l, r, w)
+	for _, row := range page {
+		if !row.Well() {
+			items = append(items, row.Item)
+		}
+	}
+	return items, next > 0, err
 }
 
 // Partial reports whether the counts are those of the first failed rows alone.

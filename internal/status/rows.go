@@ -118,6 +118,7 @@ const (
 type RowsQuery struct {
 	From    int64  // the first row that may be on it
 	Which   string // an outcome, or a selection
+	Reason  string // the cause of a failed row, as [evidence.Cause.Is] reads it; empty: any
 	Text    string // contained in a row's name or reason, in any case; empty: any
 	Limit   int    // the most rows of the page
 	MaxRead int    // the most rows to read; 0: no bound
@@ -150,6 +151,9 @@ func RowsPage(ctx context.Context, l *ledger.Ledger, r ledger.Run, w RowsQuery) 
 			return page, row.Item, nil
 		}
 		if !w.selects(row) {
+			continue
+		}
+		if w.Reason != "" && !evidence.CauseOf(stored.Result).Is(w.Reason) {
 			continue
 		}
 		if len(page) == w.Limit {

@@ -192,6 +192,11 @@ func (r Run) RowsPage(ctx context.Context, q status.RowsQuery) (page []status.Ro
 	return status.RowsPage(ctx, r.view.ledger, r.Run, q)
 }
 
+// FoundFailed returns the numbers of its failed rows that a query selects: see [status.FoundFailed].
+func (r Run) FoundFailed(ctx context.Context, q status.RowsQuery) (items []int64, cut bool, err error) {
+	return status.FoundFailed(ctx, r.view.ledger, r.Run, q)
+}
+
 // ExportFailed writes its failed rows: see [intake.ExportFailed].
 func (r Run) ExportFailed(ctx context.Context, o intake.Export, out io.Writer) error {
 	_, err := intake.ExportFailed(ctx, r.view.ledger, r.Run, o, out)

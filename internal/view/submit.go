@@ -46,6 +46,11 @@ func (t Tenant) Plan(ctx context.Context, in intake.Input) (intake.Plan, error) 
 	return in.Plan(settings.MaxClientsPerRequest)
 }
 
+// Retryable returns how many rows [Run.Retry] would submit now.
+func (r Run) Retryable(ctx context.Context, o intake.RetryOptions) (int64, error) {
+	return r.view.store.cfg.Intake.Retryable(ctx, r.Run, o)
+}
+
 // Retry submits failed rows of the run again: see [intake.Intake.Retry]. All of them are of
 // organizations of the user, or the run would not be theirs.
 func (r Run) Retry(ctx context.Context, o intake.RetryOptions, s Submission) (intake.Submitted, error) {
