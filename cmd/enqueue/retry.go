@@ -176,13 +176,15 @@ type resultsCommand struct {
 
 	Outcomes []string `name:"outcome" noenv:"true" placeholder:"A,B" help:"Only rows with these outcomes; open is that of rows without a result (default: all rows)."`
 	Format   string   `noenv:"true" enum:"csv,jsonl," default:"" placeholder:"FORMAT" help:"csv or jsonl (default: the form in which the rows were submitted)."`
+	WithRun  bool     `noenv:"true" help:"Also write the run in each row: its id, kind, tenant, submitter and start."`
 }
 
 func (*resultsCommand) Help() string {
 	return `The rows are written as by "enqueue runs failed", and also have orgops_item, the number of the row from 0; orgops_settled_at,
 when its work was done; orgops_at, the time of its proof or last check; orgops_template, the id of the template that it created or
 found; and orgops_status_before and orgops_use_for_organization_discovery_before, the values that an update has replaced; each where it is known. An open row has the outcome open, and the reason why it is open. As CSV, rows
-of sweeps have their ids beside these columns, and templates their names.
+of sweeps have their ids beside these columns, and templates their names. With --with-run the file stands by itself, for an audit:
+orgops_run, orgops_kind, orgops_tenant, orgops_submitted_by, and orgops_started_at, the time from which the rows could start.
 
 Examples:
 
@@ -207,6 +209,12 @@ func (c *resultsCommand) Run(ctx context.Context, t *tool) error {
 	if t.JSON {
 		c.Format = intake.FormatJSONL
 	}
-	_, err = intake.ExportResults(ctx, t.ledger, r, c.Format, c.Outcomes, t.Stdout)
+	o := intake.Results{Format: c.Format, Outcomes: c.Outcomes, Run: c.WithRun}
+	if c.WithRun {
+		if o.Submitter, err = status.SubmitterOf(ctx, t.redis, r); err != nil {
+			return err
+		}
+	}
+	_, err = intake.ExportResults(ctx, t.ledger, r, o, t.Stdout)
 	return err
 }

@@ -10,6 +10,12 @@ import (
 	"orgops/internal/web"
 )
 
+// mediaTypes are those of the forms of rows.
+var mediaTypes = map[string]string{
+	intake.FormatCSV:   "text/csv; charset=utf-8",
+	intake.FormatJSONL: "application/jsonl",
+}
+
 // failed sends the failed rows of a run as a file, as "enqueue runs failed" writes them: GET
 // /runs/{id}/failed, as JSON Lines with ?format=jsonl.
 func (s *site) failed(w http.ResponseWriter, r *http.Request) {
@@ -23,13 +29,32 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, "runs", err)
 		return
 	}
-	name, mediaType := string(run.ID)+"-failed.jsonl", "application/jsonl"
-	if form == intake.FormatCSV {
-		name, mediaType = string(run.ID)+"-failed.csv", "text/csv; charset=utf-8"
-	}
-	err = web.SendFile(w, r, name, mediaType, s.log, func(out io.Writer) error {
+	err = web.SendFile(w, r, string(run.ID)+"-failed."+form, mediaTypes[form], s.log, func(out io.Writer) error {
 		return run.ExportFailed(r.Context(), intake.Export{JSON: form != intake.FormatCSV}, out)
 	})
+	if err != nil {
+		s.fail(w, r, "runs", err)
+	}
+}
+
+// rows sends all rows of a run as a file that stands by itself, as "enqueue runs results
+// --with-run" writes them: GET /runs/{id}/rows, as JSON Lines with ?format=jsonl.
+func (s *site) rows(w http.ResponseWriter, r *http.Request) {
+	run, err := s.found(s.view(r.Context()), r)
+	form := cmp.Or(r.URL.Query().Get("format"), intake.FormatCSV)
+	mediaType := mediaTypes[form]
+	if err == nil && mediaType == "" {
+		err = &web.Refusal{Status: http.StatusBadRequest, Text: "Unknown format: all rows are available as csv and as jsonl."}
+	}
+	o := intake.Results{Format: form, Run: true}
+	if err == nil {
+		o.Submitter, err = run.Submitter(r.Context())
+	}
+	if err == nil {
+		err = web.SendFile(w, r, string(run.ID)+"."+form, mediaType, s.log, func(out io.Writer) error {
+			return run.ExportResults(r.Context(), o, out)
+		})
+	}
 	if err != nil {
 		s.fail(w, r, "runs", err)
 	}

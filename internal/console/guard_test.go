@@ -57,6 +57,7 @@ func TestRolesOfRoutes(t *testing.T) {
 		"POST /runs/{id}/pause":       "operator",
 		"POST /runs/{id}/resume":      "operator",
 		"POST /runs/{id}/cancel":      "operator",
+		"GET /runs/{id}/rows":         readers,
 		"POST /runs/{id}/retry":       "operator",
 		"POST /runs/{id}/check":       "operator",
 		"POST /sweeps":                "operator",

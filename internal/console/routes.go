@@ -48,6 +48,7 @@ func routes(cfg Config) []web.Route {
 		{Pattern: "GET /runs", Roles: readers, Serve: s.page("runs", "runs", s.runs)},
 		{Pattern: "GET /runs/{id}", Roles: readers, Serve: s.page("run", "runs", s.run)},
 		{Pattern: "GET /runs/{id}/failed", Roles: readers, Serve: s.failed},
+		{Pattern: "GET /runs/{id}/rows", Roles: readers, Serve: s.rows},
 		{Pattern: "POST /sweeps", Roles: operators, Serve: s.withForm(s.sweepNow)},
 		{Pattern: "POST /webhooks/resend", Roles: operators, Serve: s.withForm(s.resend)},
 		{Pattern: "GET " + monitorRoot + "/orgops/waiting", Roles: readers, Serve: s.waits},

@@ -81,6 +81,10 @@ var surfaceOf = surface.Routes{
 		pageAs("rita", "/runs/october/failed"), pageAs("rita", "/runs/october/failed?format=jsonl"),
 		pageAs("rita", "/runs/octobre/failed"),
 	}},
+	{"GET /runs/{id}/rows", []surface.Request{
+		pageAs("rita", "/runs/october/rows"), pageAs("rita", "/runs/revocation/rows?format=jsonl"), pageAs("rita", "/runs/october/rows?format=xml"),
+		pageAs("sam", "/runs/october/rows"),
+	}},
 	{"POST /runs/{id}/pause", []surface.Request{
 		actAs("olga", "/runs/queued/pause"), actAs("olga", "/runs/october/pause"), actAs("rita", "/runs/queued/pause"),
 	}},

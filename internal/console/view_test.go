@@ -59,6 +59,7 @@ var aboutOthers = viewtest.Routes{
 		{Path: "/runs/{run}"}, {Path: "/runs/{run}?tenant={tenant}"}, {Path: "/runs/{open}?outcome=all"},
 	}},
 	"GET /runs/{id}/failed": {Requests: []viewtest.Request{{Path: "/runs/{run}/failed"}}},
+	"GET /runs/{id}/rows":   {Requests: []viewtest.Request{{Path: "/runs/{run}/rows"}}},
 	"POST /sweeps":          {Requests: []viewtest.Request{acts("/sweeps", "tenant={tenant}")}},
 	"POST /webhooks/resend": {Requests: []viewtest.Request{
 		acts("/webhooks/resend", "tenant={tenant}&endpoint={endpoint}"),

@@ -46,7 +46,7 @@ func (s *Server) rows(w http.ResponseWriter, r *http.Request, run view.Run) erro
 		forms = []string{csvType, jsonlType, oldJSONLType}
 	}
 	return s.sendRows(w, r, string(run.ID), forms, func(form string, out io.Writer) error {
-		return run.ExportResults(r.Context(), form, outcomes, out)
+		return run.ExportResults(r.Context(), intake.Results{Format: form, Outcomes: outcomes}, out)
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"orgops/dnscheck/dnsname"
 	"orgops/dnscheck/report"
@@ -69,27 +70,60 @@ func ExportFailed(ctx context.Context, l *ledger.Ledger, r ledger.Run, o Export,
 	if o.JSON {
 		format = FormatJSONL
 	}
-	return export(ctx, l, r, format, o.Raw, failed, nil, out)
+	return export(ctx, l, r, format, o.Raw, failed, nil, nil, out)
 }
 
-// ExportResults writes every row of a run to out, or those with the given outcomes, open rows
-// among them, as [ExportFailed] does, and adds to each: its number, when it was settled, the time
-// of its proof or last check, the template that it created, and the values that an update has
-// replaced. format is empty for that in which they were submitted. As CSV, rows that are whole
-// objects have their ids or name alone.
-func ExportResults(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, outcomes []string,
+// Results is the form of an export of results.
+type Results struct {
+	Format   string   // empty: that in which the rows were submitted
+	Outcomes []string // of the rows, open ones among them; empty: all rows
+	// Run adds the run to each row, so that the file stands by itself: its id, kind and tenant, its
+	// Submitter, and when its rows could start.
+	Run       bool
+	Submitter string
+}
+
+// ExportResults writes every row of a run to out, or those with the given outcomes, as
+// [ExportFailed] does, and adds to each: its number, when it was settled, the time of its proof or
+// last check, the template that it created, and the values that an update has replaced. As CSV,
+// rows that are whole objects have their ids or name alone.
+func ExportResults(ctx context.Context, l *ledger.Ledger, r ledger.Run, o Results,
 	out io.Writer) (rows int64, err error) {
-	if err := CheckOutcomes(outcomes); err != nil {
+	if err := CheckOutcomes(o.Outcomes); err != nil {
 		return 0, err
 	}
-	selected := func(o ledger.Outcome) bool { return len(outcomes) == 0 || slices.Contains(outcomes, string(o)) }
+	selected := func(outcome ledger.Outcome) bool {
+		return len(o.Outcomes) == 0 || slices.Contains(o.Outcomes, string(outcome))
+	}
 	more := []string{itemName, settledAtName, atName, templateName}
-	return export(ctx, l, r, cmp.Or(format, r.Format), false, selected, more, out)
+	ofRun := map[string]string{}
+	if o.Run {
+		more = append(more, runName, kindName, tenantName, submittedByName, startedAtName)
+		ofRun[runName] = string(r.ID)
+		ofRun[kindName] = string(r.Kind)
+		ofRun[tenantName] = string(r.Tenant)
+		ofRun[submittedByName] = o.Submitter
+		ofRun[startedAtName] = stamp.UTC(startOf(r))
+	}
+	return export(ctx, l, r, cmp.Or(o.Format, r.Format), false, selected, more, ofRun, out)
 }
 
-// export adds columns to the rows, more than those that all exports have.
+// startOf returns when rows of the run could start.
+func startOf(r ledger.Run) time.Time {
+	start := r.CreatedAt
+	if r.Sealed() {
+		start = r.CommittedAt
+	}
+	if r.NotBefore.After(start) {
+		start = r.NotBefore
+	}
+	return start
+}
+
+// export adds columns to the rows, more than those that all exports have. ofRun has the values of
+// those that are the same in all rows.
 func export(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, raw bool,
-	selected func(ledger.Outcome) bool, more []string, out io.Writer) (rows int64, err error) {
+	selected func(ledger.Outcome) bool, more []string, ofRun map[string]string, out io.Writer) (rows int64, err error) {
 	stored, err := newStoredRows(l, r)
 	if err != nil {
 		return 0, err
@@ -119,7 +153,7 @@ func export(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, 
 		content, known := stored.result(row)
 		added := make([]string, len(names))
 		for i, name := range names {
-			added[i] = known[name]
+			added[i] = cmp.Or(ofRun[name], known[name])
 		}
 		if err := stored.write(w, content, added...); err != nil {
 			return rows, fmt.Errorf("run %s: write row %d: %w", r.ID, row.Item, err)

@@ -24,7 +24,8 @@ import (
 func results(t *testing.T, run ledger.Run, format string, outcomes ...string) (text string, rows int64) {
 	t.Helper()
 	var out strings.Builder
-	rows, err := intake.ExportResults(t.Context(), ledger.New(redistest.New(t)), run, format, outcomes, &out)
+	rows, err := intake.ExportResults(t.Context(), ledger.New(redistest.New(t)), run,
+		intake.Results{Format: format, Outcomes: outcomes}, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,12 +308,38 @@ func TestResultsOfManyRows(t *testing.T) {
 	text.Reset()
 	var out heaps
 	out.measure()
-	n, err := intake.ExportResults(t.Context(), ledger.New(redistest.New(t)), run, "", nil, &out)
+	n, err := intake.ExportResults(t.Context(), ledger.New(redistest.New(t)), run, intake.Results{}, &out)
 	if err != nil || n != rows || len(out.sizes) < 4 {
 		t.Fatalf("%d rows, %d measurements, %v", n, len(out.sizes), err)
 	}
 	if grown := int64(slices.Max(out.sizes)) - int64(out.sizes[0]); grown > int64(out.written)/4 {
 		t.Errorf("the heap has grown by %d bytes over %d that were written", grown, out.written)
+	}
+}
+
+// TestResultsWithTheirRun checks that a row has the run to which it belongs, and that its start is
+// that for which it was planned.
+func TestResultsWithTheirRun(t *testing.T) {
+	rdb := redistest.New(t)
+	l := ledger.New(rdb)
+	start := time.Now().Add(time.Hour).Truncate(time.Second).UTC()
+	ledgertest.Submit(t, l, ledger.NewRun{ID: "a", Tenant: "acme", Kind: tasks.TypeRemove,
+		Description: ledger.Description{Format: intake.FormatJSONL}, Control: ledger.Control{NotBefore: start}},
+		`{"organization_id":"o","client_id":"c"}`)
+	run := ledgertest.Find(t, l, "a")
+	for format, want := range map[string]string{
+		intake.FormatJSONL: `{"organization_id":"o","client_id":"c","orgops_outcome":"open","orgops_item":0,` +
+			`"orgops_run":"a","orgops_kind":"clients:remove","orgops_tenant":"acme","orgops_submitted_by":"ada",` +
+			`"orgops_started_at":"` + start.Format(time.RFC3339) + "\"}\n",
+		intake.FormatCSV: "organization_id,client_id,use_for_member_access,orgops_outcome,orgops_error,orgops_item," +
+			"orgops_settled_at,orgops_at,orgops_template,orgops_run,orgops_kind,orgops_tenant,orgops_submitted_by,orgops_started_at\n" +
+			"o,c,,open,,0,,,,a,clients:remove,acme,ada," + start.Format(time.RFC3339) + "\n",
+	} {
+		var out strings.Builder
+		_, err := intake.ExportResults(t.Context(), l, run, intake.Results{Format: format, Run: true, Submitter: "ada"}, &out)
+		if err != nil || out.String() != want {
+			t.Errorf("%v, got\n%s\nwant\n%s", err, out.String(), want)
+		}
 	}
 }
 

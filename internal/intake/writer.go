@@ -17,6 +17,12 @@ const (
 	settledAtName = ignoredPrefix + "settled_at"
 	atName        = ignoredPrefix + "at"
 	templateName  = ignoredPrefix + "template"
+	// The run: its id, kind and tenant, who has submitted it, and when its rows could start.
+	runName         = ignoredPrefix + "run"
+	kindName        = ignoredPrefix + "kind"
+	tenantName      = ignoredPrefix + "tenant"
+	submittedByName = ignoredPrefix + "submitted_by"
+	startedAtName   = ignoredPrefix + "started_at"
 	// What an update has replaced.
 	statusBeforeName = ignoredPrefix + "status_before"
 	flagBeforeName   = ignoredPrefix + "use_for_organization_discovery_before"

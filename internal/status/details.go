@@ -59,6 +59,25 @@ func DetailsOf(ctx context.Context, rdb redis.Cmdable, l *ledger.Ledger, r ledge
 	return d, err
 }
 
+// SubmitterOf returns who has submitted or started a run; "": it is not known any more. It names
+// operators.
+func SubmitterOf(ctx context.Context, rdb redis.Cmdable, r ledger.Run) (string, error) {
+	if r.Caller != "" {
+		return r.Caller, nil
+	}
+	for _, action := range []activity.Action{activity.Submitted, activity.SweepStarted} {
+		entries, _, err := activity.Page(ctx, rdb, activity.Query{Tenants: []string{string(r.Tenant)}, Run: string(r.ID),
+			Action: action, Since: r.CreatedAt, Limit: 1})
+		if err != nil {
+			return "", err
+		}
+		if len(entries) > 0 {
+			return entries[0].Who(), nil
+		}
+	}
+	return "", nil
+}
+
 // ReadRows adds why no row is executed, and the first most open rows and failed rows.
 func (d *RunDetails) ReadRows(ctx context.Context, rdb redis.Cmdable, l *ledger.Ledger, most int) (err error) {
 	if !d.Ended() {

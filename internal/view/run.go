@@ -203,9 +203,14 @@ func (r Run) ExportFailed(ctx context.Context, o intake.Export, out io.Writer) e
 	return err
 }
 
+// Submitter returns who has submitted it: see [status.SubmitterOf].
+func (r Run) Submitter(ctx context.Context) (string, error) {
+	return status.SubmitterOf(ctx, r.view.redis, r.Run)
+}
+
 // ExportResults writes its rows: see [intake.ExportResults].
-func (r Run) ExportResults(ctx context.Context, format string, outcomes []string, out io.Writer) error {
-	_, err := intake.ExportResults(ctx, r.view.ledger, r.Run, format, outcomes, out)
+func (r Run) ExportResults(ctx context.Context, o intake.Results, out io.Writer) error {
+	_, err := intake.ExportResults(ctx, r.view.ledger, r.Run, o, out)
 	return err
 }
 
