@@ -44,7 +44,7 @@ type settings struct {
 
 	accessFlags `group:"Access to the operator pages"`
 
-	Links customer.Settings `embed:"" group:"Links for customers, made on the operator pages"`
+	Links customer.Settings `embed:"" group:"Links for customers"`
 }
 
 // tenantGroup is the group of the flags that describe one tenant.
