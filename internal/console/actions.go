@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/url"
 	"runtime/debug"
@@ -28,20 +27,6 @@ const (
 	// rowsAPage is how many rows a run's page has, of which some can be chosen for an action.
 	rowsAPage = 50
 )
-
-// offers are the actions that a run's state allows.
-type offers struct {
-	Pause, Resume, Cancel bool
-	Retry                 ledger.Counts // rows of each outcome that can be chosen; none: nothing can be retried
-	Complete              string        // an incomplete retry that can be completed; empty: there is none
-}
-
-func offersOf(r ledger.Run) offers {
-	underWay := !r.Ended() && r.CancelledAt.IsZero()
-	o := offers{Pause: underWay && !r.Paused, Resume: underWay && r.Paused, Cancel: underWay, Retry: maps.Clone(r.Counts)}
-	maps.DeleteFunc(o.Retry, func(outcome ledger.Outcome, _ int64) bool { return !intake.CanRetry(r, outcome) })
-	return o
-}
 
 // result is the result of an action.
 type result struct {

@@ -17,6 +17,7 @@
 //	tenants.go        the page of tenants
 //	run.go            the page of a run
 //	actions.go        cancel, retry, and the other actions
+//	rows.go           selects rows of a run, and finds those to be retried
 //	failed.go         the failed rows of a run, and all of them, as files
 //	runs.go           the page of all runs, and a run as pages show it
 //	plots.go          plots of the last hour and day

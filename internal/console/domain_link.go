@@ -7,6 +7,7 @@ import (
 
 	"orgops/internal/customer"
 	"orgops/internal/ledger"
+	"orgops/internal/status"
 	"orgops/internal/view"
 )
 
@@ -53,3 +54,6 @@ func (s *site) linkTo(ctx context.Context, d view.Domain) (customer.Link, error)
 	}
 	return s.links.Make(ctx, report.DomainReport, customer.UsualLife, userOf(ctx))
 }
+
+// toVerify is the remedy for a domain without an open row.
+func toVerify(d status.DomainName) string { return "To verify it: " + d.Verify().String() }

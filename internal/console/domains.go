@@ -256,9 +256,6 @@ func haveChecked(ctx context.Context, d view.Domain) string {
 	return "A worker checks it now, and verifies it if every server confirms the record: reload this page in half a minute."
 }
 
-// toVerify is the remedy for a domain without an open row.
-func toVerify(d status.DomainName) string { return "To verify it: " + d.Verify().String() }
-
 // facts are the sources of a domain's page: the API's record, what Redis has, why no row of the
 // tenant is executed, and the result of a check that was made just now.
 type facts struct {

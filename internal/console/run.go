@@ -6,10 +6,8 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
-	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/view"
@@ -17,11 +15,6 @@ import (
 )
 
 const (
-	// rowsLooked is how many settled rows are searched for the rows of a page, and
-	// rowsSearched how many if a text is searched, which reads the stored rows: about a
-	// second, each.
-	rowsLooked   = 200_000
-	rowsSearched = 20_000
 	// rowsLive is how many are searched for an outcome in the repeated requests of the
 	// script: a page that takes more stays as it is.
 	rowsLive = 5000
@@ -133,33 +126,8 @@ func (s *site) run(ctx context.Context, r *http.Request) (title string, data any
 	return "Run " + string(run.ID), p, err
 }
 
-// rowsQuery selects rows of the run.
-type rowsQuery struct {
-	tenant, which, cause, text string
-
-	from int64 // the first row
-	live bool  // a request of the script, to keep the page up to date
-}
-
-func rowsQueryOf(r *http.Request) (q rowsQuery, ok bool) {
-	query := r.URL.Query()
-	q = rowsQuery{tenant: query.Get("tenant"), which: query.Get("outcome"), cause: query.Get("cause"), text: query.Get("q"),
-		live: r.Header.Get("Orgops-Live") != ""}
-	if text := query.Get("from"); text != "" {
-		var err error
-		if q.from, err = strconv.ParseInt(text, 10, 64); err != nil || q.from < 0 {
-			return q, false
-		}
-	}
-	return q, true
-}
-
-// path returns the page of the same selection from this row on.
-func (q rowsQuery) path(run ledger.RunID, from int64) string {
-	return runLink(run, "", q.tenant, "outcome", q.which, "cause", q.cause, "q", q.text, "from", strconv.FormatInt(from, 10))
-}
-
 func runPageOf(ctx context.Context, v view.View, run view.Run, q rowsQuery) (p runPage, err error) {
+	// The run, with the actions that it allows.
 	d, err := run.Details(ctx, waitingLooked)
 	if err != nil {
 		return p, err
@@ -179,6 +147,8 @@ func runPageOf(ctx context.Context, v view.View, run view.Run, q rowsQuery) (p r
 	if left <= 0 && p.Offers.Complete == "" {
 		p.Offers.Retry = nil
 	}
+
+	// Why rows have failed.
 	p.Failed = status.Failed(run.Run)
 	p.ReasonsLeft = q.live && p.Failed > failedLive
 	if p.Failed > 0 && !p.ReasonsLeft {
@@ -186,6 +156,8 @@ func runPageOf(ctx context.Context, v view.View, run view.Run, q rowsQuery) (p r
 			return p, err
 		}
 	}
+
+	// Its rows, and what a search finds of the failed ones.
 	if p.Table, err = rowsTableOf(ctx, run, q); err != nil {
 		return p, err
 	}
@@ -195,50 +167,9 @@ func runPageOf(ctx context.Context, v view.View, run view.Run, q rowsQuery) (p r
 	return p, err
 }
 
-// foundRows are the failed rows that a search finds, and that can be retried.
-type foundRows struct {
-	Rows int64
-	Cut  bool // they are too many to be counted by a page
-}
-
-// mayRetry reports whether the query searches failed rows, some of which may be retried.
-func (q rowsQuery) mayRetry(run view.Run) bool {
-	if q.cause == "" && q.text == "" {
-		return false
-	}
-	switch q.which {
-	case status.Unfinished, status.EveryRow, status.FailedRows:
-		return offersOf(run.Run).Retry.Settled() > 0
-	}
-	return intake.CanRetry(run.Run, ledger.Outcome(q.which))
-}
-
-// retried returns the options by which the rows that the query finds are retried, and how many
-// these are. Those of a cause are selected by it, also the ones that fail for it meanwhile, so that
-// the same command completes the retry; those with a text by their numbers.
-func (q rowsQuery) retried(ctx context.Context, run view.Run) (o intake.RetryOptions, found *foundRows, err error) {
-	found = &foundRows{}
-	if q.text != "" {
-		o.Items, found.Cut, err = run.FoundFailed(ctx, status.RowsQuery{
-			Which: q.which, Reason: q.cause, Text: q.text, MaxRead: rowsSearched})
-		if err != nil || found.Cut || len(o.Items) == 0 { // no numbers would be all rows
-			return o, found, err
-		}
-	} else {
-		o.Reason = q.cause
-		if intake.CanRetry(run.Run, ledger.Outcome(q.which)) { // else it is a selection of several
-			o.Outcomes = []string{q.which}
-		}
-		if found.Cut = status.Failed(run.Run) > rowsLooked; found.Cut {
-			return o, found, nil
-		}
-	}
-	found.Rows, err = run.Retryable(ctx, o)
-	return o, found, err
-}
-
 func rowsTableOf(ctx context.Context, run view.Run, q rowsQuery) (t rowsTable, err error) {
-	t = rowsTable{Which: q.which, Cause: q.cause, Text: q.text, Groups: groupsOf(run.Run), Left: q.live && q.text != ""}
+	t = rowsTable{Which: q.which, Cause: q.cause, Text: q.text, Groups: groupsOf(run.Run),
+		Left: q.live && q.text != ""}
 	if q.cause != "" {
 		t.Every = runLink(run.ID, "", q.tenant, "outcome", q.which, "q", q.text)
 	}
@@ -246,7 +177,8 @@ func rowsTableOf(ctx context.Context, run view.Run, q rowsQuery) (t rowsTable, e
 		return t, nil
 	}
 	// The requests of the script read less, and leave out the parts that take too long to be repeated.
-	wanted := status.RowsQuery{From: q.from, Which: q.which, Reason: q.cause, Text: q.text, Limit: rowsAPage, MaxRead: rowsLooked}
+	wanted := status.RowsQuery{From: q.from, Which: q.which, Reason: q.cause, Text: q.text, Limit: rowsAPage,
+		MaxRead: rowsLooked}
 	switch {
 	case q.text != "":
 		wanted.MaxRead = rowsSearched

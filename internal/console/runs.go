@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
+	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
 	"orgops/internal/view"
@@ -170,6 +172,20 @@ func viewOf(d status.RunDetails, ahead status.Estimate) runView {
 		v.Progress += " rows settled, " + grouped(r.Rows) + " submitted so far"
 	}
 	return v
+}
+
+// offers are the actions that a run's state allows.
+type offers struct {
+	Pause, Resume, Cancel bool
+	Retry                 ledger.Counts // rows of each outcome that can be chosen; none: nothing can be retried
+	Complete              string        // an incomplete retry that can be completed; empty: there is none
+}
+
+func offersOf(r ledger.Run) offers {
+	underWay := !r.Ended() && r.CancelledAt.IsZero()
+	o := offers{Pause: underWay && !r.Paused, Resume: underWay && r.Paused, Cancel: underWay, Retry: maps.Clone(r.Counts)}
+	maps.DeleteFunc(o.Retry, func(outcome ledger.Outcome, _ int64) bool { return !intake.CanRetry(r, outcome) })
+	return o
 }
 
 // tone returns a class of ops.css: whether the run is successful, delayed, or in progress.

@@ -73,7 +73,8 @@ var surfaceOf = surface.Routes{
 		pageAs("rita", "/runs/tomorrow"), pageAs("rita", "/runs/cancelled"), pageAs("rita", "/runs/blocked-run"),
 		pageAs("rita", "/runs/stopped-run"), pageAs("rita", "/runs/unserved-run"), pageAs("rita", "/runs/limited-run"),
 		pageAs("olga", "/runs/templates"), pageAs("olga", "/runs/signup-4711"), pageAs("olga", "/runs/octobre"),
-		pageAs("olga", "/runs/october-again?outcome=expired&cause=There+is+no+TXT+record+at+…:+the+name+does+not+exist."),
+		pageAs("olga", "/runs/october-again?outcome=expired&cause=There+is+no+TXT+record+at+…:+"+
+			"the+name+does+not+exist."),
 		pageAs("olga", "/runs/october-again?q=org_october"),
 		pageAs("lea", "/runs/october"),
 	}},
@@ -82,7 +83,8 @@ var surfaceOf = surface.Routes{
 		pageAs("rita", "/runs/octobre/failed"),
 	}},
 	{"GET /runs/{id}/rows", []surface.Request{
-		pageAs("rita", "/runs/october/rows"), pageAs("rita", "/runs/revocation/rows?format=jsonl"), pageAs("rita", "/runs/october/rows?format=xml"),
+		pageAs("rita", "/runs/october/rows"), pageAs("rita", "/runs/revocation/rows?format=jsonl"),
+		pageAs("rita", "/runs/october/rows?format=xml"),
 		pageAs("sam", "/runs/october/rows"),
 	}},
 	{"POST /runs/{id}/pause", []surface.Request{

@@ -66,6 +66,7 @@ type DomainRow struct {
 // rows, and all stored rows of the tenant's runs about domains are searched.
 func DomainOf(ctx context.Context, rdb redis.Cmdable, l *ledger.Ledger, name DomainName,
 	rows int) (Domain, error) {
+	// Its entry in the index of names.
 	found := Domain{DomainName: name}
 	subject, err := l.Subject(ctx, ledger.Tenant(name.Tenant), name.ID)
 	if err == nil {
@@ -76,6 +77,8 @@ func DomainOf(ctx context.Context, rdb redis.Cmdable, l *ledger.Ledger, name Dom
 			found.Other = known.Organization
 		}
 	}
+
+	// Its rows.
 	switch {
 	case err != nil && !errors.Is(err, ledger.ErrNotFound):
 		return found, err
@@ -89,6 +92,8 @@ func DomainOf(ctx context.Context, rdb redis.Cmdable, l *ledger.Ledger, name Dom
 	if err != nil {
 		return found, err
 	}
+
+	// What else is stored of it, and what to do about each row.
 	if err := found.readSwept(ctx, rdb); err != nil {
 		return found, err
 	}

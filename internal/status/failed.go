@@ -104,7 +104,8 @@ func FailedByReason(ctx context.Context, l *ledger.Ledger, r ledger.Run) (*Faile
 
 // FoundFailed returns the numbers of the failed rows that a query selects, in their order. cut says
 // that MaxRead rows were read, and that more may be among the others.
-func FoundFailed(ctx context.Context, l *ledger.Ledger, r ledger.Run, w RowsQuery) (items []int64, cut bool, err error) {
+func FoundFailed(ctx context.Context, l *ledger.Ledger, r ledger.Run,
+	w RowsQuery) (items []int64, cut bool, err error) {
 	if w.Which == Unfinished || w.Which == EveryRow || w.Which == OpenRows {
 		w.Which = FailedRows
 	}
