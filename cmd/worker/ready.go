@@ -190,9 +190,9 @@ func receivers(ctx context.Context, t tenant.Settings) []health.Finding {
 	return found
 }
 
-// tokenPause is the pause of fetchTokens after the endpoint has refused the credentials, which only a
-// person can correct. A request that has its permit, such as a probe after "tenant start", asks the
-// endpoint at once.
+// tokenPause is the pause of fetchTokens after the endpoint has refused the credentials, which only
+// a person can correct. A request that has its permit, such as a probe after "tenant start", asks
+// the endpoint at once.
 const tokenPause = time.Minute
 
 // fetchTokens begins to fetch the tokens of the tenants of which this worker has become one of

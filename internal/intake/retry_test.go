@@ -101,8 +101,8 @@ func TestRetryChooses(t *testing.T) {
 	}
 }
 
-// TestRetryOfAReason counts and retries the rows of one reason, in the form in which a list or a row
-// has it. The retry of a reason ends as all retries do if its producer is killed.
+// TestRetryOfAReason counts and retries the rows of one reason, in the form in which a list or a
+// row has it. The retry of a reason ends as all retries do if its producer is killed.
 func TestRetryOfAReason(t *testing.T) {
 	const listed = "PATCH …: 500"
 	for _, reason := range []string{listed, "PATCH /organizations/o9: 500"} {
@@ -134,8 +134,8 @@ func TestRetryOfAReason(t *testing.T) {
 	}
 }
 
-// TestRetryCutShort checks that the remedy of a retry without all of its rows names the command that
-// selects the same ones, or none if there is no such.
+// TestRetryCutShort checks that the remedy of a retry without all of its rows names the command
+// that selects the same ones, or none if there is no such.
 func TestRetryCutShort(t *testing.T) {
 	many := make([]int64, 101)
 	for n := range many {

@@ -192,7 +192,8 @@ func (r Run) RowsPage(ctx context.Context, q status.RowsQuery) (page []status.Ro
 	return status.RowsPage(ctx, r.view.ledger, r.Run, q)
 }
 
-// FoundFailed returns the numbers of its failed rows that a query selects: see [status.FoundFailed].
+// FoundFailed returns the numbers of its failed rows that a query selects: see
+// [status.FoundFailed].
 func (r Run) FoundFailed(ctx context.Context, q status.RowsQuery) (items []int64, cut bool, err error) {
 	return status.FoundFailed(ctx, r.view.ledger, r.Run, q)
 }
