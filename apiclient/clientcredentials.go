@@ -359,6 +359,9 @@ func (s *clientCredentials) health() TokenHealth {
 	h.ExpiresAt = s.endsAt
 	if h.LastErr != nil && !s.goodAt(time.Now()) {
 		h.Err = h.LastErr
+		if s.endsAt.After(h.Since) { // the renewals failed before
+			h.Since = s.endsAt
+		}
 	}
 	return h
 }

@@ -17,6 +17,8 @@ type TokenHealth struct {
 	// LastErr is the *TokenError of the last attempt to get a token, even if an earlier
 	// token is still valid; nil after a success.
 	LastErr error
+	// Since is when the failures began that Err, or else LastErr, is about; zero: both are nil.
+	Since time.Time
 	// Failures counts, since the source was made, failed attempts and new tokens that the
 	// API refused.
 	Failures uint64
@@ -40,6 +42,7 @@ func (c *Client) TokenHealth() TokenHealth {
 	h.Failures += c.refused.times
 	if h.Err == nil && time.Since(c.refused.at) < refusedFor {
 		h.Err = &TokenError{Err: errors.New("the API refuses the token, and a fresh one too (401)")}
+		h.Since = c.refused.since
 	}
 	return h
 }
@@ -51,6 +54,7 @@ const refusedFor = 2 * time.Minute
 // refusals counts the API's 401s to the newest token.
 type refusals struct {
 	mu    sync.Mutex
+	since time.Time // of the first one in a row
 	at    time.Time // of the last one; zero: the last answer was another
 	times uint64
 }
@@ -61,8 +65,12 @@ func (r *refusals) answered(status int) {
 	defer r.mu.Unlock()
 	switch {
 	case status == http.StatusUnauthorized:
+		now := time.Now()
+		if now.Sub(r.at) >= refusedFor {
+			r.since = now
+		}
 		r.times++
-		r.at = time.Now()
+		r.at = now
 	case status < 500: // a server in trouble has not checked the token
 		r.at = time.Time{}
 	}
@@ -71,9 +79,15 @@ func (r *refusals) answered(status int) {
 // note records the result of a fetch. The caller holds mu.
 func (h *TokenHealth) note(scopes []string, err *TokenError, now time.Time) {
 	if err != nil {
+		if h.LastErr == nil {
+			h.Since = now
+		}
 		h.LastErr = err
 		h.Failures++
 		return
 	}
-	h.LastErr, h.GotAt, h.Scopes = nil, now, scopes
+	h.LastErr = nil
+	h.Since = time.Time{}
+	h.GotAt = now
+	h.Scopes = scopes
 }

@@ -56,7 +56,7 @@ func TestTokenHealthOfClientCredentials(t *testing.T) {
 		fetch := func() { _, _ = s.Token(t.Context()); synctest.Wait() }
 		wantHealth(t, "nobody has asked", c, "", apiclient.TokenHealth{})
 		fetch()
-		wantHealth(t, "it is down", c, "503 Service Unavailable", apiclient.TokenHealth{Failures: 1})
+		wantHealth(t, "it is down", c, "503 Service Unavailable", apiclient.TokenHealth{Failures: 1, Since: time.Now()})
 		time.Sleep(10 * time.Second)
 		status = http.StatusOK
 		fetch()
@@ -68,11 +68,15 @@ func TestTokenHealthOfClientCredentials(t *testing.T) {
 		status = http.StatusUnauthorized
 		fetch()
 		good.Failures = 2
+		good.Since = time.Now()
 		wantHealth(t, "a renewal does not succeed", c, "", good)
 		time.Sleep(time.Minute)
+		good.Since = got.Add(time.Hour)
+		fetch()
+		good.Failures = 3
 		wantHealth(t, "it has ended", c, "401 Unauthorized: access_denied", good)
-		if e.count() != 3 {
-			t.Errorf("%d requests, want 3: health asks nobody", e.count())
+		if e.count() != 4 {
+			t.Errorf("%d requests, want 4: health asks nobody", e.count())
 		}
 	})
 }
@@ -90,7 +94,7 @@ func TestTokenHealthOfATokenFile(t *testing.T) {
 		wantHealth(t, "the token is there", c, "", apiclient.TokenHealth{GotAt: start, ExpiresAt: start.Add(time.Hour)})
 		time.Sleep(time.Hour)
 		wantHealth(t, "it has ended", c, "the present one ended at 2000-01-01T01:00:00Z",
-			apiclient.TokenHealth{GotAt: start, ExpiresAt: start.Add(time.Hour)})
+			apiclient.TokenHealth{GotAt: start, ExpiresAt: start.Add(time.Hour), Since: start.Add(time.Hour)})
 		writeFile(t, path, "opaque")
 		wantToken(t, s, "opaque")
 		wantHealth(t, "another", c, "", apiclient.TokenHealth{GotAt: time.Now()})
@@ -99,7 +103,8 @@ func TestTokenHealthOfATokenFile(t *testing.T) {
 		if _, err := s.Token(t.Context()); err == nil {
 			t.Error("a token from an empty file")
 		}
-		wantHealth(t, "refused, and no other", c, "it is empty", apiclient.TokenHealth{GotAt: time.Now(), Failures: 1})
+		wantHealth(t, "refused, and no other", c, "it is empty",
+			apiclient.TokenHealth{GotAt: time.Now(), Failures: 1, Since: time.Now()})
 	})
 }
 
@@ -108,7 +113,7 @@ func TestTokenHealthOfAStaticToken(t *testing.T) {
 		past := time.Now().Add(-time.Hour).Truncate(time.Second)
 		c := clientOf(t, apiclient.StaticToken(apiclient.NewSecret(jwt("it", past.Unix()))))
 		wantHealth(t, "it has ended", c, "the present one ended at",
-			apiclient.TokenHealth{GotAt: time.Now(), ExpiresAt: past})
+			apiclient.TokenHealth{GotAt: time.Now(), ExpiresAt: past, Since: past})
 	})
 }
 
@@ -137,7 +142,7 @@ func TestTokenHealthByTheAPI(t *testing.T) {
 			t.Fatal("no error")
 		}
 		h := c.TokenHealth()
-		if h.Failures != step.failures || (h.Err != nil) != step.refused {
+		if h.Failures != step.failures || (h.Err != nil) != step.refused || h.Since.IsZero() == step.refused {
 			t.Errorf("after %s: %+v, want %d failures, refused %t", step.name, h, step.failures, step.refused)
 		}
 	}
@@ -148,16 +153,22 @@ func TestTokenHealthByTheAPI(t *testing.T) {
 func TestRefusalPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := clientOf(t, apiclient.StaticToken(apiclient.NewSecret("t")))
+		start := time.Now()
 		for range 3 {
 			c.Answered(http.StatusUnauthorized)
 			time.Sleep(time.Minute)
-			if c.TokenHealth().Err == nil {
-				t.Error("the refusal of a minute ago is gone")
+			h := c.TokenHealth()
+			if h.Err == nil || !h.Since.Equal(start) {
+				t.Errorf("a minute after a refusal: %v since %v, want one since the first, %v", h.Err, h.Since, start)
 			}
 		}
 		time.Sleep(time.Minute)
 		if err := c.TokenHealth().Err; err != nil {
 			t.Errorf("two minutes after the last call: %v", err)
+		}
+		c.Answered(http.StatusUnauthorized)
+		if h := c.TokenHealth(); !h.Since.Equal(time.Now()) {
+			t.Errorf("refused again: since %v, want now, %v", h.Since, time.Now())
 		}
 	})
 }

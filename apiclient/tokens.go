@@ -131,6 +131,7 @@ func (s *givenToken) health() TokenHealth {
 		h.Err = h.LastErr
 	case !ended.IsZero() && !time.Now().Before(ended):
 		h.Err = &TokenError{Err: fmt.Errorf("the present one ended at %s", stamp.UTC(ended))}
+		h.Since = ended
 	}
 	return h
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"orgops/internal/ledger"
+	"orgops/internal/obstacle"
 	"orgops/internal/status"
 	"orgops/internal/view"
 )
@@ -48,7 +49,7 @@ func (s *site) overview(ctx context.Context, v view.View, only string) (o overvi
 			continue
 		}
 		if own, err := v.Tenant(t.Name); err == nil {
-			t.Known.Token = s.tokenError(own)
+			t.Known.Token = s.noToken(own)
 			t.Obstacles = t.Known.Obstacles()
 		}
 		o.states = append(o.states, t)
@@ -58,9 +59,9 @@ func (s *site) overview(ctx context.Context, v view.View, only string) (o overvi
 	return o, err
 }
 
-// tokenError returns why this worker has no good token for a tenant, with the remedy; nil also if
-// it is not one of its tenants.
-func (s *site) tokenError(own view.Tenant) error {
+// noToken returns why this worker has no good token for a tenant; nil also if it is not one of its
+// tenants.
+func (s *site) noToken(own view.Tenant) *obstacle.NoToken {
 	served, here := s.here.of(own)
 	if !here || served.API == nil {
 		return nil

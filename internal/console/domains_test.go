@@ -534,10 +534,10 @@ func TestTenantsPageAfterAFailedToken(t *testing.T) {
 	if status != http.StatusOK {
 		t.Errorf("status %d", status)
 	}
-	wantIn(t, page, "No token: POST ", "<dt>State</dt><dd>no valid token</dd>", "<dt>Last error</dt><dd>",
+	wantIn(t, page, "No token: POST ", "<dt>State</dt><dd>no valid token since ", "<dt>Last error</dt><dd>",
 		"the client is gone", "<dt>Failures</dt>")
 	_, page = s.do(t, http.MethodGet, "/", nil)
-	wantIn(t, page, "No token: POST ", "the client is gone")
+	wantIn(t, page, "No token: POST ", "the client is gone (since ")
 	wantNotIn(t, page, "All is well")
 }
 

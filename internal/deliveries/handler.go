@@ -216,9 +216,11 @@ func (h *Handler) record(ctx context.Context, x execution, v *verdict, entry str
 		case done:
 			p.Set(ctx, h.backlog.deliveredKey(x.Endpoint, x.taskID), "", deliveredFor)
 			p.HSet(ctx, state, x.Endpoint+".delivered", now.UnixMilli())
+			p.HDel(ctx, state, x.Endpoint+".failing")
 		case failed, transient:
 			p.HSet(ctx, state, x.Endpoint+".failed", now.UnixMilli(), x.Endpoint+".reason",
 				untrusted.Plain(v.reason, longestReason))
+			p.HSetNX(ctx, state, x.Endpoint+".failing", now.UnixMilli())
 		}
 		if v.gone {
 			p.HSet(ctx, state, x.Endpoint+".gone", entry)

@@ -22,8 +22,8 @@ const stateTTL = 100 * 24 * time.Hour
 
 // stateKey returns the key of the state of a tenant's endpoints: a hash. The fields of an endpoint
 // begin with its name: .delivered and .failed are the times of the last attempts in ms, .reason is
-// that of the failed one, and .gone the [Receivers] entry of an endpoint that answered 410. The
-// keys of a tenant's deliveries have its hash tag, apart from those of asynq.
+// that of the failed one, .failing is the time of the first failed attempt since the last delivery,
+// and .gone the [Receivers] entry of an endpoint that answered 410. The keys of a tenant's deliveries have its hash tag, apart from those of asynq.
 func stateKey(tenant string) string { return "orgops:v3:{tenant:" + tenant + "}:webhooks" }
 
 // pausedKey returns the key by which asynq serves no task of an endpoint.
@@ -104,8 +104,10 @@ type EndpointState struct {
 	Name        string
 	DeliveredAt time.Time // the last delivery; zero: there was none
 	FailedAt    time.Time // the last failed attempt; zero: there was none
-	Failure     string    // why it failed
-	Gone        bool      // it answered 410
+	// FailingSince is the first failed attempt since the last delivery; zero: there was none.
+	FailingSince time.Time
+	Failure      string // why it failed
+	Gone         bool   // it answered 410
 	// Queue counts deliveries and attempts: archived ones were given up. Paused ones wait, since
 	// the endpoint is gone, or by hand.
 	Queue queues.State
@@ -124,7 +126,7 @@ func ReadEndpoints(ctx context.Context, rdb redis.Cmdable, tenant string,
 	read, unread := readQueues(ctx, rdb, tenant, names)
 	for i, name := range names {
 		e := EndpointState{Name: name, DeliveredAt: moment(state[name+".delivered"]), FailedAt: moment(state[name+".failed"]),
-			Failure: state[name+".reason"], Gone: state[name+".gone"] != ""}
+			FailingSince: moment(state[name+".failing"]), Failure: state[name+".reason"], Gone: state[name+".gone"] != ""}
 		if unread == nil {
 			e.Queue = read[i]
 		}
@@ -150,7 +152,7 @@ func readQueues(ctx context.Context, rdb redis.Cmdable, tenant string,
 // moment returns a stored time; zero: there is none.
 func moment(text string) (t time.Time) {
 	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
-		t = time.UnixMilli(ms)
+		t = time.UnixMilli(ms).UTC()
 	}
 	return t
 }
@@ -158,7 +160,13 @@ func moment(text string) (t time.Time) {
 // Counted are the deliveries of a tenant.
 type Counted struct {
 	Waiting, GivenUp int64
-	Failing          map[string]string // endpoints that have some waiting, and whose last attempt failed: why
+	Failing          map[string]Failing // endpoints that have some waiting, and whose last attempt failed
+}
+
+// Failing describes an endpoint to which deliveries fail.
+type Failing struct {
+	Since  time.Time `json:"since"`  // the first failed attempt since the last delivery
+	Reason string    `json:"reason"` // of the last one
 }
 
 // Count counts the deliveries of a tenant.
@@ -171,12 +179,12 @@ func Count(ctx context.Context, rdb redis.Cmdable, tenant string) (c Counted, er
 	if err != nil {
 		return c, err
 	}
-	c.Failing = map[string]string{}
+	c.Failing = map[string]Failing{}
 	for i, name := range names {
 		waiting := waiting(read[i])
 		c.Waiting += waiting
-		if waiting > 0 && moment(state[name+".failed"]).After(moment(state[name+".delivered"])) {
-			c.Failing[name] = state[name+".reason"]
+		if since := moment(state[name+".failing"]); waiting > 0 && !since.IsZero() {
+			c.Failing[name] = Failing{Since: since, Reason: state[name+".reason"]}
 		}
 		c.GivenUp += int64(read[i].Archived)
 	}

@@ -3,6 +3,7 @@ package deliveries_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,6 +29,9 @@ func (w *world) states(names ...string) []deliveries.EndpointState {
 			w.t.Errorf("endpoint %s: failed at %s: %q", e.Name, e.FailedAt, e.Failure)
 		}
 		all[i].FailedAt = time.Time{}
+		if !e.FailingSince.IsZero() {
+			all[i].FailingSince = at
+		}
 		all[i].Queue.Name, all[i].Queue.Latency = "", 0
 		if !e.DeliveredAt.IsZero() {
 			all[i].DeliveredAt = at
@@ -59,11 +63,13 @@ func TestState(t *testing.T) {
 	await(t, "the 410", func() bool { return w.states()[0].Queue.Archived == 1 })
 	w.notify(n, "event-003")
 	crm.Failure, crm.Gone = "webhook endpoint crm: it answered 503", true
+	crm.FailingSince = at
 	crm.Queue = queues.State{Processed: 2, Failed: 1, Archived: 1, Pending: 1, Paused: true}
 	want("after a 410", desk, crm)
 	counted, err := deliveries.Count(t.Context(), w.rdb, "acme")
-	if diff := cmp.Diff(deliveries.Counted{Waiting: 1, GivenUp: 1, Failing: map[string]string{
-		"crm": "webhook endpoint crm: it answered 503"}}, counted); diff != "" || err != nil {
+	since := counted.Failing["crm"].Since
+	if diff := cmp.Diff(deliveries.Counted{Waiting: 1, GivenUp: 1, Failing: map[string]deliveries.Failing{
+		"crm": {Since: since, Reason: "webhook endpoint crm: it answered 503"}}}, counted); diff != "" || since.IsZero() || err != nil {
 		t.Errorf("%v; counted (-want +got):\n%s", err, diff)
 	}
 	if _, err := deliveries.Resend(t.Context(), w.rdb, "acme", "desk"); err == nil ||
@@ -78,6 +84,7 @@ func TestState(t *testing.T) {
 		return w.states()[0].Queue.Processed == 4 && w.states()[0].Waiting() == 0
 	})
 	crm.Gone, crm.Queue = false, queues.State{Processed: 4, Failed: 1}
+	crm.FailingSince = time.Time{}
 	want("sent again", desk, crm)
 }
 
@@ -197,5 +204,36 @@ func TestOneLineAMinute(t *testing.T) {
 		"crm outcome=transient deliveries=1", "crm outcome=transient deliveries=2"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
+	}
+}
+
+// TestFailingSince: a receiver fails since the first failed attempt after its last delivery.
+func TestFailingSince(t *testing.T) {
+	var answer error
+	w := newWorld(t, crm(func(string, string, time.Time, []byte) error { return answer }), 10)
+	now := at
+	w.cfg.Now = func() time.Time { return now }
+	n, h := deliveries.NewNotifier(w.cfg), deliveries.NewHandler(w.cfg)
+	for i, step := range []struct {
+		answer error
+		since  time.Time
+	}{
+		{nil, time.Time{}},
+		{attemptError(attempt{Status: 503}), at.Add(time.Minute)},
+		{attemptError(attempt{Status: 503}), at.Add(time.Minute)},
+		{nil, time.Time{}},
+		{attemptError(attempt{Permanent: true, Status: 410}), at.Add(4 * time.Minute)},
+	} {
+		now = at.Add(time.Duration(i) * time.Minute)
+		answer = step.answer
+		event := fmt.Sprintf("event-%03d", i)
+		w.notify(n, event)
+		if err := w.process(h, "webhook-acme-crm-"+event); (err == nil) != (answer == nil) {
+			t.Fatalf("attempt %d: %v", i, err)
+		}
+		all, err := deliveries.ReadEndpoints(t.Context(), w.rdb, "acme")
+		if err != nil || len(all) != 1 || !all[0].FailingSince.Equal(step.since) {
+			t.Errorf("after attempt %d: %+v, %v; want failing since %v", i, all, err, step.since)
+		}
 	}
 }

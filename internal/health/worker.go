@@ -30,14 +30,14 @@ type Served struct {
 	AwaitsToken func() bool
 }
 
-// NoToken returns why there is no good token, with the remedy; nil: there is one, or none was
-// needed yet.
-func (s Served) NoToken() error {
-	err := s.API.TokenHealth().Err
-	if err == nil {
+// NoToken returns why and since when there is no good token; nil: there is one, or none was needed
+// yet.
+func (s Served) NoToken() *obstacle.NoToken {
+	h := s.API.TokenHealth()
+	if h.Err == nil {
 		return nil
 	}
-	return remedy.With(err, "%s", s.Settings.Remedy(apiclient.FaultOf(err)))
+	return &obstacle.NoToken{Why: remedy.With(h.Err, "%s", s.Settings.Remedy(apiclient.FaultOf(h.Err))), Since: h.Since}
 }
 
 // OfWorker returns the checks of /readyz. They take no permit and fetch no token: the token is
@@ -150,7 +150,7 @@ func TokenFacts(h apiclient.TokenHealth) []status.Fact {
 	state := status.Fact{Name: "state", Text: "ok, fetched " + stamp.UTC(h.GotAt)}
 	switch {
 	case h.Err != nil:
-		state.Text = "no valid token"
+		state.Text = "no valid token since " + stamp.UTC(h.Since)
 	case h.GotAt.IsZero():
 		state.Text = "not fetched yet"
 	}

@@ -88,9 +88,9 @@ type State struct {
 	Absent *Absence
 	// Pace is the state of the tenant's budget.
 	Pace pace.State
-	// Token is why this process has no valid token of the API. Redis has it only once a row needs the
-	// token: then an operation is blocked. It has its remedy.
-	Token error
+	// Token says that this process has no valid token of the API. Redis has it only once a row needs the
+	// token: then an operation is blocked.
+	Token *NoToken
 	// Queue is the tenant's queue of rows if it is paused.
 	Queue *Queue
 }
@@ -100,6 +100,12 @@ type Absence struct {
 	// LastSeen is when a worker last announced the tenant's settings, which it does every minute;
 	// zero: none ever has.
 	LastSeen time.Time
+}
+
+// NoToken is the state of a process without a valid token of the API.
+type NoToken struct {
+	Why   error     // with its remedy
+	Since time.Time // zero: not known
 }
 
 // Queue is a queue that is paused in asynqmon, so that no row is released.
@@ -143,9 +149,13 @@ func (s State) Obstacles() (all []Obstacle) {
 		})
 	}
 	if s.Token != nil && len(s.Pace.Blocks) == 0 {
-		fix, what := remedy.Of(s.Token)
+		fix, why := remedy.Of(s.Token.Why)
+		what := why.Error()
+		if !s.Token.Since.IsZero() {
+			what += " (since " + stamp.UTC(s.Token.Since) + ")"
+		}
 		all = append(all, Obstacle{
-			Kind: OperationBlocked, Operation: pace.All, What: what.Error(),
+			Kind: OperationBlocked, Operation: pace.All, Since: s.Token.Since, What: what,
 			Fix: fix + "; until then all work that needs the API waits",
 		})
 	}

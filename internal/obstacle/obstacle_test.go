@@ -3,6 +3,7 @@ package obstacle_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,16 +48,18 @@ func TestObstacles(t *testing.T) {
 		{obstacle.OperationBlocked,
 			obstacle.State{Pace: pace.State{Blocks: []pace.Block{{Operation: pace.All, Reason: "401", Since: at}}}},
 			"every operation is blocked since 2026-11-20T12:00:00Z: 401", []string{"read", "change"}, true},
-		{obstacle.OperationBlocked, obstacle.State{Token: remedy.With(errors.New("no token: 401"), "mend it")},
-			"no token: 401", []string{"read", "change"}, true},
+		{obstacle.OperationBlocked,
+			obstacle.State{Token: &obstacle.NoToken{Why: remedy.With(errors.New("no token: 401"), "mend it"), Since: at}},
+			"no token: 401 (since 2026-11-20T12:00:00Z)", []string{"read", "change"}, true},
 		{obstacle.QueuePaused, obstacle.State{Queue: &obstacle.Queue{Name: "acme.rows", Since: at}},
 			"the queue acme.rows is paused since 2026-11-20T12:00:00Z: no row is released",
 			[]string{"check", "scan", "read", "change"}, true},
 		{obstacle.TenantPaused, obstacle.State{Pace: pace.State{PausedUntil: at.Add(time.Hour), RefusedSince: at}},
 			"the API has asked this tenant to pause (429) until 2026-11-20T13:00:00Z and has accepted no request since " +
 				"2026-11-20T12:00:00Z", []string{"scan", "read", "change"}, true},
-		{obstacle.OperationPaused, obstacle.State{Pace: pace.State{Pauses: []pace.Pause{{Operation: "update", Until: at}}}},
-			"the API has asked to pause update (429) until 2026-11-20T12:00:00Z", []string{"change"}, false},
+		{obstacle.OperationPaused, obstacle.State{Pace: pace.State{Pauses: []pace.Pause{{Operation: "update", Until: at.Add(time.Hour), RefusedSince: at}}}},
+			"the API has asked to pause update (429) until 2026-11-20T13:00:00Z and has accepted no request since " +
+				"2026-11-20T12:00:00Z", []string{"change"}, false},
 	} {
 		c.state.Tenant = "acme"
 		all := c.state.Obstacles()
@@ -65,7 +68,8 @@ func TestObstacles(t *testing.T) {
 			continue
 		}
 		o := all[0]
-		if o.Kind != c.kind || o.What != c.what || o.Fix == "" || o.Total() != c.total {
+		if o.Kind != c.kind || o.What != c.what || o.Fix == "" || o.Total() != c.total ||
+			strings.Contains(c.what, "12:00:00Z") != o.Since.Equal(at) {
 			t.Errorf("%+v, total %v; want %s, %q, total %v", o, o.Total(), c.kind, c.what, c.total)
 		}
 		var holds []string
@@ -84,7 +88,7 @@ func TestObstacles(t *testing.T) {
 // to a block.
 func TestOrder(t *testing.T) {
 	now := time.Now()
-	s := obstacle.State{Absent: &obstacle.Absence{}, Queue: &obstacle.Queue{}, Token: errors.New("401"),
+	s := obstacle.State{Absent: &obstacle.Absence{}, Queue: &obstacle.Queue{}, Token: &obstacle.NoToken{Why: errors.New("401")},
 		Pace: pace.State{Stopped: &pace.Stop{}, Blocks: []pace.Block{{Operation: "get"}}, PausedUntil: now,
 			Pauses: []pace.Pause{{Operation: "get", Until: now}}}}
 	var kinds []obstacle.Kind

@@ -34,9 +34,9 @@ type Tenant struct {
 
 	Waiting int64 `json:"webhooks_waiting,omitempty"` // deliveries that are not done
 	GivenUp int64 `json:"webhooks_given_up,omitempty"`
-	// Failing are the endpoints of webhooks to which deliveries fail at present: why.
-	Failing map[string]string `json:"webhooks_failing,omitempty"`
-	Pace    *pace.State       `json:"-"`
+	// Failing are the endpoints of webhooks to which deliveries fail at present.
+	Failing map[string]deliveries.Failing `json:"webhooks_failing,omitempty"`
+	Pace    *pace.State                   `json:"-"`
 	// Known is the state from which its obstacles are derived.
 	Known obstacle.State `json:"-"`
 	Ticks *sweep.Ticks   `json:"-"`
@@ -99,6 +99,8 @@ func ReadDetails(ctx context.Context, rdb redis.Cmdable, name string, fleet Flee
 	t.Known, _, obstaclesErr = ReadState(ctx, rdb, ledger.Tenant(name), fleet, budget)
 	t.Obstacles = t.Known.Obstacles()
 	counted, notCounted := deliveries.Count(ctx, rdb, name)
-	t.Waiting, t.GivenUp, t.Failing = counted.Waiting, counted.GivenUp, counted.Failing
+	t.Waiting = counted.Waiting
+	t.GivenUp = counted.GivenUp
+	t.Failing = counted.Failing
 	return t, errors.Join(err, obstaclesErr, notCounted)
 }

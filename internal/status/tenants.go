@@ -49,6 +49,7 @@ type Warning struct {
 	Urgent bool         `json:"urgent"` // it does not end by itself
 	What   string       `json:"reason"` // capitalized by pages
 	Fix    string       `json:"fix"`
+	Since  time.Time    `json:"since,omitzero"`  // zero: not known; the text has it too
 	Sweep  ledger.RunID `json:"sweep,omitempty"` // that found it; empty: none did
 }
 
@@ -60,24 +61,24 @@ func (t Tenant) Warnings() (all []Warning) {
 	// What holds its rows.
 	for _, o := range t.Obstacles {
 		passes := o.Kind == obstacle.TenantPaused || o.Kind == obstacle.OperationPaused
-		all = append(all, Warning{!passes, o.What, o.Fix, ""})
+		all = append(all, Warning{Urgent: !passes, What: o.What, Fix: o.Fix, Since: o.Since})
 	}
 
 	// Runs that nothing carries on.
 	for i, r := range t.Stuck {
 		if i == mostStuck {
-			all = append(all, Warning{true, count(int64(len(t.Stuck)-i), "more run") + " make no progress",
-				"enqueue runs list --tenant " + t.Name + " names them, with the reasons", ""})
+			all = append(all, Warning{Urgent: true, What: count(int64(len(t.Stuck)-i), "more run") + " make no progress",
+				Fix: "enqueue runs list --tenant " + t.Name + " names them, with the reasons"})
 			break
 		}
 		what := "run " + string(r.Run) + " makes no progress since " + stamp.UTC(r.Since)
-		all = append(all, Warning{true, what, r.Reason, ""})
+		all = append(all, Warning{Urgent: true, What: what, Fix: r.Reason, Since: r.Since})
 	}
 
 	// Findings of sweeps and rows.
 	if t.Ticks != nil && t.Ticks.Skipped.Tick != 0 && t.Ticks.Skipped.Tick == t.Ticks.Tick {
-		all = append(all, Warning{false, "a sweep was skipped: " + SkippedTick(t.Ticks.Skipped),
-			"the next scheduled sweep starts once the cause is gone", ""})
+		all = append(all, Warning{What: "a sweep was skipped: " + SkippedTick(t.Ticks.Skipped),
+			Fix: "the next scheduled sweep starts once the cause is gone"})
 	}
 	if s := t.Sweep; s != nil && s.StillLost() > 0 {
 		what := fmt.Sprintf("the sweep of %s found %s lost: the proven record is gone for the grace period",
@@ -85,27 +86,28 @@ func (t Tenant) Warnings() (all []Warning) {
 		if s.Revoked > 0 {
 			what += fmt.Sprintf("; %d revoked since", s.Revoked)
 		}
-		all = append(all, Warning{true, what,
-			reviewLost(t.Name), ledger.RunID(s.Run)})
+		all = append(all, Warning{Urgent: true, What: what, Fix: reviewLost(t.Name), Sweep: ledger.RunID(s.Run)})
 	}
 	if t.Withdrawn > 0 {
 		what := "in the last seven days others have set " + count(t.Withdrawn, "verified domain") + " to pending, deleted them " +
 			"or given them another token"
-		all = append(all, Warning{true, what, "the log and the events domain.withdrawn name them: " + takeBack, ""})
+		all = append(all, Warning{Urgent: true, What: what,
+			Fix: "the log and the events domain.withdrawn name them: " + takeBack})
 	}
 	if s := t.Sweep; s != nil && s.Unknown > 0 {
-		all = append(all, Warning{false, fmt.Sprintf("the sweep of %s got no clear answer for %s", stamp.UTC(s.Tick),
-			count(s.Unknown, "domain")), "the next sweep checks them again", ledger.RunID(s.Run)})
+		what := fmt.Sprintf("the sweep of %s got no clear answer for %s", stamp.UTC(s.Tick), count(s.Unknown, "domain"))
+		all = append(all, Warning{What: what, Fix: "the next sweep checks them again", Sweep: ledger.RunID(s.Run)})
 	}
 
 	// Its receivers of events.
 	for _, name := range slices.Sorted(maps.Keys(t.Failing)) {
-		all = append(all, Warning{false, "webhooks fail: " + reason(t.Failing[name]),
-			"fix the receiver; its events wait, and are sent again for three days", ""})
+		failing := t.Failing[name]
+		all = append(all, Warning{What: "webhooks fail since " + stamp.UTC(failing.Since) + ": " + reason(failing.Reason),
+			Fix: "fix the receiver; its events wait, and are sent again for three days", Since: failing.Since})
 	}
 	if t.GivenUp > 0 {
-		all = append(all, Warning{false, count(t.GivenUp, "webhook event") + " given up",
-			"fix the receiver, then send them again on the page of the tenant, which has the errors", ""})
+		all = append(all, Warning{What: count(t.GivenUp, "webhook event") + " given up",
+			Fix: "fix the receiver, then send them again on the page of the tenant, which has the errors"})
 	}
 	return all
 }

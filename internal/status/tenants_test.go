@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"orgops/internal/deliveries"
 	"orgops/internal/ledger"
 	"orgops/internal/obstacle"
 	"orgops/internal/pace"
@@ -31,7 +32,7 @@ func TestTenantsInOrder(t *testing.T) {
 		{Name: "e", GivenUp: 2},
 		{Name: "f", Obstacles: held(obstacle.NoWorker, obstacle.TenantStopped)},
 		{Name: "g", Obstacles: held(obstacle.TenantStopped)},
-		{Name: "h", Failing: map[string]string{"crm": "the receiver answered 503"}},
+		{Name: "h", Failing: map[string]deliveries.Failing{"crm": {Since: time.Unix(1_900_000_000, 0), Reason: "the receiver answered 503"}}},
 	}
 	slices.SortFunc(all, status.Tenant.Compare)
 	var order []string
