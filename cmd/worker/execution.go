@@ -49,7 +49,8 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (queues.Queue
 		Block: func(ctx context.Context, operation, reason string, fault apiclient.Fault) error {
 			return t.limiter.Block(ctx, operation, reason, t.Remedy(fault))
 		},
-		Alone: &w.alone, Logger: w.logger, ClocksDiffer: health.ClockWrong,
+		Requested: func(run ledger.RunID) { w.meters.Requested(t.Name, string(run)) },
+		Alone:     &w.alone, Logger: w.logger, ClocksDiffer: health.ClockWrong,
 		Observe: func(ctx context.Context, kind ledger.Kind, outcome ledger.Outcome, rows int, took time.Duration) {
 			w.metrics.Task(t.Name, metricType(kind), string(outcome), took)
 			w.meterRows(t.Name, outcome, rows)

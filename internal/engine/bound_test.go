@@ -8,6 +8,7 @@ import (
 
 	"orgops/internal/engine"
 	"orgops/internal/enginetest"
+	"orgops/internal/ledger"
 )
 
 // TestBoundClients makes each request of the API in a run that was cancelled more than a second
@@ -56,7 +57,15 @@ func TestRequested(t *testing.T) {
 	_, client := matrixTenant(t, "", "", 0)
 	s := enginetest.New(t)
 	s.Submit(kind, `{}`)
-	e, _ := s.Worker(handler(func(ctx context.Context, x *engine.Execution, _ *engine.Row) *engine.Consequence {
+	counted := 0
+	count := func(c *engine.Config) {
+		c.Requested = func(run ledger.RunID) {
+			if run == s.Run.ID {
+				counted++
+			}
+		}
+	}
+	e, _ := s.Worker(count, handler(func(ctx context.Context, x *engine.Execution, _ *engine.Row) *engine.Consequence {
 		if at := x.Requested(); !at.IsZero() {
 			t.Errorf("no request yet: %v", at)
 		}
@@ -80,6 +89,9 @@ func TestRequested(t *testing.T) {
 		s.Pass(time.Minute)
 		if at := x.Requested(); !at.Equal(x.Now().Add(-time.Minute)) {
 			t.Errorf("a minute later: %v, want the time of the request", at)
+		}
+		if counted != 2 {
+			t.Errorf("%d requests of the run were counted, want 2", counted)
 		}
 		return engine.Fail(engine.ErrStopped)
 	}))

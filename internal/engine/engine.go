@@ -40,7 +40,9 @@ type Config struct {
 	// Observe is called at the end of each execution, once for rows that end in the same
 	// way, with their number. nil: not called.
 	Observe func(ctx context.Context, kind ledger.Kind, outcome ledger.Outcome, rows int, took time.Duration)
-	Logger  *slog.Logger // nil: none
+	// Requested is called right before each request that an execution of a run sends. nil: not called.
+	Requested func(run ledger.RunID)
+	Logger    *slog.Logger // nil: none
 	// Now is the clock of executions; nil: time.Now.
 	Now func() time.Time
 	// ClocksDiffer is by how much that and Redis' clock may differ for a row to be executed; 0: by any
@@ -72,6 +74,9 @@ func New(cfg Config) *Engine {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	cfg.Logger = cfg.Logger.With("tenant", cfg.Tenant)
+	if cfg.Requested == nil {
+		cfg.Requested = func(ledger.RunID) {}
+	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}

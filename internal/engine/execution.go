@@ -172,7 +172,7 @@ func refusal(status ledger.Status) error {
 // caller gets the error.
 func (x *Execution) Fenced() apiclient.Binding {
 	return apiclient.Binding{Changed: x.audit, Before: func(ctx context.Context) error {
-		x.requested = x.Now()
+		x.requests()
 		return x.Allowed(ctx)
 	}}
 }
@@ -181,9 +181,15 @@ func (x *Execution) Fenced() apiclient.Binding {
 // earlier request, which a stopped run needs too, and for the request that reverts one.
 func (x *Execution) Unfenced() apiclient.Binding {
 	return apiclient.Binding{Changed: x.audit, Before: func(context.Context) error {
-		x.requested = x.Now()
+		x.requests()
 		return nil
 	}}
+}
+
+// requests records that a request is about to be sent.
+func (x *Execution) requests() {
+	x.requested = x.Now()
+	x.engine.cfg.Requested(x.Run)
 }
 
 // audit logs a change that a request of the execution has made.

@@ -78,6 +78,9 @@ func (o Obstacle) Holds(w Work) bool {
 	return false
 }
 
+// Passes reports whether the obstacle ends by itself, as the API has said when.
+func (o Obstacle) Passes() bool { return o.Kind == TenantPaused || o.Kind == OperationPaused }
+
 // Total reports whether the obstacle is of no single operation.
 func (o Obstacle) Total() bool { return o.Operation == "" || o.Operation == pace.All }
 

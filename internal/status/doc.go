@@ -8,6 +8,7 @@
 //	tenants.go   the state of many tenants, and warnings
 //	filter.go    lists of runs, by filters
 //	tenant.go    the state of a tenant
+//	refused.go   whether the API refuses a tenant's requests, and whose they are
 //	details.go   a run with what only readers and operators see
 //	estimate.go  rate, time left and obstacles of runs
 //	report.go    the state of a domain for its owner, and a check on request

@@ -24,6 +24,8 @@ type Tenant struct {
 	Identity  *tenant.StoredIdentity `json:"identity,omitempty"`
 	Stopped   *Stop                  `json:"stopped,omitempty"`
 	Obstacles []obstacle.Obstacle    `json:"obstacles,omitempty"` // why no row of it is executed, the worst first
+	// Refused says that the API has refused requests by 429s for more than ten minutes; nil: it has not.
+	Refused *Refused `json:"refused,omitempty"`
 	// Sweep is the last complete one; nil also if there was none.
 	Sweep *Sweep `json:"last_sweep,omitempty"`
 	// Withdrawn is how many verified domains others have taken back in seven days: set to pending,
@@ -39,7 +41,9 @@ type Tenant struct {
 	Pace    *pace.State                   `json:"-"`
 	// Known is the state from which its obstacles are derived.
 	Known obstacle.State `json:"-"`
-	Ticks *sweep.Ticks   `json:"-"`
+	// Announced are the settings of its workers.
+	Announced tenant.Announced `json:"-"`
+	Ticks     *sweep.Ticks     `json:"-"`
 }
 
 // StuckRun is a run that makes no progress.
@@ -96,11 +100,15 @@ func ReadDetails(ctx context.Context, rdb redis.Cmdable, name string, fleet Flee
 		budget = *t.Pace
 	}
 	var obstaclesErr error
-	t.Known, _, obstaclesErr = ReadState(ctx, rdb, ledger.Tenant(name), fleet, budget)
+	t.Known, t.Announced, obstaclesErr = ReadState(ctx, rdb, ledger.Tenant(name), fleet, budget)
 	t.Obstacles = t.Known.Obstacles()
+	var refusedErr error
+	if t.Pace != nil {
+		t.Refused, refusedErr = readRefused(ctx, rdb, name, budget)
+	}
 	counted, notCounted := deliveries.Count(ctx, rdb, name)
 	t.Waiting = counted.Waiting
 	t.GivenUp = counted.GivenUp
 	t.Failing = counted.Failing
-	return t, errors.Join(err, obstaclesErr, notCounted)
+	return t, errors.Join(err, obstaclesErr, refusedErr, notCounted)
 }

@@ -60,8 +60,13 @@ const mostStuck = 5
 func (t Tenant) Warnings() (all []Warning) {
 	// What holds its rows.
 	for _, o := range t.Obstacles {
-		passes := o.Kind == obstacle.TenantPaused || o.Kind == obstacle.OperationPaused
-		all = append(all, Warning{Urgent: !passes, What: o.What, Fix: o.Fix, Since: o.Since})
+		if o.Kind == obstacle.TenantPaused && t.Refused != nil {
+			continue // the next one says more
+		}
+		all = append(all, Warning{Urgent: !o.Passes(), What: o.What, Fix: o.Fix, Since: o.Since})
+	}
+	if t.Refused != nil {
+		all = append(all, t.refused())
 	}
 
 	// Runs that nothing carries on.
@@ -112,11 +117,32 @@ func (t Tenant) Warnings() (all []Warning) {
 	return all
 }
 
+// refused returns the warning that the API refuses requests. Who sends too many is the question:
+// our runs, or another client of the tenant.
+func (t Tenant) refused() Warning {
+	w := Warning{Urgent: true, What: t.Refused.String(), Since: t.Refused.Since,
+		Fix: "lower --rate, or find the other client that uses the tenant's limit"}
+	permits, err := t.Permits(t.Announced)
+	if err == nil && permits.Used != nil {
+		w.Fix += "; ours: " + permits.String()
+	}
+	if senders := t.Refused.senders(); senders != "" {
+		w.Fix += "; " + senders
+	}
+	if t.Known.Pace.Paused() {
+		w.Fix += "; to try one request now: enqueue tenant start " + t.Name + ", or Try now on its page"
+	}
+	return w
+}
+
 // Held reports whether no row of the tenant, or of one of its operations, is executed until
 // somebody acts.
 func (t Tenant) Held() bool {
-	return slices.ContainsFunc(t.Warnings()[:len(t.Obstacles)], func(w Warning) bool { return w.Urgent })
+	return slices.ContainsFunc(t.Obstacles, func(o obstacle.Obstacle) bool { return !o.Passes() })
 }
+
+// Red reports whether somebody should act so that rows are executed at their rate.
+func (t Tenant) Red() bool { return t.Held() || t.Refused != nil }
 
 // kindTexts are the states of a tenant by its worst obstacle, that of no worker first.
 var kindTexts = []struct {
@@ -128,8 +154,14 @@ var kindTexts = []struct {
 	{obstacle.OperationPaused, "with an operation paused by the API"},
 }
 
+// refusedText is the state of a tenant whose requests the API refuses, and that nothing holds.
+const refusedText = "refused by the API"
+
 // State returns the state in words: the worst obstacle, or whether something needs attention.
 func (t Tenant) State() string {
+	if t.Refused != nil && !t.Held() {
+		return refusedText
+	}
 	for _, k := range kindTexts {
 		if len(t.Obstacles) > 0 && t.Obstacles[0].Kind == k.kind {
 			return k.text
@@ -141,10 +173,14 @@ func (t Tenant) State() string {
 	return "well"
 }
 
-// Compare orders tenants: those that are held first, then others that need attention, each by name.
+// Compare orders tenants: those that are held first, then those that the API refuses, and then others
+// that need attention, each by name.
 func (t Tenant) Compare(other Tenant) int {
 	severity := func(t Tenant) int {
-		if t.Held() {
+		switch {
+		case t.Held():
+			return -2
+		case t.Red():
 			return -1
 		}
 		return -min(len(t.Warnings()), 1) + 1
@@ -167,6 +203,9 @@ func Summary(workers int, tenants []Tenant) string {
 		if n := states[k.text]; n > 0 {
 			held = append(held, fmt.Sprintf("%d %s", n, k.text))
 		}
+	}
+	if n := states[refusedText]; n > 0 {
+		held = append(held, fmt.Sprintf("%d %s", n, refusedText))
 	}
 	served := len(tenants) - states[kindTexts[0].text]
 	text := fmt.Sprintf("%s %s %s", count(int64(workers), "worker"), serve, count(int64(served), "tenant"))

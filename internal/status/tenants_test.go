@@ -32,6 +32,7 @@ func TestTenantsInOrder(t *testing.T) {
 		{Name: "e", GivenUp: 2},
 		{Name: "f", Obstacles: held(obstacle.NoWorker, obstacle.TenantStopped)},
 		{Name: "g", Obstacles: held(obstacle.TenantStopped)},
+		{Name: "i", Obstacles: held(obstacle.TenantPaused), Refused: &status.Refused{Requests: 4, Refused: 3}},
 		{Name: "h", Failing: map[string]deliveries.Failing{"crm": {Since: time.Unix(1_900_000_000, 0), Reason: "the receiver answered 503"}}},
 	}
 	slices.SortFunc(all, status.Tenant.Compare)
@@ -39,20 +40,20 @@ func TestTenantsInOrder(t *testing.T) {
 	for _, one := range all {
 		order = append(order, one.Name+" "+one.State())
 	}
-	want := "d blocked, f without a worker, g stopped, b paused by the API, c needs attention, e needs attention, h needs attention, a well"
+	want := "d blocked, f without a worker, g stopped, i refused by the API, b paused by the API, c needs attention, e needs attention, h needs attention, a well"
 	if got := strings.Join(order, ", "); got != want {
 		t.Errorf("in order: %s\nwant %s", got, want)
 	}
-	want = "2 workers serve 7 tenants; 1 without a worker, 1 stopped, 1 blocked, 1 paused by the API"
+	want = "2 workers serve 8 tenants; 1 without a worker, 1 stopped, 1 blocked, 1 paused by the API, 1 refused by the API"
 	if got := status.Summary(2, all); got != want {
 		t.Errorf("summary %q, want %q", got, want)
 	}
-	if got, want := status.Summary(1, all[7:]), "1 worker serves 1 tenant"; got != want {
+	if got, want := status.Summary(1, all[8:]), "1 worker serves 1 tenant"; got != want {
 		t.Errorf("summary %q, want %q", got, want)
 	}
 	for _, one := range all {
 		for _, w := range one.Warnings() {
-			if w.Urgent != strings.Contains("c d f g", one.Name) && w.What != "what" || w.What == "" || w.Fix == "" {
+			if w.Urgent != strings.Contains("c d f g i", one.Name) && w.What != "what" || w.What == "" || w.Fix == "" {
 				t.Errorf("%s: %+v", one.Name, w)
 			}
 		}

@@ -64,6 +64,7 @@ func tell(t *testing.T, m *Moment) {
 	sweeps(acme)
 	acme.deliver(hooks)
 	today(t, acme)
+	crowd(t, m)
 	stuck(t, acme)
 	tenants(t, m)
 	until(Now.Add(-15 * time.Second))
@@ -78,7 +79,7 @@ func tell(t *testing.T, m *Moment) {
 // keepWorkers renews the sessions of the workers.
 func keepWorkers(t *testing.T, m *Moment) {
 	for id, s := range map[ledger.SessionID]ledger.Session{
-		workerOne: {Host: "one", Busy: 1, Tenants: []ledger.Tenant{Acme, "blocked", "limited", "stopped", "tokenless"}},
+		workerOne: {Host: "one", Busy: 1, Tenants: []ledger.Tenant{Acme, "blocked", "crowded", "limited", "stopped", "tokenless"}},
 		workerTwo: {Host: "two", Tenants: []ledger.Tenant{Acme, "quiet"}},
 	} {
 		s.ID = id
@@ -372,6 +373,26 @@ func plain(s *site, names ...string) string {
 	return rows.String()
 }
 
+// crowd has the API refuse most of the requests of a tenant, whose limit another client uses.
+func crowd(t *testing.T, m *Moment) {
+	all := meters.New()
+	for minute := range 12 {
+		until(November(20, 11, 45+minute))
+		for i := range 8 {
+			code := http.StatusTooManyRequests
+			if i < 2 {
+				code = http.StatusOK
+			}
+			all.Request("crowded", code)
+		}
+		for range 7 {
+			all.Requested("crowded", "crowded-run")
+		}
+		all.Requested("crowded", "signup-1")
+		must(t, all.Flush(t.Context(), m.Redis))
+	}
+}
+
 // stuck is a run of which Redis has lost a segment, which its dispatcher notes again and again.
 func stuck(t *testing.T, s *site) {
 	until(Now.Add(-3 * time.Minute))
@@ -387,7 +408,7 @@ func stuck(t *testing.T, s *site) {
 func tenants(t *testing.T, m *Moment) {
 	ctx := t.Context()
 	until(Now.Add(-25 * time.Second)) // a block ends if nobody sends a test request
-	for _, name := range []string{"blocked", "limited", "quiet", "stopped", "tokenless", "unserved"} {
+	for _, name := range []string{"blocked", "crowded", "limited", "quiet", "stopped", "tokenless", "unserved"} {
 		s := newSite(t, m, tenant.Announced{Tenant: name, Rate: "2/s", Burst: 2, Reserve: 20,
 			GiveUp: cli.Duration(72 * time.Hour), MaxClientsPerRequest: 100}, workerOne)
 		s.add("org_1", name+".example", schema.StatusPending, always(present))
