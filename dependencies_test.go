@@ -75,7 +75,7 @@ var rooms = map[string]string{
 	"internal/simulation":     "",
 	"internal/spelling":       "",
 	"internal/stamp":          "",
-	"internal/status":         "apiclient/schema dnscheck dnscheck/dnsname dnscheck/report activity cli deliveries discovery evidence ids index intake ledger obstacle pace provider queues redisconn remedy scan/progress stamp sweep sweep/schedule tenant untrusted tasks tasks/releases",
+	"internal/status":         "apiclient/schema dnscheck dnscheck/dnsname dnscheck/report activity cli deliveries discovery evidence ids index intake ledger meters obstacle pace provider queues redisconn remedy scan/progress stamp sweep sweep/schedule tenant untrusted tasks tasks/releases",
 	"internal/sweep":          "dnscheck dnscheck/dnsname dnscheck/report discovery events scan/progress stamp untrusted",
 	"internal/sweep/schedule": "intake ledger scan/progress stamp sweep",
 	"internal/tenant":         "apiclient apiclient/schema dnscheck dnscheck/dnsname cli deliveries ids ledger pace sweep untrusted webhooks",

@@ -18,6 +18,7 @@ import (
 	"orgops/internal/health"
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
+	"orgops/internal/status"
 	"orgops/internal/tenant"
 	"orgops/internal/web"
 	"orgops/internal/workers"
@@ -61,6 +62,7 @@ func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func
 	parts.Go(func() { w.order.Run(background, func() { w.fetchTokens(background, &parts) }) })
 	parts.Go(func() { w.announce(background) })
 	parts.Go(func() { w.noticeDeleted(background) })
+	parts.Go(func() { w.recordObstacles(background) })
 	parts.Go(func() { w.watchData(background, fail) })
 	parts.Go(func() { w.network.Run(background) })
 	parts.Go(func() { w.queues.Run(background) })
@@ -242,6 +244,33 @@ func (w *worker) noticeDeleted(ctx context.Context) {
 			}
 			if err := deliveries.NoticeDeleted(ctx, t.deliveries, endpoints...); err != nil && ctx.Err() == nil {
 				t.logger.DebugContext(ctx, "webhook backlog not compared with its queue", "error", err)
+			}
+		}
+	}
+}
+
+// recordObstacles records, every minute, which obstacles of the tenants whose first worker this is
+// have begun or ended.
+func (w *worker) recordObstacles(ctx context.Context) {
+	for engine.Sleep(ctx, obstaclesEvery) == nil {
+		var own []*served
+		var names []string
+		for _, t := range w.tenants() {
+			if w.order.Place(ledger.Tenant(t.Name)).Rank == 0 {
+				own = append(own, t)
+				names = append(names, t.Name)
+			}
+		}
+		states, err := status.ReadTenants(ctx, w.permits, names, nil)
+		if err != nil {
+			w.logger.DebugContext(ctx, "obstacles not recorded", "error", err)
+			continue
+		}
+		for i, state := range states {
+			state.Known.Token = own[i].shown.NoToken()
+			err := errors.Join(own[i].limiter.Expire(ctx), status.RecordObstacles(ctx, w.author("worker"), state))
+			if err != nil && ctx.Err() == nil {
+				own[i].logger.WarnContext(ctx, "obstacles not recorded", "error", err)
 			}
 		}
 	}

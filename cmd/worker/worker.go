@@ -193,4 +193,7 @@ const (
 	// noticeEvery is how often deliveries that were deleted are looked for.
 	noticeEvery = time.Minute
 	schemaEvery = time.Minute
+	// obstaclesEvery is how often the activity follows obstacles, which are recorded once they have
+	// lasted a minute.
+	obstaclesEvery = time.Minute
 )

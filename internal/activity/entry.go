@@ -50,6 +50,8 @@ const (
 	Checked         Action = "rows checked"
 	Resent          Action = "webhooks sent again"
 	WorkerDied      Action = "worker died"
+	ObstacleBegan   Action = "obstacle began"
+	ObstacleEnded   Action = "obstacle ended"
 )
 
 // OfRun returns an entry about a run.

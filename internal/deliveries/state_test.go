@@ -69,7 +69,8 @@ func TestState(t *testing.T) {
 	counted, err := deliveries.Count(t.Context(), w.rdb, "acme")
 	since := counted.Failing["crm"].Since
 	if diff := cmp.Diff(deliveries.Counted{Waiting: 1, GivenUp: 1, Failing: map[string]deliveries.Failing{
-		"crm": {Since: since, Reason: "webhook endpoint crm: it answered 503"}}}, counted); diff != "" || since.IsZero() || err != nil {
+		"crm": {Since: since, Reason: "webhook endpoint crm: it answered 503"}}}, counted); diff != "" || since.IsZero() ||
+		err != nil {
 		t.Errorf("%v; counted (-want +got):\n%s", err, diff)
 	}
 	if _, err := deliveries.Resend(t.Context(), w.rdb, "acme", "desk"); err == nil ||

@@ -66,7 +66,9 @@ func TestTokenFacts(t *testing.T) {
 			},
 		},
 		{
-			"refused", apiclient.TokenHealth{GotAt: at, Since: at.Add(time.Minute), Err: errors.New("401"), LastErr: errors.New("denied"), Failures: 2},
+			"refused",
+			apiclient.TokenHealth{GotAt: at, Since: at.Add(time.Minute), Err: errors.New("401"),
+				LastErr: errors.New("denied"), Failures: 2},
 			[]status.Fact{
 				{Name: "state", Text: "no valid token since 2026-11-20T08:01:00Z"}, {Name: "last error", Text: "denied"}, {Name: "failures", Text: "2"},
 			},

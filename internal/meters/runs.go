@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -59,7 +60,7 @@ func (m *Meters) flushRuns(ctx context.Context, rdb redis.Cmdable) error {
 		}
 		if err := runsScript.Run(ctx, rdb, []string{runsKey(name)}, args...).Err(); err != nil {
 			m.restore(name, counts)
-			failed = cmp.Or(failed, fmt.Errorf("store the requests of runs of tenant %s: %w", name, err))
+			failed = errors.Join(failed, fmt.Errorf("store the requests of runs of tenant %s: %w", name, err))
 		}
 	}
 	return failed

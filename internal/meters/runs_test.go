@@ -77,7 +77,8 @@ func TestManyRuns(t *testing.T) {
 	}
 	flush(t, m, rdb)
 	all := readRuns(t, rdb)
-	if len(all) != 21 || all[0] != (meters.RunRequests{Requests: 80 * 81 / 2}) || all[1] != (meters.RunRequests{Run: "run-99", Requests: 100}) {
+	if len(all) != 21 || all[0] != (meters.RunRequests{Requests: 80 * 81 / 2}) ||
+		all[1] != (meters.RunRequests{Run: "run-99", Requests: 100}) {
 		t.Errorf("%d runs: %+v", len(all), all)
 	}
 }

@@ -57,7 +57,8 @@ func TestObstacles(t *testing.T) {
 		{obstacle.TenantPaused, obstacle.State{Pace: pace.State{PausedUntil: at.Add(time.Hour), RefusedSince: at}},
 			"the API has asked this tenant to pause (429) until 2026-11-20T13:00:00Z and has accepted no request since " +
 				"2026-11-20T12:00:00Z", []string{"scan", "read", "change"}, true},
-		{obstacle.OperationPaused, obstacle.State{Pace: pace.State{Pauses: []pace.Pause{{Operation: "update", Until: at.Add(time.Hour), RefusedSince: at}}}},
+		{obstacle.OperationPaused, obstacle.State{Pace: pace.State{Pauses: []pace.Pause{
+			{Operation: "update", Until: at.Add(time.Hour), RefusedSince: at}}}},
 			"the API has asked to pause update (429) until 2026-11-20T13:00:00Z and has accepted no request since " +
 				"2026-11-20T12:00:00Z", []string{"change"}, false},
 	} {
@@ -88,8 +89,8 @@ func TestObstacles(t *testing.T) {
 // to a block.
 func TestOrder(t *testing.T) {
 	now := time.Now()
-	s := obstacle.State{Absent: &obstacle.Absence{}, Queue: &obstacle.Queue{}, Token: &obstacle.NoToken{Why: errors.New("401")},
-		Pace: pace.State{Stopped: &pace.Stop{}, Blocks: []pace.Block{{Operation: "get"}}, PausedUntil: now,
+	s := obstacle.State{Absent: &obstacle.Absence{}, Queue: &obstacle.Queue{},
+		Token: &obstacle.NoToken{Why: errors.New("401")}, Pace: pace.State{Stopped: &pace.Stop{}, Blocks: []pace.Block{{Operation: "get"}}, PausedUntil: now,
 			Pauses: []pace.Pause{{Operation: "get", Until: now}}}}
 	var kinds []obstacle.Kind
 	for _, o := range s.Obstacles() {

@@ -65,6 +65,24 @@ func TestBlockOutlastsPauseAndStop(t *testing.T) {
 			if s, err := l.State(t.Context()); err != nil || len(s.Blocks) != 0 {
 				t.Errorf("blocks %+v although nobody has probed for minutes: %v", s.Blocks, err)
 			}
+
+			// Its end is reported once, and one that has not expired stays.
+			if err := l.Block(t.Context(), "read", "403", ""); err != nil {
+				t.Fatal(err)
+			}
+			changes = nil
+			for range 2 {
+				if err := l.Expire(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			want := []string{"unblocked remove: no row needs it any more, so nothing tests it"}
+			if diff := cmp.Diff(want, changes); diff != "" {
+				t.Error(diff)
+			}
+			if s, err := l.State(t.Context()); err != nil || len(s.Blocks) != 1 || s.Blocks[0].Operation != "read" {
+				t.Errorf("blocks %+v, %v; want that of read", s.Blocks, err)
+			}
 		})
 	}
 }

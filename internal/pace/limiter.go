@@ -46,8 +46,8 @@ type Config struct {
 	// Writes reports whether a request of the operation changes something: none is sent
 	// while the tenant is stopped. nil: requests of all operations do.
 	Writes func(operation string) bool
-	// Changed is called once in the fleet with "blocked", operation and reason, and when an answer
-	// has ended that block with "unblocked" and the operation. nil: not called.
+	// Changed is called once in the fleet with "blocked", operation and reason, and when an answer or
+	// [Limiter.Expire] has ended that block with "unblocked" and the operation. nil: not called.
 	Changed func(ctx context.Context, how, what string)
 	// Logger logs pauses and blocks. nil: none.
 	Logger *slog.Logger
@@ -450,6 +450,20 @@ func (l *Limiter) clear(ctx context.Context, operation string) {
 			l.cfg.Changed(ctx, "unblocked", blocked)
 		}
 	}
+}
+
+// Expire removes the blocks that have expired, which apply no more: nobody tests them, since no row
+// needs the operation.
+func (l *Limiter) Expire(ctx context.Context) error {
+	operations, err := expireScript.Run(ctx, l.cfg.Redis, []string{l.key}).StringSlice()
+	if err != nil {
+		return fmt.Errorf("expire the blocks of tenant %s: %w", l.cfg.Tenant, err)
+	}
+	for _, operation := range operations {
+		l.cfg.Logger.InfoContext(ctx, "block expired", "operation", operation)
+		l.cfg.Changed(ctx, "unblocked", operation+": no row needs it any more, so nothing tests it")
+	}
+	return nil
 }
 
 // taken records that a request of the operation got a permit, past the blocks of these, and in a

@@ -18,6 +18,7 @@ var (
 	spentScript    = script("gcra", "prelude", "stored", "spent")
 	acceptedScript = script("prelude", "accepted")
 	blockScript    = script("prelude", "block")
+	expireScript   = script("prelude", "expire")
 	stateScript    = script("prelude", "state")
 	stopScript     = script("prelude", "stop")
 	startScript    = script("prelude", "start")

@@ -56,6 +56,9 @@ type Trial struct {
 	Operation string
 	// Next is when the next request may try: in the past unless one was sent a moment ago.
 	Next time.Time
+	// RefusedSince is when the API answered the first 429 of those that have led to the pause: it is
+	// not known to have accepted a request since.
+	RefusedSince time.Time
 }
 
 // Block is a blocked operation: it does not work at present.
@@ -123,7 +126,13 @@ func (l *Limiter) State(ctx context.Context) (s State, err error) {
 	for _, trial := range trials {
 		t, _ := trial.([]any)
 		next, _ := t[1].(int64)
-		s.Trials = append(s.Trials, Trial{Operation: fmt.Sprint(t[0]), Next: time.UnixMicro(next).UTC()})
+		operation := fmt.Sprint(t[0])
+		of := ":" + operation
+		if operation == All {
+			of = ""
+		}
+		s.Trials = append(s.Trials, Trial{Operation: operation, Next: time.UnixMicro(next).UTC(),
+			RefusedSince: refusedSince(fields, of)})
 	}
 	slices.SortFunc(s.Trials, func(a, b Trial) int { return strings.Compare(a.Operation, b.Operation) })
 	l.learn(s)

@@ -7,6 +7,7 @@
 //	actions.go   cancel, pause, resume, retry, sweep: the effect in words; the estimate of a submission
 //	tenants.go   the state of many tenants, and warnings
 //	filter.go    lists of runs, by filters
+//	recorded.go  the beginnings and ends of obstacles, in the activity
 //	tenant.go    the state of a tenant
 //	refused.go   whether the API refuses a tenant's requests, and whose they are
 //	details.go   a run with what only readers and operators see

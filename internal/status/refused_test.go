@@ -84,7 +84,8 @@ func TestRefused(t *testing.T) {
 				if c.what == "" {
 					return
 				}
-				if len(all) != 1 || !all[0].Urgent || !strings.HasSuffix(all[0].What, c.what) || one.State() != "refused by the API" {
+				if len(all) != 1 || !all[0].Urgent || !strings.HasSuffix(all[0].What, c.what) ||
+					one.State() != "refused by the API" {
 					t.Errorf("state %s, warnings %+v; want %q", one.State(), all, c.what)
 				}
 				if c.pause == 0 && !strings.Contains(all[0].Fix, "0 of 120 permits used in the last minute (0 %); requests in the last "+

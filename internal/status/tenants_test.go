@@ -33,7 +33,8 @@ func TestTenantsInOrder(t *testing.T) {
 		{Name: "f", Obstacles: held(obstacle.NoWorker, obstacle.TenantStopped)},
 		{Name: "g", Obstacles: held(obstacle.TenantStopped)},
 		{Name: "i", Obstacles: held(obstacle.TenantPaused), Refused: &status.Refused{Requests: 4, Refused: 3}},
-		{Name: "h", Failing: map[string]deliveries.Failing{"crm": {Since: time.Unix(1_900_000_000, 0), Reason: "the receiver answered 503"}}},
+		{Name: "h", Failing: map[string]deliveries.Failing{
+			"crm": {Since: time.Unix(1_900_000_000, 0), Reason: "the receiver answered 503"}}},
 	}
 	slices.SortFunc(all, status.Tenant.Compare)
 	var order []string

@@ -69,6 +69,11 @@ func tell(t *testing.T, m *Moment) {
 	tenants(t, m)
 	until(Now.Add(-15 * time.Second))
 	meter(t, m)
+	for _, s := range []*site{acme, {t: t, m: m, name: "crowded"}} {
+		one, err := status.ReadDetails(t.Context(), m.Redis, string(s.name), nil)
+		must(t, err)
+		must(t, status.RecordObstacles(t.Context(), s.author("worker"), one))
+	}
 	inProgress(t, acme)
 
 	until(Now)
@@ -79,7 +84,8 @@ func tell(t *testing.T, m *Moment) {
 // keepWorkers renews the sessions of the workers.
 func keepWorkers(t *testing.T, m *Moment) {
 	for id, s := range map[ledger.SessionID]ledger.Session{
-		workerOne: {Host: "one", Busy: 1, Tenants: []ledger.Tenant{Acme, "blocked", "crowded", "limited", "stopped", "tokenless"}},
+		workerOne: {Host: "one", Busy: 1,
+			Tenants: []ledger.Tenant{Acme, "blocked", "crowded", "limited", "stopped", "tokenless"}},
 		workerTwo: {Host: "two", Tenants: []ledger.Tenant{Acme, "quiet"}},
 	} {
 		s.ID = id
