@@ -2,9 +2,11 @@ package main
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"orgops/internal/activity"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
@@ -49,6 +51,14 @@ func TestDrain(t *testing.T) {
 		if r := d.run(id); r.Settled() != 0 {
 			t.Errorf("run %s: %v, want it open", id, r.Counts)
 		}
+	}
+
+	// The activity has the life of the worker.
+	page, _, err := activity.Page(t.Context(), d.redis, activity.Query{Tenants: []string{tasks.DefaultTenant}, Limit: 100,
+		Text: "worker s"})
+	if err != nil || len(page) != 2 || page[0].Action != activity.WorkerStopped || page[1].Action != activity.WorkerStarted ||
+		page[0].Result != page[1].Result || !strings.Contains(page[0].Result, ", version ") {
+		t.Errorf("activity %+v, %v; want that the worker started and stopped", page, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -230,13 +231,18 @@ func (w *worker) beginSession(ctx context.Context) (end func(), err error) {
 	// It outlives ctx: rows are executed until the servers are shut down.
 	alive, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	registered, ended := engine.KeepSession(alive, w, w.about, w.logger)
+	started := false
 	end = func() {
 		cancel()
 		<-ended
-		w.endSession()
+		if w.endSession() && started {
+			w.recordLife(ctx, activity.WorkerStopped)
+		}
 	}
 	select {
 	case <-registered:
+		w.recordLife(ctx, activity.WorkerStarted)
+		started = true
 		return end, nil
 	case <-ctx.Done():
 		end()
@@ -244,11 +250,26 @@ func (w *worker) beginSession(ctx context.Context) (end func(), err error) {
 	}
 }
 
+// recordLife records in the activity of each tenant of this worker that it has started or stopped.
+// A Redis that does not answer ends it. ctx may have ended.
+func (w *worker) recordLife(ctx context.Context, action activity.Action) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrites)
+	defer cancel()
+	result := fmt.Sprintf("worker %s on %s, version %s", w.session, cmp.Or(w.host, "an unknown host"), build.Version)
+	for _, t := range w.tenants() {
+		if ctx.Err() != nil {
+			return
+		}
+		w.author("worker").Record(ctx, activity.Entry{Tenant: t.Name, Action: action, Result: result})
+	}
+}
+
 // lastWrites bounds the writes of a worker to the ledger after its tasks have ended.
 const lastWrites = 3 * time.Second
 
-// endSession gives back the rows that are still in progress, and ends the session.
-func (w *worker) endSession() {
+// endSession gives back the rows that are still in progress, and ends the session. It reports
+// whether Redis has stored that.
+func (w *worker) endSession() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), lastWrites)
 	defer cancel()
 	var failed []error
@@ -258,7 +279,9 @@ func (w *worker) endSession() {
 	failed = append(failed, ledger.New(w.permits).EndSession(ctx, w.session)) // ends with ctx
 	if err := errors.Join(failed...); err != nil {
 		w.logger.Warn("session not ended: its rows are due in 15 s", "error", err)
+		return false
 	}
+	return true
 }
 
 // recordDead records the workers that have died while they executed rows, which are due again.

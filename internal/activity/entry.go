@@ -49,6 +49,8 @@ const (
 	QueueChanged    Action = "queue changed"
 	Checked         Action = "rows checked"
 	Resent          Action = "webhooks sent again"
+	WorkerStarted   Action = "worker started"
+	WorkerStopped   Action = "worker stopped"
 	WorkerDied      Action = "worker died"
 	ObstacleBegan   Action = "obstacle began"
 	ObstacleEnded   Action = "obstacle ended"
