@@ -61,6 +61,8 @@ type grammar struct {
 		Stop  stopCommand       `cmd:"" help:"Stop a tenant: send no PATCH, POST or DELETE until it is started again."`
 		Start startCommand      `cmd:"" help:"Start a stopped tenant."`
 
+		Deliver deliverCommand `cmd:"" help:"Send the webhook events that wait for an endpoint now."`
+
 		Reassign reassignCommand `cmd:"" help:"Let the name of a tenant stand for another tenant of the platform, or for its new address."`
 	} `cmd:"" help:"Show, stop, start and reassign tenants."`
 	Activity activityCommand `cmd:"" help:"Print the activity of tenants: actions on runs and domains, with their users."`

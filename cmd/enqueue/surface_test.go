@@ -257,6 +257,11 @@ tenant stop fresh --no-worker-yet`},
 tenant start stopped
 tenant start stopped --json
 tenant start acme`},
+	{"tenant deliver", `
+tenant deliver acme desk
+tenant deliver acme desk --given-up
+tenant deliver acme nobody
+tenant deliver nobody desk`},
 	{"tenant reassign", `
 tenant reassign unserved
 tenant reassign unserved --keep

@@ -11,6 +11,7 @@ import (
 
 	"orgops/internal/activity"
 	"orgops/internal/cli"
+	"orgops/internal/deliveries"
 	"orgops/internal/ids"
 	"orgops/internal/ledger"
 	"orgops/internal/meters"
@@ -212,6 +213,40 @@ func (c *startCommand) Run(ctx context.Context, t *tool) error {
 		return err
 	}
 	effect, err := status.StartTenant(ctx, t.author(whoAmI()), c.Tenant)
+	if err != nil {
+		return err
+	}
+	return t.printTenant(ctx, c.Tenant, effect)
+}
+
+type deliverCommand struct {
+	oneTenant
+	Endpoint string `arg:"" help:"Name of the endpoint in the webhooks file."`
+	GivenUp  bool   `noenv:"true" help:"Send the events that were given up, instead of those that wait for their next attempt."`
+}
+
+func (*deliverCommand) Help() string {
+	return `Fix the receiver first. Its events wait up to four hours for their next attempt, and are given up after three days. An endpoint that
+answered 410 gets events again. Workers spare a receiver that does not answer: it gets one event within two minutes, and the others after
+it has accepted one.
+
+Example:
+
+    enqueue tenant deliver acme crm`
+}
+
+func (c *deliverCommand) Run(ctx context.Context, t *tool) error {
+	if err := t.connectTo(ctx, c.Tenant, true); err != nil {
+		return err
+	}
+	if err := t.mustBeKnown(ctx, c.Tenant); err != nil {
+		return err
+	}
+	which := deliveries.Waiting
+	if c.GivenUp {
+		which = deliveries.GivenUp
+	}
+	effect, err := status.Resend(ctx, t.author(whoAmI()), c.Tenant, c.Endpoint, which)
 	if err != nil {
 		return err
 	}

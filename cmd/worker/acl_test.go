@@ -290,6 +290,12 @@ func TestRedisUsersAreBounded(t *testing.T) {
 		})
 	}
 	// The commands refused above are valid: the user that may run them succeeds.
+	for _, command := range [][]any{{"SADD", "asynq:queues", "default.webhook.crm"},
+		{"LPUSH", "asynq:{default.webhook.crm}:pending", "x"}} {
+		if err := g.try("operator", command); err != nil {
+			t.Errorf("operator: %v: %v", command, err)
+		}
+	}
 	for user, command := range map[string][]any{
 		"health": {"PING"}, "producer": {"PUBLISH", "orgops:v3:wake", "default"},
 		"worker":   {"SET", "orgops:v1:{tenant:default}:settings", "{}"},

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"orgops/internal/deliveries"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/view"
@@ -216,13 +217,17 @@ func (s *site) sweepNow(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// resend sends the given-up deliveries of an endpoint again: POST /webhooks/resend.
+// resend sends deliveries of an endpoint again, those that were given up or those that wait: POST
+// /webhooks/resend.
 func (s *site) resend(w http.ResponseWriter, r *http.Request) {
 	endpoint := field(r.PostForm, "endpoint")
+	which := deliveries.GivenUp
+	if r.PostForm.Has("waiting") {
+		which = deliveries.Waiting
+	}
 	s.toTenant(w, r, "send webhooks again to "+printable(endpoint), "", func(ctx context.Context, t view.Tenant) result {
-		n, err := t.Resend(ctx, endpoint)
-		sent := plural(int64(n), "delivery", "deliveries")
-		return result{text: "Endpoint " + endpoint + " gets deliveries: " + sent + " sent again, within seconds.", err: err}
+		effect, err := t.Resend(ctx, endpoint, which)
+		return result{text: capital(effect) + ".", err: err}
 	})
 }
 

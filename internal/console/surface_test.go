@@ -156,6 +156,7 @@ var surfaceOf = surface.Routes{
 	}},
 	{"POST /webhooks/resend", []surface.Request{
 		actAs("olga", "/webhooks/resend", "tenant", "acme", "endpoint", "gone"),
+		actAs("olga", "/webhooks/resend", "tenant", "acme", "endpoint", "desk", "waiting", "true"),
 		actAs("olga", "/webhooks/resend", "tenant", "acme", "endpoint", "none"),
 	}},
 	{"GET /monitor/orgops/waiting", []surface.Request{pageAs("rita", "/monitor/orgops/waiting")}},

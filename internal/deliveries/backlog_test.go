@@ -151,7 +151,7 @@ func TestRemovedQueue(t *testing.T) {
 	mustNot(t, w.inspector.ArchiveTask(queue, "webhook-acme-crm-event-004"))
 	mustNot(t, w.rdb.HSet(t.Context(), "orgops:v3:{tenant:acme}:webhooks", "crm.failed", 1).Err())
 	mustNot(t, w.rdb.Del(t.Context(), "asynq:queues").Err())
-	if n, err := deliveries.Resend(t.Context(), w.rdb, "acme", "crm"); n != 1 || err != nil {
+	if n, err := deliveries.Resend(t.Context(), w.rdb, "acme", "crm", deliveries.GivenUp); n != 1 || err != nil {
 		t.Errorf("%d are sent again, %v, want one", n, err)
 	}
 }
@@ -188,6 +188,36 @@ func TestFirstSuccessCallsTheOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, "all deliveries", func() bool { return arrived.Load() == 5 && retries() == 0 })
+}
+
+// TestSendWaiting: after the receiver was fixed a person need not wait for the next attempts, which
+// are hours away. Deliveries that were given up stay.
+func TestSendWaiting(t *testing.T) {
+	var up atomic.Bool
+	var arrived atomic.Int32
+	w := newWorld(t, crm(func(_, id string, _ time.Time, _ []byte) error {
+		switch {
+		case id == "event-001":
+			return attemptError(attempt{Permanent: true, Status: 400})
+		case !up.Load():
+			return attemptError(attempt{RetryAfter: time.Hour, Status: 503})
+		}
+		arrived.Add(1)
+		return nil
+	}), 10)
+	w.serve()
+	w.notify(deliveries.NewNotifier(w.cfg), ids(1, 5)...)
+	await(t, "failed attempts", func() bool {
+		return len(w.in(w.inspector.ListRetryTasks)) == 4 && len(w.in(w.inspector.ListArchivedTasks)) == 1
+	})
+	up.Store(true)
+	if n, err := deliveries.Resend(t.Context(), w.rdb, "acme", "crm", deliveries.Waiting); n != 4 || err != nil {
+		t.Errorf("%d are sent now, %v; want the 4 that wait", n, err)
+	}
+	await(t, "all deliveries", func() bool { return arrived.Load() == 4 && len(w.in(w.inspector.ListRetryTasks)) == 0 })
+	if n := len(w.in(w.inspector.ListArchivedTasks)); n != 1 {
+		t.Errorf("%d are given up, want the one that was before", n)
+	}
 }
 
 func (w *world) active() []string  { return w.in(w.inspector.ListActiveTasks) }

@@ -72,9 +72,20 @@ func Reopen(ctx context.Context, cfg Config) (others []string, err error) {
 	return others, err
 }
 
-// Resend sends the given-up deliveries of an endpoint again, and returns their number.
-// An endpoint that answered 410 gets deliveries again.
-func Resend(ctx context.Context, rdb redis.Cmdable, tenant, endpoint string) (n int, err error) {
+// Which are the deliveries that are sent again.
+type Which int
+
+const (
+	// GivenUp are those that are attempted no more.
+	GivenUp Which = iota
+	// Waiting are those that wait for their next attempt.
+	Waiting
+)
+
+// Resend sends deliveries of an endpoint again now, and returns their number. An endpoint that
+// answered 410 gets deliveries again. Workers spare one that does not answer: it gets one attempt
+// within two minutes, and the others after the first success.
+func Resend(ctx context.Context, rdb redis.Cmdable, tenant, endpoint string, which Which) (n int, err error) {
 	_, names, err := readState(ctx, rdb, tenant)
 	if err == nil && !slices.Contains(names, endpoint) {
 		err = fmt.Errorf("webhook endpoint %s of tenant %s had no deliveries", untrusted.Value(endpoint), tenant)
@@ -89,7 +100,12 @@ func Resend(ctx context.Context, rdb redis.Cmdable, tenant, endpoint string) (n 
 		return 0, err
 	}
 	client := rdb.(redis.UniversalClient) // which views, that pass it on, hold as commands only
-	n, err = asynq.NewInspectorFromRedisClient(client).RunAllArchivedTasks(Queue(tenant, endpoint))
+	queue := asynq.NewInspectorFromRedisClient(client)
+	run := queue.RunAllArchivedTasks
+	if which == Waiting {
+		run = queue.RunAllRetryTasks
+	}
+	n, err = run(Queue(tenant, endpoint))
 	if err != nil && !noQueue(err) {
 		return n, fmt.Errorf("send again to webhook endpoint %s: %w", endpoint, err)
 	}

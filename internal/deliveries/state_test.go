@@ -73,12 +73,12 @@ func TestState(t *testing.T) {
 		err != nil {
 		t.Errorf("%v; counted (-want +got):\n%s", err, diff)
 	}
-	if _, err := deliveries.Resend(t.Context(), w.rdb, "acme", "desk"); err == nil ||
+	if _, err := deliveries.Resend(t.Context(), w.rdb, "acme", "desk", deliveries.GivenUp); err == nil ||
 		!strings.Contains(err.Error(), `"desk" of tenant acme had no deliveries`) {
 		t.Errorf("send again to an endpoint without deliveries: %v", err)
 	}
 	answer = nil
-	if n, err := deliveries.Resend(t.Context(), w.rdb, "acme", "crm"); n != 1 || err != nil {
+	if n, err := deliveries.Resend(t.Context(), w.rdb, "acme", "crm", deliveries.GivenUp); n != 1 || err != nil {
 		t.Errorf("%d are sent again, %v", n, err)
 	}
 	await(t, "the deliveries", func() bool {
@@ -158,7 +158,10 @@ func TestReopenIsRepeated(t *testing.T) {
 	}))
 	for name, reopen := range map[string]func() error{
 		"other settings": func() error { _, err := deliveries.Reopen(t.Context(), w.cfg); return err },
-		"sent again":     func() error { _, err := deliveries.Resend(t.Context(), w.rdb, "acme", "crm"); return err },
+		"sent again": func() error {
+			_, err := deliveries.Resend(t.Context(), w.rdb, "acme", "crm", deliveries.GivenUp)
+			return err
+		},
 	} {
 		refuse.Store(true)
 		if err := reopen(); !errors.Is(err, refused) || !strings.Contains(err.Error(), "endpoint crm") {

@@ -90,7 +90,8 @@ func TestObstacles(t *testing.T) {
 func TestOrder(t *testing.T) {
 	now := time.Now()
 	s := obstacle.State{Absent: &obstacle.Absence{}, Queue: &obstacle.Queue{},
-		Token: &obstacle.NoToken{Why: errors.New("401")}, Pace: pace.State{Stopped: &pace.Stop{}, Blocks: []pace.Block{{Operation: "get"}}, PausedUntil: now,
+		Token: &obstacle.NoToken{Why: errors.New("401")},
+		Pace: pace.State{Stopped: &pace.Stop{}, Blocks: []pace.Block{{Operation: "get"}}, PausedUntil: now,
 			Pauses: []pace.Pause{{Operation: "get", Until: now}}}}
 	var kinds []obstacle.Kind
 	for _, o := range s.Obstacles() {

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/activity"
+	"orgops/internal/deliveries"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
@@ -104,6 +105,27 @@ func StartTenant(ctx context.Context, by activity.Author, tenant string) (effect
 	effect = "it was " + strings.Join(was, ", and ")
 	by.Record(ctx, activity.Entry{Tenant: tenant, Action: activity.Started, Result: effect})
 	return "started, and its rows are executed again within two minutes; " + effect, err
+}
+
+// Resend sends deliveries of a tenant to an endpoint of webhooks again now, in the name of a user,
+// and returns the effect in words: see [deliveries.Resend].
+func Resend(ctx context.Context, by activity.Author, tenant, endpoint string,
+	which deliveries.Which) (effect string, err error) {
+	n, err := deliveries.Resend(ctx, by.Redis, tenant, endpoint, which)
+	if err != nil {
+		return "", err
+	}
+	what := "delivery"
+	if n != 1 {
+		what = "deliveries"
+	}
+	if which == deliveries.Waiting {
+		what = "waiting " + what
+	}
+	sent := fmt.Sprintf("%d %s", n, what)
+	by.Record(ctx, activity.Entry{Tenant: tenant, Action: activity.Resent, Result: "to " + endpoint + ": " + sent})
+	return "endpoint " + endpoint + " gets deliveries: " + sent + " sent again, within seconds; if it has not answered for a " +
+		"while, one within two minutes and the others after it", nil
 }
 
 // ReassignTenant lets the worker of the tenant that is started next decide which tenant of the

@@ -108,11 +108,13 @@ func (t Tenant) Warnings() (all []Warning) {
 	for _, name := range slices.Sorted(maps.Keys(t.Failing)) {
 		failing := t.Failing[name]
 		all = append(all, Warning{What: "webhooks fail since " + stamp.UTC(failing.Since) + ": " + reason(failing.Reason),
-			Fix: "fix the receiver; its events wait, and are sent again for three days", Since: failing.Since})
+			Fix: "fix the receiver; its events wait, and are sent again for three days; to send them now: enqueue tenant deliver " +
+				t.Name + " " + name + ", or on the page of the tenant", Since: failing.Since})
 	}
 	if t.GivenUp > 0 {
 		all = append(all, Warning{What: count(t.GivenUp, "webhook event") + " given up",
-			Fix: "fix the receiver, then send them again on the page of the tenant, which has the errors"})
+			Fix: "fix the receiver, then send them again on the page of the tenant, which has the errors, or by: " +
+				"enqueue tenant deliver " + t.Name + " ENDPOINT --given-up"})
 	}
 	return all
 }

@@ -60,6 +60,7 @@ func tell(t *testing.T, m *Moment) {
 	})
 	addDomains(acme)
 
+	// In the order of time, which never goes back.
 	october(acme)
 	sweeps(acme)
 	acme.deliver(hooks)
@@ -69,11 +70,7 @@ func tell(t *testing.T, m *Moment) {
 	tenants(t, m)
 	until(Now.Add(-15 * time.Second))
 	meter(t, m)
-	for _, s := range []*site{acme, {t: t, m: m, name: "crowded"}} {
-		one, err := status.ReadDetails(t.Context(), m.Redis, string(s.name), nil)
-		must(t, err)
-		must(t, status.RecordObstacles(t.Context(), s.author("worker"), one))
-	}
+	recordObstacles(t, acme)
 	inProgress(t, acme)
 
 	until(Now)
@@ -452,6 +449,15 @@ func meter(t *testing.T, m *Moment) {
 	}
 	all.Request(Acme, http.StatusTooManyRequests)
 	must(t, all.Flush(t.Context(), m.Redis))
+}
+
+// recordObstacles has the worker of acme and crowded record their obstacles.
+func recordObstacles(t *testing.T, acme *site) {
+	for _, name := range []string{Acme, "crowded"} {
+		one, err := status.ReadDetails(t.Context(), acme.m.Redis, name, nil)
+		must(t, err)
+		must(t, status.RecordObstacles(t.Context(), acme.author("worker"), one))
+	}
 }
 
 // inProgress is a run of which a worker executes a row.

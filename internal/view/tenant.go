@@ -3,7 +3,6 @@ package view
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -117,19 +116,9 @@ func (t Tenant) Sweep(ctx context.Context, organization string, pending bool) (r
 	return status.SweepNow(ctx, t.view.redis, in, ledger.NewRun{Tenant: ledger.Tenant(t.name)}, organization, pending)
 }
 
-// Resend sends the given-up deliveries of an endpoint of webhooks again, and returns their number.
-func (t Tenant) Resend(ctx context.Context, endpoint string) (n int, err error) {
-	n, err = deliveries.Resend(ctx, t.view.redis, t.name, endpoint)
-	if err != nil {
-		return n, err
-	}
-	sent := fmt.Sprintf("%d deliveries", n)
-	if n == 1 {
-		sent = "1 delivery"
-	}
-	t.view.author("").Record(ctx, activity.Entry{Tenant: t.name, Action: activity.Resent,
-		Result: "to " + endpoint + ": " + sent})
-	return n, nil
+// Resend sends deliveries to an endpoint of webhooks again: see [status.Resend].
+func (t Tenant) Resend(ctx context.Context, endpoint string, which deliveries.Which) (effect string, err error) {
+	return status.Resend(ctx, t.view.author(""), t.name, endpoint, which)
 }
 
 // Activity returns a page of the activity of those tenants of the query that are the user's.
