@@ -57,7 +57,8 @@ func TestDrain(t *testing.T) {
 	page, _, err := activity.Page(t.Context(), d.redis, activity.Query{Tenants: []string{tasks.DefaultTenant}, Limit: 100,
 		Text: "worker s"})
 	if err != nil || len(page) != 2 || page[0].Action != activity.WorkerStopped ||
-		page[1].Action != activity.WorkerStarted || page[0].Result != page[1].Result || !strings.Contains(page[0].Result, ", version ") {
+		page[1].Action != activity.WorkerStarted || page[0].Result != page[1].Result ||
+		!strings.Contains(page[0].Result, ", version ") {
 		t.Errorf("activity %+v, %v; want that the worker started and stopped", page, err)
 	}
 }
