@@ -22,8 +22,10 @@ const (
 	// tolerated is the share of refused requests, one in so many, that is normal near the limit: the
 	// alert OrgopsTooManyRequests has it too.
 	tolerated = 50
-	// unheard is how long nothing is requested before nothing is known of the API.
+	// unheard is the longest time without requests within the time in which the API refuses them, and
+	// heard is that at its end: later nothing is known of the API, unless its pause goes on.
 	unheard = 5 * time.Minute
+	heard   = 2 * time.Minute
 	// mostSenders is how many runs are named as those that send requests.
 	mostSenders = 3
 )
@@ -49,15 +51,20 @@ func refusedIn(hour []meters.Period, s pace.State) *Refused {
 	// From the newest minute backwards, to the first that was normal, or to a time without requests.
 	r := Refused{Since: s.RefusedSince}
 	last := cmp.Or(r.Since, s.At)
+	longest := unheard
+	if r.Since.IsZero() {
+		longest = heard
+	}
 	for _, minute := range slices.Backward(hour) {
 		refused := minute.Counts[meters.Refused]
 		all := refused + minute.Counts[meters.Answered]
 		if all == 0 {
 			continue
 		}
-		if refused*tolerated <= all || last.Sub(minute.At) >= unheard+time.Minute {
+		if refused*tolerated <= all || last.Sub(minute.At) >= longest+time.Minute {
 			break
 		}
+		longest = unheard
 		r.Requests += all
 		r.Refused += refused
 		last = minute.At
