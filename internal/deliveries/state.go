@@ -23,7 +23,8 @@ const stateTTL = 100 * 24 * time.Hour
 // stateKey returns the key of the state of a tenant's endpoints: a hash. The fields of an endpoint
 // begin with its name: .delivered and .failed are the times of the last attempts in ms, .reason is
 // that of the failed one, .failing is the time of the first failed attempt since the last delivery,
-// and .gone the [Receivers] entry of an endpoint that answered 410. The keys of a tenant's deliveries have its hash tag, apart from those of asynq.
+// and .gone the [Receivers] entry of an endpoint that answered 410. The keys of a tenant's
+// deliveries have its hash tag, apart from those of asynq.
 func stateKey(tenant string) string { return "orgops:v3:{tenant:" + tenant + "}:webhooks" }
 
 // pausedKey returns the key by which asynq serves no task of an endpoint.

@@ -91,8 +91,8 @@ type State struct {
 	Absent *Absence
 	// Pace is the state of the tenant's budget.
 	Pace pace.State
-	// Token says that this process has no valid token of the API. Redis has it only once a row needs the
-	// token: then an operation is blocked.
+	// Token says that this process has no valid token of the API. Redis has it only once a row needs
+	// the token: then an operation is blocked.
 	Token *NoToken
 	// Queue is the tenant's queue of rows if it is paused.
 	Queue *Queue

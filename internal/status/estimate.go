@@ -35,20 +35,6 @@ type Estimate struct {
 	Held  []Hold    // why no row is executed
 }
 
-// Hold is a reason why no row of a run is executed, in words.
-type Hold struct {
-	Why string
-	Fix string // what is to be done, or what follows; empty: nothing
-}
-
-// String returns the reason and what is to be done.
-func (h Hold) String() string {
-	if h.Fix == "" {
-		return h.Why
-	}
-	return h.Why + "; " + h.Fix
-}
-
 // Figures returns rate and time left: "12.3 rows/s, about 3m10s left"; "": not known.
 func (e Estimate) Figures() string {
 	var parts []string

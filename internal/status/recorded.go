@@ -21,7 +21,8 @@ const recordedAfter = time.Minute
 // lasting is an obstacle that lasts.
 type lasting struct {
 	what string
-	// perhaps says that it may be over: it goes on if its beginning was recorded, and is none otherwise.
+	// perhaps says that it may be over: it goes on if its beginning was recorded, and is none
+	// otherwise.
 	perhaps bool
 }
 

@@ -106,6 +106,20 @@ func (r Run) Brief() string {
 	return State(r.Ledger) + "; " + Counts(r.Ledger)
 }
 
+// Hold is a reason why no row of a run is executed, in words.
+type Hold struct {
+	Why string
+	Fix string // what is to be done, or what follows; empty: nothing
+}
+
+// String returns the reason and what is to be done.
+func (h Hold) String() string {
+	if h.Fix == "" {
+		return h.Why
+	}
+	return h.Why + "; " + h.Fix
+}
+
 // State returns the state of a run in words: "done, 60 failed". held is why none of its rows is
 // executed; empty: rows are, or it is not known.
 func State(r ledger.Run, held ...Hold) string {

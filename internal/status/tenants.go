@@ -175,8 +175,8 @@ func (t Tenant) State() string {
 	return "well"
 }
 
-// Compare orders tenants: those that are held first, then those that the API refuses, and then others
-// that need attention, each by name.
+// Compare orders tenants: those that are held first, then those that the API refuses, and then
+// others that need attention, each by name.
 func (t Tenant) Compare(other Tenant) int {
 	severity := func(t Tenant) int {
 		switch {
