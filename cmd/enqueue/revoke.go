@@ -251,7 +251,7 @@ func (t *tool) undoRevocations(ctx context.Context, c *revokeCommand) error {
 	}
 	c.Tenant = string(from.Tenant)
 	states := sweep.States{Tenant: c.Tenant, Store: sweep.NewStore(t.redis, c.Tenant)}
-	run := ledger.NewRun{Kind: handlers.Revoke}
+	run := ledger.NewRun{Kind: handlers.Revoke, Description: ledger.Description{Undoes: from.ID}}
 	var rows [][]byte
 	for first := int64(0); first < from.Total(); {
 		page, err := t.ledger.Contents(ctx, from, first, ledger.SegmentRows)

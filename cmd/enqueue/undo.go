@@ -75,6 +75,7 @@ func (t *tool) undoUpdate(ctx context.Context, o order, undo oneRun) error {
 		return remedy.With(fmt.Errorf("run %s has not ended: its open rows would change more", from.ID),
 			"cancel it first: enqueue runs cancel %s", from.ID)
 	}
+	run.Undoes = from.ID
 	rows, err := t.intake().Undo(ctx, from)
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -40,7 +39,7 @@ type RetryOptions struct {
 	Created func(ledger.Run)
 }
 
-// ErrNothingToRetry says that a run has no rows of the given outcomes. No run was created.
+// ErrNothingToRetry says that no row which the options select can be retried. No run was created.
 var ErrNothingToRetry = errors.New("there is nothing to retry")
 
 // retryable are the outcomes of rows that can be submitted again unchanged.
@@ -177,14 +176,20 @@ func (e *OpenError) Error() string {
 // Unwrap returns [ledger.ErrOpen].
 func (e *OpenError) Unwrap() error { return ledger.ErrOpen }
 
+// hasChosenRows reports whether a command has chosen the rows of a run by what was true then: the
+// run revokes domains, or undoes another.
+func hasChosenRows(run ledger.Run) bool {
+	kind, _ := tasks.KindOf(string(run.Kind))
+	return kind.Submitter == tasks.Operators || run.Undoes != ""
+}
+
 // CanRetry reports whether rows of a run that have that outcome can be submitted again as they
 // are, unless they were before: see [MayRetry].
 func CanRetry(run ledger.Run, outcome ledger.Outcome) bool {
-	kind, _ := tasks.KindOf(string(run.Kind))
 	switch {
 	case !run.Sealed(): // rows of it may still be found
 		return false
-	case kind.Submitter == tasks.Operators:
+	case hasChosenRows(run):
 		return false
 	case run.Kind == tasks.TypeRecheck && outcome == ledger.Refused:
 		return false // a sweep cannot check these records: the next one reads them again
@@ -193,11 +198,10 @@ func CanRetry(run ledger.Run, outcome ledger.Outcome) bool {
 }
 
 // LeftOut returns why failed rows of a run with that outcome are not retried, with the remedy; nil:
-// their outcome is not the reason.
+// they may be, or, as those that a sweep has found lost, have a remedy of their own.
 func LeftOut(run ledger.Run, outcome ledger.Outcome) error {
-	kind, _ := tasks.KindOf(string(run.Kind))
 	switch {
-	case kind.Submitter == tasks.Operators:
+	case hasChosenRows(run):
 		return ownRun(run.ID)
 	case outcome == ledger.InvalidRow:
 		return remedy.With(errors.New("they would be invalid again"), "correct the rows that this command writes: %s",
@@ -241,11 +245,11 @@ func (i Intake) Retry(ctx context.Context, parent ledger.Run, o RetryOptions) (S
 	o.Outcomes = slices.Sorted(slices.Values(o.Outcomes))
 	o.Items = slices.Compact(slices.Sorted(slices.Values(o.Items)))
 	from, err := i.Ledger.Get(ctx, parent.Tenant, parent.ID)
-	if err == nil {
-		err = i.notOwn(ctx, from)
-	}
 	if err != nil {
 		return Submitted{}, err
+	}
+	if hasChosenRows(from) {
+		return Submitted{}, ownRun(from.ID)
 	}
 
 	// Nothing is changed unless a row may be retried.
@@ -329,27 +333,6 @@ func (i Intake) cutShort(ctx context.Context, from, child ledger.Run, o RetryOpt
 	}
 	return remedy.With(&UnfinishedError{child.ID, err}, "only a part of run %s is submitted; to submit the rest: %s",
 		child.ID, command)
-}
-
-// notOwn refuses a run that revokes domains, one that restores their status, which needs a full
-// proof whatever the tenant's settings are, and one that undoes another, whose rows have a
-// condition.
-func (i Intake) notOwn(ctx context.Context, from ledger.Run) error {
-	if k, _ := tasks.KindOf(string(from.Kind)); k.Submitter == tasks.Operators {
-		return ownRun(from.ID)
-	}
-	if from.Kind != tasks.TypeVerify && from.Kind != tasks.TypeUpdate {
-		return nil
-	}
-	rows, err := i.Ledger.Contents(ctx, from, 0, 1)
-	if err != nil || len(rows) == 0 {
-		return err
-	}
-	var row tasks.VerifyRow // or of kind update, which has Undo likewise
-	if json.Unmarshal(rows[0], &row) == nil && (row.Restore || row.Undo != nil) {
-		return ownRun(from.ID)
-	}
-	return nil
 }
 
 // anyRow returns an error unless a row that the options select may be retried, or the child of that

@@ -507,4 +507,9 @@ func TestRetryOfASweep(t *testing.T) {
 	if intake.CanRetry(run, ledger.Refused) || !intake.CanRetry(verified, ledger.Refused) {
 		t.Error("a page offers a retry of refused records of a sweep, or none of other refused rows")
 	}
+	undoing := verified
+	undoing.Undoes = "earlier"
+	if intake.CanRetry(undoing, ledger.Failed) || intake.LeftOut(undoing, ledger.Failed) == nil {
+		t.Error("a page offers a retry of a run that undoes another")
+	}
 }

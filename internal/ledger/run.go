@@ -19,6 +19,8 @@ type Description struct {
 	Columns []string `json:"columns,omitempty"`
 	// Parent is the id of the run whose rows this one repeats, or empty.
 	Parent RunID `json:"parent,omitempty"`
+	// Undoes is the id of the run whose changes this one undoes, or empty.
+	Undoes RunID `json:"undoes,omitempty"`
 	// Caller is the name of the HTTP client that submitted the run, or empty.
 	Caller string `json:"caller,omitempty"`
 	// Priority is "high", "normal" or empty.

@@ -105,6 +105,7 @@ func (d RunDetails) Facts() []Fact {
 		{Name: "priority", Text: d.Priority},
 		{Name: "submitted by", Text: Shown(d.Caller)},
 		{Name: "retry of", Run: d.Parent},
+		{Name: "undoes", Run: d.Ledger.Undoes},
 	}
 	for _, child := range d.Children {
 		by := Fact{Name: "retried by", Run: child.ID, Text: "(" + child.Brief() + ")"}
