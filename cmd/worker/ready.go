@@ -190,9 +190,9 @@ func receivers(ctx context.Context, t tenant.Settings) []health.Finding {
 	return found
 }
 
-// tokenPause is the pause of fetchTokens after the endpoint has refused the credentials, which only
-// a person can correct. A request that has its permit, such as a probe after "tenant start", asks
-// the endpoint at once.
+// tokenPause is the pause of fetchTokens after the endpoint has refused the request, which only a
+// person can correct: the credentials, or its own address. A request that has its permit, such as a
+// probe after "tenant start", asks the endpoint at once.
 const tokenPause = time.Minute
 
 // fetchTokens begins to fetch the tokens of the tenants of which this worker has become one of
@@ -215,8 +215,8 @@ func (w *worker) fetchTokens(ctx context.Context, all *sync.WaitGroup) {
 	}
 }
 
-// fetchToken fetches a tenant's token, unless its endpoint refused the credentials just now, and
-// logs the first of several failures. No two may run for one tenant.
+// fetchToken fetches a tenant's token, unless its endpoint refused the request just now, and logs
+// the first of several failures. No two may run for one tenant.
 func (w *worker) fetchToken(ctx context.Context, t *served) {
 	if time.Since(t.tokenRefused) < tokenPause {
 		return
@@ -232,8 +232,8 @@ func (w *worker) fetchToken(ctx context.Context, t *served) {
 		w.logger.ErrorContext(ctx, "no token", "tenant", t.Name, "error", err, "fix", t.Remedy(fault))
 	}
 	t.lacksToken = true
-	refused, ok := errors.AsType[*apiclient.TokenError](err)
-	if ok && refused.Asked && fault == apiclient.FaultOfToken {
+	none, ok := errors.AsType[*apiclient.TokenError](err)
+	if ok && none.Status/100 == 4 && fault != apiclient.FaultPassing {
 		t.tokenRefused = time.Now()
 	}
 }

@@ -172,7 +172,7 @@ type served struct {
 
 	fetchesToken atomic.Bool // by [worker.fetchTokens]
 	lacksToken   bool        // of fetchToken: the last attempt failed
-	tokenRefused time.Time   // of fetchToken: when the endpoint last refused the credentials; zero: never
+	tokenRefused time.Time   // of fetchToken: when the endpoint last refused the request; zero: never
 	examined     atomic.Bool // by [worker.examine]
 }
 

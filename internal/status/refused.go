@@ -61,6 +61,9 @@ func refusedIn(hour []meters.Period, s pace.State) *Refused {
 		if all == 0 {
 			continue
 		}
+		if refused == 0 && s.At.Sub(minute.At) < time.Minute { // it has only begun
+			continue
+		}
 		if refused*tolerated <= all || last.Sub(minute.At) >= longest+time.Minute {
 			break
 		}
