@@ -45,8 +45,8 @@ const (
 // callers share one fetch. A token that is still valid is renewed in the background, and
 // used further if the endpoint is down. If a token URL with a slash at its end answers 404,
 // it is tried without the slash, which is the service's actual endpoint. After a failure
-// the endpoint is called again after a growing pause, and after a 429 when its Retry-After
-// has passed.
+// that may pass the endpoint is called again after a growing pause, and after a 429 when its
+// Retry-After has passed. A refusal that only a person can correct makes no pause.
 func ClientCredentials(cfg ClientCredentialsConfig) TokenSource {
 	if cfg.Transport == nil {
 		cfg.Transport = cfg.Network.tokenTransport()
@@ -176,8 +176,9 @@ type fetched struct {
 	scopes []string
 }
 
-// finish stores the result of a fetch. After an error it pauses the calls of an endpoint
-// whose quota is used up or that is in trouble, but not if only a person can correct it.
+// finish stores the result of a fetch. After an error it pauses the calls of an endpoint whose
+// quota is used up, that is in trouble, or that was not asked, but not if it has refused the
+// request: a person's next try is answered at once.
 func (s *clientCredentials) finish(got fetched, err *TokenError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,8 +20,9 @@ func TestRestorationIsNotRepeated(t *testing.T) {
 	d := newDesk(t)
 	taker := intake.New(d.redis, d.ledger)
 	const restores = `{"organization_id":"org_1","discovery_domain_id":"ord_1","orgops_restore":true}`
-	if _, err := taker.SubmitChosen(t.Context(), ledger.NewRun{ID: "restore", Tenant: tasks.DefaultTenant,
-		Kind: handlers.Verify, Description: ledger.Description{Undoes: "revocation"}}, [][]byte{[]byte(restores)}); err != nil {
+	run := ledger.NewRun{ID: "restore", Tenant: tasks.DefaultTenant, Kind: handlers.Verify,
+		Description: ledger.Description{Undoes: "revocation"}}
+	if _, err := taker.SubmitChosen(t.Context(), run, [][]byte{[]byte(restores)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := ledgertest.Control(t.Context(), d.ledger, (*ledger.Ledger).Cancel, "restore"); err != nil {

@@ -237,7 +237,8 @@ func Read(stored []byte) (Evidence, error) {
 	return e, err
 }
 
-// State is stored with a row of kind [tasks.TypeVerify] between its executions.
+// State is stored with a row that awaits its record, of kind [tasks.TypeVerify], between its
+// executions; one of [tasks.TypeRead] has it too.
 type State struct {
 	// Record is the discovery domain as it was read; nil: it is read by the next check.
 	Record *Record `json:"record,omitempty"`

@@ -23,7 +23,8 @@ import (
 // Entry is the entry of a discovery domain in the index of names: the record and the
 // result of the last check, as the last execution of a row about it has read them.
 type Entry struct {
-	// Domain is the record. An empty TXT is too long to be kept, and the flag is not kept.
+	// Domain is the record. An empty host or TXT is too long to be kept, the flag is not kept, and of
+	// the status only whether it is verified.
 	discovery.Domain
 	// Read is when the record was read.
 	Read time.Time

@@ -1,6 +1,7 @@
 // Package remedy has remedies: what a person should do about a fact, or an error. The remedy is
 // made where the fact is, since only that place knows it; commands, pages and the
-// HTTP API render it. The one thing in which they differ is how they write a [Command].
+// HTTP API render it. The one thing in which they differ is how they write the [Command] of a
+// [Fix].
 package remedy
 
 import (

@@ -46,7 +46,7 @@ type KnownDomain struct {
 	Host   string    `json:"verification_host"`
 	TXT    string    `json:"verification_txt"` // "": too long to be kept
 	Status string    `json:"status"`
-	Read   time.Time `json:"read_at"` // the record; zero: it is the platform's
+	Read   time.Time `json:"read_at"` // the record; zero: it is the platform's, or only sweeps know the domain
 	// Flag is use_for_organization_discovery; nil: not known, or the record has none.
 	Flag *bool `json:"-"`
 	// State is the result of the last check: present, absent or unknown; "": the last row made

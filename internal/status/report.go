@@ -23,8 +23,8 @@ import (
 type DomainReport struct {
 	KnownDomain
 
-	// Checked reports whether the domain has an open row, whose executions check the record. Held is
-	// why that row does not start; "": it may.
+	// Checked reports whether the row of the domain that was executed last is open, or one that was
+	// asked for: their executions check the record. Held is why that row does not start; "": it may.
 	Checked bool   `json:"checked"`
 	Held    string `json:"held,omitempty"`
 	// Until is when that row expires if its checks find no record until then, and later if they have

@@ -46,7 +46,7 @@ func (f *RunFilter) ReadHeld(ctx context.Context, rdb redis.Cmdable) error {
 
 // Warning is a matter of a tenant that needs attention.
 type Warning struct {
-	Urgent bool         `json:"urgent"` // it does not end by itself
+	Urgent bool         `json:"urgent"` // a person has to act
 	What   string       `json:"reason"` // capitalized by pages
 	Fix    string       `json:"fix"`
 	Since  time.Time    `json:"since,omitzero"`  // zero: not known; the text has it too
