@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"orgops/internal/ledger"
-	"orgops/internal/obstacle"
 	"orgops/internal/status"
 	"orgops/internal/view"
 )
@@ -43,13 +42,14 @@ func (s *site) overview(ctx context.Context, v view.View, only string) (o overvi
 	o.sessions = f.Workers
 	o.died = f.Died
 	o.Workers = len(f.Workers)
+	lacking := s.here.noTokens(v)
 	for _, t := range f.Tenants {
 		o.Tenants = append(o.Tenants, t.Name)
 		if only != "" && t.Name != only {
 			continue
 		}
-		if own, err := v.Tenant(t.Name); err == nil {
-			t.Known.Token = s.noToken(own)
+		if lacking[t.Name] != nil {
+			t.Known.Token = lacking[t.Name]
 			t.Obstacles = t.Known.Obstacles()
 		}
 		o.states = append(o.states, t)
@@ -57,14 +57,4 @@ func (s *site) overview(ctx context.Context, v view.View, only string) (o overvi
 		o.Warnings = append(o.Warnings, t.Warnings()...)
 	}
 	return o, err
-}
-
-// noToken returns why this worker has no good token for a tenant; nil also if it is not one of its
-// tenants.
-func (s *site) noToken(own view.Tenant) *obstacle.NoToken {
-	served, here := s.here.of(own)
-	if !here || served.API == nil {
-		return nil
-	}
-	return served.NoToken()
 }

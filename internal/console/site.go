@@ -19,6 +19,7 @@ import (
 	"orgops/internal/customer"
 	"orgops/internal/health"
 	"orgops/internal/ids"
+	"orgops/internal/obstacle"
 	"orgops/internal/view"
 	"orgops/internal/web"
 )
@@ -194,6 +195,21 @@ func (s served) of(t view.Tenant) (Tenant, bool) {
 		return Tenant{}, false
 	}
 	return all[at], true
+}
+
+// noTokens returns why this worker has no good token, by those tenants of the view for which it has
+// none.
+func (s served) noTokens(v view.View) map[string]*obstacle.NoToken {
+	lacking := map[string]*obstacle.NoToken{}
+	for _, here := range s.all() {
+		if here.API == nil || here.NoToken() == nil {
+			continue
+		}
+		if t, err := v.Tenant(here.Settings.Tenant); err == nil {
+			lacking[t.Name()] = here.NoToken()
+		}
+	}
+	return lacking
 }
 
 // among returns the names of those tenants of the view that this worker serves.
