@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/hibiken/asynq"
@@ -22,7 +23,8 @@ import (
 )
 
 // TestRoundTrips checks that the metrics and pages of 200 tenants take as many round trips as
-// those of three, and those of 201 to 400 at most twice as many. Each tenant has queues, and the
+// those of three, and those of 201 to 400 at most twice as many; and that a page asks for the
+// worker's tenants, all of which it then has, as often. Each tenant has queues, and the
 // worker serves every other one. Each, or if long tests do not run the first 80, has a run:
 // with one round trip for every other of these, there would be too many too.
 func TestRoundTrips(t *testing.T) {
@@ -46,16 +48,23 @@ func roundTrips(t *testing.T, n int) map[string]int64 {
 		took := map[string]int64{}
 		m := metrics.New(prometheus.NewRegistry())
 		m.WatchRedis(p.rdb, l, func() []tenant.Announced { return settings }, slog.New(slog.DiscardHandler))
-		cfg := console.Config{Redis: p.rdb, Ledger: l, Unsigned: web.Reader,
-			Tenants: func() []console.Tenant { return tenants }}
+		var asked atomic.Int64
+		cfg := console.Config{Redis: p.rdb, Ledger: l, Unsigned: web.Reader, Tenants: func() []console.Tenant {
+			asked.Add(1)
+			return tenants
+		}}
 		for path, h := range map[string]http.Handler{"/metrics": m.Handler(), "/": console.Pages(cfg),
 			"/runs":    console.Pages(cfg),
 			"/tenants": console.Pages(cfg)} {
 			before := count.Load()
+			asked.Store(0)
 			if w := do(h, http.MethodGet, path, nil); w.Code != http.StatusOK {
 				t.Fatalf("%s: %d\n%s", path, w.Code, w.Body)
 			}
 			took[path] = count.Load() - before
+			if n := asked.Load(); n > 0 {
+				took[path+", the worker's tenants"] = n
+			}
 		}
 		return took
 	}
