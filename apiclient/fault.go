@@ -77,7 +77,7 @@ var answers = []struct {
 }
 
 // FaultOf returns whose fault the error of a request is, or that of getting its token. One without
-// an answer is nobody's unless a proxy refused the connection, and so is an answer of the API that
+// an answer is passing unless a proxy refused the connection, and so is an answer of the API that
 // cannot be read.
 func FaultOf(err error) Fault {
 	if none, ok := errors.AsType[*TokenError](err); ok {

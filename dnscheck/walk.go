@@ -174,7 +174,7 @@ func (w *walk) topLevel(ctx context.Context, name string) (delegation, error) {
 		return d, nil
 	}
 
-	// Say who has to mend it: the domain's owner, or who runs the resolvers.
+	// Say who has to fix it: the domain's owner, or who runs the resolvers.
 	err = fmt.Errorf("find the name servers of %s: %w", dnsname.Shown(dnsname.Unrooted(tld)), err)
 	switch {
 	case errors.Is(err, errDenied):

@@ -436,7 +436,7 @@ func setAlias(ts *testscript.TestScript, neg bool, args []string) {
 func block(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 3, "block TENANT OPERATION REASON")
 	budget := pace.New(pace.Config{Redis: of(ts).client, Tenant: args[0]})
-	ts.Check(budget.Block(context.Background(), args[1], args[2], "mend it"))
+	ts.Check(budget.Block(context.Background(), args[1], args[2], "fix it"))
 }
 
 // changeQueue pauses a queue as asynqmon does, and resumes it.

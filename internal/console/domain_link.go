@@ -13,7 +13,7 @@ import (
 
 // makeLink makes a link to the page of a domain for its owner, and shows it on the domain's page:
 // POST /domains/link. It is in this answer alone, without a redirect: a notice would store it, and
-// whoever has it has the page.
+// anyone who has it can open the page.
 func (s *site) makeLink(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	v := s.view(ctx)

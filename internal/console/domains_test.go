@@ -545,7 +545,7 @@ func TestTenantsPage(t *testing.T) {
 	s := newLookSite(t)
 	s.row(t, "run-1", "other", "org_1", "ord_1", "", "not_yet: no")
 	if err := s.pace.Block(t.Context(), schema.OpUpdateDiscoveryDomain, "403 insufficient_scope "+script,
-		"mend it"); err != nil {
+		"fix it"); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, s.domain.ID).Encode(), nil) // fetches a token

@@ -620,7 +620,7 @@ func TestAttention(t *testing.T) {
 	mustNot(t, err)
 	limiter := pace.New(pace.Config{Redis: d.rdb, Tenant: "default",
 		Limit: pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 10}})
-	mustNot(t, limiter.Block(ctx, "verify", "403: missing scope update:domains", "mend it"))
+	mustNot(t, limiter.Block(ctx, "verify", "403: missing scope update:domains", "fix it"))
 	limiter.Answered(ctx, "verify", http.StatusTooManyRequests, nil, 120*time.Second)
 	store := sweep.NewStore(d.rdb, "default")
 	ticks, err := store.Ticks(ctx)

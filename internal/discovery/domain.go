@@ -4,11 +4,15 @@
 // convert it from and to a Domain:
 //
 //	apiclient/schema.DiscoveryDomain   of the API: [Of]
-//	tasks.ScannedRecord                in rows of scans: Scanned, ScannedRecord.Of
+//	tasks.ScannedRecord                in rows of scans, also as ListedRecord and RecheckRow: Scanned,
+//	                                   ScannedRecord.Of
 //	internal/evidence.Record           with checks and proofs: RecordOf, ProvenRecordOf,
 //	                                   Record.DiscoveryDomain; Record.Proves compares them
 //	internal/index.Entry               in the index of names: Entry.pack, Read
 //	internal/status.KnownDomain        on pages and as JSON: KnownOf, KnownDomain.record
+//
+// Rows of tasks.VerifyRow name what their submitter says of a record, and are compared with it.
+// The states of sweeps keep its name, and a hash of host and token.
 //
 // A Domain has no JSON form itself: a token must not get into an event by being a member of
 // something else.

@@ -70,7 +70,7 @@ func busy(t *testing.T) (*metrics.Metrics, *prometheus.Registry) {
 		}
 	}
 	limiter.Answered(t.Context(), "get_discovery_domain", http.StatusTooManyRequests, nil, 600*time.Second)
-	if err := limiter.Block(t.Context(), "create_template", "403", "mend it"); err != nil {
+	if err := limiter.Block(t.Context(), "create_template", "403", "fix it"); err != nil {
 		t.Fatal(err)
 	}
 	keepSweep(t, sweep.NewStore(rdb, "acme"))

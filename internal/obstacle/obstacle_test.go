@@ -49,7 +49,7 @@ func TestObstacles(t *testing.T) {
 			obstacle.State{Pace: pace.State{Blocks: []pace.Block{{Operation: pace.All, Reason: "401", Since: at}}}},
 			"every operation is blocked since 2026-11-20T12:00:00Z: 401", []string{"read", "change"}, true},
 		{obstacle.OperationBlocked,
-			obstacle.State{Token: &obstacle.NoToken{Why: remedy.With(errors.New("no token: 401"), "mend it"), Since: at}},
+			obstacle.State{Token: &obstacle.NoToken{Why: remedy.With(errors.New("no token: 401"), "fix it"), Since: at}},
 			"no token: 401 (since 2026-11-20T12:00:00Z)", []string{"read", "change"}, true},
 		{obstacle.QueuePaused, obstacle.State{Queue: &obstacle.Queue{Name: "acme.rows", Since: at}},
 			"the queue acme.rows is paused since 2026-11-20T12:00:00Z: no row is released",

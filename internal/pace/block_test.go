@@ -37,7 +37,7 @@ func TestBlockOutlastsPauseAndStop(t *testing.T) {
 			l := c.process(func(cfg *pace.Config) {
 				cfg.Changed = func(_ context.Context, how, what string) { changes = append(changes, how+" "+what) }
 			})
-			if err := l.Block(t.Context(), "remove", "403 Insufficient scope", "mend it"); err != nil {
+			if err := l.Block(t.Context(), "remove", "403 Insufficient scope", "fix it"); err != nil {
 				t.Fatal(err)
 			}
 			tt.begin(t, c, l)

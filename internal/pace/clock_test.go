@@ -171,7 +171,7 @@ func TestAStepBackOfTheClock(t *testing.T) {
 		},
 		{
 			"an operation is blocked", func(c *clocked, l *pace.Limiter) {
-				if err := l.Block(c.t.Context(), op, "why", "mend it"); err != nil {
+				if err := l.Block(c.t.Context(), op, "why", "fix it"); err != nil {
 					c.t.Fatal(err)
 				}
 			}, func(c *clocked, l *pace.Limiter) {

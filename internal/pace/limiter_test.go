@@ -580,7 +580,7 @@ func TestABlockIsForTheFleetUntilAProbeSucceeds(t *testing.T) {
 		b, c := f.process(changed), f.process(changed)
 		const reason = "403 insufficient_scope:\x1b expected create:vdcs_templates"
 		for range 3 {
-			if err := a.Block(t.Context(), op, reason, "mend it"); err != nil {
+			if err := a.Block(t.Context(), op, reason, "fix it"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -598,7 +598,7 @@ func TestABlockIsForTheFleetUntilAProbeSucceeds(t *testing.T) {
 		wait(t, b, "another") // other operations continue
 
 		time.Sleep(20 * time.Second)
-		if err := b.Block(t.Context(), op, reason, "mend it"); err != nil { // a late answer
+		if err := b.Block(t.Context(), op, reason, "fix it"); err != nil { // a late answer
 			t.Fatal(err)
 		}
 		blocked(b, 10*time.Second) // does not put the probe off
@@ -608,14 +608,14 @@ func TestABlockIsForTheFleetUntilAProbeSucceeds(t *testing.T) {
 		blocked(a, 30*time.Second)
 		b.Answered(t.Context(), op, 403, nil, 0)
 		b.Answered(t.Context(), "another", 200, nil, 0)
-		if err := b.Block(t.Context(), op, reason, "mend it"); err != nil {
+		if err := b.Block(t.Context(), op, reason, "fix it"); err != nil {
 			t.Fatal(err)
 		}
 		blocked(c, 30*time.Second)
 
 		s, err := c.State(t.Context())
 		want := []pace.Block{
-			{Operation: op, Reason: strings.ReplaceAll(reason, "\x1b", `\x1b`), Fix: "mend it",
+			{Operation: op, Reason: strings.ReplaceAll(reason, "\x1b", `\x1b`), Fix: "fix it",
 				Since: time.Now().Add(-30 * time.Second).UTC(), NextProbe: time.Now().Add(30 * time.Second).UTC()},
 		}
 		if diff := cmp.Diff(want, s.Blocks); diff != "" || err != nil {
@@ -654,7 +654,7 @@ func TestBlockEndsByProof(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t, perSecond(100, 100))
 				l := f.process()
-				if err := l.Block(t.Context(), blocked, "why", "mend it"); err != nil {
+				if err := l.Block(t.Context(), blocked, "why", "fix it"); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(30 * time.Second)
@@ -676,7 +676,7 @@ func TestProbesBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, perSecond(100, 100))
 		fleet := []*pace.Limiter{f.process(), f.process()}
-		if err := fleet[0].Block(t.Context(), op, "why", "mend it"); err != nil {
+		if err := fleet[0].Block(t.Context(), op, "why", "fix it"); err != nil {
 			t.Fatal(err)
 		}
 		var probes []time.Duration
@@ -684,7 +684,7 @@ func TestProbesBackOff(t *testing.T) {
 			l := fleet[len(probes)%2]
 			if permit(t.Context(), l, op) == nil {
 				probes = append(probes, time.Since(start))
-				if err := l.Block(t.Context(), op, "why", "mend it"); err != nil {
+				if err := l.Block(t.Context(), op, "why", "fix it"); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -717,7 +717,7 @@ func TestBlockExpires(t *testing.T) {
 			}
 			block := func() {
 				t.Helper()
-				if err := l.Block(t.Context(), blocked, "why", "mend it"); err != nil {
+				if err := l.Block(t.Context(), blocked, "why", "fix it"); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -849,7 +849,7 @@ func TestAProbeMayRepeatItself(t *testing.T) {
 					t.Errorf("%s got a permit", who)
 				}
 			}
-			if err := a.Block(t.Context(), blocked, "why", "mend it"); err != nil {
+			if err := a.Block(t.Context(), blocked, "why", "fix it"); err != nil {
 				t.Fatal(err)
 			}
 			for range 2 {
@@ -873,14 +873,14 @@ func TestBlockingAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, perSecond(100, 100))
 		l := f.process()
-		if err := l.Block(t.Context(), pace.All, "401 invalid token", "mend it"); err != nil {
+		if err := l.Block(t.Context(), pace.All, "401 invalid token", "fix it"); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Block(t.Context(), "x", "403", "mend it"); err != nil {
+		if err := l.Block(t.Context(), "x", "403", "fix it"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(15 * time.Second)
-		if err := l.Block(t.Context(), "y", "403", "mend it"); err != nil {
+		if err := l.Block(t.Context(), "y", "403", "fix it"); err != nil {
 			t.Fatal(err)
 		}
 		for operation, want := range map[string]string{
@@ -920,7 +920,7 @@ func TestASuccessAsksNothingOfRedis(t *testing.T) {
 		if n := f.redis.CommandCount() - before; n != 0 {
 			t.Errorf("10 successes sent %d commands", n)
 		}
-		if err := l.Block(t.Context(), op, "why", "mend it"); err != nil {
+		if err := l.Block(t.Context(), op, "why", "fix it"); err != nil {
 			t.Fatal(err)
 		}
 		before = f.redis.CommandCount()
@@ -937,7 +937,7 @@ func TestASuccessAsksNothingOfRedis(t *testing.T) {
 func TestAPauseHoldsProbesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFleet(t, perSecond(100, 100)).process()
-		if err := l.Block(t.Context(), op, "why", "mend it"); err != nil {
+		if err := l.Block(t.Context(), op, "why", "fix it"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(30 * time.Second)
@@ -1027,7 +1027,7 @@ func TestRedisIsGone(t *testing.T) {
 		f := newFleet(t, perSecond(1, 1))
 		var log bytes.Buffer
 		l := f.process(func(c *pace.Config) { c.Logger = slog.New(slog.NewJSONHandler(&log, nil)) })
-		if err := l.Block(t.Context(), op, "why", "mend it"); err != nil {
+		if err := l.Block(t.Context(), op, "why", "fix it"); err != nil {
 			t.Fatal(err)
 		}
 		f.redis.SetError("LOADING")
@@ -1037,7 +1037,7 @@ func TestRedisIsGone(t *testing.T) {
 		if _, err := l.State(t.Context()); err == nil || !strings.Contains(err.Error(), "budget of tenant acme") {
 			t.Errorf("State: %v", err)
 		}
-		if err := l.Block(t.Context(), op, "why", "mend it"); err == nil || !strings.Contains(err.Error(), "block "+op) {
+		if err := l.Block(t.Context(), op, "why", "fix it"); err == nil || !strings.Contains(err.Error(), "block "+op) {
 			t.Errorf("Block: %v", err)
 		}
 		l.Answered(t.Context(), op, 429, nil, 0)
@@ -1067,7 +1067,7 @@ func TestOnARealRedisToo(t *testing.T) {
 	if !ok || e.After > time.Hour {
 		t.Errorf("a fourth permit: %v, want none within an hour", e)
 	}
-	if err := l.Block(t.Context(), op, "why: because", "mend it"); err != nil {
+	if err := l.Block(t.Context(), op, "why: because", "fix it"); err != nil {
 		t.Fatal(err)
 	}
 	b, ok := errors.AsType[*pace.BlockedError](permit(t.Context(), l, op))
@@ -1111,7 +1111,7 @@ func TestUnlimited(t *testing.T) {
 			t.Errorf("1,000 permits took %v", took)
 		}
 
-		if err := other.Block(t.Context(), "create_template", "no scope", "mend it"); err != nil {
+		if err := other.Block(t.Context(), "create_template", "no scope", "fix it"); err != nil {
 			t.Fatal(err)
 		}
 		var blocked *pace.BlockedError
@@ -1120,7 +1120,7 @@ func TestUnlimited(t *testing.T) {
 		}
 		wait(t, ours, op)
 
-		if err := other.Block(t.Context(), op, "no scope", "mend it"); err != nil {
+		if err := other.Block(t.Context(), op, "no scope", "fix it"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(100 * time.Millisecond)

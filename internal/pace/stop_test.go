@@ -174,7 +174,7 @@ func TestStopWhileRedisRefusesWrites(t *testing.T) {
 				t.Fatal(err)
 			}
 			isStopped(t, permit(t.Context(), worker, op))
-			if err := operator.Block(t.Context(), pace.All, "401", "mend it"); err != nil {
+			if err := operator.Block(t.Context(), pace.All, "401", "fix it"); err != nil {
 				t.Errorf("no block: %v", err)
 			}
 			operator.Answered(t.Context(), op, http.StatusTooManyRequests, nil, 600*time.Second)

@@ -73,7 +73,7 @@ var estimates = []struct {
 		})
 	}},
 	{name: "blocked for a while", kind: handlers.Create, rows: 1600, during: func(e estimated) {
-		e.hold(20, 0, func() error { return e.budget.Block(e.t.Context(), schema.OpCreateTemplate, "403", "mend it") },
+		e.hold(20, 0, func() error { return e.budget.Block(e.t.Context(), schema.OpCreateTemplate, "403", "fix it") },
 			func() error { return nil }) // until a test request succeeds
 	}},
 	{name: "paused by a 429", kind: handlers.Update, rows: 1600, during: func(e estimated) {

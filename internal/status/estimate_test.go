@@ -154,7 +154,7 @@ func TestLeft(t *testing.T) {
 		}, ""},
 		{"its tenant is blocked", announced, func(f *followed) {
 			if err := pace.New(pace.Config{Redis: redistest.New(f.t), Tenant: "default"}).Block(f.t.Context(),
-				pace.All, "401", "mend it"); err != nil {
+				pace.All, "401", "fix it"); err != nil {
 				f.t.Fatal(err)
 			}
 		}, ""},
@@ -292,23 +292,23 @@ func TestHeld(t *testing.T) {
 		{"DNS, a row", announced, func(f *followed, _ *pace.Limiter) { f.note("not_yet: there is none", 1) },
 			"1 waits for DNS, until UNTIL at most"},
 		{"a block", announced, func(f *followed, budget *pace.Limiter) {
-			if err := budget.Block(f.t.Context(), "get_discovery_domain", "403 Forbidden", "mend it"); err != nil {
+			if err := budget.Block(f.t.Context(), "get_discovery_domain", "403 Forbidden", "fix it"); err != nil {
 				f.t.Fatal(err)
 			}
 		},
-			"the operation get_discovery_domain is blocked SINCE: 403 Forbidden; mend it; a request tests it within five minutes, or within 30 seconds after: enqueue tenant start default, or Try now on its page"},
+			"the operation get_discovery_domain is blocked SINCE: 403 Forbidden; fix it; a request tests it within five minutes, or within 30 seconds after: enqueue tenant start default, or Try now on its page"},
 		{"a block of another operation", announced, func(f *followed, budget *pace.Limiter) {
-			if err := budget.Block(f.t.Context(), "delete_organization_clients", "403 Forbidden", "mend it"); err != nil {
+			if err := budget.Block(f.t.Context(), "delete_organization_clients", "403 Forbidden", "fix it"); err != nil {
 				f.t.Fatal(err)
 			}
 		}, ""},
 		{"all is blocked", announced, func(f *followed, budget *pace.Limiter) {
-			if err := budget.Block(f.t.Context(), pace.All, "401", "mend it"); err != nil {
+			if err := budget.Block(f.t.Context(), pace.All, "401", "fix it"); err != nil {
 				f.t.Fatal(err)
 			}
 			f.note("not_yet: there is none", 2)
 		},
-			"every operation is blocked SINCE: 401; mend it; a request tests it within five minutes, or within 30 seconds after: enqueue tenant start default, or Try now on its page; 2 wait for DNS, until UNTIL at most"},
+			"every operation is blocked SINCE: 401; fix it; a request tests it within five minutes, or within 30 seconds after: enqueue tenant start default, or Try now on its page; 2 wait for DNS, until UNTIL at most"},
 		{"a pause of the run", announced, func(f *followed, _ *pace.Limiter) {
 			if err := ledgertest.Control(f.t.Context(), f.ledger, (*ledger.Ledger).Pause, "a"); err != nil {
 				f.t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"orgops/internal/tenant"
 )
 
-// TestRemedyOfACredential checks that a person is told which file or variable to mend, whether the
+// TestRemedyOfACredential checks that a person is told which file or variable to correct, whether the
 // workers have to be started again, and nothing of the secret.
 func TestRemedyOfACredential(t *testing.T) {
 	secret := apiclient.NewSecret("hidden")
