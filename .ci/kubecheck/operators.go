@@ -10,7 +10,8 @@ import (
 // The types of operators, as far as the manifests use them: what their modules
 // bring along takes minutes to build. Members and their types are those of KEDA 2.17
 // (apis/keda/v1alpha1/scaledobject_types.go), of Prometheus Operator 0.79
-// (pkg/apis/monitoring/v1/podmonitor_types.go), and of Gateway API 1.4 (apis/v1/httproute_types.go).
+// (pkg/apis/monitoring/v1/podmonitor_types.go), and of Gateway API 1.4
+// (apis/v1/httproute_types.go).
 
 func addOperators(known *runtime.Scheme) {
 	known.AddKnownTypes(schema.GroupVersion{Group: "keda.sh", Version: "v1alpha1"}, &ScaledObject{})

@@ -8,8 +8,8 @@ import (
 	"orgops/internal/tenant"
 )
 
-// TestRemedyOfACredential checks that a person is told which file or variable to correct, whether the
-// workers have to be started again, and nothing of the secret.
+// TestRemedyOfACredential checks that a person is told which file or variable to correct, whether
+// the workers have to be started again, and nothing of the secret.
 func TestRemedyOfACredential(t *testing.T) {
 	secret := apiclient.NewSecret("hidden")
 	for name, c := range map[string]struct {
