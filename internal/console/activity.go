@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"orgops/internal/activity"
-	"orgops/internal/ids"
 	"orgops/internal/web"
 )
 
@@ -35,8 +34,8 @@ func (s *site) activity(ctx context.Context, r *http.Request) (title string, dat
 	p.Names = o.Tenants
 	p.Tenants = o.Tenants
 	if p.Tenant != "" {
-		if err := ids.CheckTenant(p.Tenant); err != nil {
-			return "", nil, &web.Refusal{Status: http.StatusBadRequest, Text: err.Error()}
+		if err := v.CheckTenant(ctx, p.Tenant); err != nil {
+			return "", nil, err
 		}
 		p.Tenants = []string{p.Tenant}
 	}

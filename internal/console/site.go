@@ -135,8 +135,12 @@ func (s *site) page(name, section string,
 	}
 }
 
-// fail writes a page with an error and its remedy: a *web.Refusal, or Redis could not be read.
+// fail writes a page with an error and its remedy: a *web.Refusal, something that does not exist
+// for the user, or Redis could not be read.
 func (s *site) fail(w http.ResponseWriter, r *http.Request, section string, err error) {
+	if none, is := errors.AsType[*view.NotFoundError](err); is {
+		err = notFound(none)
+	}
 	refused, ok := errors.AsType[*web.Refusal](err)
 	if !ok {
 		refused = &web.Refusal{Status: http.StatusServiceUnavailable, Text: capital(unread(err))}
