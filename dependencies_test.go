@@ -40,7 +40,7 @@ var rooms = map[string]string{
 	"internal/cli":            "apiclient remedy spelling untrusted",
 	"internal/console":        "apiclient apiclient/schema dnscheck dnscheck/dnsname activity customer deliveries discovery health ids intake ledger meters obstacle redisconn remedy status untrusted view web webhooks tasks",
 	"internal/activity":       "redisconn untrusted",
-	"internal/customer":       "dnscheck dnscheck/dnsname dnscheck/report cli ledger stamp status untrusted view web",
+	"internal/customer":       "dnscheck dnscheck/dnsname dnscheck/report cli ledger remedy stamp status untrusted view web tasks",
 	"internal/deliveries":     "backoff events queues untrusted webhooks",
 	"internal/dispatch":       "engine ledger obstacle pace queues release workers",
 	"internal/engine":         "apiclient apiclient/schema dnscheck backoff ledger untrusted",

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"orgops/internal/cli"
+	"orgops/internal/customer"
 )
 
 type instructionsCommand struct {
@@ -43,7 +44,7 @@ func (c *instructionsCommand) Run(ctx context.Context, t *tool) error {
 		return cli.Usage(err)
 	}
 	defer checker.Close()
-	i, err := found.Instructions(ctx, checker)
+	i, err := customer.InstructionsOf(ctx, found, checker)
 	if err != nil {
 		return err
 	}

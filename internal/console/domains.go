@@ -46,7 +46,7 @@ type domainAnswer struct {
 	RecordProblem string        // why the API's record could not be read; empty: it was
 	Known         status.Domain // with the API's record, or else the one that a worker has read last
 	Checked       *checkView
-	Publish       status.Instructions
+	Publish       customer.Instructions
 	PublishText   string // the instructions, to be sent to the customer
 	PublishError  string // why the record to publish is not known; empty: it is
 }
@@ -208,7 +208,7 @@ func (a *domainAnswer) instruct(ctx context.Context, t Tenant, linked bool) {
 		checker = nil
 	}
 	var err error
-	if a.Publish, err = a.Known.Instructions(ctx, checker); err == nil {
+	if a.Publish, err = customer.InstructionsOf(ctx, a.Known, checker); err == nil {
 		if linked {
 			a.Publish.Checked = true
 			a.Publish.Command = ""

@@ -22,7 +22,7 @@ type part struct {
 
 // differenceOf returns the difference that a mistake makes: of the names, if the record is at
 // another name, or else of the values; nil: neither is known.
-func differenceOf(want status.Instructions, found report.Finding) *difference {
+func differenceOf(want Instructions, found report.Finding) *difference {
 	if !dnsname.Same(found.Host, want.Host) && found.Found == "" {
 		return compare("full name", want.Host, dnsname.Unrooted(found.Host))
 	}

@@ -1,5 +1,6 @@
-// Package customer serves the page that a company's customer opens by a link: which TXT record to
-// publish for a discovery domain, the result of the last check, and a button that requests another.
+// Package customer tells a company's customer which TXT record to publish for a discovery domain:
+// in a text to be mailed, and on the page that the customer opens by a link. The page has the result
+// of the last check, too, and a button that requests another.
 //
 // A link needs no sign-in. Its path has a token: tenant, organization, domain, the time at which it
 // expires, and a nonce, with an HMAC of them by a key that only the servers have. The nonce is kept
@@ -7,8 +8,9 @@
 //
 // The files, each of which uses those below it:
 //
-//	page.go        the page, and the answer to a link that is not valid
-//	difference.go  the difference between the record and what was found
-//	links.go       makes, opens and revokes links
-//	token.go       the token of a link, and the keys that sign it
+//	page.go          the page, and the answer to a link that is not valid
+//	difference.go    the difference between the record and what was found
+//	links.go         makes, opens and revokes links
+//	token.go         the token of a link, and the keys that sign it
+//	instructions.go  what to publish, in each format
 package customer

@@ -121,7 +121,7 @@ func (e *NothingToShowError) Unwrap() error { return e.Err }
 // it is not verified and no row of it is open: a row is submitted in the name of the caller. The
 // error may be a [NothingToShowError].
 func (l *Links) Make(ctx context.Context, d status.DomainReport, life time.Duration, caller string) (Link, error) {
-	if _, err := d.Instructions(ctx, nil); err != nil {
+	if _, err := InstructionsOf(ctx, d.Domain(), nil); err != nil {
 		return Link{}, &NothingToShowError{err}
 	}
 	c := claim{DomainName: d.DomainName, expires: l.now().Add(life).UTC().Truncate(time.Second)}

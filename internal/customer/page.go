@@ -216,7 +216,7 @@ func (p *page) answer(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	v.Absent = v.Status == "verified" && !v.AbsentSince.IsZero()
 	v.Done = v.Status == "verified" && !v.Absent
 	if !v.Done {
-		instructions, err := v.Instructions(ctx, p.checker)
+		instructions, err := InstructionsOf(ctx, v.Domain(), p.checker)
 		if err == nil {
 			v.Steps, err = instructions.Steps()
 		}
@@ -240,7 +240,7 @@ func (p *page) answer(ctx context.Context, w http.ResponseWriter, r *http.Reques
 }
 
 // mailOf returns the URL of a mail with the instructions, to whom the reader chooses.
-func mailOf(i status.Instructions) (string, error) {
+func mailOf(i Instructions) (string, error) {
 	text, err := i.Text()
 	subject := "DNS record for " + domainName(i.Domain)
 	return "mailto:?subject=" + url.PathEscape(subject) + "&body=" + mailBody(text), err

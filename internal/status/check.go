@@ -60,7 +60,7 @@ func Check(ctx context.Context, checker *dnscheck.Checker, d discovery.Domain) (
 	if zone.Name == "" && verdict.Basis == dnscheck.ByResolvers {
 		zone, err = checker.ZoneOf(ctx, verdict.Host)
 	}
-	found.Publish = publishIn(verdict.Host, zone)
+	found.Publish = PublishIn(verdict.Host, zone)
 	return found, err
 }
 
@@ -73,8 +73,8 @@ type Publish struct {
 	Help     string `json:"help,omitempty"`     // the URL of the provider's own description
 }
 
-// publishIn returns how the host's record is entered in the zone; nil: there is none.
-func publishIn(host string, zone dnscheck.Zone) *Publish {
+// PublishIn returns how the host's record is entered in the zone; nil: there is none.
+func PublishIn(host string, zone dnscheck.Zone) *Publish {
 	if zone.Name == "" {
 		return nil
 	}

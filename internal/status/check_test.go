@@ -1,23 +1,18 @@
 package status_test
 
 import (
-	"net"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/miekg/dns"
-
-	"orgops/dnscheck"
+	"orgops/dnscheck/dnschecktest"
 	"orgops/dnscheck/report"
 	"orgops/internal/discovery"
 	"orgops/internal/status"
 )
 
-// TestCheckSaysHowToEnterTheRecord has a resolver know the name servers of example.com, and a TXT
-// record at one of its names.
+// TestCheckSaysHowToEnterTheRecord checks hosts in a zone of a known provider, and in none.
 func TestCheckSaysHowToEnterTheRecord(t *testing.T) {
-	checker := knowsExampleCom(t)
+	checker := dnschecktest.ExampleCom(t)
 	for _, test := range []struct {
 		host, token string
 		want        []string // lines; nil: none of them
@@ -46,47 +41,6 @@ func TestCheckSaysHowToEnterTheRecord(t *testing.T) {
 			t.Errorf("%s: how to enter it:\n%s", test.host, text.String())
 		}
 	}
-}
-
-// knowsExampleCom returns a checker with that resolver.
-func knowsExampleCom(t *testing.T) *dnscheck.Checker {
-	t.Helper()
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	up := make(chan struct{})
-	server := &dns.Server{PacketConn: conn, NotifyStartedFunc: func() { close(up) }, Handler: dns.HandlerFunc(answer)}
-	var running sync.WaitGroup
-	running.Go(func() { _ = server.ActivateAndServe() })
-	<-up
-	t.Cleanup(running.Wait)
-	t.Cleanup(func() { _ = server.Shutdown() })
-	checker, err := dnscheck.New(dnscheck.Config{Resolvers: []dnscheck.Resolver{
-		{Addr: conn.LocalAddr().(*net.UDPAddr).AddrPort(), Transport: "udp"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(checker.Close)
-	return checker
-}
-
-func answer(w dns.ResponseWriter, q *dns.Msg) {
-	m := new(dns.Msg)
-	m.SetReply(q)
-	m.RecursionAvailable = true
-	name := dns.CanonicalName(q.Question[0].Name)
-	head := dns.RR_Header{Name: q.Question[0].Name, Rrtype: q.Question[0].Qtype, Class: dns.ClassINET, Ttl: 60}
-	switch {
-	case name == "example.com." && head.Rrtype == dns.TypeNS:
-		m.Answer = []dns.RR{&dns.NS{Hdr: head, Ns: "ns47.domaincontrol.com."},
-			&dns.NS{Hdr: head, Ns: "ns48.domaincontrol.com."}}
-	case name == "there.example.com." && head.Rrtype == dns.TypeTXT:
-		m.Answer = []dns.RR{&dns.TXT{Hdr: head, Txt: []string{"token-1"}}}
-	case name != "example.com.":
-		m.Rcode = dns.RcodeNameError
-	}
-	_ = w.WriteMsg(m)
 }
 
 func TestServerName(t *testing.T) {

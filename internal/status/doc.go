@@ -13,7 +13,6 @@
 //	details.go   a run with what only readers and operators see
 //	estimate.go  rate, time left and obstacles of runs
 //	report.go    the state of a domain for its owner, and a check on request
-//	instructions.go  what to publish, for the owner of a domain
 //	domain.go    a domain's rows and its recorded state
 //	find.go      domains by name or id
 //	swept.go     the state of a domain recorded by sweeps

@@ -344,8 +344,8 @@ func (d DomainRow) Facts() []Fact {
 	)
 }
 
-// txtRecord says what to publish.
-func txtRecord(host, value string) string {
+// TXTRecord says what to publish.
+func TXTRecord(host, value string) string {
 	if value == "" {
 		return "at " + Whole(host) + "; its value is too long to be kept here"
 	}
@@ -398,7 +398,7 @@ func (d Domain) Write(out io.Writer) error {
 	w.Facts(d.Facts())
 	switch k, r := d.Known, d.Record; {
 	case k != nil:
-		w.Line("TXT record", txtRecord(k.Host, k.TXT))
+		w.Line("TXT record", TXTRecord(k.Host, k.TXT))
 		if k.State != "" {
 			w.Line("last check", k.State+" at "+stamp.UTC(k.At))
 		}
@@ -406,7 +406,7 @@ func (d Domain) Write(out io.Writer) error {
 			w.Line("next check", stamp.UTC(k.Next))
 		}
 	case r != nil:
-		w.Line("TXT record", txtRecord(r.Host, r.TXT))
+		w.Line("TXT record", TXTRecord(r.Host, r.TXT))
 	}
 	fmt.Fprintln(w)
 	if err := w.Flush(); err != nil {

@@ -128,10 +128,8 @@ func (r *DomainReport) readOpen(ctx context.Context, l *ledger.Ledger) error {
 	return err
 }
 
-// Instructions returns the record to publish: see [Domain.Instructions].
-func (r DomainReport) Instructions(ctx context.Context, checker *dnscheck.Checker) (Instructions, error) {
-	return r.domain.Instructions(ctx, checker)
-}
+// Domain returns the domain with its rows, whose texts are not all for its owner.
+func (r DomainReport) Domain() Domain { return r.domain }
 
 // CheckEffect is the effect of [CheckNow].
 type CheckEffect string

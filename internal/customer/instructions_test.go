@@ -1,4 +1,4 @@
-package status_test
+package customer_test
 
 import (
 	"strings"
@@ -8,7 +8,9 @@ import (
 	"golang.org/x/net/html"
 
 	"orgops/dnscheck"
+	"orgops/dnscheck/dnschecktest"
 	"orgops/dnscheck/report"
+	"orgops/internal/customer"
 	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
@@ -16,7 +18,7 @@ import (
 )
 
 func TestInstructionsSayWhatToPublish(t *testing.T) {
-	checker := knowsExampleCom(t)
+	checker := dnschecktest.ExampleCom(t)
 	name := status.DomainName{Organization: "org_1", ID: "ord_1", Tenant: "acme"}
 	known := func(change func(*status.KnownDomain)) status.Domain {
 		k := status.KnownDomain{DomainName: name, Name: "example.com", Host: "_v.org_1.example.com", TXT: "token-1",
@@ -94,7 +96,7 @@ func TestInstructionsSayWhatToPublish(t *testing.T) {
 			err: `has characters that cannot be copied: at _v.org_1.example.com, with the value a\u202eb\n`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			i, err := test.domain.Instructions(t.Context(), test.checker)
+			i, err := customer.InstructionsOf(t.Context(), test.domain, test.checker)
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) {
 					t.Errorf("error %v, want %q", err, test.err)
@@ -128,7 +130,7 @@ func TestInstructionsSayWhatToPublish(t *testing.T) {
 // TestInstructionsEscapeTheRecord has a tenant's record say everything that is markup somewhere.
 func TestInstructionsEscapeTheRecord(t *testing.T) {
 	const hostile = "https://evil.example ``` [a](https://evil.example) <a href=x onclick=x>| **b** &amp; \x1b[31m\n# h\n```\n"
-	i := status.Instructions{Domain: "D" + hostile, Type: "TXT", Host: "H" + hostile, TXT: "V" + hostile, TTL: 300,
+	i := customer.Instructions{Domain: "D" + hostile, Type: "TXT", Host: "H" + hostile, TXT: "V" + hostile, TTL: 300,
 		Publish: &status.Publish{Zone: "Z" + hostile, Name: "N" + hostile}}
 	for name, write := range map[string]func(*strings.Builder) error{
 		"text":     func(b *strings.Builder) error { return i.Write(b) },

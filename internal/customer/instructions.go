@@ -1,4 +1,4 @@
-package status
+package customer
 
 import (
 	"context"
@@ -13,19 +13,20 @@ import (
 	"orgops/dnscheck"
 	"orgops/dnscheck/dnsname"
 	"orgops/internal/remedy"
+	"orgops/internal/status"
 	"orgops/tasks"
 )
 
 // Instructions tell the owner of a domain, who may never have seen DNS, which record to publish.
 type Instructions struct {
-	DomainName
+	status.DomainName
 
-	Domain  string   `json:"domain,omitempty"` // empty: only its host is known
-	Type    string   `json:"type"`
-	Host    string   `json:"verification_host"`
-	TXT     string   `json:"verification_txt"`
-	TTL     int      `json:"ttl_seconds"`
-	Publish *Publish `json:"publish,omitempty"` // nil: the zone is not known
+	Domain  string          `json:"domain,omitempty"` // empty: only its host is known
+	Type    string          `json:"type"`
+	Host    string          `json:"verification_host"`
+	TXT     string          `json:"verification_txt"`
+	TTL     int             `json:"ttl_seconds"`
+	Publish *status.Publish `json:"publish,omitempty"` // nil: the zone is not known
 
 	Verified bool `json:"verified"`
 	Absent   bool `json:"absent,omitempty"` // it is verified, but the last sweeps did not find the record
@@ -44,44 +45,44 @@ const (
 	zoneWait = 3 * time.Second
 )
 
-// Instructions returns what to publish. The zone is that of the domain, not of the host: the query
-// for a host without a record would have the resolvers cache its absence. Without a checker, or an
-// answer, the name relative to the zone is left out.
-func (d Domain) Instructions(ctx context.Context, checker *dnscheck.Checker) (Instructions, error) {
+// InstructionsOf returns what to publish for a domain. The zone is that of the domain, not of the
+// host: the query for a host without a record would have the resolvers cache its absence. Without a
+// checker, or an answer, the name relative to the zone is left out.
+func InstructionsOf(ctx context.Context, d status.Domain, checker *dnscheck.Checker) (Instructions, error) {
 	r, err := d.ToPublish()
 	i := Instructions{DomainName: d.DomainName, Domain: r.Name, Type: "TXT", Host: r.Host, TXT: r.TXT,
 		TTL: recommendedTTL, Verified: d.Known != nil && d.Known.Status == "verified"}
 	switch {
 	case err != nil:
 		return i, err
-	case Whole(i.Host) != i.Host || Whole(i.TXT) != i.TXT:
+	case status.Whole(i.Host) != i.Host || status.Whole(i.TXT) != i.TXT:
 		return i, remedy.With(fmt.Errorf("the TXT record of domain %s has characters that cannot be copied: %s", d.ID,
-			txtRecord(i.Host, i.TXT)), "have the domain created again, and compare it with the tenant's record")
+			status.TXTRecord(i.Host, i.TXT)), "have the domain created again, and compare it with the tenant's record")
 	}
 	i.Absent = i.Verified && d.Swept != nil && d.Swept.Absence != nil
 	i.checks(d)
-	i.Publish = d.doubledIn(i.Host)
+	i.Publish = doubledIn(d, i.Host)
 	if checker == nil || i.Domain == "" {
 		return i, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, zoneWait)
 	defer cancel()
 	if zone, err := checker.ZoneOf(ctx, i.Domain); err == nil && zone.Name != "" {
-		i.Publish = publishIn(i.Host, zone)
+		i.Publish = status.PublishIn(i.Host, zone)
 	}
 	return i, nil
 }
 
-// doubledIn returns how the host's record is entered, by a record that the last check found with
-// its domain twice; nil: it found none.
-func (d Domain) doubledIn(host string) *Publish {
+// doubledIn returns how the host's record is entered, by a record that the last check of the domain
+// found with the domain twice; nil: it found none.
+func doubledIn(d status.Domain, host string) *status.Publish {
 	for _, row := range d.Rows {
 		if row.Evidence == nil {
 			continue
 		}
 		for _, finding := range row.Evidence.Findings {
 			if name, zone := finding.Entered(dnsname.Unrooted(host)); zone != "" {
-				return &Publish{Zone: zone, Name: name}
+				return &status.Publish{Zone: zone, Name: name}
 			}
 		}
 	}
@@ -89,7 +90,7 @@ func (d Domain) doubledIn(host string) *Publish {
 }
 
 // checks says whether an open row has the record checked.
-func (i *Instructions) checks(d Domain) {
+func (i *Instructions) checks(d status.Domain) {
 	if i.Verified {
 		return
 	}
@@ -102,7 +103,8 @@ func (i *Instructions) checks(d Domain) {
 			i.Command = remedy.Resume(string(row.Run)).String()
 			continue
 		}
-		i.Checked, i.Command = true, ""
+		i.Checked = true
+		i.Command = ""
 		if row.NextCheck.After(time.Now()) {
 			i.Next = row.NextCheck.UTC()
 		}
@@ -166,10 +168,13 @@ func (i Instructions) Text() (string, error) {
 
 // printable returns the instructions with their texts of strangers on one line each.
 func (i Instructions) printable() Instructions {
-	i.Domain, i.Host, i.TXT = Whole(i.Domain), Whole(i.Host), Whole(i.TXT)
+	i.Domain = status.Whole(i.Domain)
+	i.Host = status.Whole(i.Host)
+	i.TXT = status.Whole(i.TXT)
 	if i.Publish != nil {
 		p := *i.Publish
-		p.Zone, p.Name = Whole(p.Zone), Whole(p.Name)
+		p.Zone = status.Whole(p.Zone)
+		p.Name = status.Whole(p.Name)
 		i.Publish = &p
 	}
 	return i
