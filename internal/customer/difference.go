@@ -10,7 +10,7 @@ import (
 
 // difference compares a record with the one that was found instead.
 type difference struct {
-	Of              string // "full name" or "value"
+	OfNames         bool // else of values
 	Expected, Found []part
 }
 
@@ -24,19 +24,19 @@ type part struct {
 // another name, or else of the values; nil: neither is known.
 func differenceOf(want Instructions, found report.Finding) *difference {
 	if !dnsname.Same(found.Host, want.Host) && found.Found == "" {
-		return compare("full name", want.Host, dnsname.Unrooted(found.Host))
+		return compare(true, want.Host, dnsname.Unrooted(found.Host))
 	}
 	value, err := strconv.Unquote(found.Found) // of several values it fails
 	if err != nil || !dnsname.Same(found.Host, want.Host) {
 		return nil
 	}
-	return compare("value", want.TXT, value)
+	return compare(false, want.TXT, value)
 }
 
 // compare returns the difference of two texts; nil: they are the same. Texts that have less than
 // half of the expected one in common differ as a whole: single characters that they share say
 // nothing.
-func compare(of, expected, found string) *difference {
+func compare(ofNames bool, expected, found string) *difference {
 	if expected == found {
 		return nil
 	}
@@ -57,7 +57,7 @@ func compare(of, expected, found string) *difference {
 			}
 		}
 	}
-	d := &difference{Of: of}
+	d := &difference{OfNames: ofNames}
 	if 2*common[0][0] < len(a) {
 		d.Expected = add(nil, expected, true)
 		d.Found = add(nil, found, true)

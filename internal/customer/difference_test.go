@@ -19,7 +19,7 @@ func TestCompare(t *testing.T) {
 		"invisible":           {"ab", "a\u200bb", "ab", `a[\u200b]b`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := compare("value", c.expected, c.found)
+			d := compare(false, c.expected, c.found)
 			if got := marked(d.Expected); got != c.wantExpected {
 				t.Errorf("expected: %s, want %s", got, c.wantExpected)
 			}
@@ -28,7 +28,7 @@ func TestCompare(t *testing.T) {
 			}
 		})
 	}
-	if d := compare("value", "same", "same"); d != nil {
+	if d := compare(false, "same", "same"); d != nil {
 		t.Errorf("of the same: %+v", d)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"orgops/dnscheck"
 	"orgops/dnscheck/dnsname"
 	"orgops/internal/remedy"
+	"orgops/internal/stamp"
 	"orgops/internal/status"
 	"orgops/tasks"
 )
@@ -112,19 +113,40 @@ func (i *Instructions) checks(d status.Domain) {
 	}
 }
 
-// The instructions in each format. The sentences are in one file for all.
+// The formats, and the texts of all of them, which are in one file.
 var (
-	//go:embed instructions
-	instructionFiles     embed.FS
-	textInstructions     = texttemplate.Must(sentences("text.tmpl"))
-	markdownInstructions = texttemplate.Must(sentences("markdown.tmpl"))
-	htmlInstructions     = template.Must(template.ParseFS(instructionFiles, "instructions/html.tmpl",
-		"instructions/sentences.tmpl"))
+	//go:embed formats texts.tmpl
+	formats              embed.FS
+	textInstructions     = texttemplate.Must(inText("text.tmpl"))
+	markdownInstructions = texttemplate.Must(inText("markdown.tmpl"))
+	htmlInstructions     = template.Must(inHTML("html.tmpl"))
 )
 
-func sentences(format string) (*texttemplate.Template, error) {
-	return texttemplate.New(format).Funcs(texttemplate.FuncMap{"span": codeSpan}).ParseFS(instructionFiles,
-		"instructions/"+format, "instructions/sentences.tmpl")
+// functions are those of the formats and texts.
+var functions = map[string]any{
+	"whole": status.Whole,
+	"name":  domainName,
+	"iso":   stamp.UTC,
+	"utc":   func(at time.Time) string { return at.UTC().Format("2 January 2006 at 15:04") + " UTC" },
+	"soon":  func(at time.Time) bool { return at.Before(time.Now()) },
+	"span":  codeSpan,
+}
+
+func inText(format string) (*texttemplate.Template, error) {
+	return texttemplate.New(format).Funcs(functions).ParseFS(formats, "formats/"+format, "texts.tmpl")
+}
+
+func inHTML(format string) (*template.Template, error) {
+	return template.New(format).Funcs(functions).ParseFS(formats, "formats/"+format, "texts.tmpl")
+}
+
+// domainName returns the name of a domain as its owner writes it, and as DNS has it if that is
+// another form.
+func domainName(ascii string) string {
+	if name := dnsname.Unicode(ascii); name != ascii {
+		return status.Whole(name) + " (" + status.Whole(ascii) + ")"
+	}
+	return status.Whole(ascii)
 }
 
 // codeSpan returns text in which Markdown finds no markup and no link.

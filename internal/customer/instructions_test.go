@@ -43,13 +43,13 @@ func TestInstructionsSayWhatToPublish(t *testing.T) {
 		command string
 		err     string
 	}{
-		{name: "a known zone, and nobody looks", domain: known(nil), checker: checker, want: []string{
+		{name: "a known zone, and it is not checked before that", domain: known(nil), checker: checker, want: []string{
 			"Publish a DNS record for example.com\n", "By its name servers, that is GoDaddy.",
 			"   Type:       TXT\n   Name:       _v.org_1\n   Full name:  _v.org_1.example.com\n   Value:      token-1\n" +
 				"   TTL:        300 seconds (5 minutes), or the shortest that is offered\n",
 			"enter _v.org_1 only. If it wants the full name, enter _v.org_1.example.com.",
 			"At GoDaddy: Under DNS, choose Add New Record and TXT.",
-			"is appended to it. See https://www.godaddy.com/help/add-a-txt-record-19232.", "Tell us when you have published the record: nobody looks",
+			"is appended to it. See https://www.godaddy.com/help/add-a-txt-record-19232.", "Tell us when you have published the record: it is not checked before that",
 		}, not: []string{"We look", "quotation marks"},
 			command: "enqueue domains verify --tenant acme --org org_1 --domain ord_1"},
 		{name: "without DNS", domain: known(nil), want: []string{
@@ -70,13 +70,14 @@ func TestInstructionsSayWhatToPublish(t *testing.T) {
 		{name: "a row whose time has come", domain: with(known(nil), status.DomainRow{Kind: tasks.TypeVerify,
 			Row: status.Row{NextCheck: time.Now().Add(-time.Second)}}), want: []string{"by ourselves, soon, and"}},
 		{name: "a paused run", domain: with(known(nil), status.DomainRow{Run: "run-1", Kind: tasks.TypeVerify,
-			Ledger: ledger.Run{Control: ledger.Control{Paused: true}}}), want: []string{"nobody looks"},
+			Ledger: ledger.Run{Control: ledger.Control{Paused: true}}}), want: []string{"it is not checked before that"},
 			command: "enqueue runs resume run-1"},
 		{name: "a paused run and another", domain: with(known(nil), status.DomainRow{Kind: tasks.TypeVerify,
 			Ledger: ledger.Run{Control: ledger.Control{Paused: true}}}, open), want: []string{"We look"}},
 		{name: "a settled row, and one of another kind", domain: with(known(nil),
 			status.DomainRow{Kind: tasks.TypeVerify, Row: status.Row{Outcome: "expired", NextCheck: next}},
-			status.DomainRow{Kind: tasks.TypeUpdate, Row: status.Row{NextCheck: next}}), want: []string{"nobody looks"},
+			status.DomainRow{Kind: tasks.TypeUpdate, Row: status.Row{NextCheck: next}}),
+			want:    []string{"it is not checked before that"},
 			command: "enqueue domains verify --tenant acme --org org_1 --domain ord_1"},
 		{name: "verified", domain: known(func(k *status.KnownDomain) { k.Status = "verified" }),
 			want: []string{"The domain is verified: leave"}, not: []string{"We look", "Tell us"}},

@@ -18,8 +18,6 @@ import (
 	"time"
 
 	"orgops/dnscheck"
-	"orgops/dnscheck/dnsname"
-	"orgops/internal/stamp"
 	"orgops/internal/status"
 	"orgops/internal/untrusted"
 	"orgops/internal/web"
@@ -98,29 +96,13 @@ type page struct {
 	log     *slog.Logger
 }
 
-//go:embed page.html
-var pageFile string
-
 //go:embed static
 var static embed.FS
 
 var (
-	templates = template.Must(template.New("page").Funcs(template.FuncMap{
-		"whole": status.Whole, "name": domainName, "iso": stamp.UTC,
-		"soon": func(at time.Time) bool { return at.Before(time.Now()) },
-		"utc":  func(at time.Time) string { return at.UTC().Format("2 January 2006 at 15:04") + " UTC" },
-	}).Parse(pageFile))
-	style = texttemplate.Must(texttemplate.ParseFS(static, "static/page.css"))
+	templates = template.Must(inHTML("page.html"))
+	style     = texttemplate.Must(texttemplate.ParseFS(static, "static/page.css"))
 )
-
-// domainName returns the name of a domain as its owner writes it, and as DNS has it if that is
-// another form.
-func domainName(ascii string) string {
-	if name := dnsname.Unicode(ascii); name != ascii {
-		return status.Whole(name) + " (" + status.Whole(ascii) + ")"
-	}
-	return status.Whole(ascii)
-}
 
 // Handler returns the handler of the page and its files, for requests to the host of the links. The
 // checker's resolvers are queried for the zone of a domain; nil: none is known. The error is one of
@@ -173,8 +155,16 @@ type content struct {
 	Absent  bool          // the domain is verified, but the last sweep did not find the record
 	Done    bool          // it is verified, and the record was there
 	Busy    time.Duration // until when no check can be requested; 0: it can
-	Problem string        // instead of all this
+	Problem problem       // instead of all this
 }
+
+// problem is why nothing can be shown: the name of its text. "": there is none.
+type problem string
+
+const (
+	notValid problem = "not-valid"
+	notNow   problem = "not-now"
+)
 
 // show shows a domain: GET /{token}.
 func (p *page) show(w http.ResponseWriter, r *http.Request) {
@@ -242,8 +232,12 @@ func (p *page) answer(ctx context.Context, w http.ResponseWriter, r *http.Reques
 // mailOf returns the URL of a mail with the instructions, to whom the reader chooses.
 func mailOf(i Instructions) (string, error) {
 	text, err := i.Text()
-	subject := "DNS record for " + domainName(i.Domain)
-	return "mailto:?subject=" + url.PathEscape(subject) + "&body=" + mailBody(text), err
+	if err != nil {
+		return "", err
+	}
+	var subject strings.Builder
+	err = textInstructions.ExecuteTemplate(&subject, "mail-subject", i)
+	return "mailto:?subject=" + url.PathEscape(subject.String()) + "&body=" + mailBody(text), err
 }
 
 // mailBody returns a text as the body of a mail in a URL, whose lines end with CR LF (RFC 6068).
@@ -265,12 +259,10 @@ func (p *page) fail(w http.ResponseWriter, r *http.Request, err error) {
 // server, or that its link has many requests in progress.
 func (p *page) refuse(w http.ResponseWriter, r *http.Request, why *web.Refusal) {
 	if why.Status < http.StatusInternalServerError && why.Status != http.StatusTooManyRequests {
-		p.write(w, r, http.StatusNotFound, content{
-			Problem: "This link is not valid, or no longer. Ask the company that sent it to you for a new one."})
+		p.write(w, r, http.StatusNotFound, content{Problem: notValid})
 		return
 	}
-	p.write(w, r, why.Status, content{
-		Problem: "This page cannot be shown at the moment. Please try again in a minute. Checks go on meanwhile."})
+	p.write(w, r, why.Status, content{Problem: notNow})
 }
 
 // write writes the page once it is complete.

@@ -13,6 +13,9 @@ function local(part) {
   for (const one of part.querySelectorAll(".plain")) one.hidden = true;
 }
 
+// texts are those of the page for this script.
+const texts = document.getElementById("steps")?.dataset;
+
 // copyButton returns a button that copies a text.
 function copyButton(label, text) {
   const button = document.createElement("button");
@@ -20,7 +23,7 @@ function copyButton(label, text) {
   button.textContent = label;
   button.addEventListener("click", async () => {
     await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
+    button.textContent = texts.copied;
     setTimeout(() => { button.textContent = label; }, 2000);
   });
   return button;
@@ -36,11 +39,11 @@ function copies() {
       lines.push(name + ": " + row.querySelector("td").textContent);
       const code = row.querySelector("code");
       if (!code) continue;
-      const button = copyButton("Copy", code.textContent);
-      button.setAttribute("aria-label", "Copy " + name.toLowerCase());
+      const button = copyButton(texts.copy, code.textContent);
+      button.setAttribute("aria-label", texts.copy + " " + name.toLowerCase());
       code.after(button);
     }
-    table.after(copyButton("Copy all", lines.join("\n")));
+    table.after(copyButton(texts.copyAll, lines.join("\n")));
   }
 }
 
