@@ -137,13 +137,14 @@ func fitting(key jose.JSONWebKey, wanted jose.SignatureAlgorithm) (jose.Signatur
 	var only string
 	switch k := key.Key.(type) {
 	case *rsa.PrivateKey:
-		can, only = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.PS256},
-			"an RSA key signs with RS256, RS384 or PS256"
+		can = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.PS256}
+		only = "an RSA key signs with RS256, RS384 or PS256"
 		if bits := k.N.BitLen(); bits < leastRSABits {
 			return "", fmt.Errorf("an RSA key of %d bits is too small: want %d or more", bits, leastRSABits)
 		}
 	case *ecdsa.PrivateKey:
-		can, only = []jose.SignatureAlgorithm{jose.ES256}, "a P-256 key signs with ES256"
+		can = []jose.SignatureAlgorithm{jose.ES256}
+		only = "a P-256 key signs with ES256"
 		if k.Curve != elliptic.P256() {
 			return "", fmt.Errorf("a key on the curve %s cannot be used: want P-256", k.Curve.Params().Name)
 		}

@@ -103,8 +103,11 @@ func (s *clientCredentials) renewed(ctx context.Context, used Secret) Secret {
 // other returns the current token, or a fetched one if that is used or not good. If the
 // endpoint must not be called it returns used; without a used one, why.
 func (s *clientCredentials) other(ctx context.Context, used Secret) (Secret, error) {
+	// Decide under the lock: use a token, fail while the endpoint must not be called, or join the
+	// fetch that is in progress.
 	s.mu.Lock()
-	now, current := time.Now(), s.current
+	now := time.Now()
+	current := s.current
 	paused := now.Before(s.pause)
 	var fetch <-chan singleflight.Result
 	var err error
@@ -117,7 +120,8 @@ func (s *clientCredentials) other(ctx context.Context, used Secret) (Secret, err
 	case paused:
 		e := *s.refusal
 		e.RetryAfter = s.pause.Sub(now)
-		current, err = Secret{}, &e
+		current = Secret{}
+		err = &e
 	default:
 		fetch = s.join()
 	}
@@ -125,6 +129,8 @@ func (s *clientCredentials) other(ctx context.Context, used Secret) (Secret, err
 	if fetch == nil {
 		return current, err
 	}
+
+	// Wait for the fetch without the lock, no longer than the caller.
 	select {
 	case r := <-fetch:
 		token, _ := r.Val.(Secret)
@@ -186,7 +192,11 @@ func (s *clientCredentials) finish(got fetched, err *TokenError) {
 	s.past.note(got.scopes, err, now)
 	switch s.refusal = err; {
 	case err == nil:
-		s.current, s.renewAt, s.endsAt, s.pause, s.failures = got.token, time.Time{}, time.Time{}, time.Time{}, 0
+		s.current = got.token
+		s.renewAt = time.Time{}
+		s.endsAt = time.Time{}
+		s.pause = time.Time{}
+		s.failures = 0
 		// If a new token seems to have ended already, the clocks differ: it is used until a
 		// 401 instead of fetching one for every call.
 		if got.life > 0 {
@@ -262,7 +272,9 @@ func (s *clientCredentials) request(ctx context.Context, address string) (fetche
 		if len(x.body) > 0 && !json.Valid(x.body) {
 			parsed.message = x.describe()
 		}
-		e.Code, e.Description, e.Err = parsed.title, parsed.message, fmt.Errorf("POST %s", address)
+		e.Code = parsed.title
+		e.Description = parsed.message
+		e.Err = fmt.Errorf("POST %s", address)
 		return fetched{}, x.header, e
 	}
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
@@ -298,7 +310,8 @@ func (x *tokenExchange) RoundTrip(req *http.Request) (*http.Response, error) {
 		s.cfg.Network.log(req, nil, err, started, x.mask)
 		return nil, err
 	}
-	x.status, x.header = resp.StatusCode, resp.Header
+	x.status = resp.StatusCode
+	x.header = resp.Header
 	x.body, x.bodyErr = readBody(resp, maxRecordBytes)
 	s.cfg.Network.log(req, resp, x.bodyErr, started, x.mask)
 	if isSuccess(x.status) && x.bodyErr != nil {

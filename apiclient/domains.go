@@ -19,7 +19,8 @@ func (c *Client) UpdateDiscoveryDomain(ctx context.Context, org, id string,
 	u schema.DiscoveryDomainUpdate, intent Intent) (schema.DiscoveryDomain, error) {
 	k := domainRequest(schema.OpUpdateDiscoveryDomain, http.MethodPatch, org, id)
 	k.intent = intent
-	k.body, k.invalid = u, schema.Invalid(u.Broken(checkDomainIDs(org, id)))
+	k.body = u
+	k.invalid = schema.Invalid(u.Broken(checkDomainIDs(org, id)))
 	return c.discoveryDomain(ctx, k, id)
 }
 

@@ -100,7 +100,7 @@ func (s *givenToken) renewed(_ context.Context, used Secret) Secret {
 func (s *givenToken) Expire(refused Secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.refused = s.refused || s.path != "" && s.token.Equal(refused)
+	s.refused = s.refused || (s.path != "" && s.token.Equal(refused))
 }
 
 func (s *givenToken) read() error {
@@ -119,7 +119,8 @@ func (s *givenToken) set(token Secret) {
 	exp, scopes := jwtClaims(token)
 	s.past.note(scopes, nil, time.Now())
 	s.past.ExpiresAt = exp
-	s.token, s.refused = token, false
+	s.token = token
+	s.refused = false
 }
 
 func (s *givenToken) health() TokenHealth {

@@ -193,7 +193,8 @@ var errNoSuchName = errors.New("the DNAME there makes an invalid name (YXDOMAIN)
 // Servers should add the CNAME that follows from it (RFC 6672 section 3.1), but not all do.
 // The servers of a zone have no authority over a DNAME outside of it.
 func renamed(d *dns.DNAME, zone, name string) (string, error) {
-	owner, labels := dnsname.Canonical(d.Hdr.Name), dns.Split(name)
+	owner := dnsname.Canonical(d.Hdr.Name)
+	labels := dns.Split(name)
 	below := len(labels) - dns.CountLabel(owner)
 	if d.Hdr.Class != dns.ClassINET || below < 1 || !dns.IsSubDomain(owner, dnsname.Canonical(name)) ||
 		!dns.IsSubDomain(zone, owner) {

@@ -37,9 +37,12 @@ func (c *Checker) Check(ctx context.Context, host, token string) (Verdict, error
 	v.Observations = answers
 	switch t := count(answers); {
 	case t.present.count > 0:
-		v.State, v.Reason = Present, ReasonFound
+		v.State = Present
+		v.Reason = ReasonFound
 	case t.absent.count >= c.quorum:
-		v.State, v.Reason, v.NegativeTTL = Absent, reasonOf(Absent, answers), longestNegativeTTL(answers)
+		v.State = Absent
+		v.Reason = reasonOf(Absent, answers)
+		v.NegativeTTL = longestNegativeTTL(answers)
 	case t.bogus > 0:
 		v.Reason = ReasonDNSSEC
 	default:
@@ -75,7 +78,8 @@ func (c *Checker) askServers(ctx context.Context, q question) (Verdict, error) {
 			break
 		}
 		if err != nil {
-			v.Reason, v.Note = exchangeFailure(err).reason, err.Error()
+			v.Reason = exchangeFailure(err).reason
+			v.Note = err.Error()
 			break
 		}
 		if down := p.delegation(); down != nil && !p.disagree() {
@@ -91,20 +95,25 @@ func (c *Checker) askServers(ctx context.Context, q question) (Verdict, error) {
 			v.Reason = ReasonServersDisagree
 		case len(aliases) > 0:
 			if err := w.follow(aliases[0]); err != nil {
-				v.Reason, v.Note = ReasonAlias, err.Error()
+				v.Reason = ReasonAlias
+				v.Note = err.Error()
 			}
 		case yes:
-			v.State, v.Reason = Present, ReasonFound
+			v.State = Present
+			v.Reason = ReasonFound
 		case len(sightings) > 0: // it is not absent
 			v.Reason = ReasonServersDisagree
 		case no && majority:
-			v.State, v.Reason = Absent, reasonOf(Absent, v.Observations)
+			v.State = Absent
+			v.Reason = reasonOf(Absent, v.Observations)
 		case no && !p.zone.isCut():
-			v.Reason, v.Note = failureOf(v.Observations), v.few()
+			v.Reason = failureOf(v.Observations)
+			v.Note = v.few()
 		case !no && p.majority(serverAnswer.isUseful): // they do not agree
 			v.Reason = ReasonServersDisagree
 		default:
-			v.Reason, v.Note = p.shortage(), v.few()
+			v.Reason = p.shortage()
+			v.Note = v.few()
 		}
 	}
 	if v.Reason == ReasonServersDisagree {
@@ -120,12 +129,17 @@ func (v *Verdict) noteServers(w *walk, p *zonePoll, err error) {
 	if errors.Is(err, errDenied) {
 		for i, o := range v.Observations {
 			if o.Reason == ReasonAlias && o.Err == "" {
-				v.Observations[i].State, v.Observations[i].Reason = Absent, ReasonNoName
+				v.Observations[i].State = Absent
+				v.Observations[i].Reason = ReasonNoName
 			}
 		}
 		return
 	}
-	v.Operator, v.Observations, v.Zone, v.Servers, v.Answered = w.operator, w.observe(p), "", 0, 0
+	v.Operator = w.operator
+	v.Observations = w.observe(p)
+	v.Zone = ""
+	v.Servers = 0
+	v.Answered = 0
 	if len(w.path.targets) == 0 && w.zone.operator != "" {
 		v.HostZone = Zone{dnsname.Unrooted(w.zone.name), nil}
 		for _, server := range w.zone.servers {
@@ -134,16 +148,21 @@ func (v *Verdict) noteServers(w *walk, p *zonePoll, err error) {
 		slices.Sort(v.HostZone.Servers)
 	}
 	if p != nil && p.any(serverAnswer.isUseful) {
-		v.Zone, v.Servers, v.Answered = dnsname.Shown(dnsname.Unrooted(p.zone.name)), p.zone.named, p.answered()
+		v.Zone = dnsname.Shown(dnsname.Unrooted(p.zone.name))
+		v.Servers = p.zone.named
+		v.Answered = p.answered()
 	}
 }
 
 // rootDenies sets the result after the root has denied a top-level domain, to which most servers
 // led, or not.
 func (v *Verdict) rootDenies(most bool) {
-	v.State, v.Reason = Absent, ReasonNoName
+	v.State = Absent
+	v.Reason = ReasonNoName
 	if !most {
-		v.State, v.Reason, v.Note = Unknown, ReasonTooFew, v.few()
+		v.State = Unknown
+		v.Reason = ReasonTooFew
+		v.Note = v.few()
 	}
 }
 

@@ -81,9 +81,12 @@ func newChecker(c Config, d dialer) (*Checker, error) {
 		panel:  panel{quorum: quorum, in: perspectivesOf(c.Resolvers)},
 		config: c, exchange: newExchange(d, c.Timeout), zones: newCache[Zone](),
 	}
+
+	// The resolvers, each with its operator: no operator may reach the quorum alone.
 	operators := Operators(c.Resolvers)
 	for i, r := range c.Resolvers {
-		r.Name, r.Transport = cmp.Or(r.Name, r.String()), cmp.Or(r.Transport, transportUDP)
+		r.Name = cmp.Or(r.Name, r.String())
+		r.Transport = cmp.Or(r.Transport, transportUDP)
 		if r.encrypted() {
 			checker.exchange.doh[r.Addr] = checker.exchange.newDoHClient(r, c.RootCAs)
 		}
@@ -91,6 +94,8 @@ func newChecker(c Config, d dialer) (*Checker, error) {
 			resolver: r, operator: operators[i], exchange: checker.exchange, status: new(resolverStatus),
 		})
 	}
+
+	// The domains' own name servers, unless only resolvers are queried.
 	if c.Mode != ModeResolvers {
 		checker.authority = &authority{
 			panel: checker.panel, exchange: newExchange(d, min(c.Timeout, authorityAttempt)),

@@ -148,7 +148,9 @@ func (d *diagnosis) joined(values []string) (first, second string, ok bool) {
 	token := normal(d.token)
 	for i, first := range values {
 		for j, second := range values {
-			if a, b := normal(first), normal(second); i != j && a != "" && b != "" && a+b == token {
+			a := normal(first)
+			b := normal(second)
+			if i != j && a != "" && b != "" && a+b == token {
 				return first, second, true
 			}
 		}

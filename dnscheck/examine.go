@@ -43,7 +43,9 @@ func (c resolverClient) examine(ctx context.Context) Examination {
 		if err == nil && r.rcode != dns.RcodeSuccess {
 			err = fmt.Errorf("it answers %s when asked for the root's name servers", r.rcodeName())
 		}
-		e.Err, e.Validates, e.EDNS = err, r.authenticated, len(recordsOf[*dns.OPT](r.additional)) > 0
+		e.Err = err
+		e.Validates = r.authenticated
+		e.EDNS = len(recordsOf[*dns.OPT](r.additional)) > 0
 	})
 	if c.resolver.Transport == transportUDP {
 		tests.Go(func() { _, e.TCP = c.exchange.attempt(ctx, c.resolver, transportTCP, rootServers) })
@@ -69,7 +71,7 @@ func (c resolverClient) examine(ctx context.Context) Examination {
 func fabricationIn(r reply) string {
 	_, refused := notZones(r)
 	switch {
-	case refused || refersElsewhere(r) && len(r.answer) == 0:
+	case refused || (refersElsewhere(r) && len(r.answer) == 0):
 	case len(r.answer) > 0:
 		return fmt.Sprintf("it has %d records for a name that does not exist", len(r.answer))
 	case r.rcode == dns.RcodeSuccess:

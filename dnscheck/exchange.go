@@ -84,10 +84,11 @@ func (x *exchange) query(ctx context.Context, to Resolver, transport string, q q
 // where an attacker would have to guess right a second time.
 func (x *exchange) send(ctx context.Context, to Resolver, transport string, q query) (reply, string, error) {
 	r, err := x.attempt(ctx, to, transport, q)
-	if transport != transportUDP || ctx.Err() != nil || err == nil && !r.recased && !r.truncated {
+	if transport != transportUDP || ctx.Err() != nil || (err == nil && !r.recased && !r.truncated) {
 		return r, transport, err
 	}
-	recased, udpErr := err == nil && r.recased, err
+	recased := err == nil && r.recased
+	udpErr := err
 	r, err = x.attempt(ctx, to, transportTCP, q)
 	if err == nil || !recased || ctx.Err() != nil {
 		return r, transportTCP, joinErrors(udpErr, err)
@@ -169,7 +170,8 @@ func converse(conn net.Conn, transport string, q query) (r reply, skipped, err e
 	given := bytes.Clone(sent)
 	receive := datagrams(conn)
 	if transport == transportTCP {
-		message, receive = framed(message), frames(conn)
+		message = framed(message)
+		receive = frames(conn)
 	} else if !q.given {
 		randomizeCase(sent)
 	}
@@ -523,7 +525,8 @@ func checkQuestion(raw []byte, name string, kind uint16) (end int, err error) {
 	if off+4 > len(raw) {
 		return 0, errors.New("a reply that ends in its question")
 	}
-	gotKind, class := binary.BigEndian.Uint16(raw[off:]), binary.BigEndian.Uint16(raw[off+2:])
+	gotKind := binary.BigEndian.Uint16(raw[off:])
+	class := binary.BigEndian.Uint16(raw[off+2:])
 	if !dnsname.Same(gotName, name) || gotKind != kind || class != dns.ClassINET {
 		return 0, fmt.Errorf("a reply to another question: %s %s %s", dnsname.Shown(dnsname.Unrooted(gotName)),
 			dns.Class(class), dns.Type(gotKind))
@@ -541,7 +544,8 @@ func parseRecords(raw []byte, off, count int) (records []dns.RR, end int, err er
 		if err != nil {
 			return nil, 0, fmt.Errorf("a reply with a record that cannot be read: %w", err)
 		}
-		records, off = append(records, record), next
+		records = append(records, record)
+		off = next
 	}
 	return records, off, nil
 }

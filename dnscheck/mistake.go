@@ -52,7 +52,8 @@ func normal(value string) string {
 
 // similarity returns the mistake that made the token that value; empty: it is another value.
 func similarity(value, token string) report.Mistake {
-	given, wanted := normal(value), normal(token)
+	given := normal(value)
+	wanted := normal(token)
 	switch {
 	case wanted == "":
 	case given == "":
@@ -77,8 +78,10 @@ func similarity(value, token string) report.Mistake {
 
 // differing returns the length of the part in which two texts differ.
 func differing(a, b string) int {
-	shorter, longer := min(len(a), len(b)), max(len(a), len(b))
-	begin, end := 0, 0
+	shorter := min(len(a), len(b))
+	longer := max(len(a), len(b))
+	begin := 0
+	end := 0
 	for begin < shorter && a[begin] == b[begin] {
 		begin++
 	}

@@ -55,7 +55,8 @@ func (p panel) agreed(ctx context.Context, name string, kind uint16) ([]string, 
 	}
 	of := make(map[string]votes)
 	var empty, denied votes
-	ttl, emptyTTL := longestTTL, longestTTL
+	ttl := longestTTL
+	emptyTTL := longestTTL
 	for range p.resolvers {
 		b := <-ballots
 		if b.valid && len(b.values) == 0 {
@@ -219,9 +220,12 @@ func (c resolverClient) queryToken(ctx context.Context, q question) Observation 
 			return Observation{}
 		}
 		f := exchangeFailure(err)
-		o.RCode, o.EDE, o.Authenticated = "", "", false
+		o.RCode = ""
+		o.EDE = ""
+		o.Authenticated = false
 		if err == nil {
-			o.RCode, o.EDE = r.rcodeName(), r.errorText()
+			o.RCode = r.rcodeName()
+			o.EDE = r.errorText()
 			authenticated = authenticated && r.authenticated
 			o.Authenticated = authenticated
 			f = path.read(r, q.token)
@@ -230,7 +234,8 @@ func (c resolverClient) queryToken(ctx context.Context, q question) Observation 
 			}
 		}
 		if !f.queryTarget {
-			o.Aliases, o.Took = path.targets, time.Since(start)
+			o.Aliases = path.targets
+			o.Took = time.Since(start)
 			return o.with(f)
 		}
 	}
@@ -255,7 +260,9 @@ func exchangeFailure(err error) finding {
 }
 
 func (o Observation) with(f finding) Observation {
-	o.State, o.Reason, o.NegativeTTL = f.state, f.reason, f.negativeTTL
+	o.State = f.state
+	o.Reason = f.reason
+	o.NegativeTTL = f.negativeTTL
 	o.Values, o.MoreValues = capValues(f.values)
 	if f.err != nil {
 		o.Err = f.err.Error()
@@ -273,7 +280,8 @@ type resolverStatus struct {
 func (s *resolverStatus) answered(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answeredAt, s.problem = now, ""
+	s.answeredAt = now
+	s.problem = ""
 }
 
 // probeInterval is for how long a resolver that has answered, or was probed, is not probed.
@@ -301,7 +309,8 @@ func (c *Checker) Resolvers() []ResolverState {
 			InTheClear: r.resolver.InTheClear(),
 		}
 		r.status.mu.Lock()
-		s.AnsweredAt, s.Silent = r.status.answeredAt, r.status.problem
+		s.AnsweredAt = r.status.answeredAt
+		s.Silent = r.status.problem
 		r.status.mu.Unlock()
 		all = append(all, s)
 	}
@@ -334,7 +343,8 @@ func (c resolverClient) probe(ctx context.Context) {
 	}
 	c.status.mu.Lock()
 	defer c.status.mu.Unlock()
-	c.status.failedAt, c.status.problem = time.Now(), err.Error()
+	c.status.failedAt = time.Now()
+	c.status.problem = err.Error()
 }
 
 func (s *resolverStatus) isDue(now time.Time) bool {

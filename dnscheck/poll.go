@@ -146,7 +146,8 @@ func (q *zoneQuery) queryAddress(ctx context.Context, addr netip.Addr) serverAns
 	}
 	if a.finding.state != Unknown && a.finding.reason != ReasonNoName {
 		six := q.queryOver(ctx, addr, transportUDP, query{name: q.name, kind: dns.TypeAAAA, nonRecursive: true})
-		a.addrs, a.ttl = append(a.addrs, six.addrs...), min(a.ttl, max(six.ttl, notFoundTTL))
+		a.addrs = append(a.addrs, six.addrs...)
+		a.ttl = min(a.ttl, max(six.ttl, notFoundTTL))
 	}
 	return a
 }
@@ -175,20 +176,23 @@ func (q *zoneQuery) queryOver(ctx context.Context, addr netip.Addr, transport st
 	if q.thorough && a.alias == "" {
 		a.finding = a.finding.requireNoToken(m, q.token)
 	}
-	o.RCode, o.EDE = m.rcodeName(), m.errorText()
+	o.RCode = m.rcodeName()
+	o.EDE = m.errorText()
 	a.observation = o
 	return a
 }
 
 // observed completes the observation of a server's answer.
 func (q *zoneQuery) observed(server int, a serverAnswer) serverAnswer {
-	a.server, a.observation = server, a.observation.with(a.finding)
+	a.server = server
+	a.observation = a.observation.with(a.finding)
 	a.observation.Resolver = dnsname.Shown(dnsname.Unrooted(q.zone.servers[server].name))
 	if a.isReferral() {
 		a.observation.Reason = ReasonReferral
 	}
 	if a.isAlias() {
-		a.observation.Reason, a.observation.Aliases = ReasonAlias, []string{dnsname.Unrooted(a.alias)}
+		a.observation.Reason = ReasonAlias
+		a.observation.Aliases = []string{dnsname.Unrooted(a.alias)}
 	}
 	return a
 }
@@ -246,7 +250,7 @@ func (p *zonePoll) kinds() (yes, no, refers bool, aliases []string) {
 // referral of another one do not: the first may hold the zone below as well.
 func (p *zonePoll) disagree() bool {
 	yes, no, refers, aliases := p.kinds()
-	return no && (yes || refers || len(aliases) > 0) || len(aliases) > 1 || len(aliases) > 0 && (yes || refers)
+	return (no && (yes || refers || len(aliases) > 0)) || len(aliases) > 1 || (len(aliases) > 0 && (yes || refers))
 }
 
 // decided reports whether a majority has given the same, with the same addresses if any were given.
@@ -295,15 +299,19 @@ func (p *zonePoll) majority(is func(serverAnswer) bool) bool {
 // count returns the number of servers and of addresses with answers of one kind, and how many
 // addresses the servers have: at most one each, and one for each without a known address.
 func (p *zonePoll) count(is func(serverAnswer) bool) (agreed, addrs, possible int) {
-	allServers, allAddrs := make(map[int]bool), make(map[string]bool)
-	someServers, someAddrs := make(map[int]bool), make(map[string]bool)
+	allServers := make(map[int]bool)
+	allAddrs := make(map[string]bool)
+	someServers := make(map[int]bool)
+	someAddrs := make(map[string]bool)
 	for _, a := range p.answers {
 		if a.observation.Address == "" || a.pending {
 			continue
 		}
-		allServers[a.server], allAddrs[a.observation.Address] = true, true
+		allServers[a.server] = true
+		allAddrs[a.observation.Address] = true
 		if is(a) {
-			someServers[a.server], someAddrs[a.observation.Address] = true, true
+			someServers[a.server] = true
+			someAddrs[a.observation.Address] = true
 		}
 	}
 	return len(someServers), len(someAddrs), min(p.zone.named, len(allAddrs)+p.zone.named-len(allServers))
@@ -319,7 +327,8 @@ func (p *zonePoll) answered() int {
 // left out of the count instead: an attacker with a minority would become a majority.
 func (p *zonePoll) shortage() Reason {
 	for _, reason := range []Reason{ReasonServerAlias, ReasonNoIPv6} {
-		enough, otherwise := make(map[int]bool), make(map[int]bool)
+		enough := make(map[int]bool)
+		otherwise := make(map[int]bool)
 		for _, a := range p.answers {
 			switch {
 			case a.isUseful():

@@ -53,11 +53,13 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 			}
 			v.noteServers(w, p, err)
 			if errors.Is(err, errDenied) {
-				v.State, v.Reason = Absent, ReasonNoName
+				v.State = Absent
+				v.Reason = ReasonNoName
 				break
 			}
 			if err != nil {
-				v.Reason, v.Note = exchangeFailure(err).reason, err.Error()
+				v.Reason = exchangeFailure(err).reason
+				v.Note = err.Error()
 				break
 			}
 			yes, no, refers, aliases := p.kinds()
@@ -73,20 +75,25 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 			case len(aliases) > 0 && p.majority(serverAnswer.isAlias):
 				passed = append(passed, passedAlias{p.zone, w.path.name, aliases[0]})
 				if err := w.follow(aliases[0]); err != nil {
-					v.Reason, v.Note = ReasonAlias, err.Error()
+					v.Reason = ReasonAlias
+					v.Note = err.Error()
 				}
 			case p.majority(serverAnswer.hasToken):
-				v.State, v.Reason = Present, ReasonFound
+				v.State = Present
+				v.Reason = ReasonFound
 			case len(sightings) > 0: // it is not absent
 				v.Reason = ReasonServersDisagree
 			case p.majority(serverAnswer.denies):
-				v.State, v.Reason = Absent, reasonOf(Absent, v.Observations)
+				v.State = Absent
+				v.Reason = reasonOf(Absent, v.Observations)
 			case no && !p.zone.isCut():
-				v.Reason, v.Note = failureOf(v.Observations), v.few()
+				v.Reason = failureOf(v.Observations)
+				v.Note = v.few()
 			case !no && p.majority(serverAnswer.isUseful): // they do not agree
 				v.Reason = ReasonServersDisagree
 			default: // an attacker with one server may be able to silence the others
-				v.Reason, v.Note = p.shortage(), v.few()
+				v.Reason = p.shortage()
+				v.Note = v.few()
 			}
 		}
 		if v.Reason == ReasonServersDisagree {
@@ -96,7 +103,8 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 		if _, _, out := v.AliasOut(); v.State == Present && out && !c.config.RefuseAliases {
 			for _, alias := range passed {
 				if alias.isWithin(host) && !w.isOwn(limited, alias) {
-					v.State, v.Reason = Unknown, ReasonWildcardAlias
+					v.State = Unknown
+					v.Reason = ReasonWildcardAlias
 				}
 			}
 		}
@@ -128,7 +136,8 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 			if o := &answers[i]; o.Reason == ReasonServFail {
 				queries.Go(func() {
 					if r.queryToken(ctx, unchecked).State != Unknown {
-						o.Reason, o.Err = ReasonDNSSEC, "SERVFAIL, and an answer where checking is disabled (CD)"
+						o.Reason = ReasonDNSSEC
+						o.Err = "SERVFAIL, and an answer where checking is disabled (CD)"
 					}
 				})
 			}
@@ -150,7 +159,8 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 	case t.bogus > 0:
 		v.Reason = ReasonDNSSEC
 	case c.enough(t.absent):
-		v.State, v.Reason = Absent, reasonOf(Absent, answers)
+		v.State = Absent
+		v.Reason = reasonOf(Absent, answers)
 	case c.winsAny(t.present) && (c.winsAny(t.absent) || !c.enough(t.present)): // one perspective is a veto
 		v.Reason = ReasonOnePerspective
 	case !c.enough(t.present):
@@ -166,7 +176,8 @@ func (c *Checker) Prove(ctx context.Context, host, token string) (Verdict, error
 	case out && c.authority == nil && !c.ownAliases(ctx, host, resolvers, answers):
 		v.Reason = ReasonWildcardAlias
 	default:
-		v.State, v.Reason = Present, ReasonFound
+		v.State = Present
+		v.Reason = ReasonFound
 	}
 	if ctx.Err() != nil {
 		return Verdict{}, contextError(ctx, host)
@@ -214,7 +225,8 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 		w := c.authority.walk(q)
 		var sightings []Observation // of the token, at servers above a zone that others refer to
 		var contradiction Reason
-		answered, complete := false, true
+		answered := false
+		complete := true
 		for v.Reason == "" {
 			p, err := w.ask(limited) // all servers of the zone
 			if ctx.Err() != nil {
@@ -228,11 +240,12 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 				break
 			}
 			if err != nil {
-				v.Reason, v.Note = exchangeFailure(err).reason, err.Error()
+				v.Reason = exchangeFailure(err).reason
+				v.Note = err.Error()
 				break
 			}
 			yes, no, refers, aliases := p.kinds()
-			disagree := no && (yes || refers || len(aliases) > 0) || len(aliases) > 1 || len(aliases) > 0 && (yes || refers)
+			disagree := (no && (yes || refers || len(aliases) > 0)) || len(aliases) > 1 || (len(aliases) > 0 && (yes || refers))
 			contradiction = cmp.Or(contradiction, p.contradiction())
 			if down := p.delegation(); down != nil && !disagree {
 				sightings = append(sightings, present(v.Observations)...)
@@ -243,23 +256,28 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 			complete = complete && p.majority(serverAnswer.definite) && !p.incomplete() && !p.zone.isCut()
 			switch {
 			case yes:
-				v.State, v.Reason = Present, ReasonFound
+				v.State = Present
+				v.Reason = ReasonFound
 			case disagree:
 				v.Reason = ReasonServersDisagree
 			case len(aliases) > 0:
 				if err := w.follow(aliases[0]); err != nil {
-					v.Reason, v.Note = ReasonAlias, err.Error()
+					v.Reason = ReasonAlias
+					v.Note = err.Error()
 				}
 			case contradiction != "":
 				v.Reason = contradiction
 			case no && complete:
-				v.State, v.Reason = Absent, reasonOf(Absent, v.Observations)
+				v.State = Absent
+				v.Reason = reasonOf(Absent, v.Observations)
 			case no && !p.zone.isCut():
-				v.Reason, v.Note = failureOf(v.Observations), v.few()
+				v.Reason = failureOf(v.Observations)
+				v.Note = v.few()
 			case !no && p.majority(serverAnswer.isUseful): // they do not agree
 				v.Reason = ReasonServersDisagree
 			default:
-				v.Reason, v.Note = p.shortage(), v.few()
+				v.Reason = p.shortage()
+				v.Note = v.few()
 			}
 		}
 		v.Observations = slices.Concat(sightings, v.Observations)
@@ -275,7 +293,9 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 		return Verdict{}, failed
 	}
 	v.Observations = append(v.Observations, answers...)
-	t, servers, why := count(answers), v.State, v.Reason
+	t := count(answers)
+	servers := v.State
+	why := v.Reason
 	v.Basis = ByResolvers
 	if t.present.count > 0 || servers == Present {
 		switch {
@@ -284,7 +304,8 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 		case servers == Present:
 			v.Basis = ByAuthority
 		}
-		v.State, v.Reason = Present, ReasonFound
+		v.State = Present
+		v.Reason = ReasonFound
 		return v, nil
 	}
 	v.NegativeTTL = longestNegativeTTL(v.Observations)
@@ -305,10 +326,12 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 		doubts[ReasonOnePerspective]++
 	}
 	if len(doubts) == 0 {
-		v.State, v.Reason = Absent, reasonOf(Absent, answers)
+		v.State = Absent
+		v.Reason = reasonOf(Absent, answers)
 		return v, nil
 	}
-	v.State, v.Reason = Unknown, firstOf(doubts, doubtful)
+	v.State = Unknown
+	v.Reason = firstOf(doubts, doubtful)
 	if c.authority != nil && servers != Absent && v.Reason == why {
 		v.Basis = ByAuthority
 	}

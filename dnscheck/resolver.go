@@ -115,7 +115,8 @@ func (r Resolver) certified() string {
 func ParseResolver(s string) (Resolver, error) {
 	scheme, rest, found := strings.Cut(s, "://")
 	if !found {
-		scheme, rest = transportUDP, s
+		scheme = transportUDP
+		rest = s
 	}
 	r := Resolver{Transport: strings.ToLower(scheme)}
 	rest, perspective, err := cutName(rest, "@")
@@ -180,7 +181,7 @@ func parseAddr(s string, port uint16) (netip.AddrPort, error) {
 // isSame reports whether both are the same server, at any port and transport. At a loopback
 // address each port is another server.
 func (r Resolver) isSame(other Resolver) bool {
-	return r.Addr == other.Addr || r.Addr.Addr() == other.Addr.Addr() && !r.Addr.Addr().IsLoopback()
+	return r.Addr == other.Addr || (r.Addr.Addr() == other.Addr.Addr() && !r.Addr.Addr().IsLoopback())
 }
 
 func (r Resolver) check() error {
@@ -289,7 +290,8 @@ func Operators(resolvers []Resolver) []string {
 			if !slices.ContainsFunc(g.keys, func(key string) bool { return slices.Contains(merged.keys, key) }) {
 				return false
 			}
-			merged.keys, merged.members = append(merged.keys, g.keys...), append(merged.members, g.members...)
+			merged.keys = append(merged.keys, g.keys...)
+			merged.members = append(merged.members, g.members...)
 			return true
 		})
 		groups = append(groups, merged)
@@ -403,7 +405,7 @@ func checkOperators(resolvers []Resolver, quorum int) error {
 	}
 	for _, operator := range operators {
 		names := of[operator]
-		if len(names) < quorum || spans && !isPublicOperator(operator) {
+		if len(names) < quorum || (spans && !isPublicOperator(operator)) {
 			continue
 		}
 		remedy := "keep one of them, and add resolvers of other operators"

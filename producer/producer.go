@@ -142,7 +142,8 @@ func (r Row) run() (run ledger.NewRun, content []byte, err error) {
 		Control: ledger.Control{NotBefore: r.NotBefore},
 	}
 	if kind.Together > 0 {
-		run.Group, run.BatchWait = row.Organization(), max(cmp.Or(r.BatchWait, tasks.DefaultBatchWait), 0)
+		run.Group = row.Organization()
+		run.BatchWait = max(cmp.Or(r.BatchWait, tasks.DefaultBatchWait), 0)
 	}
 	content, err = row.Content()
 	return run, content, err

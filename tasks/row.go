@@ -25,7 +25,8 @@ func Usage(columns []Column) string {
 	or := ""
 	for _, c := range columns {
 		if c.Required {
-			required, or = append(required, c.Name), c.Or
+			required = append(required, c.Name)
+			or = c.Or
 		}
 	}
 	for _, c := range columns {
@@ -122,7 +123,8 @@ func (r Row) NeedsIDs() bool {
 // WithIDs returns the row of a domain with these ids.
 func (k Kind) WithIDs(r Row, organization, domain string) (Row, error) {
 	values := slices.Clone(r.values)
-	values[0], values[1] = organization, domain
+	values[0] = organization
+	values[1] = domain
 	return k.Parse(values, nil)
 }
 

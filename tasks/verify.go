@@ -45,7 +45,8 @@ Examples:
 	check: func(r *Row) (err error) {
 		v := r.values
 		if v[2] == "" && strings.Contains(v[1], ".") { // no id has a dot
-			v[1], v[2] = "", v[1]
+			v[2] = v[1]
+			v[1] = ""
 		}
 		if v[2] != "" {
 			if r.domain, err = dnsname.CheckDomain(v[2]); err != nil {

@@ -75,7 +75,8 @@ func faultOf(err error, data []byte) FieldError {
 				untrusted.MaxMessage), Value: untrusted.JSON(data),
 		}
 	}
-	field, rule := "", WantObject
+	field := ""
+	rule := WantObject
 	for name := range wrong.JSONPointer.Tokens() {
 		field = memberPath(field, name)
 	}

@@ -62,6 +62,6 @@ func continues(r ledger.Run, now time.Time) bool {
 	case r.Staged(), r.Growing && r.Scan == nil:
 		return false
 	default:
-		return c.Cancelled || !c.Paused && !c.NotBefore.After(now)
+		return c.Cancelled || (!c.Paused && !c.NotBefore.After(now))
 	}
 }

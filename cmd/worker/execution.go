@@ -58,7 +58,8 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (queues.Queue
 			w.traces.Ended(ctx, string(outcome))
 		},
 	})
-	places, queue := rowPlaces(t.Limit.Rate), queues.OfRows(t.Name)
+	places := rowPlaces(t.Limit.Rate)
+	queue := queues.OfRows(t.Name)
 	// The commands of the dispatcher end with their contexts, apart from
 	// those that enqueue events, so that a worker whose Redis is down can stop.
 	own := ledger.New(w.permits)
@@ -133,7 +134,8 @@ const fullAt = sweepConcurrency / 2
 func rowPlaces(rate pace.Rate) int { return dnsConcurrency + sweepConcurrency + apiConcurrency(rate) }
 
 func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]engine.Handler {
-	name, logger := ledger.Tenant(t.Name), w.logger.With("tenant", t.Name)
+	name := ledger.Tenant(t.Name)
+	logger := w.logger.With("tenant", t.Name)
 	timeout := t.api.Timeout()
 	dns := observedDNS{t.dns, t.disprover, w, t.Name}
 	domains := func(b apiclient.Binding) handlers.Domains { return t.api.For(b) }

@@ -182,7 +182,8 @@ func receivers(ctx context.Context, t tenant.Settings) []health.Finding {
 		if t.Network.Proxy != nil {
 			f.Text = "webhook " + e.Name + " is not tried: there is a proxy"
 		} else if err := e.Reach(ctx, t.Network.RootCAs); err != nil {
-			f.Level, f.Text = health.Wrong, fmt.Sprintf("webhook %s cannot be connected to: %v", e.Name, err)
+			f.Level = health.Wrong
+			f.Text = fmt.Sprintf("webhook %s cannot be connected to: %v", e.Name, err)
 			f.Fix = "check its url, its certificate (--ca-file) and allow_private"
 		}
 		found = append(found, f)
@@ -202,7 +203,7 @@ const tokenPause = time.Minute
 func (w *worker) fetchTokens(ctx context.Context, all *sync.WaitGroup) {
 	for _, t := range w.tenants() {
 		h := t.api.TokenHealth()
-		lacks := h.Err != nil || h.GotAt.IsZero() && w.awaitsToken(t)
+		lacks := h.Err != nil || (h.GotAt.IsZero() && w.awaitsToken(t))
 		if lacks && !t.fetchesToken.Swap(true) {
 			all.Go(func() {
 				defer t.fetchesToken.Store(false)

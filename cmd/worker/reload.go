@@ -52,9 +52,11 @@ func (w *worker) watchFile(ctx context.Context) {
 // digests returns digests of the present content of the file and the files that the tenants name,
 // and whether they differ from those that are in force.
 func (f *settingsFile) digests(all []*served) (present []string, changed bool) {
-	present, inForce := []string{tenant.Digest(f.path)}, []string{f.content}
+	present = []string{tenant.Digest(f.path)}
+	inForce := []string{f.content}
 	for _, t := range all {
-		present, inForce = append(present, t.DigestFiles()), append(inForce, t.Files)
+		present = append(present, t.DigestFiles())
+		inForce = append(inForce, t.Files)
 	}
 	return present, !slices.Equal(present, inForce)
 }
@@ -87,7 +89,8 @@ func (w *worker) reload(ctx context.Context) error {
 		if t, err = w.serve(s); err != nil {
 			break
 		}
-		all, next = append(all, t), append(next, t)
+		all = append(all, t)
+		next = append(next, t)
 	}
 
 	// One error refuses the whole file. Claim returns one if a name stands for another tenant of the
@@ -113,7 +116,9 @@ func (w *worker) reload(ctx context.Context) error {
 // former has stopped.
 func (w *worker) replace(ctx context.Context, former map[string]*served, next []*served) {
 	w.announceOnce(ctx, next...)
-	added, changed, removed := []string{}, []string{}, []string{}
+	added := []string{}
+	changed := []string{}
+	removed := []string{}
 	var all sync.WaitGroup
 	for i, t := range next {
 		old := former[t.Name]

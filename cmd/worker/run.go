@@ -163,13 +163,18 @@ func (w *worker) listen(ctx context.Context) error {
 		if w.settings.Sandbox {
 			config.Unsigned = web.Operator // for trying the actions
 		}
-		config.Redis, config.Ledger, config.Intake, config.Tenants = w.pages, ledger.New(w.pages), w.intake(), w.shown
+		config.Redis = w.pages
+		config.Ledger = ledger.New(w.pages)
+		config.Intake = w.intake()
+		config.Tenants = w.shown
 		if len(w.settings.Links.LinkKeys) > 0 {
 			if config.Links, err = w.settings.Links.Open(w.pages, config.Ledger, w.logger); err != nil {
 				return cli.Usage(err)
 			}
 		}
-		config.Faults, config.Version, config.Logger = w.faults, build.Version, w.logger
+		config.Faults = w.faults
+		config.Version = build.Version
+		config.Logger = w.logger
 		if err := w.listenAt(ctx, "http-addr", w.settings.HTTPAddr, certificate, console.Pages(config)); err != nil {
 			return err
 		}

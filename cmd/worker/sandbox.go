@@ -48,7 +48,10 @@ func workInSandbox(ctx context.Context, p cli.Program, s settings) error {
 		NegativeTTL: sandboxNegativeTTL, Logger: logger}
 	if s.Drain {
 		// No pages are opened and no command connects, so no fixed address has to be free.
-		options.APIAddr, options.RedisAddr, s.HTTPAddr, s.ProbeAddr = "", "127.0.0.1:0", off, off
+		options.APIAddr = ""
+		options.RedisAddr = "127.0.0.1:0"
+		s.HTTPAddr = off
+		s.ProbeAddr = off
 	}
 	if err := s.check(); err != nil {
 		return err
@@ -77,9 +80,15 @@ func workInSandbox(ctx context.Context, p cli.Program, s settings) error {
 
 func sandboxTenant(box *sandbox.Sandbox) tenant.Settings {
 	t := tenant.Default()
-	t.BaseURL, t.AuthURL, t.ClientID, t.ClientSecretEnv = box.BaseURL(), box.AuthURL(), box.ClientID(), "the sandbox's"
-	t.Rate, t.Burst, t.GiveUp = fmt.Sprintf("%d/s", sandboxRate), sandboxRate, cli.Duration(sandboxGiveUp)
-	t.Resolvers, t.DNSMode = box.DNSAddrs(), dnscheck.ModeResolvers.String() // its zone has no name servers
+	t.BaseURL = box.BaseURL()
+	t.AuthURL = box.AuthURL()
+	t.ClientID = box.ClientID()
+	t.ClientSecretEnv = "the sandbox's"
+	t.Rate = fmt.Sprintf("%d/s", sandboxRate)
+	t.Burst = sandboxRate
+	t.GiveUp = cli.Duration(sandboxGiveUp)
+	t.Resolvers = box.DNSAddrs()
+	t.DNSMode = dnscheck.ModeResolvers.String() // its zone has no name servers
 	return t
 }
 

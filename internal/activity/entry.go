@@ -94,7 +94,9 @@ func (a Author) Record(ctx context.Context, e Entry) {
 		return
 	}
 	keys := []string{key(e.Tenant)}
-	e.Tenant, e.By, e.Claimed = "", untrusted.Cut(a.Name, longest), a.Claimed
+	e.Tenant = ""
+	e.By = untrusted.Cut(a.Name, longest)
+	e.Claimed = a.Claimed
 	if a.Reason != "" {
 		e.Result = strings.TrimPrefix(e.Result+"; "+a.Reason, "; ")
 	}
@@ -115,6 +117,8 @@ func entryOf(tenant string, m redis.XMessage) (e Entry) {
 	_ = json.Unmarshal([]byte(text), &e)
 	ms, _, _ := strings.Cut(m.ID, "-")
 	at, _ := strconv.ParseInt(ms, 10, 64) // Redis has made it
-	e.ID, e.Tenant, e.At = m.ID, tenant, time.UnixMilli(at).UTC()
+	e.ID = m.ID
+	e.Tenant = tenant
+	e.At = time.UnixMilli(at).UTC()
 	return e
 }

@@ -41,7 +41,8 @@ func Page(ctx context.Context, rdb redis.Cmdable, q Query) (page []Entry, next s
 		if err != nil {
 			return nil, "", fmt.Errorf("read the activity: %w", err)
 		}
-		page, q.After = append(page, entries...), after
+		page = append(page, entries...)
+		q.After = after
 		if len(page) >= q.Limit || after == "" {
 			break
 		}
@@ -57,7 +58,8 @@ func Page(ctx context.Context, rdb redis.Cmdable, q Query) (page []Entry, next s
 // read reads the next entries of each tenant, and returns those that match, newest first, up to the
 // place that all lists were read to, which is next.
 func (q Query) read(ctx context.Context, rdb redis.Cmdable) (all []Entry, next string, err error) {
-	from, until := cmp.Or(q.After, "+"), strconv.FormatInt(max(q.Since.UnixMilli(), 0), 10)
+	from := cmp.Or(q.After, "+")
+	until := strconv.FormatInt(max(q.Since.UnixMilli(), 0), 10)
 	size := min(max(20_000/max(len(q.Tenants), 1), 10), 1000) // of a tenant
 	if q.Run+q.By+q.Text == "" {
 		size = min(size, q.Limit+1)
@@ -72,7 +74,8 @@ func (q Query) read(ctx context.Context, rdb redis.Cmdable) (all []Entry, next s
 		for at, m := range messages {
 			e := entryOf(q.Tenants[i], m)
 			if all = append(all, e); at == size-1 && (next == "" || newer(e, reached) < 0) {
-				reached, next = e, "("+m.ID
+				reached = e
+				next = "(" + m.ID
 			}
 		}
 	}

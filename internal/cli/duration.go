@@ -18,14 +18,15 @@ import (
 func ParseDuration(text string) (time.Duration, error) {
 	days, rest, hasDays := strings.Cut(text, "d")
 	if !hasDays {
-		days, rest = "0", text
+		days = "0"
+		rest = text
 	} else if rest == "" {
 		rest = "0"
 	}
 	n, err := strconv.ParseUint(days, 10, 15) // 89 years
 	d, wrong := time.ParseDuration(rest)
 	whole := time.Duration(n) * 24 * time.Hour //nolint:gosec // it has 15 bits
-	if err != nil || wrong != nil || hasDays && (d < 0 || whole+d < whole) {
+	if err != nil || wrong != nil || (hasDays && (d < 0 || whole+d < whole)) {
 		return 0, fmt.Errorf("want a duration such as 36h or 14d, got %s", untrusted.Value(text))
 	}
 	return whole + d, nil

@@ -49,7 +49,9 @@ func (p Program) Parse(grammar any) (selected *kong.Context, done bool, err erro
 			if _, ok := r.(exited); !ok {
 				panic(r)
 			}
-			selected, done, err = nil, true, nil
+			selected = nil
+			done = true
+			err = nil
 		}
 	}()
 	parser, err := p.parser(grammar)

@@ -11,7 +11,8 @@ import (
 // names. It is empty if neither is set. The error is one of settings and never contains the
 // secret.
 func Secret(getenv func(string) string, name string) (string, error) {
-	value, file := getenv(name), getenv(name+"_FILE")
+	value := getenv(name)
+	file := getenv(name + "_FILE")
 	var secret apiclient.Secret
 	var err error
 	switch {

@@ -82,7 +82,7 @@ func (s Settings) Open(rdb redis.Cmdable, l *ledger.Ledger, log *slog.Logger) (*
 func parseBase(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	origin := err == nil && u.Host != "" && strings.TrimSuffix(text, "/") == u.Scheme+"://"+u.Host
-	if !origin || u.Scheme != "https" && (u.Scheme != "http" || !untrusted.IsLoopback(u.Hostname())) {
+	if !origin || (u.Scheme != "https" && (u.Scheme != "http" || !untrusted.IsLoopback(u.Hostname()))) {
 		return nil, fmt.Errorf("want the address of the page without a path, such as https://verify.example.com, got %s",
 			untrusted.Value(text))
 	}
@@ -170,7 +170,7 @@ func (l *Links) open(ctx context.Context, token string) (view.Report, time.Time,
 		return view.Report{}, time.Time{}, err
 	}
 	kept, err := l.redis.Get(ctx, nonceKey(c.DomainName)).Bytes()
-	if errors.Is(err, redis.Nil) || err == nil && subtle.ConstantTimeCompare(kept, c.nonce[:]) == 0 {
+	if errors.Is(err, redis.Nil) || (err == nil && subtle.ConstantTimeCompare(kept, c.nonce[:]) == 0) {
 		return view.Report{}, time.Time{}, errInvalid
 	}
 	if err != nil {

@@ -53,7 +53,7 @@ func (s PageSettings) look() (look, error) {
 	}
 	for _, origin := range s.Frames {
 		u, err := url.Parse(origin)
-		if err != nil || u.Scheme != "https" && !untrusted.IsLoopback(u.Hostname()) || origin != u.Scheme+"://"+u.Host ||
+		if err != nil || (u.Scheme != "https" && !untrusted.IsLoopback(u.Hostname())) || origin != u.Scheme+"://"+u.Host ||
 			strings.ContainsAny(origin, "*;,' ") {
 			return look{}, fmt.Errorf("frame-origins: want origins such as https://app.example.com, got %s",
 				untrusted.Value(origin))
@@ -124,7 +124,8 @@ func (s PageSettings) Handler(links *Links, checker *dnscheck.Checker, log *slog
 	handler := front.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if path.Clean(r.URL.Path) != r.URL.Path { // else the answer would lead to the clean path, with the token
-			r.URL.Path, r.URL.RawPath = "/", ""
+			r.URL.Path = "/"
+			r.URL.RawPath = ""
 		}
 		handler.ServeHTTP(w, r)
 	}), nil

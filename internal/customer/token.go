@@ -79,7 +79,8 @@ func unseal(keys []key, token string, now time.Time) (claim, error) {
 	if err != nil || len(all) < headSize+sha256.Size {
 		return claim{}, errInvalid
 	}
-	content, mac := all[:len(all)-sha256.Size], all[len(all)-sha256.Size:]
+	content := all[:len(all)-sha256.Size]
+	mac := all[len(all)-sha256.Size:]
 	if !slices.ContainsFunc(keys, func(k key) bool { return hmac.Equal(mac, k.mac(content)) }) {
 		return claim{}, errInvalid
 	}
@@ -90,7 +91,8 @@ func unseal(keys []key, token string, now time.Time) (claim, error) {
 	rest := content[headSize:]
 	for _, name := range []*string{&c.Tenant, &c.Organization, &c.ID} {
 		end := 1 + int(rest[0])
-		*name, rest = string(rest[1:end]), rest[end:]
+		*name = string(rest[1:end])
+		rest = rest[end:]
 	}
 	if !now.Before(c.expires) {
 		return claim{}, errInvalid

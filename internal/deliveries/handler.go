@@ -207,7 +207,8 @@ func (h *Handler) note(ctx context.Context, x execution, v *verdict) {
 // record stores the result of an attempt in the state of its endpoint, and removes a delivery that
 // has ended from the backlog. If the receiver wants no more events, its queue is paused.
 func (h *Handler) record(ctx context.Context, x execution, v *verdict, entry string) error {
-	state, now := stateKey(h.cfg.Tenant), h.cfg.Now()
+	state := stateKey(h.cfg.Tenant)
+	now := h.cfg.Now()
 	_, err := h.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		if v.outcome.ends() {
 			p.ZRem(ctx, h.backlog.key(x.Endpoint), x.taskID)

@@ -63,7 +63,8 @@ func resume(ctx context.Context, rdb redis.Cmdable, tenant, endpoint string) err
 func Reopen(ctx context.Context, cfg Config) (others []string, err error) {
 	state, names, err := readState(ctx, cfg.Redis, cfg.Tenant)
 	for _, endpoint := range names {
-		entry, gone := cfg.Receivers.Entry(endpoint), state[endpoint+".gone"]
+		entry := cfg.Receivers.Entry(endpoint)
+		gone := state[endpoint+".gone"]
 		if entry == "" {
 			others = append(others, endpoint)
 		} else if gone != "" && gone != entry {

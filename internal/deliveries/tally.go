@@ -29,7 +29,8 @@ func (d *tally) add(of string, n int, now time.Time) (report int) {
 	}
 	report = d.unlogged[of]
 	if report > 0 {
-		d.unlogged[of], d.logged[of] = 0, now
+		d.unlogged[of] = 0
+		d.logged[of] = now
 	}
 	return report
 }

@@ -72,7 +72,8 @@ var errNoEnd = errors.New("the handler has not said how the row ends")
 // endings returns the endings of rows. The failure applies to rows without an answer, which are
 // done if it is nil. In an execution that was abandoned no attempt is counted.
 func endings(rows []*Row, answers Answers, failure *Consequence, abandoned bool) []ending {
-	all, delays := make([]ending, len(rows)), delays{}
+	all := make([]ending, len(rows))
+	delays := delays{}
 	for i, row := range rows {
 		j := Consequence{Outcome: ledger.Done}
 		answer, ok := answers[row.Number]
@@ -155,6 +156,7 @@ func (d delays) after(failures int) time.Duration {
 
 // write writes the endings, and stores with each why it was not written.
 func (e *Engine) write(ctx context.Context, x *Execution, all []ending) {
+	// Rows that another execution has taken over are not written.
 	var ends []ledger.RowEnd
 	for i, one := range all {
 		if one.form == nil {
@@ -167,6 +169,8 @@ func (e *Engine) write(ctx context.Context, x *Execution, all []ending) {
 	if len(ends) == 0 {
 		return
 	}
+
+	// All others are written at once.
 	var receipt ledger.Receipt
 	err := e.persist(ctx, "end", func(ctx context.Context) (err error) {
 		receipt, err = e.cfg.Ledger.End(ctx, x.Segment, x.identity.Nonce, ends...)
@@ -175,6 +179,8 @@ func (e *Engine) write(ctx context.Context, x *Execution, all []ending) {
 	if errors.Is(err, ledger.ErrNotFound) {
 		err = ErrSuperseded
 	}
+
+	// The receipt has a status for each row that was written, in their order.
 	statuses := receipt.Statuses
 	for i, one := range all {
 		switch {
@@ -182,7 +188,8 @@ func (e *Engine) write(ctx context.Context, x *Execution, all []ending) {
 		case err != nil:
 			all[i].err = err
 		default:
-			all[i].err, statuses = refusal(statuses[0]), statuses[1:]
+			all[i].err = refusal(statuses[0])
+			statuses = statuses[1:]
 		}
 	}
 }
@@ -209,7 +216,8 @@ func (e *Engine) block(ctx context.Context, all []ending) {
 func (e *Engine) log(ctx context.Context, x *Execution, all []ending) {
 	took := e.cfg.Now().Sub(x.started)
 	for len(all) > 0 {
-		first, n := all[0], 1
+		first := all[0]
+		n := 1
 		for n < len(all) && all[n].alike(first) {
 			n++
 		}
@@ -247,7 +255,8 @@ func (e ending) attrs(x *Execution, n int, outcome ledger.Outcome, took time.Dur
 
 // alike reports whether two endings are logged in one line.
 func (e ending) alike(other ending) bool {
-	a, b := e.consequence, other.consequence
+	a := e.consequence
+	b := other.consequence
 	return a.Outcome == b.Outcome && a.Reason == b.Reason && a.After == b.After && errors.Is(e.err, other.err)
 }
 

@@ -146,7 +146,7 @@ func (e *Engine) isolate(ctx context.Context, all []*Execution) (end func()) {
 		waiting := Answers{}
 		for _, row := range x.Rows {
 			suspected := row.Died >= ledger.SuspectedFrom
-			if alone && row == suspect || !alone && !suspected {
+			if (alone && row == suspect) || (!alone && !suspected) {
 				continue
 			}
 			waits := &Consequence{Outcome: ledger.Isolated, Reason: "waits for the end of a row that may have taken workers down"}
@@ -241,7 +241,8 @@ func (e *Engine) carryOut(ctx context.Context, all []*Execution) (answers []Answ
 // their answers: rows whose attempts had no end too often, since such a row may take
 // its worker down with it, and rows whose stored state cannot be read.
 func exhausted(x *Execution) Answers {
-	spent, left := Answers{}, x.Rows[:0:0]
+	spent := Answers{}
+	left := x.Rows[:0:0]
 	for _, row := range x.Rows {
 		var detail string
 		switch {

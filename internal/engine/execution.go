@@ -136,7 +136,8 @@ func (x *Execution) Withdraw(ctx context.Context, row *Row) error {
 	if err := refused(receipt); err != nil {
 		return err
 	}
-	row.Intent, row.Intended = nil, false
+	row.Intent = nil
+	row.Intended = false
 	return nil
 }
 

@@ -18,11 +18,13 @@ import (
 // 15 s later.
 func KeepSession(ctx context.Context, l Sessions, own func() ledger.Session,
 	log *slog.Logger) (registered, ended <-chan struct{}) {
-	first, last := make(chan struct{}), make(chan struct{})
+	first := make(chan struct{})
+	last := make(chan struct{})
 	go func() {
 		defer close(last)
 		for open := first; ; {
-			next, s := ledger.RenewEvery, own()
+			next := ledger.RenewEvery
+			s := own()
 			switch _, err := l.Renew(ctx, s); {
 			case ctx.Err() != nil:
 				return

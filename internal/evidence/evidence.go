@@ -159,7 +159,9 @@ func OfProof(v report.Evidence, d discovery.Domain, at time.Time) Evidence {
 	e.Compared = ProvenRecordOf(d)
 	for i := range e.Said {
 		if o := &e.Said[i]; o.State == report.Present {
-			o.Values, o.MoreValues, o.RCode = nil, 0, ""
+			o.Values = nil
+			o.MoreValues = 0
+			o.RCode = ""
 		}
 	}
 	return e

@@ -47,7 +47,8 @@ func ReadOpen(kind ledger.Kind, row ledger.RowState) (o Open) {
 	if row.Err != nil {
 		text = row.Err.Error()
 	}
-	o.Reason, o.Next = untrusted.Plain(text, maxReason), row.Due
+	o.Reason = untrusted.Plain(text, maxReason)
+	o.Next = row.Due
 	if o.Noted = o.Reason != ""; o.Noted {
 		return o
 	}

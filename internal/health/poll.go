@@ -50,7 +50,8 @@ func (p *Poll[T]) start() (since time.Time, ended <-chan struct{}) {
 		return time.Time{}, nil
 	}
 	if p.ended == nil {
-		p.started, p.ended = time.Now(), make(chan struct{})
+		p.started = time.Now()
+		p.ended = make(chan struct{})
 		go p.run()
 	}
 	return p.started, p.ended
@@ -63,7 +64,8 @@ func (p *Poll[T]) run() {
 	answer := p.Ask(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.answer, p.next = answer, time.Now()
+	p.answer = answer
+	p.next = time.Now()
 	if p.Fresh != nil {
 		p.next = p.next.Add(p.Fresh(answer, time.Since(p.started)))
 	}

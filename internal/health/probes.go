@@ -28,10 +28,13 @@ func Probes(ready func(ctx context.Context) []Finding, metrics http.Handler) htt
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 		defer cancel()
-		status, code, lines := "ready", http.StatusOK, strings.Builder{}
+		status := "ready"
+		code := http.StatusOK
+		lines := strings.Builder{}
 		for _, f := range ready(ctx) {
 			if f.Level == Wrong {
-				status, code = "not ready", http.StatusServiceUnavailable
+				status = "not ready"
+				code = http.StatusServiceUnavailable
 			}
 			fmt.Fprintln(&lines, lineOf(f))
 		}
@@ -52,7 +55,8 @@ func lineOf(f Finding) string {
 	if f.Fix != "" {
 		text += ": " + f.Fix
 	}
-	subject, text := untrusted.Plain(f.Subject, maxText), untrusted.Plain(text, maxText)
+	subject := untrusted.Plain(f.Subject, maxText)
+	text = untrusted.Plain(text, maxText)
 	switch {
 	case f.Level == Wrong:
 		return subject + ": " + text

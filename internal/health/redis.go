@@ -109,7 +109,9 @@ func nodeOf(ctx context.Context, client redis.Cmdable, all bool) []Finding {
 	config, configErr := client.ConfigGet(ctx, "append*").Result()
 	saves, saveErr := client.ConfigGet(ctx, "save").Result()
 	if configErr == nil && saveErr == nil {
-		n.AppendFsync, n.Save, n.Configured = config["appendfsync"], saves["save"], true
+		n.AppendFsync = config["appendfsync"]
+		n.Save = saves["save"]
+		n.Configured = true
 	}
 	n.readClock(ctx, client)
 	if infoErr != nil {
@@ -122,7 +124,8 @@ func nodeOf(ctx context.Context, client redis.Cmdable, all bool) []Finding {
 func (n *node) readClock(ctx context.Context, client redis.Cmdable) *node {
 	before := time.Now()
 	there, err := client.Time(ctx).Result()
-	n.Ahead, n.Timed = there.Sub(before.Add(time.Since(before)/2)), err == nil
+	n.Ahead = there.Sub(before.Add(time.Since(before) / 2))
+	n.Timed = err == nil
 	return n
 }
 

@@ -166,7 +166,8 @@ func (h *Headers) heldBack() error {
 func (h *Headers) Answered(ctx context.Context, operation string, status int, header http.Header, after time.Duration) {
 	h.mu.Lock()
 	if header != nil {
-		h.header, h.at = header, time.Now()
+		h.header = header
+		h.at = time.Now()
 	}
 	h.mu.Unlock()
 	h.Gate.Answered(ctx, operation, status, header, after)

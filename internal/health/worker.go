@@ -61,7 +61,8 @@ func OfWorker(rdb redis.Cmdable, tenants []Served) *Readiness {
 				return find(all[i])
 			}
 		}
-		subject, quorum := "tenant "+t.Settings.Tenant, t.Settings.ResolverQuorum
+		subject := "tenant " + t.Settings.Tenant
+		quorum := t.Settings.ResolverQuorum
 		checks = append(checks,
 			Check{subject, permitted(func(p permission) Finding { return p.requests })},
 			Check{subject + " queue", permitted(func(p permission) Finding { return p.queue })},

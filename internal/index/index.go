@@ -114,9 +114,11 @@ func (k Entry) pack(name string) []byte {
 		host = ""
 	}
 	host = strings.NewReplacer(hostPrefix, knownPrefix, k.OrganizationID, knownOrganization, name, knownName).Replace(host)
-	txt, flags := []byte(k.TXT), byte(0)
+	txt := []byte(k.TXT)
+	flags := byte(0)
 	if plain, err := hex.DecodeString(k.TXT); err == nil && k.TXT == strings.ToLower(k.TXT) {
-		txt, flags = plain, knownHex
+		txt = plain
+		flags = knownHex
 	}
 	if len(txt) > maxKnownTXT {
 		txt = nil
@@ -164,10 +166,13 @@ func Read(s ledger.Subject) (Entry, error) {
 	// The texts.
 	text := string(b[knownHead:])
 	take := func(n byte) (taken string) {
-		taken, text = text[:n], text[n:]
+		taken = text[:n]
+		text = text[n:]
 		return taken
 	}
-	organization, host, run := take(b[3]), take(b[4]), take(b[5])
+	organization := take(b[3])
+	host := take(b[4])
+	run := take(b[5])
 	if b[1]&knownDated != 0 && len(run) >= 4 {
 		run = timeOf(binary.BigEndian.Uint32([]byte(run))).Format(tasks.RunTime) + run[4:]
 	}

@@ -106,7 +106,8 @@ func rowsPerChunk(rows [][]byte) int {
 }
 
 func largestChunk(rows [][]byte, per int) int {
-	largest, size := 0, 0
+	largest := 0
+	size := 0
 	for i, row := range rows {
 		if i%per == 0 {
 			size = 0

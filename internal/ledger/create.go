@@ -67,7 +67,8 @@ func (l *Ledger) create(ctx context.Context, n NewRun, script *redis.Script, inc
 		}
 		if run.DeletingAt.IsZero() {
 			// The status does not suffice: the client repeats a script whose answer was lost.
-			created, err = run.Incarnation == inc, n.Compare(run)
+			created = run.Incarnation == inc
+			err = n.Compare(run)
 			if err == nil && !run.Staged() {
 				_ = l.Wake(ctx, run.Tenant) // else the next poll finds the row
 			}

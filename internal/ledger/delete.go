@@ -35,7 +35,8 @@ func (l *Ledger) delete(ctx context.Context, run Run, field, value string) (dele
 	if err != nil {
 		return false, err
 	}
-	by, parent := answer(head).text(0), RunID(answer(head).text(1))
+	by := answer(head).text(0)
+	parent := RunID(answer(head).text(1))
 	if parent.Validate() != nil {
 		parent = ""
 	}

@@ -39,7 +39,9 @@ func (l *Ledger) TakeDue(ctx context.Context, t Tenant, n int) (due DueSegments,
 	if err != nil {
 		return due, err
 	}
-	due.Next, due.Now, due.InProgress = parseDue(a.int(2)), fromMillis(a.int(3)), a.int(5) == 1
+	due.Next = parseDue(a.int(2))
+	due.Now = fromMillis(a.int(3))
+	due.InProgress = a.int(5) == 1
 	for _, text := range a.list(1).texts() {
 		seg, malformed := ParseSegment(t, text)
 		if malformed != nil {
@@ -145,7 +147,8 @@ func (l *Ledger) dueSince(ctx context.Context, t Tenant, n, skip int) (all []ent
 			span := &redis.ZRangeBy{Min: from, Max: to, Offset: int64(skip), Count: int64(n)}
 			return p.ZRangeByScoreWithScores(ctx, tenantKey(t, "due"), span)
 		}
-		atOnceList, timedList = by("-inf", "(0"), by("0", "+inf")
+		atOnceList = by("-inf", "(0")
+		timedList = by("0", "+inf")
 		return nil
 	})
 	now = clock.Val().UTC()

@@ -80,7 +80,8 @@ func (l *Ledger) Get(ctx context.Context, t Tenant, id RunID) (Run, error) {
 	var having []Tenant
 	for i, hash := range hashes {
 		if exists(hash.Val()) {
-			found, having = hash.Val(), append(having, tenants[i])
+			found = hash.Val()
+			having = append(having, tenants[i])
 		}
 	}
 	switch len(having) {
@@ -126,7 +127,8 @@ func parseRun(t Tenant, id RunID, hash map[string]string) (Run, error) {
 	err := read.err
 	if err == nil {
 		err = json.Unmarshal([]byte(joinPieces(hash, "about")), &r.Description)
-		r.Label, r.Caller = untrusted.Plain(r.Label, maxLabel), untrusted.Plain(r.Caller, maxLabel)
+		r.Label = untrusted.Plain(r.Label, maxLabel)
+		r.Caller = untrusted.Plain(r.Caller, maxLabel)
 	}
 	if why, ok := hash["stuck"]; ok {
 		r.Stuck = &Stuck{untrusted.Plain(why, maxDetail), read.time("stuck_since"), read.time("stuck_at")}
@@ -199,7 +201,8 @@ func checkSegments(field string, n int) error {
 
 // countsOf returns the counters of a header, or of the head of a segment.
 func countsOf(hash map[string]string) (Counts, error) {
-	counts, read := Counts{}, numbers{hash: hash}
+	counts := Counts{}
+	read := numbers{hash: hash}
 	for field := range hash {
 		if outcome, ok := strings.CutPrefix(field, "n:"); ok && hash[field] != "0" {
 			counts[Outcome(outcome)] = read.int(field)

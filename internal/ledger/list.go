@@ -115,11 +115,14 @@ func (l *Ledger) OpenByTenant(ctx context.Context) (map[string]OpenCounts, error
 		}
 	}
 	for _, r := range runs {
-		o, rows := open[string(r.Tenant)], max(0, r.Rows-r.Settled())
+		o := open[string(r.Tenant)]
+		rows := max(0, r.Rows-r.Settled())
 		if r.Ended() {
 			continue
 		}
-		if o.Runs, o.Rows = o.Runs+1, o.Rows+rows; r.Paused {
+		o.Runs++
+		o.Rows += rows
+		if r.Paused {
 			o.Paused += rows
 		}
 		open[string(r.Tenant)] = o
@@ -194,9 +197,12 @@ func (l *Ledger) Page(ctx context.Context, q Query) (page []Run, next Place, err
 	if q.Tenant != nil {
 		tenants = slices.DeleteFunc(tenants, func(t Tenant) bool { return !q.Tenant(t) })
 	}
-	list, from := "runs", (*entry)(nil)
+	list := "runs"
+	from := (*entry)(nil)
 	if q.Open {
-		list, q.Since, q.Until = "open", time.Time{}, time.Time{}
+		list = "open"
+		q.Since = time.Time{}
+		q.Until = time.Time{}
 	}
 	if q.Caller != "" {
 		list = callerPart(callerSum(q.Caller))
@@ -206,7 +212,8 @@ func (l *Ledger) Page(ctx context.Context, q Query) (page []Run, next Place, err
 	} else if !q.Until.IsZero() { // behind all of that time
 		from = &entry{at: q.Until}
 	}
-	after, read := q.After, 0
+	after := q.After
+	read := 0
 	for e, err := range l.newest(ctx, list, tenants, from, q.Limit+1) {
 		if err == nil && e.at.Before(q.Since) {
 			break
@@ -219,7 +226,7 @@ func (l *Ledger) Page(ctx context.Context, q Query) (page []Run, next Place, err
 		}
 		read++
 		match := (q.Match == nil || q.Match(e.run)) && (!q.Open || e.run.FinishedAt.IsZero())
-		if match && len(page) == q.Limit || q.MaxRead > 0 && read > q.MaxRead {
+		if (match && len(page) == q.Limit) || (q.MaxRead > 0 && read > q.MaxRead) {
 			return page, after, nil
 		}
 		after = Place{e.at, e.run.Tenant, e.run.ID, e.run.Incarnation}
@@ -345,12 +352,13 @@ func (l *Ledger) entriesAfter(ctx context.Context, list string, tenants []Tenant
 		}
 		if len(lists[i].Val()) == n {
 			if last := all[len(all)-1]; !more || last.order(cut) < 0 {
-				cut, more = last, true
+				cut = last
+				more = true
 			}
 		}
 	}
 	all = slices.DeleteFunc(all, func(e entry) bool {
-		return more && e.order(cut) > 0 || after != nil && e.order(*after) <= 0
+		return (more && e.order(cut) > 0) || (after != nil && e.order(*after) <= 0)
 	})
 	if len(all) == 0 && more { // they have the time of the entry
 		return l.entriesAfter(ctx, list, tenants, after, 2*n)
@@ -380,7 +388,8 @@ func (l *Ledger) readHeaders(ctx context.Context, page []entry) {
 		case hash["inc"] == string(e.run.Incarnation):
 			var run Run
 			if run, e.err = parseRun(e.run.Tenant, e.run.ID, hash); e.err == nil {
-				e.run, e.found = run, true
+				e.run = run
+				e.found = true
 			}
 		}
 	}

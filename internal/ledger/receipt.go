@@ -85,7 +85,7 @@ func parseOpenRows(a answer) OpenRows {
 func (r *Receipt) add(later Receipt) {
 	later.Statuses = append(r.Statuses, later.Statuses...)
 	later.Ended = r.Ended || later.Ended
-	if later.Due.IsZero() || !r.Due.IsZero() && r.Due.Before(later.Due) {
+	if later.Due.IsZero() || (!r.Due.IsZero() && r.Due.Before(later.Due)) {
 		later.Due = r.Due
 	}
 	*r = later

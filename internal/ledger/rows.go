@@ -116,7 +116,8 @@ func (l *Ledger) rows(ctx context.Context, seg Segment, which Selection, from Ro
 		r.Segment = seg
 		if which != WithResult {
 			bytes, err := content.row(r.Row)
-			r.Content, r.Err = bytes, cmp.Or(r.Err, err)
+			r.Content = bytes
+			r.Err = cmp.Or(r.Err, err)
 			if err != nil && r.Phase == PhaseSettled {
 				r.Result.Detail = cmp.Or(r.Result.Detail, untrusted.Plain(err.Error(), maxDetail))
 			}
@@ -139,11 +140,15 @@ func parseRowState(a answer, now time.Time) RowState {
 	switch a.text(1) {
 	case "b":
 		_, session, _ := strings.Cut(a.text(3), ",")
-		r.Phase, r.Since, r.Session = PhaseInProgress, at, SessionID(session)
+		r.Phase = PhaseInProgress
+		r.Since = at
+		r.Session = SessionID(session)
 	case "r":
-		r.Phase, r.Since = PhaseReleased, at
+		r.Phase = PhaseReleased
+		r.Since = at
 	case "w":
-		r.Phase, r.Due = PhaseWaiting, at
+		r.Phase = PhaseWaiting
+		r.Due = at
 	default:
 		r.Phase = PhaseQueued
 	}
@@ -210,9 +215,10 @@ func (l *Ledger) each(ctx context.Context, run Run, which Selection, first int64
 	}
 	past := int64(0)
 	for number, sum := range sums {
-		at, from := past, Row(max(first-past, 0))
+		at := past
+		from := Row(max(first-past, 0))
 		past += int64(sum.Rows)
-		if _, found := slices.BinarySearch(open, number); past <= first || which == Unsettled && !found {
+		if _, found := slices.BinarySearch(open, number); past <= first || (which == Unsettled && !found) {
 			continue
 		}
 		for from >= 0 {

@@ -154,7 +154,7 @@ func (a *appender) begin(ctx context.Context, rows []FoundRow) (left []FoundRow,
 	}
 	has := map[string]bool{"": false}
 	for i, r := range rows {
-		if stored[i/scriptNumbers].Val()[i%scriptNumbers] && r.Key != "" || has[r.Key] {
+		if (stored[i/scriptNumbers].Val()[i%scriptNumbers] && r.Key != "") || has[r.Key] {
 			continue
 		}
 		left = append(left, r)
@@ -163,12 +163,13 @@ func (a *appender) begin(ctx context.Context, rows []FoundRow) (left []FoundRow,
 	if len(left) == 0 || a.rows%foundChunk == 0 {
 		return left, nil
 	}
-	number, row := int(a.rows/SegmentRows), int(a.rows%SegmentRows)
+	number := int(a.rows / SegmentRows)
+	row := int(a.rows % SegmentRows)
 	chunk, err := a.ledger.rdb.HGet(ctx, segmentKey(a.run.segment(number), "chunks"), fmt.Sprint(row/foundChunk)).Bytes()
 	if err == nil {
 		a.tail, err = unpackChunk(chunk)
 	}
-	if absent(err) || err == nil && len(a.tail) != row%foundChunk {
+	if absent(err) || (err == nil && len(a.tail) != row%foundChunk) {
 		err = ErrRaced
 	}
 	if err != nil {
@@ -180,7 +181,9 @@ func (a *appender) begin(ctx context.Context, rows []FoundRow) (left []FoundRow,
 // appendSome appends the first of the rows, as many as one script takes and the last segment has
 // room for, and returns their number.
 func (a *appender) appendSome(ctx context.Context, rows []FoundRow) (n int, status Status, err error) {
-	seg, first, size := a.run.segment(int(a.rows/SegmentRows)), int(a.rows%SegmentRows), 0
+	seg := a.run.segment(int(a.rows / SegmentRows))
+	first := int(a.rows % SegmentRows)
+	size := 0
 	if seg.Number >= MaxSegments {
 		return 0, "", fmt.Errorf("want at most %d segments", MaxSegments)
 	}
@@ -191,12 +194,16 @@ func (a *appender) appendSome(ctx context.Context, rows []FoundRow) (n int, stat
 	var args []any
 	for n < min(len(rows), scriptRows, SegmentRows-first) && (n == 0 || size+rows[n].bytes() <= scriptBytes) {
 		r := rows[n]
-		outcome, result := "", ""
+		outcome := ""
+		result := ""
 		if r.settled() {
-			outcome, result = string(r.Result.Outcome), r.Result.stored()
+			outcome = string(r.Result.Outcome)
+			result = r.Result.stored()
 		}
-		contents, args = append(contents, r.Content), append(args, r.Key, toMillis(r.Due), outcome, result)
-		n, size = n+1, size+r.bytes()
+		contents = append(contents, r.Content)
+		args = append(args, r.Key, toMillis(r.Due), outcome, result)
+		n++
+		size += r.bytes()
 	}
 	var chunks []any
 	for i, part := range slices.Collect(slices.Chunk(contents, foundChunk)) {
@@ -209,7 +216,8 @@ func (a *appender) appendSome(ctx context.Context, rows []FoundRow) (n int, stat
 	sum := Sum{Rows: first + n}
 	head := []any{a.rows, sum.stored(), foundChunk, len(chunks) / 2}
 	status, err = a.write(ctx, appendScript, seg, slices.Concat(head, chunks, args)...)
-	a.rows, a.tail = a.rows+int64(n), slices.Clone(contents[len(contents)/foundChunk*foundChunk:])
+	a.rows += int64(n)
+	a.tail = slices.Clone(contents[len(contents)/foundChunk*foundChunk:])
 	return n, status, err
 }
 

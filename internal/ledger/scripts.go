@@ -354,7 +354,8 @@ func flag(b bool) int {
 func pages[T any](all []T, n, bytes int, size func(T) int) iter.Seq[[]T] {
 	return func(yield func([]T) bool) {
 		for len(all) > 0 {
-			past, sum := 1, size(all[0])
+			past := 1
+			sum := size(all[0])
 			for past < min(n, len(all)) && sum+size(all[past]) <= bytes {
 				sum += size(all[past])
 				past++

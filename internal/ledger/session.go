@@ -166,7 +166,8 @@ func (l *Ledger) Reclaim(ctx context.Context, seg Segment, dead SessionID) (n in
 		if err != nil {
 			return n, r, err
 		}
-		n, from = n+int(a.list(6).int(0)), int(a.list(6).int(1))
+		n += int(a.list(6).int(0))
+		from = int(a.list(6).int(1))
 		r.add(parseReceipt(a))
 	}
 	return n, r, nil

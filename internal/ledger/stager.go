@@ -72,7 +72,7 @@ func (s *Stager) Add(ctx context.Context, row []byte) error {
 	if len(row) > MaxRow {
 		return fmt.Errorf("run %s: row %d is %d bytes: want at most %d", s.run.ID, s.Rows(), len(row), MaxRow)
 	}
-	if len(s.rows) == SegmentRows || len(s.rows) > 0 && len(s.data)+len(row) > segmentBytes {
+	if len(s.rows) == SegmentRows || (len(s.rows) > 0 && len(s.data)+len(row) > segmentBytes) {
 		if err := s.Flush(ctx); err != nil {
 			return err
 		}
@@ -111,7 +111,8 @@ func (s *Stager) Commit(ctx context.Context) (committed Run, err error) {
 			return Run{}, err
 		}
 	}
-	run, rows := s.run, s.Rows()
+	run := s.run
+	rows := s.Rows()
 	if s.compares {
 		if len(s.sums) != len(s.stored) {
 			return Run{}, &MismatchError{Run: run.ID, Member: MemberContent, Have: fmt.Sprintf("%d rows", run.Rows),
@@ -186,6 +187,8 @@ func (s *Stager) Flush(ctx context.Context) error {
 		s.closed++
 	}
 	s.sums = append(s.sums, p.sum)
-	s.rows, s.data, s.settled = s.rows[:0], s.data[:0], s.settled[:0]
+	s.rows = s.rows[:0]
+	s.data = s.data[:0]
+	s.settled = s.settled[:0]
 	return nil
 }

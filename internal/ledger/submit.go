@@ -17,7 +17,9 @@ func (l *Ledger) SubmitRow(ctx context.Context, n NewRun, row []byte) (run Run, 
 	if err != nil {
 		return Run{}, false, fmt.Errorf("run %s: %w", n.ID, err)
 	}
-	n.Single, n.Digest, n.Scan = true, "", nil
+	n.Single = true
+	n.Digest = ""
+	n.Scan = nil
 	fields, err := n.fields()
 	if err != nil {
 		return Run{}, false, err

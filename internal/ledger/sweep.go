@@ -37,7 +37,9 @@ func (l *Ledger) Sweep(ctx context.Context, t Tenant) (deleted int, err error) {
 	if err := noMemory(l.rdb.SAdd(ctx, tenantsKey, string(t)).Err()); err != nil && !errors.Is(err, ErrNoMemory) {
 		return 0, err
 	}
-	steady, now, end := fromMillis(a.int(1)), fromMillis(a.int(2)), time.Now().Add(sweepFor)
+	steady := fromMillis(a.int(1))
+	now := fromMillis(a.int(2))
+	end := time.Now().Add(sweepFor)
 	ended, failed := l.sweepList(ctx, t, "ended", steady, end, func(run Run) (bool, error) {
 		return l.delete(ctx, run, "", "")
 	})

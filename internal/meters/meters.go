@@ -128,10 +128,13 @@ type Period struct {
 // Read reads the last hour of a tenant by minute, and the last day by quarter of an hour, the
 // oldest period first. The last ones go on.
 func Read(ctx context.Context, rdb redis.Cmdable, tenant string) (hour, day []Period, err error) {
-	key, rings := keys(tenant), [2]*redis.MapStringStringCmd{}
+	key := keys(tenant)
+	rings := [2]*redis.MapStringStringCmd{}
 	var clock *redis.TimeCmd
 	_, err = rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		clock, rings[0], rings[1] = p.Time(ctx), p.HGetAll(ctx, key[0]), p.HGetAll(ctx, key[1])
+		clock = p.Time(ctx)
+		rings[0] = p.HGetAll(ctx, key[0])
+		rings[1] = p.HGetAll(ctx, key[1])
 		return nil
 	})
 	if err != nil {

@@ -55,7 +55,8 @@ var (
 // New registers the worker's metrics, and those of the Go runtime and the
 // process. It panics if the registry has any of them already.
 func New(registry *prometheus.Registry) *Metrics {
-	m, with := &Metrics{registry: registry}, promauto.With(registry)
+	m := &Metrics{registry: registry}
+	with := promauto.With(registry)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return with.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}

@@ -153,7 +153,8 @@ func (l *Limiter) Wait(ctx context.Context, r Request) error {
 // know the level of the bucket.
 func (l *Limiter) Ahead(c Class) time.Duration {
 	l.mu.Lock()
-	workers, paused := max(l.workers, 1), l.paused
+	workers := max(l.workers, 1)
+	paused := l.paused
 	l.mu.Unlock()
 	behind := max(l.line.entering(c)-1, 0)
 	permits := int64(behind) * workers
@@ -182,7 +183,8 @@ func (w *wait) permit(ctx context.Context) error {
 		if err := w.interrupted(ctx, w.request.Operation); err != nil {
 			return err
 		}
-		a, answered := attempt{wait: shortestRetry, why: "the API has not answered the last requests yet"}, w.busy()
+		a := attempt{wait: shortestRetry, why: "the API has not answered the last requests yet"}
+		answered := w.busy()
 		if answered == nil {
 			var err error
 			if a, err = w.take(ctx, w.request); err != nil || a.ok {
@@ -294,13 +296,15 @@ func (l *Limiter) take(ctx context.Context, r Request) (attempt, error) {
 		if !l.failed { // the log has the first of several failures
 			l.cfg.Logger.ErrorContext(ctx, "Redis gives no permits: no request is sent", "error", err)
 		}
-		l.failed, l.owed = true, l.paused // it may have lost both the permits and the pause
+		l.failed = true
+		l.owed = l.paused // it may have lost both the permits and the pause
 		l.mu.Unlock()
 		return attempt{wait: shortestRetry, why: fmt.Sprintf("ask redis for a permit to %s: %v", operation, err)}, nil
 	}
 	status, _ := answer[0].(string)
 	us, _ := answer[1].(int64)
-	operations, why := answer[2].(string), answer[3].(string)
+	operations := answer[2].(string)
+	why := answer[3].(string)
 	workers, _ := answer[4].(int64)
 	wait := time.Duration(us) * time.Microsecond
 	if status == "stopped" {
@@ -320,7 +324,8 @@ func (l *Limiter) take(ctx context.Context, r Request) (attempt, error) {
 		l.owed = time.Time{}
 	}
 	if status != "paused" { // before which nothing else is stored
-		l.failed, l.workers = false, workers
+		l.failed = false
+		l.workers = workers
 	}
 	l.mu.Unlock()
 	switch status {

@@ -81,7 +81,8 @@ func (l *line) next() {
 		}
 	}
 	if best < classes {
-		l.holder, l.waiting[best] = l.waiting[best][0], l.waiting[best][1:]
+		l.holder = l.waiting[best][0]
+		l.waiting[best] = l.waiting[best][1:]
 		l.holder.turn <- struct{}{}
 	}
 }

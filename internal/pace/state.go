@@ -86,7 +86,8 @@ const (
 func (l *Limiter) State(ctx context.Context) (s State, err error) {
 	defer func() {
 		if err != nil {
-			s, err = State{}, fmt.Errorf("read the budget of tenant %s: %w", l.cfg.Tenant, err)
+			s = State{}
+			err = fmt.Errorf("read the budget of tenant %s: %w", l.cfg.Tenant, err)
 		}
 	}()
 	answer, err := stateScript.Run(ctx, l.cfg.Redis, []string{l.key}).Slice()
@@ -98,7 +99,8 @@ func (l *Limiter) State(ctx context.Context) (s State, err error) {
 	flat, _ := answer[1].([]any)
 	fields := map[string]string{}
 	for pair := range slices.Chunk(flat, 2) {
-		name, value := fmt.Sprint(pair[0]), fmt.Sprint(pair[1])
+		name := fmt.Sprint(pair[0])
+		value := fmt.Sprint(pair[1])
 		if err := s.read(now, name, value); err != nil {
 			return s, fmt.Errorf("field %s: %w", name, err)
 		}

@@ -106,7 +106,8 @@ func within(server, domain string) bool {
 // Name returns a host's name relative to its zone, as panels want it: "@" for the zone itself. A
 // host outside of the zone is returned as it is.
 func Name(host, zone string) string {
-	host, zone = strings.TrimSuffix(host, "."), strings.TrimSuffix(zone, ".")
+	host = strings.TrimSuffix(host, ".")
+	zone = strings.TrimSuffix(zone, ".")
 	if dnsname.Same(host, zone) {
 		return "@"
 	}

@@ -19,7 +19,8 @@ const (
 	lostAfter = 90 * time.Second
 	// reclaimPage and reclaimPages bound the tasks of one search: LREM reads the whole
 	// list of active tasks for each.
-	reclaimPage, reclaimPages = 100, 50
+	reclaimPage  = 100
+	reclaimPages = 50
 	// forgottenAfter is how long after its last sign of life a server is forgotten. It is
 	// longer than the clocks of workers are apart.
 	forgottenAfter = time.Hour

@@ -31,7 +31,8 @@ func NewServer(rdb redis.UniversalClient, q Queue, shutdown time.Duration, logge
 	cfg := q.Config
 	cfg.Queues = map[string]int{q.Name: 1}
 	cfg.ShutdownTimeout = shutdown
-	cfg.Logger, cfg.LogLevel = log{logger.With("tenant", q.Tenant)}, asynq.DebugLevel
+	cfg.Logger = log{logger.With("tenant", q.Tenant)}
+	cfg.LogLevel = asynq.DebugLevel
 	return asynq.NewServerFromRedisClient(rdb, cfg)
 }
 

@@ -57,7 +57,7 @@ var pollKeys = map[string]string{"pending": "paused", "scheduled": "pending", "r
 // task or forwards those that are due: both are scripts of asynq, known by their keys.
 func polled(cmd redis.Cmder) (queue string, dequeues bool) {
 	args := cmd.Args() // evalsha, script, number of keys, the keys, arguments
-	if name := cmd.Name(); len(args) < 5 || name != "evalsha" && name != "eval" {
+	if name := cmd.Name(); len(args) < 5 || (name != "evalsha" && name != "eval") {
 		return "", false
 	}
 	first, _ := args[3].(string)

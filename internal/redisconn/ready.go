@@ -165,7 +165,7 @@ func InfoValue(info, name string) string {
 func IsRecent(version string) bool {
 	var major, minor int
 	n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor) // of "7" the major version
-	return n == 0 || major > oldestMajor || major == oldestMajor && minor >= oldestMinor
+	return n == 0 || major > oldestMajor || (major == oldestMajor && minor >= oldestMinor)
 }
 
 // explain adds the Redis and the kind of failure to the error of a command.

@@ -29,7 +29,8 @@ func Retry(client redis.UniversalClient, patience time.Duration, notify func(err
 		err := send(ctx)
 		end := time.Now().Add(patience)
 		for pause := firstPause; unavailable(ctx, err) && time.Now().Before(end); pause = min(2*pause, longestPause) {
-			now, last := time.Now().UnixNano(), notified.Load()
+			now := time.Now().UnixNano()
+			last := notified.Load()
 			if now-last >= int64(notifyEvery) && notified.CompareAndSwap(last, now) {
 				notify(err)
 			}

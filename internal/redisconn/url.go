@@ -114,7 +114,8 @@ func parse(text string) (target, error) {
 	case "redis", "redis-sentinel", "redis-cluster":
 		t.scheme = scheme
 	case "rediss", "rediss-sentinel", "rediss-cluster":
-		t.scheme, t.tls = "redis"+strings.TrimPrefix(scheme, "rediss"), true
+		t.scheme = "redis" + strings.TrimPrefix(scheme, "rediss")
+		t.tls = true
 	case "unix":
 		t.scheme = scheme
 	default:
@@ -192,7 +193,7 @@ func parseHost(text, defaultPort string) (string, error) {
 	addr, notAddr := netip.ParseAddr(host)
 	is6 := notAddr == nil && addr.Is6()
 	n, badPort := strconv.ParseUint(port, 10, 16)
-	if err != nil || is6 != (text[0] == '[') || !is6 && !hostPattern.MatchString(host) || badPort != nil || n == 0 {
+	if err != nil || is6 != (text[0] == '[') || (!is6 && !hostPattern.MatchString(host)) || badPort != nil || n == 0 {
 		return "",
 			errors.New("invalid host or port: want host, host:port or [IPv6 address]:port, with a port from 1 to 65535; " +
 				"if a password was meant, an @ is missing after it")

@@ -39,7 +39,8 @@ func miniInBubble(t *testing.T) *database {
 	m.ClockTTL(true) // it goes through the keys only if time has passed
 	t.Cleanup(m.Close)
 	o := options(bubbleAddr)
-	o.PoolSize, o.MaxIdleConns = bubblePool, 20
+	o.PoolSize = bubblePool
+	o.MaxIdleConns = 20
 	forServer := func() (redis.UniversalClient, error) {
 		c, err := redisconn.ForServer(redisconn.Config{URL: "redis://" + bubbleAddr, PoolSize: bubblePool})
 		if err == nil {

@@ -37,7 +37,9 @@ func takeReal(t testing.TB, server string) *database {
 		t.Fatalf("%s cannot be read as the URL of a Redis", EnvURL)
 	}
 	own := options(base.Addr)
-	own.Username, own.Password, own.TLSConfig = base.Username, base.Password, base.TLSConfig
+	own.Username = base.Username
+	own.Password = base.Password
+	own.TLSConfig = base.TLSConfig
 	locks := redis.NewClient(own)
 	t.Cleanup(func() { _ = locks.Close() })
 	n := lock(t, locks, locksOf(t, locks)) + 1

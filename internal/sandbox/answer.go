@@ -28,7 +28,8 @@ func (a answer) with(header http.Header) answer {
 // that the service was observed to send with that status.
 func refuse(status int, message, code string) answer {
 	if status == http.StatusTooManyRequests && message == "" {
-		message, code = "Global limit has been reached", "too_many_requests"
+		message = "Global limit has been reached"
+		code = "too_many_requests"
 	}
 	if message == "" {
 		message = http.StatusText(status)

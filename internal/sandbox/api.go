@@ -99,9 +99,11 @@ func (c *call) route() {
 		if !ok {
 			continue
 		}
-		c.Organization, c.Domain = ids[0], ids[1]
+		c.Organization = ids[0]
+		c.Domain = ids[1]
 		if op.method == c.Method {
-			c.op, c.Operation = op, op.name
+			c.op = op
+			c.Operation = op.name
 			return
 		}
 		c.allowed = append(c.allowed, op.method)
@@ -111,7 +113,8 @@ func (c *call) route() {
 // match returns the identifiers in a path, if it fits the pattern. Escaped slashes are part
 // of an identifier.
 func match(pattern, path string) (ids [2]string, ok bool) {
-	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
+	want := strings.Split(pattern, "/")
+	got := strings.Split(path, "/")
 	if len(want) != len(got) {
 		return ids, false
 	}
@@ -219,9 +222,11 @@ func (c *call) check() *answer {
 }
 
 func (c *call) checkPath() error {
-	second, property := domainIDPattern, "discovery_domain_id"
+	second := domainIDPattern
+	property := "discovery_domain_id"
 	if c.op.path == byNamePath {
-		second, property = domainNamePattern, "discovery_domain"
+		second = domainNamePattern
+		property = "discovery_domain"
 	}
 	for _, p := range []struct {
 		property, id string

@@ -25,7 +25,8 @@ func newBucket(perSecond float64, burst int) *bucket {
 // take takes a permit if there is one, and returns the service's headers for the state
 // after that.
 func (b *bucket) take(now time.Time) (bool, http.Header) {
-	ok, permits := b.AllowN(now, 1), max(0, b.TokensAt(now))
+	ok := b.AllowN(now, 1)
+	permits := max(0, b.TokensAt(now))
 	h := http.Header{}
 	h.Set("X-Ratelimit-Limit", strconv.Itoa(b.Burst()))
 	h.Set("X-Ratelimit-Remaining", strconv.Itoa(int(permits+slack)))

@@ -288,14 +288,18 @@ func (f FaultRequest) check() error {
 }
 
 func otherDomain(d *Domain) {
-	d.ID, d.Domain = "ord_0000000000000000000000", "another.example"
-	d.Host, d.TXT = "_ss-verification.org_0000000000000000."+d.Domain, "00000000000000000000000000000000"
+	d.ID = "ord_0000000000000000000000"
+	d.Domain = "another.example"
+	d.Host = "_ss-verification.org_0000000000000000." + d.Domain
+	d.TXT = "00000000000000000000000000000000"
 }
 
 func (f FaultRequest) fault() Fault {
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 	fault := f.Fault
-	fault.Latency, fault.AnswerLatency, fault.Drip = ms(f.LatencyMS), ms(f.AnswerLatencyMS), ms(f.DripMS)
+	fault.Latency = ms(f.LatencyMS)
+	fault.AnswerLatency = ms(f.AnswerLatencyMS)
+	fault.Drip = ms(f.DripMS)
 	fault.Header = http.Header{}
 	for name, value := range f.Header {
 		fault.Header.Set(name, value)

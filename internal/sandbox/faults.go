@@ -80,7 +80,7 @@ func (f *faults) claim(r Request) Fault {
 	active := f.active
 	f.mu.Unlock()
 	for _, fault := range active {
-		if fault.Operation != "" && fault.Operation != r.Operation || fault.Match != nil && !fault.Match(r) {
+		if (fault.Operation != "" && fault.Operation != r.Operation) || (fault.Match != nil && !fault.Match(r)) {
 			continue
 		}
 		if f.apply(fault) {

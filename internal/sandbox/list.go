@@ -43,11 +43,14 @@ func readList(query url.Values, id string) (listQuery, error) {
 	if err := cmp.Or(err1, err2, err3, err4, err5); err != nil {
 		return q, err
 	}
-	q.after, q.take = after, take
+	q.after = after
+	q.take = take
 	if !q.offset {
 		return q, nil
 	}
-	q.take, q.start, q.totals = perPage, page*perPage, totals
+	q.take = perPage
+	q.start = page * perPage
+	q.totals = totals
 	if q.start+q.take > mostOffset {
 		return q, fmt.Errorf("'You can only page through the first %d records' on property page", mostOffset)
 	}

@@ -58,7 +58,10 @@ func (l *requestLog) finish(r Request, status int, handled, lost bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e := l.entries.at(r.Seq); e != nil {
-		e.Status, e.Handled, e.Lost, e.Finished = status, handled, lost, true
+		e.Status = status
+		e.Handled = handled
+		e.Lost = lost
+		e.Finished = true
 	}
 }
 

@@ -163,7 +163,8 @@ func checkPresentation(v any) (map[string]bool, error) {
 func object(v any, place string, required, optional []string) (map[string]any, error) {
 	members, ok := v.(map[string]any)
 	if v == formText("") {
-		members, ok = map[string]any{}, true
+		members = map[string]any{}
+		ok = true
 	}
 	if !ok {
 		return nil, wrongType("object", v, place)

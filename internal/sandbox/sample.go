@@ -115,7 +115,8 @@ func (s *Sandbox) seedDomains(sample *Sample) {
 	cases := s.shuffledCases()
 	const header = "organization_id,discovery_domain_id,verification_host,verification_txt"
 	sample.Domains = s.csvRows(len(cases), perOrganization, header, func(org string, i int) []string {
-		c, d := cases[i], Domain{Use: new(true)}
+		c := cases[i]
+		d := Domain{Use: new(true)}
 		if c.record != nil {
 			c.record(&d)
 		}
@@ -127,7 +128,8 @@ func (s *Sandbox) seedDomains(sample *Sample) {
 		}
 		row := []string{org, d.ID, "", ""}
 		if i%8 == 0 {
-			row[2], row[3] = d.Host, d.TXT
+			row[2] = d.Host
+			row[3] = d.TXT
 		}
 		sample.DomainRows = append(sample.DomainRows, SampleRow{Organization: org, Domain: d.ID,
 			Case: c.name, Outcome: c.outcome})

@@ -102,7 +102,9 @@ func (s *Sandbox) SetTXT(host string, values ...string) {
 // SetTXTStrings is SetTXT with the strings of each record, of at most 255 bytes each.
 func (s *Sandbox) SetTXTStrings(host string, records ...[]string) {
 	s.zone.edit(host, func(n *node) {
-		n.records, n.cname, n.due = append([][]string{}, records...), "", time.Time{} // never nil
+		n.records = append([][]string{}, records...) // never nil
+		n.cname = ""
+		n.due = time.Time{}
 	})
 }
 
@@ -198,7 +200,8 @@ func (z *zone) resolve(q dns.Question, m *dns.Msg) bool {
 		}
 		name = n.cname
 	}
-	m.Answer, m.Rcode = nil, dns.RcodeServerFailure // a loop, or a chain that no resolver follows
+	m.Answer = nil
+	m.Rcode = dns.RcodeServerFailure // a loop, or a chain that no resolver follows
 	return true
 }
 
@@ -243,7 +246,10 @@ func (z *zone) covering(name string) *node {
 func (z *zone) at(name string) *node {
 	n := z.names[name]
 	if n != nil && !n.due.IsZero() && !z.clock().Before(n.due) {
-		n.records, n.cname, n.later, n.due = n.later, "", nil, time.Time{}
+		n.records = n.later
+		n.cname = ""
+		n.later = nil
+		n.due = time.Time{}
 	}
 	return n
 }

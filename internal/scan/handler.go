@@ -65,7 +65,8 @@ func (s scanner) scan(ctx context.Context, x *engine.Execution, row *engine.Row)
 		o, err := read(ctx, at, row.Attempts >= putOffAfter)
 		if why := early(row, err); why != "" && !errors.Is(ctx.Err(), context.Canceled) {
 			s.logger.ErrorContext(ctx, "scan ends early", "run", x.Run, "reason", why)
-			o, err = at.givenUp(why), nil
+			o = at.givenUp(why)
+			err = nil
 		}
 		var step ledger.ScanStep
 		if err == nil {

@@ -62,7 +62,8 @@ type organization struct {
 // number of pages has doubled. So a circle of any length is found, and one checkpoint is
 // kept (Brent 1980).
 func (p *position) follow(next string) error {
-	p.From, p.Through = next, next == ""
+	p.From = next
+	p.Through = next == ""
 	p.Pages++
 	switch {
 	case p.Through:
@@ -79,7 +80,8 @@ func (p *position) follow(next string) error {
 func readPosition(content []byte) (p position, err error) {
 	err = engine.Decode(content, &p)
 	if id := p.Organization; id != "" && p.Step == 0 {
-		p.Through, p.Left = true, []organization{{ID: id}}
+		p.Through = true
+		p.Left = []organization{{ID: id}}
 	}
 	return p, err
 }
@@ -110,7 +112,9 @@ func (o *outcome) step() (s ledger.ScanStep, err error) {
 // givenUp returns the outcome of the last step of a scan that ends early.
 func (p position) givenUp(why string) outcome {
 	o := outcome{position: p}
-	o.Left, o.Late, o.Through = nil, nil, true
+	o.Left = nil
+	o.Late = nil
+	o.Through = true
 	for _, org := range slices.Concat(p.Left, p.Late) {
 		o.miss(org.ID, why)
 	}
@@ -147,7 +151,8 @@ func (p *position) doubtGone() {
 	if p.Gone == 0 || p.Read > 0 {
 		return
 	}
-	p.Missed, p.Gone = p.Missed+p.Gone, 0
+	p.Missed += p.Gone
+	p.Gone = 0
 	if p.Why == "" {
 		p.Why = p.WhyGone
 	}

@@ -157,7 +157,8 @@ func (r *reader) readPage(ctx context.Context, p progress.Scan, o organization) 
 // none could be read, unless those that failed are to be put off.
 func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organization,
 	putOff bool) (left, late []organization, err error) {
-	pages, progress := make([]page, len(batch)), o.Scan
+	pages := make([]page, len(batch))
+	progress := o.Scan
 	var all sync.WaitGroup
 	for i, org := range batch {
 		all.Go(func() {
@@ -186,9 +187,11 @@ func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organizati
 		case p.err == nil:
 			o.Read++
 		case j.Outcome == ledger.Transient:
-			late, trouble = append(late, org), cmp.Or(trouble, p.err)
+			late = append(late, org)
+			trouble = cmp.Or(trouble, p.err)
 		case !ledger.Settles(j.Outcome):
-			left, held = append(left, org), cmp.Or(held, p.err)
+			left = append(left, org)
+			held = cmp.Or(held, p.err)
 		case isGone(p.err):
 			o.goneSince(org.ID, j.Reason)
 		default:

@@ -11,10 +11,12 @@ const mostTypos = 2
 func Nearest(unknown string, known []string) string {
 	plain := strings.NewReplacer("_", "", "-", "", " ", "", ".", "")
 	fold := func(s string) []rune { return []rune(strings.ToLower(plain.Replace(s))) }
-	best, least := "", mostTypos+1
+	best := ""
+	least := mostTypos + 1
 	for _, name := range known {
 		if d := distance(fold(unknown), fold(name), least); d < least && d < len(name)/2 {
-			best, least = name, d
+			best = name
+			least = d
 		}
 	}
 	return best

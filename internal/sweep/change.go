@@ -16,7 +16,8 @@ const historyRestored = "restored"
 func (s *DomainState) RevokedAt(at time.Time) {
 	r := s.Revoked
 	verdict := r.Verdict
-	r.DoneAt, r.Verdict = second(at), nil
+	r.DoneAt = second(at)
+	r.Verdict = nil
 	s.Absence = nil
 	s.noteVerdict(at, "revoked: "+string(r.Set), "by run "+r.Run, verdict)
 }
@@ -25,9 +26,11 @@ func (s *DomainState) RevokedAt(at time.Time) {
 func (s *DomainState) Restored(domainID string, at time.Time, proof []byte) {
 	data := events.Data{Reason: "the token is there again, and the domain was restored"}
 	if s.Revoked != nil {
-		data.Action, data.Since = string(s.Revoked.Set), s.Revoked.Since
+		data.Action = string(s.Revoked.Set)
+		data.Since = s.Revoked.Since
 	}
-	s.Revoked, s.Absence = nil, nil
+	s.Revoked = nil
+	s.Absence = nil
 	s.LastPresent = second(at)
 	s.noteVerdict(at, historyRestored, "the token is there again", proof)
 	s.notify(events.DomainFound, domainID, s.Tick, at, data)
@@ -42,7 +45,8 @@ func (s DomainState) RestoredAt(at time.Time) bool {
 
 // Clear drops the absence and the revocation, which is no longer undone.
 func (s *DomainState) Clear(at time.Time, what, why string) {
-	s.Absence, s.Revoked = nil, nil
+	s.Absence = nil
+	s.Revoked = nil
 	s.Note(at, what, why)
 }
 
@@ -63,7 +67,10 @@ func (s *DomainState) noteVerdict(at time.Time, what, why string, verdict []byte
 // notify adds a pending event. Its id is derived from domain and time, so that executions
 // that make the same change of the same state make the same event.
 func (s *DomainState) notify(typ, domainID string, tick int64, at time.Time, data events.Data) {
-	data.OrganizationID, data.DiscoveryDomainID, data.Domain, data.Tick = s.OrganizationID, domainID, s.Domain, tick
+	data.OrganizationID = s.OrganizationID
+	data.DiscoveryDomainID = domainID
+	data.Domain = s.Domain
+	data.Tick = tick
 	s.Pending = append(s.Pending, events.Event{ID: fmt.Sprintf("%s-%s-%d", typ, domainID, at.Unix()), Type: typ,
 		At: second(at), Data: data})
 }

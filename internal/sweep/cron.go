@@ -97,7 +97,8 @@ func (c Cron) Shortest(n int) (shortest time.Duration, ok bool) {
 			continue
 		}
 		if span := at.Sub(ticks[len(ticks)-1-n]); !ok || span < shortest {
-			shortest, ok = span, true
+			shortest = span
+			ok = true
 		}
 	}
 	return shortest, ok

@@ -36,9 +36,12 @@ func (s DomainState) Observe(o Observation, rules Rules) (after DomainState, cou
 	if o.Tick == after.Tick {
 		return after, nil
 	}
-	after.Tick, after.At, after.Sweeps = o.Tick, second(o.At), after.Sweeps+1
+	after.Tick = o.Tick
+	after.At = second(o.At)
+	after.Sweeps++
 	after.FlagOmitted = o.Flag == nil
-	after.State, after.Reason = o.Verdict.State.String(), string(o.Verdict.Reason)
+	after.State = o.Verdict.State.String()
+	after.Reason = string(o.Verdict.Reason)
 	after.Sentence = ""
 	after.Mistake = ""
 	after.Values = nil
@@ -86,7 +89,8 @@ func (s DomainState) Observe(o Observation, rules Rules) (after DomainState, cou
 // another token is dropped except for the history and for the value taken from the
 // domain: that is given back by a proof of the token that the domain has then.
 func (s DomainState) of(o Observation) DomainState {
-	after, hash := s.Clone(), HashToken(o.Host, o.TXT)
+	after := s.Clone()
+	hash := HashToken(o.Host, o.TXT)
 	after.V = stateVersion
 	if s.OrganizationID == o.OrganizationID && s.TokenHash == hash {
 		after.Domain = o.Name
@@ -114,7 +118,8 @@ func (s *DomainState) countAbsence(o Observation) {
 	}
 	if s.Absence != nil && !isAhead(s.Absence.Tick, o.At) {
 		s.Absence.Checks++
-		s.Absence.Last, s.Absence.LastTick = s.At, o.Tick
+		s.Absence.Last = s.At
+		s.Absence.LastTick = o.Tick
 		return
 	}
 	s.Absence = &Absence{Since: s.At, Tick: o.Tick, Last: s.At, LastTick: o.Tick, Checks: 1, Operator: s.Operator}

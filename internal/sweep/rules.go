@@ -31,15 +31,16 @@ type Rules struct {
 
 // Tightened returns the rules with a longer grace and more sweeps, if these are more.
 func (r Rules) Tightened(grace time.Duration, checks int) Rules {
-	r.Grace, r.AbsentChecks = max(cmp.Or(r.Grace, DefaultGrace), grace),
-		max(cmp.Or(r.AbsentChecks, DefaultAbsentChecks), checks)
+	r.Grace = max(cmp.Or(r.Grace, DefaultGrace), grace)
+	r.AbsentChecks = max(cmp.Or(r.AbsentChecks, DefaultAbsentChecks), checks)
 	return r
 }
 
 // TooShort returns why an absence does not suffice; "": it does.
 func (r Rules) TooShort(s DomainState) string {
 	rules := r.Tightened(0, 0)
-	a, gone := s.Absence, s.AbsentFor()
+	a := s.Absence
+	gone := s.AbsentFor()
 	if a == nil {
 		return "the token is not known to be gone"
 	}

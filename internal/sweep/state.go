@@ -157,7 +157,8 @@ func (s DomainState) Clone() DomainState {
 	if s.Revoked != nil {
 		s.Revoked = new(*s.Revoked)
 	}
-	s.History, s.Pending = slices.Clone(s.History), slices.Clone(s.Pending)
+	s.History = slices.Clone(s.History)
+	s.Pending = slices.Clone(s.Pending)
 	return s
 }
 

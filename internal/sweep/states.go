@@ -233,7 +233,8 @@ func (s *States) Verified(ctx context.Context, e events.Event, token string, pro
 // restored reports whether the event's domain is restored, also if an execution that was
 // killed has stored that.
 func (s *States) restored(ctx context.Context, e events.Event, token string, proof []byte) (restored bool, err error) {
-	id, organization := e.Data.DiscoveryDomainID, e.Data.OrganizationID
+	id := e.Data.DiscoveryDomainID
+	organization := e.Data.OrganizationID
 	_, err = s.Change(ctx, id, func(state *DomainState) {
 		if state.V == 0 && s.Keep && token != "" {
 			*state = DomainState{V: stateVersion, OrganizationID: organization, Domain: e.Data.Domain, TokenHash: token}
@@ -288,7 +289,7 @@ func (s *States) Conclude(ctx context.Context, run string, p progress.Scan) erro
 		return err
 	}
 	last, former, err := s.Summary(ctx)
-	if err != nil || last.Tick >= p.Tick && !isAhead(last.Tick, now) {
+	if err != nil || (last.Tick >= p.Tick && !isAhead(last.Tick, now)) {
 		return err
 	}
 	counts, err := s.Store.Counts(ctx, p.Tick)

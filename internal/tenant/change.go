@@ -10,8 +10,10 @@ import (
 // Same reports whether a worker can continue with t when the settings are read as other: all
 // members are the same, and so are the files of [Settings.DigestFiles].
 func (t Settings) Same(other Settings) bool {
-	a, b := t, other
-	a.Derived, b.Derived = Derived{}, Derived{}
+	a := t
+	b := other
+	a.Derived = Derived{}
+	b.Derived = Derived{}
 	return reflect.DeepEqual(a, b) && t.Files == other.Files
 }
 

@@ -75,7 +75,8 @@ func (t *Settings) UnmarshalYAML(unmarshal func(any) error) error {
 // WithSecrets returns the settings of flags, with the sources of the secrets that the
 // environment names.
 func (t Settings) WithSecrets(env func(string) string) Settings {
-	t.ClientSecretFile, t.TokenFile = env("ORGOPS_CLIENT_SECRET_FILE"), env("ORGOPS_TOKEN_FILE")
+	t.ClientSecretFile = env("ORGOPS_CLIENT_SECRET_FILE")
+	t.TokenFile = env("ORGOPS_TOKEN_FILE")
 	if env("ORGOPS_CLIENT_SECRET") != "" {
 		t.ClientSecretEnv = "ORGOPS_CLIENT_SECRET"
 	}

@@ -122,5 +122,5 @@ func Cut(s string, most int) string {
 // since others may be resolved to another address later.
 func IsLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
+	return strings.EqualFold(host, "localhost") || (err == nil && ip.Unmap().IsLoopback())
 }

@@ -88,8 +88,10 @@ const StrictPolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; f
 
 // Handler returns the handler of all requests.
 func (f *Front) Handler() http.Handler {
-	f.mux, f.routes = http.NewServeMux(), map[string]Route{}
-	f.places, f.Patience = NewPlaces("requests", cmp.Or(f.Limit, 256)), cmp.Or(f.Patience, 30*time.Second)
+	f.mux = http.NewServeMux()
+	f.routes = map[string]Route{}
+	f.places = NewPlaces("requests", cmp.Or(f.Limit, 256))
+	f.Patience = cmp.Or(f.Patience, 30*time.Second)
 	f.places.each = f.Each
 	for _, route := range f.Routes {
 		f.mux.HandleFunc(route.Pattern, route.Serve)
@@ -100,7 +102,8 @@ func (f *Front) Handler() http.Handler {
 
 // guard serves or refuses a request, and logs it.
 func (f *Front) guard(w http.ResponseWriter, r *http.Request) {
-	start, it := time.Now(), &Request{ID: r.Header.Get("X-Request-Id")}
+	start := time.Now()
+	it := &Request{ID: r.Header.Get("X-Request-Id")}
 	if !idPattern.MatchString(it.ID) {
 		it.ID = strings.ToLower(rand.Text())
 	}
@@ -132,7 +135,8 @@ func (f *Front) guard(w http.ResponseWriter, r *http.Request) {
 func (f *Front) serve(w http.ResponseWriter, r *http.Request) *Refusal {
 	found, pattern := f.mux.Handler(r)
 	if asked := r.URL.EscapedPath(); path.Clean(asked) != strings.TrimSuffix(asked, "/") && asked != "/" {
-		found, pattern = http.NotFoundHandler(), "" // the mux would redirect //path
+		found = http.NotFoundHandler()
+		pattern = "" // the mux would redirect //path
 	}
 	r.Pattern = pattern
 	if f.Pages || f.Access == nil {
@@ -268,7 +272,8 @@ func (f *Front) how() string {
 }
 
 func (f *Front) refuse(w http.ResponseWriter, r *http.Request, why *Refusal) {
-	it, header := Of(r.Context()), w.Header()
+	it := Of(r.Context())
+	header := w.Header()
 	if why.Reason != "" {
 		it.Failed = true
 		it.About = append(append(it.About, "reason", why.Reason), why.About...)

@@ -90,7 +90,7 @@ func (f *Front) ownHost(r *http.Request) bool {
 // may put another name in the Host header.
 func (f *Front) ownOrigin(r *http.Request, origin string) bool {
 	u, err := url.Parse(origin)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") {
 		return false
 	}
 	return strings.EqualFold(u.Host, r.Host) || slices.Contains(f.Hosts, strings.ToLower(u.Hostname()))

@@ -41,7 +41,8 @@ func Read[T any](
 	load func() (T, error), log *slog.Logger, now func() time.Time, files ...string,
 ) (*Reloaded[T], error) {
 	r := &Reloaded[T]{files: files, load: load, log: log, now: now}
-	r.at, r.seen = now(), r.stat()
+	r.at = now()
+	r.seen = r.stat()
 	var err error
 	r.value, err = load()
 	return r, err

@@ -47,9 +47,11 @@ func Serve(
 	}
 	url = "http://" + listener.Addr().String()
 	if certificate != nil {
-		listener, url = tls.NewListener(listener, certificate), "https://"+listener.Addr().String()
+		url = "https://" + listener.Addr().String()
+		listener = tls.NewListener(listener, certificate)
 	}
-	stopping, running := make(chan struct{}), sync.WaitGroup{}
+	stopping := make(chan struct{})
+	running := sync.WaitGroup{}
 	connections := newConnections(mostConnections)
 	ctx = context.WithValue(context.WithoutCancel(ctx), stoppingKey{}, stopping)
 	server := &http.Server{
@@ -68,7 +70,8 @@ func Serve(
 		ConnState:         connections.changed,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug), // broken handshakes and the like
 	}
-	broken, served := make(chan error, 1), make(chan struct{})
+	broken := make(chan error, 1)
+	served := make(chan struct{})
 	go func() {
 		defer close(served)
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -106,8 +109,10 @@ func TLS(certFile, keyFile string, log *slog.Logger, now func() time.Time) (*tls
 	}
 	var warned atomic.Int64 // the day of the last warning
 	get := func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-		c, at := certificate.Get(), now()
-		end, day := c.Leaf.NotAfter, at.Unix()/(24*60*60)
+		c := certificate.Get()
+		at := now()
+		end := c.Leaf.NotAfter
+		day := at.Unix() / (24 * 60 * 60)
 		if end.Sub(at) < endsSoon && warned.Swap(day) != day {
 			log.Warn("the TLS certificate has expired, or does soon", "expires_at", end, "files", certFile+" "+keyFile,
 				"fix", "replace these files: they are read again within a second")

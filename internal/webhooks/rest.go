@@ -48,7 +48,8 @@ func (r *rest) end(failure *DeliveryError) {
 	defer r.mu.Unlock()
 	r.probed = false
 	if !wantsRest(failure) {
-		r.failed, r.until = 0, time.Time{}
+		r.failed = 0
+		r.until = time.Time{}
 		return
 	}
 	if time.Now().Before(r.until) {

@@ -8,7 +8,10 @@ import (
 
 // learn sets the subject of the row, which the ledger stores when the execution ends.
 func learn(x *engine.Execution, row *engine.Row, k index.Entry) {
-	k.At, k.Run, k.Segment, k.Row = x.Now(), x.Run, x.Segment.Number, row.Number
+	k.At = x.Now()
+	k.Run = x.Run
+	k.Segment = x.Segment.Number
+	k.Row = row.Number
 	if s := k.Subject(); s != nil {
 		row.Subject = s
 	}

@@ -136,7 +136,7 @@ func (r *recheck) load(ctx context.Context) *engine.Consequence {
 	}
 
 	// A record that contradicts a revocation, or a request without an answer, is read.
-	if revoked := r.state.Revoked; revoked == nil || !revoked.DoneAt.IsZero() && !r.contradicts(*revoked) {
+	if revoked := r.state.Revoked; revoked == nil || (!revoked.DoneAt.IsZero() && !r.contradicts(*revoked)) {
 		return nil
 	}
 	if end := r.read(ctx); end != nil {

@@ -211,7 +211,8 @@ func (r *removal) removeAll(ctx context.Context, clients []string) (all bool, er
 		if err != nil {
 			return false, err
 		}
-		all, clients = all && removed, clients[n:]
+		all = all && removed
+		clients = clients[n:]
 	}
 	return all, nil
 }
@@ -226,7 +227,7 @@ func (r *removal) removePiece(ctx context.Context, clients []string) (all bool, 
 	}
 	// The first request is always made; another one only if there is time for it.
 	deadline, bounded := ctx.Deadline()
-	if r.requests >= maxRequests || r.requests > 0 && bounded && time.Until(deadline) < enoughTime {
+	if r.requests >= maxRequests || (r.requests > 0 && bounded && time.Until(deadline) < enoughTime) {
 		return false, errSplit
 	}
 	r.requests++

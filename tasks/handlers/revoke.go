@@ -341,7 +341,8 @@ func (r *revocation) patch(ctx context.Context, d discovery.Domain, verdict dnsc
 		if err := putIntent(ctx, r.x.Intend, r.row, r.intent); err != nil || request == nil {
 			return err
 		}
-		request.At, request.Verdict = now, packed
+		request.At = now
+		request.Verdict = packed
 		r.state.Revoked = new(*request)
 		err := r.write(ctx)
 		if err != nil {

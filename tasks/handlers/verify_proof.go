@@ -462,7 +462,9 @@ func (v *verifier) notify(ctx context.Context, e events.Event, token string, evi
 	}
 	s := v.x.Segment
 	e.ID = fmt.Sprintf("%s-%s-%s-%d-%d", e.Type, s.Run, s.Incarnation, s.Number, v.row.Number)
-	e.Data.OrganizationID, e.Data.DiscoveryDomainID, e.Data.Run = v.organization, v.domain, string(s.Run)
+	e.Data.OrganizationID = v.organization
+	e.Data.DiscoveryDomainID = v.domain
+	e.Data.Run = string(s.Run)
 	if err := v.cfg.Notify(ctx, e, token, evidence); err != nil {
 		return fmt.Errorf("notify %s: %w", e.Type, err)
 	}

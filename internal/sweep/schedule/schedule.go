@@ -106,7 +106,8 @@ func (s *Scheduler) Once(ctx context.Context) error {
 	case ticks.Sweep.Run != "" && !ticks.Sweep.Started:
 		return s.start(ctx, ticks)
 	}
-	s.quietTick, s.quietAt = tick, own
+	s.quietTick = tick
+	s.quietAt = own
 	return nil
 }
 
@@ -175,8 +176,8 @@ func (s *Scheduler) skip(ctx context.Context, ticks sweep.Ticks, tick int64, oth
 	if ticks.Skipped.Tick == ticks.Tick {
 		inRow += ticks.Skipped.InRow
 	}
-	ticks.Tick, ticks.Skipped = tick,
-		sweep.SkippedTick{Tick: tick, Why: fmt.Sprintf("sweep %s %s", other.Run, other.Why), InRow: inRow}
+	ticks.Tick = tick
+	ticks.Skipped = sweep.SkippedTick{Tick: tick, Why: fmt.Sprintf("sweep %s %s", other.Run, other.Why), InRow: inRow}
 	if won, err := s.Store.SetTicks(ctx, &ticks); !won || err != nil {
 		return err
 	}
@@ -188,7 +189,8 @@ func (s *Scheduler) skip(ctx context.Context, ticks sweep.Ticks, tick int64, oth
 
 // start starts the sweep that was decided on, and stores that.
 func (s *Scheduler) start(ctx context.Context, ticks sweep.Ticks) error {
-	decided, tick := ticks.Sweep, tickText(ticks.Sweep.Tick)
+	decided := ticks.Sweep
+	tick := tickText(ticks.Sweep.Tick)
 	order := progress.Scan{Tick: decided.Tick, SpreadUntil: decided.SpreadUntil, Pending: decided.Pending}
 	_, _, err := s.Intake.BeginSweep(ctx, ledger.NewRun{ID: ledger.RunID(decided.Run), Tenant: ledger.Tenant(s.Tenant),
 		Description: ledger.Description{Label: "scheduled for " + tick}}, order)
