@@ -67,6 +67,9 @@ func (c *Checker) askServers(ctx context.Context, q question) (Verdict, error) {
 	w := c.authority.walk(q)
 	var sightings []Observation // of the token, at servers above a zone that others refer to
 	majority := true
+
+	// Each round queries the servers of one zone, from the top-level domain down, until they give a
+	// reason.
 	for v.Reason == "" {
 		p, err := w.ask(limited)
 		if ctx.Err() != nil {
@@ -82,6 +85,8 @@ func (c *Checker) askServers(ctx context.Context, q question) (Verdict, error) {
 			v.Note = err.Error()
 			break
 		}
+
+		// They refer to a zone below.
 		if down := p.delegation(); down != nil && !p.disagree() {
 			if p.cut != nil { // servers that have the token may hold the zone below, too
 				sightings = append(sightings, present(v.Observations)...)
@@ -89,6 +94,8 @@ func (c *Checker) askServers(ctx context.Context, q question) (Verdict, error) {
 			w.enter(down)
 			continue
 		}
+
+		// They answer for the host. A check needs no majority for a yes: the proof does.
 		majority = majority && p.majority(serverAnswer.definite)
 		switch yes, no, _, aliases := p.kinds(); {
 		case p.disagree():

@@ -52,7 +52,11 @@ func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Ve
 	host = dnsname.Unrooted(host)
 	domain = cmp.Or(dnsname.Unrooted(domain), dnsname.Registered(host))
 	d := &diagnosis{host: host, domain: domain, token: token, verdict: v}
+
+	// The values at the host itself.
 	d.compare()
+
+	// At the same time: the zone's own list of name servers, and the token at other names.
 	limited, cancel := context.WithTimeout(ctx, diagnosisTime)
 	defer cancel()
 	var mismatch *serverMismatch
@@ -72,6 +76,8 @@ func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Ve
 	if ctx.Err() != nil {
 		return report.Diagnosis{}, contextError(ctx, host)
 	}
+
+	// What has a finding, the likeliest mistake first.
 	d.addOthers(others)
 	d.addAliases()
 	d.addServers(mismatch)
@@ -171,6 +177,8 @@ func (d *diagnosis) otherNames() []otherName {
 	if !dnsname.Within(d.host, d.domain) {
 		return nil
 	}
+
+	// Below the domain, and below the zone in which a panel may have entered it.
 	labels := strings.Split(d.host, ".")
 	names := []otherName{{mistake: report.MistakeApex, name: d.domain}}
 	zones := []string{d.domain}
@@ -185,6 +193,8 @@ func (d *diagnosis) otherNames() []otherName {
 			otherName{mistake: report.MistakeWWW, name: "www." + zone},
 			otherName{mistake: report.MistakeWWW, name: strings.Join(short, ".") + ".www." + zone})
 	}
+
+	// The host with a label left out, with labels cut off, and without its underscores.
 	before := len(labels) - len(strings.Split(d.domain, "."))
 	for i := 1; i < min(before, 1+maxLeftOut); i++ { // without the first it would be an ancestor
 		shorter := slices.Delete(slices.Clone(labels), i, i+1)
@@ -198,10 +208,14 @@ func (d *diagnosis) otherNames() []otherName {
 		bare[i] = strings.Trim(label, "_")
 	}
 	names = append(names, otherName{mistake: report.MistakeUnderscore, name: strings.Join(bare, ".")})
+
+	// A sibling, which only a wildcard answers.
 	if d.verdict.Reason != ReasonNoName || d.aliased() != nil { // else no wildcard covers the host
 		sibling := append([]string{randomLabel()}, labels[1:]...)
 		names = append(names, otherName{mistake: report.MistakeWildcard, name: strings.Join(sibling, ".")})
 	}
+
+	// Each name once, and none that DNS cannot have.
 	seen := []string{dnsname.Canonical(d.host)}
 	return slices.DeleteFunc(names, func(o otherName) bool {
 		known := slices.Contains(seen, dnsname.Canonical(o.name))
@@ -342,6 +356,8 @@ type serverMismatch struct {
 func (a *authority) findMismatch(ctx context.Context, host, token string) *serverMismatch {
 	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, errTimeUp)
 	defer cancel()
+
+	// Go down to the zone whose servers deny the record.
 	r := a.walk(question{host: host, token: token})
 	p, err := r.ask(ctx)
 	for err == nil {
@@ -355,6 +371,8 @@ func (a *authority) findMismatch(ctx context.Context, host, token string) *serve
 	if err != nil || !p.any(serverAnswer.denies) || p.disagree() || p.zone.isCut() || dns.CountLabel(p.zone.name) == 1 {
 		return nil
 	}
+
+	// Compare the servers to which the zone above refers with those that the zone names itself.
 	own := r.ownServers(ctx, p)
 	if len(own) == 0 {
 		return nil
@@ -363,6 +381,8 @@ func (a *authority) findMismatch(ctx context.Context, host, token string) *serve
 	if slices.Equal(m.delegated, m.own) {
 		return nil
 	}
+
+	// Query those that only the zone names: a customer may have published there.
 	unnamed := slices.DeleteFunc(own, func(s nameServer) bool { return hasServer(p.zone.servers, s.name) })
 	zone := delegation{name: p.zone.name, servers: unnamed, named: len(unnamed)}
 	for _, a := range r.poll(ctx, zone, r.path.name, dns.TypeTXT).answers {

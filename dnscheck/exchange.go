@@ -166,6 +166,9 @@ func converse(conn net.Conn, transport string, q query) (r reply, skipped, err e
 	if err != nil {
 		return reply{}, nil, err
 	}
+
+	// Over UDP the letters of the name are in random case, which a forger would have to guess; over
+	// TCP each message has its length before it.
 	sent := questionName(message)
 	given := bytes.Clone(sent)
 	receive := datagrams(conn)
@@ -178,6 +181,9 @@ func converse(conn net.Conn, transport string, q query) (r reply, skipped, err e
 	if _, err := conn.Write(message); err != nil {
 		return reply{}, nil, err
 	}
+
+	// Replies that cannot be read are skipped, since a good one may follow; the last of their errors
+	// is returned if none does.
 	for {
 		raw, err := receive()
 		if err != nil {
@@ -474,6 +480,7 @@ type reply struct {
 // for a message that is not its reply; any other error means a reply with its id that is
 // invalid. doc.go says why dns.Msg does not suffice.
 func parseReply(raw []byte, id uint16, name string, kind uint16) (reply, error) {
+	// Is it a reply to this query? Others are strays, which a forger may have sent.
 	if len(raw) < headerSize {
 		return reply{}, fmt.Errorf("%w: %d bytes", errStray, len(raw))
 	}
@@ -492,6 +499,8 @@ func parseReply(raw []byte, id uint16, name string, kind uint16) (reply, error) 
 	if err != nil {
 		return reply{}, err
 	}
+
+	// A truncated reply says only that TCP has more.
 	r := reply{
 		truncated:     flags&bitTC != 0,
 		authoritative: flags&bitAA != 0,
@@ -502,6 +511,8 @@ func parseReply(raw []byte, id uint16, name string, kind uint16) (reply, error) 
 	if r.truncated {
 		return r, nil
 	}
+
+	// The three sections, to the last byte.
 	if records := int(field(3)) + int(field(4)) + int(field(5)); records > maxRecords {
 		return reply{}, fmt.Errorf("a reply with %d records, more than %d", records, maxRecords)
 	}

@@ -45,6 +45,7 @@ type panel struct {
 // of them has, as soon as there are any: one resolver that lies must not choose a zone's name
 // servers. With errNone the duration is the shortest negative TTL.
 func (p panel) agreed(ctx context.Context, name string, kind uint16) ([]string, time.Duration, error) {
+	// All resolvers are queried at the same time.
 	limited, cancel := context.WithTimeout(ctx, lookupTime)
 	var queries sync.WaitGroup
 	defer queries.Wait()
@@ -53,6 +54,8 @@ func (p panel) agreed(ctx context.Context, name string, kind uint16) ([]string, 
 	for _, r := range p.resolvers {
 		queries.Go(func() { ballots <- r.values(limited, name, kind) })
 	}
+
+	// Their answers are counted as they arrive. The first values with enough votes win.
 	of := make(map[string]votes)
 	var empty, denied votes
 	ttl := longestTTL
@@ -83,6 +86,8 @@ func (p panel) agreed(ctx context.Context, name string, kind uint16) ([]string, 
 			return winners, ttl, nil
 		}
 	}
+
+	// No value has won, and all have answered.
 	switch {
 	case ctx.Err() != nil:
 		return nil, 0, errors.Join(errAbandoned, ctx.Err())

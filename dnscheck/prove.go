@@ -213,12 +213,16 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 		return Verdict{}, err
 	}
 	v := c.verdict(host)
+
+	// The resolvers are queried meanwhile: whatever the servers say, their answers count.
 	var answers []Observation // of the resolvers
 	var failed error
 	var queries sync.WaitGroup
 	queries.Go(func() { answers, failed = c.ask(ctx, q, c.resolvers, nil) })
 	defer queries.Wait()
 
+	// The name servers, zone by zone from the top-level domain down. A single one that has the token
+	// disproves the absence, wherever it is.
 	if c.authority != nil {
 		limited, cancel := context.WithTimeoutCause(ctx, proofTime, errTimeUp)
 		defer cancel()
@@ -233,6 +237,8 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 				return Verdict{}, contextError(ctx, host)
 			}
 			v.noteServers(w, p, err)
+
+			// Nothing further down can be queried.
 			if errors.Is(err, errDenied) && answered { // an alias leads there: it is not the host's own
 				if v.Reason = contradiction; contradiction == "" {
 					v.rootDenies(complete)
@@ -244,6 +250,8 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 				v.Note = err.Error()
 				break
 			}
+
+			// They refer to a zone below.
 			yes, no, refers, aliases := p.kinds()
 			disagree := (no && (yes || refers || len(aliases) > 0)) || len(aliases) > 1 || (len(aliases) > 0 && (yes || refers))
 			contradiction = cmp.Or(contradiction, p.contradiction())
@@ -252,6 +260,8 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 				w.enter(down)
 				continue
 			}
+
+			// They answer for the host.
 			answered = true
 			complete = complete && p.majority(serverAnswer.definite) && !p.incomplete() && !p.zone.isCut()
 			switch {
@@ -297,6 +307,8 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 	servers := v.State
 	why := v.Reason
 	v.Basis = ByResolvers
+
+	// The token is there.
 	if t.present.count > 0 || servers == Present {
 		switch {
 		case t.present.count > 0 && servers == Present:
@@ -308,6 +320,9 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 		v.Reason = ReasonFound
 		return v, nil
 	}
+
+	// It is absent unless something leaves a doubt: the servers did not deny it, a resolver does not
+	// know, or too few resolvers deny it.
 	v.NegativeTTL = longestNegativeTTL(v.Observations)
 	if c.authority != nil {
 		v.Basis = ByBoth

@@ -105,6 +105,7 @@ func withFinding(f finding) serverAnswer { return serverAnswer{finding: f} }
 // A and AAAA, or NS. A server has no authority over records of other names. The NS records of a
 // zone below, which it holds as well, are the referral of a server that does not hold that zone.
 func readServerAnswer(r reply, zone, name string, kind uint16, token string) serverAnswer {
+	// The server does not serve the zone, or refers to one below.
 	if !r.isAnswer() {
 		return withFinding(failure("name server", r))
 	}
@@ -121,6 +122,8 @@ func readServerAnswer(r reply, zone, name string, kind uint16, token string) ser
 			errors.New(
 				"the server answers without authority (AA=0): it is named as a name server of the zone and does not hold it")))
 	}
+
+	// The answer is an alias, name servers, addresses, or the text that is looked for.
 	target, err := aliasAt(r.answer, zone, name)
 	if err != nil {
 		return withFinding(aliasFailure(err))

@@ -113,6 +113,7 @@ func (r Resolver) certified() string {
 // A name after an @ is the perspective: "https://10.1.2.3#dns.eu.example@eu". "@default" is the
 // same as none.
 func ParseResolver(s string) (Resolver, error) {
+	// The parts, from the end: @PERSPECTIVE, #NAME and /PATH of https.
 	scheme, rest, found := strings.Cut(s, "://")
 	if !found {
 		scheme = transportUDP
@@ -138,6 +139,8 @@ func ParseResolver(s string) (Resolver, error) {
 			r.Path = "/" + path
 		}
 	}
+
+	// What is left is the address.
 	if err == nil {
 		r.Addr, err = parseAddr(rest, port)
 	}
@@ -185,6 +188,7 @@ func (r Resolver) isSame(other Resolver) bool {
 }
 
 func (r Resolver) check() error {
+	// What every transport has.
 	switch {
 	case !r.Addr.IsValid():
 		return errors.New("a resolver has no address")
@@ -196,6 +200,8 @@ func (r Resolver) check() error {
 		return fmt.Errorf("resolver %s: the perspective after the @ must have at most %d characters, "+
 			"each a lower-case letter, a digit or a hyphen", r.shown(), longestPerspective)
 	}
+
+	// What only some have: a name and a path are of https.
 	switch r.Transport {
 	case "", transportUDP, transportTCP:
 		if r.ServerName != "" || r.Path != "" {

@@ -270,6 +270,8 @@ func (w *walk) find(ctx context.Context, name string) (addresses, time.Duration,
 	if w.lookups.Add(-1) < 0 {
 		return addresses{}, 0, errors.Join(errAbandoned, errSpent)
 	}
+
+	// Go down to the zone that has the name.
 	p, err := w.ask(ctx)
 	for err == nil {
 		down := p.delegation()
@@ -279,6 +281,9 @@ func (w *walk) find(ctx context.Context, name string) (addresses, time.Duration,
 		w.enter(down)
 		p, err = w.ask(ctx)
 	}
+
+	// An error of the name is stored as its addresses are. A search that was given up says nothing
+	// of the name: its error is returned instead.
 	none := func(a serverAnswer) bool { return a.definite() && len(a.addrs) == 0 }
 	switch {
 	case ctx.Err() != nil:
