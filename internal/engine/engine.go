@@ -141,6 +141,9 @@ func (e *Engine) isolate(ctx context.Context, all []*Execution) (end func()) {
 	if suspect == nil {
 		return func() {}
 	}
+
+	// One suspect at a time is executed, with nothing beside it. All other rows are given back: if a
+	// suspect is being executed, other suspects; else all but this one.
 	alone := e.cfg.Alone.TryLock()
 	for _, x := range all {
 		waiting := Answers{}

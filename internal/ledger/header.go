@@ -59,6 +59,8 @@ func (l *Ledger) Get(ctx context.Context, t Tenant, id RunID) (Run, error) {
 	if t != "" {
 		return l.Run(ctx, t, id)
 	}
+
+	// Without a tenant the headers of all are read, in one round trip.
 	if err := id.Validate(); err != nil {
 		return Run{}, err
 	}
@@ -76,6 +78,8 @@ func (l *Ledger) Get(ctx context.Context, t Tenant, id RunID) (Run, error) {
 	if err != nil {
 		return Run{}, fmt.Errorf("run %s: read: %w", id, err)
 	}
+
+	// One of them has the run, or it is not clear which is meant.
 	var found map[string]string
 	var having []Tenant
 	for i, hash := range hashes {
@@ -113,6 +117,8 @@ func parseRun(t Tenant, id RunID, hash map[string]string) (Run, error) {
 		FinishedAt: read.time("finished_at"), DeletingAt: read.time("deleting_at"),
 		Counts: Counts{},
 	}
+
+	// What is stored in a form of its own. Fields that a run need not have are absent.
 	r.places = strings.Fields(hash["children"])
 	r.Children = childrenOf(r.places)
 	if r.Cancelled {
@@ -136,6 +142,8 @@ func parseRun(t Tenant, id RunID, hash map[string]string) (Run, error) {
 	if sum, ok := hash["sum"]; ok {
 		r.Digest = singleDigest(sum)
 	}
+
+	// The numbers have to fit together: others would make a reader look for segments without end.
 	if err == nil {
 		r.Counts, err = countsOf(hash)
 	}

@@ -197,6 +197,9 @@ func (l *Ledger) Page(ctx context.Context, q Query) (page []Run, next Place, err
 	if q.Tenant != nil {
 		tenants = slices.DeleteFunc(tenants, func(t Tenant) bool { return !q.Tenant(t) })
 	}
+
+	// The list in which the runs are, and where in it the page begins. Open runs are few: they are
+	// listed whatever their time.
 	list := "runs"
 	from := (*entry)(nil)
 	if q.Open {
@@ -212,6 +215,8 @@ func (l *Ledger) Page(ctx context.Context, q Query) (page []Run, next Place, err
 	} else if !q.Until.IsZero() { // behind all of that time
 		from = &entry{at: q.Until}
 	}
+
+	// Read on, the newest first, until the page is full or enough was read.
 	after := q.After
 	read := 0
 	for e, err := range l.newest(ctx, list, tenants, from, q.Limit+1) {
@@ -327,6 +332,7 @@ func (l *Ledger) newest(ctx context.Context, list string, tenants []Tenant, afte
 // trip. The merged entries are complete up to the first place where a list may go on.
 func (l *Ledger) entriesAfter(ctx context.Context, list string, tenants []Tenant, after *entry,
 	n int) (all []entry, more bool, err error) {
+	// The next entries of each tenant, at most n.
 	span := &redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: int64(n)}
 	if after != nil { // by time, since a rank changes when others are added or removed
 		span.Max = strconv.FormatInt(toMillis(after.at), 10)
@@ -341,6 +347,9 @@ func (l *Ledger) entriesAfter(ctx context.Context, list string, tenants []Tenant
 	if err != nil {
 		return nil, false, err
 	}
+
+	// A list of n entries may have more behind its last one. What is behind the first of those ends
+	// cannot be ordered yet, and is left for the next call.
 	var cut entry
 	for i, t := range tenants {
 		for _, z := range lists[i].Val() {

@@ -213,6 +213,8 @@ func (l *Ledger) each(ctx context.Context, run Run, which Selection, first int64
 			return err
 		}
 	}
+
+	// The segments in order, without those that the selection cannot have rows in.
 	past := int64(0)
 	for number, sum := range sums {
 		at := past
@@ -221,6 +223,8 @@ func (l *Ledger) each(ctx context.Context, run Run, which Selection, first int64
 		if _, found := slices.BinarySearch(open, number); past <= first || (which == Unsettled && !found) {
 			continue
 		}
+
+		// The rows of the segment, a page at a time.
 		for from >= 0 {
 			if err := ctx.Err(); err != nil {
 				return err // some clients ignore the contexts of their commands

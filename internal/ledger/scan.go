@@ -130,6 +130,7 @@ type appender struct {
 
 // begin reads the end of the run, and returns the rows without those whose keys earlier rows have.
 func (a *appender) begin(ctx context.Context, rows []FoundRow) (left []FoundRow, err error) {
+	// How many rows the run has, and which of these it has already.
 	var total *redis.StringCmd
 	var stored []*redis.BoolSliceCmd
 	_, err = a.ledger.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -152,6 +153,8 @@ func (a *appender) begin(ctx context.Context, rows []FoundRow) (left []FoundRow,
 	if err != nil {
 		return nil, err
 	}
+
+	// Only new ones are left, each key once. Rows without a key are always new.
 	has := map[string]bool{"": false}
 	for i, r := range rows {
 		if (stored[i/scriptNumbers].Val()[i%scriptNumbers] && r.Key != "") || has[r.Key] {
@@ -163,6 +166,8 @@ func (a *appender) begin(ctx context.Context, rows []FoundRow) (left []FoundRow,
 	if len(left) == 0 || a.rows%foundChunk == 0 {
 		return left, nil
 	}
+
+	// The last chunk is written again with more rows: read the ones that it has.
 	number := int(a.rows / SegmentRows)
 	row := int(a.rows % SegmentRows)
 	chunk, err := a.ledger.rdb.HGet(ctx, segmentKey(a.run.segment(number), "chunks"), fmt.Sprint(row/foundChunk)).Bytes()
@@ -190,6 +195,8 @@ func (a *appender) appendSome(ctx context.Context, rows []FoundRow) (n int, stat
 	for _, row := range a.tail {
 		size += len(row)
 	}
+
+	// As many rows as the script, its size and the segment allow.
 	contents := a.tail
 	var args []any
 	for n < min(len(rows), scriptRows, SegmentRows-first) && (n == 0 || size+rows[n].bytes() <= scriptBytes) {
@@ -205,6 +212,8 @@ func (a *appender) appendSome(ctx context.Context, rows []FoundRow) (n int, stat
 		n++
 		size += r.bytes()
 	}
+
+	// Their chunks, the first of which may replace the run's last one.
 	var chunks []any
 	for i, part := range slices.Collect(slices.Chunk(contents, foundChunk)) {
 		chunk, err := packChunk(part)

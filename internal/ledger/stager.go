@@ -111,6 +111,8 @@ func (s *Stager) Commit(ctx context.Context) (committed Run, err error) {
 			return Run{}, err
 		}
 	}
+
+	// The rows of a committed run were compared with its own, and nothing is written.
 	run := s.run
 	rows := s.Rows()
 	if s.compares {
@@ -121,6 +123,8 @@ func (s *Stager) Commit(ctx context.Context) (committed Run, err error) {
 		return run, nil
 	}
 	defer wrap(&err, "run %s: commit", run.ID)
+
+	// Rows that are batched wait for the others of their organization.
 	var sums strings.Builder
 	for _, sum := range s.sums {
 		sums.WriteString(sum.stored())
@@ -133,6 +137,8 @@ func (s *Stager) Commit(ctx context.Context) (committed Run, err error) {
 	for outcome, n := range s.counts {
 		args = append(args, string(outcome), n)
 	}
+
+	// Only the stager that began last may commit.
 	a, err := s.ledger.onHeader(ctx, commitScript, run, args...)
 	if err == nil && a.status() == statusDiffers {
 		err = ErrLost

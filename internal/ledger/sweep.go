@@ -63,6 +63,8 @@ func (l *Ledger) sweepList(ctx context.Context, t Tenant, list string, until, en
 		if err != nil {
 			return deleted, append(failed, fmt.Errorf("read %s runs: %w", list, err))
 		}
+
+		// Several runs of a page at a time. Those that stay are passed over by the next page.
 		var mu sync.Mutex
 		var group errgroup.Group
 		group.SetLimit(parallel)

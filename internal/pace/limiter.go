@@ -173,6 +173,7 @@ type wait struct {
 // that should have it then, this one or another.
 func (w *wait) permit(ctx context.Context) error {
 	for {
+		// Wait for the turn of this process's requests, no longer than the caller.
 		select {
 		case <-w.place.turn:
 		case <-time.After(time.Until(w.until)):
@@ -183,6 +184,8 @@ func (w *wait) permit(ctx context.Context) error {
 		if err := w.interrupted(ctx, w.request.Operation); err != nil {
 			return err
 		}
+
+		// Ask Redis, unless the API has not answered enough of the requests before.
 		a := attempt{wait: shortestRetry, why: "the API has not answered the last requests yet"}
 		answered := w.busy()
 		if answered == nil {
@@ -191,6 +194,8 @@ func (w *wait) permit(ctx context.Context) error {
 				return err
 			}
 		}
+
+		// Wait as long as Redis says, if there is time for it. Others may go ahead meanwhile.
 		left := time.Until(w.until)
 		if a.wait > left {
 			return &NoPermitError{After: a.wait, Why: a.why}
@@ -282,6 +287,8 @@ func (l *Limiter) asks(operation string) (a argument, owed time.Time) {
 func (l *Limiter) take(ctx context.Context, r Request) (attempt, error) {
 	own, cancel := l.detached(ctx)
 	defer cancel()
+
+	// What the script decides by: buckets, pauses that it may not know, and the class.
 	operation := r.Operation
 	asks, owed := l.asks(operation)
 	asks.Writes = l.cfg.Writes(operation)
@@ -290,6 +297,8 @@ func (l *Limiter) take(ctx context.Context, r Request) (attempt, error) {
 		asks.Buckets = append(asks.Buckets, l.sweep)
 	}
 	ask, _ := json.Marshal(asks) // numbers and strings always encode
+
+	// Without Redis there is no permit.
 	answer, err := takeScript.Run(own, l.cfg.Redis, []string{l.key, l.members}, ask).Slice()
 	if err != nil {
 		l.mu.Lock()

@@ -96,6 +96,8 @@ func (l *Limiter) State(ctx context.Context) (s State, err error) {
 	}
 	now, _ := answer[0].(int64)
 	s.At = time.UnixMicro(now).UTC()
+
+	// The fields of the budget: pauses, and the time until which each bucket is spent.
 	flat, _ := answer[1].([]any)
 	fields := map[string]string{}
 	for pair := range slices.Chunk(flat, 2) {
@@ -116,6 +118,8 @@ func (l *Limiter) State(ctx context.Context) (s State, err error) {
 	for i, p := range s.Pauses {
 		s.Pauses[i].RefusedSince = refusedSince(fields, ":"+p.Operation)
 	}
+
+	// Blocked operations, and those whose first request after a pause is awaited.
 	blocks, _ := answer[2].([]any)
 	for _, block := range blocks {
 		b, _ := block.([]any)
@@ -136,6 +140,8 @@ func (l *Limiter) State(ctx context.Context) (s State, err error) {
 		s.Trials = append(s.Trials, Trial{Operation: operation, Next: time.UnixMicro(next).UTC(),
 			RefusedSince: refusedSince(fields, of)})
 	}
+
+	// Maps have no order; a state has.
 	slices.SortFunc(s.Trials, func(a, b Trial) int { return strings.Compare(a.Operation, b.Operation) })
 	l.learn(s)
 	slices.SortFunc(s.Pauses, func(a, b Pause) int { return strings.Compare(a.Operation, b.Operation) })

@@ -55,6 +55,8 @@ func (s *Sandbox) grant(c *call) answer {
 	if c.mediaType != formType {
 		return oauthError(http.StatusBadRequest, "invalid_request", "want a body of "+formType)
 	}
+
+	// The form: each parameter once (RFC 6749 section 3.2).
 	form, err := url.ParseQuery(string(c.body))
 	if err != nil {
 		return oauthError(http.StatusBadRequest, "invalid_request", "the form cannot be read")
@@ -64,6 +66,8 @@ func (s *Sandbox) grant(c *call) answer {
 			return oauthError(http.StatusBadRequest, "invalid_request", "parameter given twice: "+capped(name))
 		}
 	}
+
+	// The client, and what it asks for.
 	if refused := s.checkClient(c.http, form); refused != nil {
 		return *refused
 	}
@@ -79,6 +83,8 @@ func (s *Sandbox) grant(c *call) answer {
 	if !slices.Contains(s.audiences(c.http), audience) {
 		return oauthError(http.StatusForbidden, "access_denied", "Service not found: "+capped(audience))
 	}
+
+	// The scopes that were granted to it, or those of them that it requests.
 	scopes := AllScopes()
 	if set := s.tokens.granted.Load(); set != nil {
 		scopes = *set

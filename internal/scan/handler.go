@@ -50,11 +50,16 @@ func (s scanner) scan(ctx context.Context, x *engine.Execution, row *engine.Row)
 	if err != nil {
 		return engine.Fail(err)
 	}
+
+	// A scan reads domains, or the organizations that have a client.
 	r := &reader{scanner: s, x: x}
 	read := r.read
 	if at.Client != "" {
 		read = (&clientSearch{reader: r}).read
 	}
+
+	// Step by step, each stored with the rows that it has found, until the scan ends or its time is
+	// up: then another execution goes on from the stored position.
 	for begun := x.Now(); !at.Ended; {
 		switch {
 		case x.Stopping():
@@ -62,6 +67,8 @@ func (s scanner) scan(ctx context.Context, x *engine.Execution, row *engine.Row)
 		case x.Now().Sub(begun) >= scanFor:
 			return engine.Later("", 0)
 		}
+
+		// An error that does not pass ends the scan with the rows that it has.
 		o, err := read(ctx, at, row.Attempts >= putOffAfter)
 		if why := early(row, err); why != "" && !errors.Is(ctx.Err(), context.Canceled) {
 			s.logger.ErrorContext(ctx, "scan ends early", "run", x.Run, "reason", why)

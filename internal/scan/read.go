@@ -157,6 +157,7 @@ func (r *reader) readPage(ctx context.Context, p progress.Scan, o organization) 
 // none could be read, unless those that failed are to be put off.
 func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organization,
 	putOff bool) (left, late []organization, err error) {
+	// A page of each organization, at the same time.
 	pages := make([]page, len(batch))
 	progress := o.Scan
 	var all sync.WaitGroup
@@ -173,6 +174,8 @@ func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organizati
 		})
 	}
 	all.Wait()
+
+	// What becomes of each: it has more pages, is read, is put off, or is given up with a reason.
 	var held, trouble error
 	for i, p := range pages {
 		org := batch[i]
@@ -198,6 +201,8 @@ func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organizati
 			o.miss(org.ID, j.Reason)
 		}
 	}
+
+	// The step has an error only if none of them got further.
 	if len(left)+len(late) < len(batch) || slices.ContainsFunc(pages, func(p page) bool { return p.err == nil }) {
 		return left, late, nil // the trouble of the others is met again
 	}

@@ -29,6 +29,7 @@ type Observation struct {
 // rules the domain is lost from then on. A second observation of a tick, or one of an earlier
 // tick, changes nothing.
 func (s DomainState) Observe(o Observation, rules Rules) (after DomainState, counted []string) {
+	// An observation of an older sweep, or a second one of the same, changes nothing.
 	if o.Tick < s.Tick && !isAhead(s.Tick, o.At) {
 		return s, nil
 	}
@@ -36,6 +37,8 @@ func (s DomainState) Observe(o Observation, rules Rules) (after DomainState, cou
 	if o.Tick == after.Tick {
 		return after, nil
 	}
+
+	// What was seen.
 	after.Tick = o.Tick
 	after.At = second(o.At)
 	after.Sweeps++
@@ -48,6 +51,8 @@ func (s DomainState) Observe(o Observation, rules Rules) (after DomainState, cou
 	if o.Operator != "" {
 		after.Operator = o.Operator
 	}
+
+	// What follows. A domain is lost once it was proven and then absent for long enough.
 	switch o.Verdict.State {
 	case dnscheck.Present:
 		if after.FirstPresent.IsZero() {
@@ -72,6 +77,8 @@ func (s DomainState) Observe(o Observation, rules Rules) (after DomainState, cou
 	default:
 		after.describe(o)
 	}
+
+	// What the sweep counts it as.
 	counted = []string{after.State}
 	if after.IsLost() {
 		counted = append(counted, countLost)

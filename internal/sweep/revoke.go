@@ -96,6 +96,8 @@ func (s *Selection) Add(id string, d DomainState) {
 // Domains of all organizations count for an operator, also those that were revoked lately, so
 // that many small submissions are like a large one.
 func (s *Selection) Select() ([]Candidate, []OperatorShare) {
+	// How many domains of each DNS operator are absent, those revoked lately included: many at once
+	// have a cause at the operator.
 	shares := map[string]*OperatorShare{}
 	for _, c := range s.all {
 		lately := c.Revoked != nil && s.At.Sub(c.Revoked.At) < BrakeTime
@@ -112,6 +114,8 @@ func (s *Selection) Select() ([]Candidate, []OperatorShare) {
 		share.Together = name != "" && share.Absent >= togetherLeast &&
 			float64(share.Absent) >= togetherShare*float64(share.Domains)
 	}
+
+	// The domains of the organization. Those of such an operator are unfit unless it is named.
 	var chosen []Candidate
 	for _, c := range s.all {
 		if s.Organization != "" && c.OrganizationID != s.Organization {
@@ -125,6 +129,8 @@ func (s *Selection) Select() ([]Candidate, []OperatorShare) {
 		}
 		chosen = append(chosen, c)
 	}
+
+	// Fit ones first; operators with many first.
 	slices.SortFunc(chosen, func(a, b Candidate) int {
 		return cmp.Or(cmp.Compare(min(len(a.Unfit), 1), min(len(b.Unfit), 1)), cmp.Compare(a.Operator, b.Operator),
 			cmp.Compare(a.ID, b.ID))

@@ -133,17 +133,22 @@ func (f *Front) guard(w http.ResponseWriter, r *http.Request) {
 
 // serve finds out who sends the request, and serves it, or returns why not.
 func (f *Front) serve(w http.ResponseWriter, r *http.Request) *Refusal {
+	// The route of the path as it was sent.
 	found, pattern := f.mux.Handler(r)
 	if asked := r.URL.EscapedPath(); path.Clean(asked) != strings.TrimSuffix(asked, "/") && asked != "/" {
 		found = http.NotFoundHandler()
 		pattern = "" // the mux would redirect //path
 	}
 	r.Pattern = pattern
+
+	// Browsers send other sites' requests with the user's credentials.
 	if f.Pages || f.Access == nil {
 		if refused := f.foreign(r); refused != nil {
 			return refused
 		}
 	}
+
+	// The user, a place, and whether the user's role may use the route.
 	if route := f.routes[pattern]; !slices.Contains(route.Roles, Anybody) {
 		user, refused := f.user(r)
 		if refused != nil {
