@@ -89,8 +89,9 @@ func (t *tool) retry(ctx context.Context, c *retryCommand, o intake.RetryOptions
 	if t.JSON {
 		return child,
 			t.printJSON(submission{ID: ledger.RunID(child), Parent: from.ID,
-				LeftOut: from.Counts[ledger.InvalidRow], Submitted: sub})
+				LeftOut: from.Counts[ledger.InvalidRow], Submitted: sub, Undo: status.UndoOf(sub.Run)})
 	}
+	t.printUndo(sub.Run.ID, status.UndoOf(sub.Run))
 	return child, nil
 }
 
@@ -124,7 +125,8 @@ type submission struct {
 	ID     ledger.RunID `json:"run,omitempty"` // "": there was nothing to submit
 	Parent ledger.RunID `json:"parent,omitempty"`
 	intake.Submitted
-	LeftOut int64 `json:"invalid_left_out,omitempty"` // invalid rows of the parent
+	LeftOut int64        `json:"invalid_left_out,omitempty"` // invalid rows of the parent
+	Undo    *status.Undo `json:"undo,omitempty"`             // nil: no command undoes it
 }
 
 // refusedRetry returns the error of a retry as the command ends with it.

@@ -129,13 +129,23 @@ func (t *tool) printOutcomes(ctx context.Context, all []ledger.Run) error {
 		if err != nil {
 			return err
 		}
-		if !t.JSON {
-			d.WriteFailed(t.Stdout)
-		} else if err := t.printJSON(d); err != nil {
-			return err
+		if t.JSON {
+			if err := t.printJSON(d); err != nil {
+				return err
+			}
+			continue
 		}
+		d.WriteFailed(t.Stdout)
+		t.printUndo(d.ID, d.Undo)
 	}
 	return nil
+}
+
+// printUndo prints how a run is undone; nothing if it is nil.
+func (t *tool) printUndo(run ledger.RunID, undo *status.Undo) {
+	if undo != nil {
+		fmt.Fprintf(t.Stderr, "to undo run %s: %s\n", run, undo)
+	}
 }
 
 // details returns the details of the run, with at most so many open and failed rows.

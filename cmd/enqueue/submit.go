@@ -228,9 +228,13 @@ func (t *tool) printSubmitted(ctx context.Context, sub intake.Submitted) error {
 		t.log.InfoContext(ctx, "rows submitted", "run", run.ID, "rows", sub.Rows, "tasks", sub.Tasks,
 			"settled_before", sub.Settled)
 	}
+	undo := status.UndoOf(run)
 	if t.JSON {
-		return t.printJSON(submission{ID: run.ID, Submitted: sub})
+		return t.printJSON(submission{ID: run.ID, Submitted: sub, Undo: undo})
 	}
-	_, err := fmt.Fprintln(t.Stdout, run.ID)
-	return err
+	if _, err := fmt.Fprintln(t.Stdout, run.ID); err != nil {
+		return err
+	}
+	t.printUndo(run.ID, undo)
+	return nil
 }

@@ -21,7 +21,7 @@ func (c *updateCommand) checkUndo() error {
 		flag{c.File != "", "a file"}, flag{c.Domain != "", "--domain"}, flag{c.Org != "", "--org"},
 		flag{c.Status != "", "--status"}, flag{c.UseForDiscovery != "", "--use-for-discovery"},
 		flag{c.SkipInvalid, "--skip-invalid"}, flag{c.Rejected != "", "--rejected"},
-		flag{len(c.IgnoreColumns) > 0, "--ignore-columns"}, flag{c.NoWorkerYet, "--no-worker-yet"},
+		flag{len(c.IgnoreColumns) > 0, "--ignore-columns"},
 	)
 	if other != "" {
 		return cli.Usage(fmt.Errorf("--undo and %s do not go together: the rows are those that the run has changed", other))

@@ -299,11 +299,19 @@ func (f facts) summary() summary {
 	held := slices.DeleteFunc(slices.Clone(f.held), func(o obstacle.Obstacle) bool {
 		return open < 0 || !status.Concerns(o, rows[open].Ledger)
 	})
+	revoked := f.known.RevokedBy(f.verified())
 	switch {
 	case apiclient.NotFound(f.err):
 		return summary{Class: "bad", Title: "The API has no such domain",
 			Text: "No domain of this organization has this id, or it was deleted.",
 			Fix:  remedy.To("compare both ids with those in the tenant")}
+	case revoked != nil && f.verified():
+		return summary{Class: "wait", Title: "Verified, but not used for discovery: it was revoked",
+			Text: "Revoked: " + revoked.String() + ".", Fix: remedy.To("to undo that: %s", f.known.Swept.Undo)}
+	case revoked != nil && !f.published() && open < 0:
+		return summary{Class: "wait", Title: "Not verified: it was revoked", Text: "Revoked: " + revoked.String() + ".",
+			Fix: remedy.To("have the record published again; the next sweep restores the domain, or at once: %s",
+				f.known.Verify())}
 	case f.verified() && isMissing:
 		return summary{Class: "wait", Title: "Verified, but the TXT record is missing", Text: missing,
 			Fix: remedy.To("%s", f.known.FixOfAbsence())}

@@ -115,12 +115,13 @@ func (d RunDetails) Facts() []Fact {
 		}
 		all = append(all, by)
 	}
-	return facts(append(all,
+	all = append(all,
 		Fact{Name: "scan", Text: d.Scan.String()},
 		Fact{Name: "created", Text: stamp.UTC(d.CreatedAt)},
 		Fact{Name: "cancelled", Text: stamp.UTC(d.CancelledAt)},
 		Fact{Name: "ended", Text: stamp.UTC(d.EndedAt)},
-	)...)
+	)
+	return facts(append(all, d.Undo.facts()...)...)
 }
 
 // Write writes the details as text.

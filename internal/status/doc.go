@@ -22,6 +22,7 @@
 //	failed.go    the reasons of its failed rows
 //	rows.go      a row; the open and the failed rows of a run, and their names
 //	run.go       a run, its state and counts
+//	undo.go      how the changes of a run are undone
 //	scan.go      the scan that finds a run's rows
 //	obstacles.go reads why rows of a tenant are not executed, and says which runs that concerns
 //	text.go      tables, times, and text that is safe to print

@@ -19,6 +19,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/remedy"
 	"orgops/internal/stamp"
+	"orgops/internal/sweep"
 	"orgops/internal/tenant"
 	"orgops/tasks"
 )
@@ -54,7 +55,8 @@ type DomainRow struct {
 	Evidence *Findings `json:"evidence,omitempty"`
 	// Before is what the row has replaced; nil: it is no update, or has changed nothing.
 	Before *evidence.Before `json:"before,omitempty"`
-	Fix    remedy.Fix       `json:"fix,omitzero"` // for a failed or waiting row
+	Undo   *Undo            `json:"undo,omitempty"` // of the run of an update; nil: it has changed nothing
+	Fix    remedy.Fix       `json:"fix,omitzero"`   // for a failed or waiting row
 	Ledger ledger.Run       `json:"-"`
 
 	begun    time.Time // by the first execution; zero: there was none
@@ -229,6 +231,7 @@ func (d *Domain) add(found intake.DomainRow) error {
 	case e == nil:
 	case e.Before != nil:
 		row.Before = e.Before
+		row.Undo = UndoOf(r)
 	default:
 		d.Record = cmp.Or(d.Record, e.Record)
 		if r.Kind == tasks.TypeRecheck { // its reason is for operators; the sweep's state has the sentence
@@ -253,6 +256,23 @@ func (d Domain) FixOfAbsence() string {
 		return d.Swept.Fix
 	}
 	return publishAgain // it was found gone by a check just now
+}
+
+// RevokedBy returns the revocation that is in effect if the domain's record is verified, or is not;
+// nil: it was not revoked, or others have changed its record since.
+func (d Domain) RevokedBy(verified bool) *Revocation {
+	if d.Swept == nil || d.Swept.Revoked == nil {
+		return nil
+	}
+	revoked := d.Swept.Revoked
+	routed := d.Known != nil && d.Known.Flag != nil && *d.Known.Flag
+	if revoked.Set == sweep.SetPending && verified {
+		return nil
+	}
+	if revoked.Set == sweep.Unroute && (!verified || routed) {
+		return nil
+	}
+	return revoked
 }
 
 // fix returns the remedy for a row of the domain.
@@ -337,11 +357,15 @@ func (d DomainRow) Facts() []Fact {
 	if !d.Until.IsZero() {
 		until.Text = stamp.UTC(d.Until) + ", or longer while checks have no answer"
 	}
-	return facts(
-		Fact{Name: "waiting since", Text: stamp.UTC(d.Since)},
+	all := []Fact{
+		{Name: "waiting since", Text: stamp.UTC(d.Since)},
 		until,
-		Fact{Name: "settled", Text: stamp.UTC(d.SettledAt)},
-	)
+		{Name: "settled", Text: stamp.UTC(d.SettledAt)},
+	}
+	if d.Before != nil {
+		all = append(all, Fact{Name: "before that row", Text: Shown(d.Before.String())})
+	}
+	return facts(append(all, d.Undo.facts()...)...)
 }
 
 // TXTRecord says what to publish.
@@ -416,9 +440,6 @@ func (d Domain) Write(out io.Writer) error {
 		fmt.Fprintf(out, "run %s (%s, %s), row %d: %s\n", row.Run, row.Kind, stamp.UTC(row.CreatedAt), row.Item, row.Text())
 		for _, fact := range row.Facts() {
 			fmt.Fprintln(out, fact)
-		}
-		if row.Before != nil {
-			fmt.Fprintf(out, "before that row: %s\n", Shown(row.Before.String()))
 		}
 		if !row.Fix.IsZero() {
 			fmt.Fprintf(out, "what to do: %s\n", row.Fix)

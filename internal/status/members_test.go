@@ -31,7 +31,7 @@ func membersOf(of reflect.Type) (names []string) {
 func TestMembersOfEachRole(t *testing.T) {
 	submitters := []string{
 		"run", "kind", "tenant", "label", "priority", "parent", "caller", "state", "state_text", "rows", "settled", "counts",
-		"created_at", "ended_at", "cancelled_at", "not_before", "scan", "idle_since",
+		"created_at", "ended_at", "cancelled_at", "not_before", "scan", "idle_since", "undo",
 	}
 	if diff := cmp.Diff(submitters, membersOf(reflect.TypeFor[status.Run]())); diff != "" {
 		t.Errorf("submitters (-want +got):\n%s", diff)

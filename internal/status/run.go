@@ -36,6 +36,7 @@ type Run struct {
 	NotBefore   time.Time     `json:"not_before,omitzero"` // until when it is postponed
 	Scan        *Scan         `json:"scan,omitempty"`      // that finds its rows; nil: they were submitted
 	SilentSince time.Time     `json:"idle_since,omitzero"` // when its producer sent the last rows, if it may have ended
+	Undo        *Undo         `json:"undo,omitempty"`      // how it is undone; nil: there is nothing, or no command
 
 	Ledger ledger.Run `json:"-"`
 }
@@ -57,7 +58,8 @@ func RunOf(r ledger.Run) Run {
 	d := Run{
 		ID: r.ID, Kind: r.Kind, Tenant: r.Tenant, Label: r.Label, Priority: r.Priority, Parent: r.Parent, Caller: r.Caller,
 		State: stateOf(r), Text: State(r), Settled: r.Settled(), Counts: r.Counts, CreatedAt: r.CreatedAt, EndedAt: r.EndedAt,
-		CancelledAt: r.CancelledAt, Scan: scanOf(r), SilentSince: SilentSince(r, time.Now()), Ledger: r,
+		CancelledAt: r.CancelledAt, Scan: scanOf(r), SilentSince: SilentSince(r, time.Now()), Undo: UndoOf(r),
+		Ledger: r,
 	}
 	if r.Sealed() {
 		d.Rows = &r.Rows

@@ -38,6 +38,7 @@ type SweptDomain struct {
 	Decision     string         `json:"decision,omitempty"` // on an absent domain, in words
 	Fix          string         `json:"fix,omitempty"`      // what to do about that; "": nothing
 	Revoked      *Revocation    `json:"revoked,omitempty"`  // nil: it is not, or it was restored
+	Undo         *Undo          `json:"undo,omitempty"`     // of the revocation's run
 	History      []HistoryEntry `json:"history,omitempty"`  // the oldest first
 }
 
@@ -61,6 +62,19 @@ type Revocation struct {
 	Flag    bool          `json:"use_for_organization_discovery"` // before
 	DoneAt  time.Time     `json:"revoked_at,omitzero"`            // zero: the request has had no answer
 	Verdict []byte        `json:"-"`
+}
+
+// String says when and by what the domain was revoked, and until when; "" of nil.
+func (r *Revocation) String() string {
+	switch {
+	case r == nil:
+		return ""
+	case r.DoneAt.IsZero():
+		return fmt.Sprintf("perhaps (%s), by a request of run %s at %s that has had no answer", r.Set, Shown(r.Run),
+			stamp.UTC(r.At))
+	}
+	return fmt.Sprintf("%s at %s by run %s, until a sweep finds the TXT record again", r.Set, stamp.UTC(r.DoneAt),
+		Shown(r.Run))
 }
 
 // HistoryEntry is an entry of a domain's history.
@@ -97,6 +111,9 @@ func SweptDomainOf(ctx context.Context, rdb redis.Cmdable,
 		Sentence: s.Sentence, Mistake: s.Mistake, Values: s.Values, At: s.At,
 		FirstPresent: s.FirstPresent, LastPresent: s.LastPresent,
 		Absence: (*Absence)(s.Absence), Revoked: (*Revocation)(s.Revoked),
+	}
+	if s.Revoked != nil {
+		d.Undo = undoOfRevocation(name, s.Revoked.Run)
 	}
 	if s.Proven != nil {
 		d.ProvenAt = s.Proven.At
@@ -177,26 +194,18 @@ func (d SweptDomain) Facts() []Fact {
 			absent += "; name servers of " + Shown(a.Operator)
 		}
 	}
-	revoked := ""
-	if r := d.Revoked; r != nil && r.DoneAt.IsZero() {
-		revoked = fmt.Sprintf("perhaps (%s), by a request of run %s at %s that has had no answer", r.Set,
-			Shown(r.Run), stamp.UTC(r.At))
-	} else if r != nil {
-		revoked = fmt.Sprintf(
-			"%s at %s by run %s, until a sweep finds the TXT record again; to restore it at once: enqueue domains revoke --undo %s",
-			r.Set, stamp.UTC(r.DoneAt), Shown(r.Run), Shown(r.Run))
+	all := []Fact{
+		{Name: "swept", Text: swept},
+		{Name: "seen last", Text: seen},
+		{Name: "found there", Text: reason(strings.Join(d.Values, ", "))},
+		{Name: "present", Text: present},
+		{Name: "proven", Text: proven},
+		{Name: "absent", Text: absent},
+		{Name: "decision", Text: d.Decision},
+		{Name: "what to do", Text: d.Fix},
+		{Name: "revoked", Text: d.Revoked.String()},
 	}
-	return facts(
-		Fact{Name: "swept", Text: swept},
-		Fact{Name: "seen last", Text: seen},
-		Fact{Name: "found there", Text: reason(strings.Join(d.Values, ", "))},
-		Fact{Name: "present", Text: present},
-		Fact{Name: "proven", Text: proven},
-		Fact{Name: "absent", Text: absent},
-		Fact{Name: "decision", Text: d.Decision},
-		Fact{Name: "what to do", Text: d.Fix},
-		Fact{Name: "revoked", Text: revoked},
-	)
+	return facts(append(all, d.Undo.facts()...)...)
 }
 
 // Write writes the facts, two columns a line, then the domain's history, the proof of its token,

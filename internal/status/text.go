@@ -23,6 +23,8 @@ type Fact struct {
 	Tone string
 	// Copied says that pages offer a button that copies the text.
 	Copied bool
+	// Code says that the text is a command, which pages show as code.
+	Code bool
 }
 
 // Value returns the text with the run before it.
