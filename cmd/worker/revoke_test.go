@@ -62,6 +62,9 @@ func TestRevoke(t *testing.T) {
 			s.wantPatches("ord_omits")
 			s.wantPatches("ord_has", bodies[0])
 			s.wantHistory("ord_has", "revoked: "+set, "by run "+run)
+			if shown := s.typed("tenant", "show", "default"); !strings.Contains(shown, "1 lost, 2 revoked since") {
+				t.Errorf("the tenant is shown as\n%s", shown)
+			}
 
 			s.publish("ord_has")
 			s.sweep()

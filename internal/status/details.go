@@ -37,6 +37,9 @@ type RunDetails struct {
 func DetailsOf(ctx context.Context, rdb redis.Cmdable, l *ledger.Ledger, r ledger.Run,
 	sample int) (d RunDetails, err error) {
 	d.Run = RunOf(r)
+	if d.Text, err = runText(ctx, rdb, r); err != nil {
+		return d, err
+	}
 	d.Stuck = StuckOf(r, time.Now())
 	for _, c := range r.Children {
 		child, err := l.Get(ctx, r.Tenant, c.ID)
@@ -92,6 +95,9 @@ func (d *RunDetails) ReadRows(ctx context.Context, rdb redis.Cmdable, l *ledger.
 	if d.FailedRows, err = FirstFailed(ctx, l, d.Ledger, most); err != nil {
 		return err
 	}
+	if err := ReadRevoked(ctx, rdb, d.Ledger, d.FailedRows); err != nil {
+		return err
+	}
 	d.FailedBy, err = FailedByReason(ctx, l, d.Ledger)
 	return err
 }
@@ -129,7 +135,7 @@ func (d RunDetails) Write(out io.Writer) error {
 	w, r := NewTable(out), d.Ledger
 	w.Line("run", string(d.ID))
 	w.Facts(d.Facts())
-	w.Line("state", cmp.Or(pausedBy(r, d.Activity), State(r)))
+	w.Line("state", cmp.Or(pausedBy(r, d.Activity), d.Text))
 	w.Line("producer", SilentProducer(r))
 	w.Line("no progress", d.Stuck.String())
 	for _, o := range d.Obstacles {

@@ -103,6 +103,9 @@ func DomainOf(ctx context.Context, rdb redis.Cmdable, l *ledger.Ledger, name Dom
 		return found, err
 	}
 	for i, row := range found.Rows {
+		if row.Outcome == ledger.Lost && found.Swept != nil && found.Swept.Revoked != nil {
+			found.Rows[i].RevokedBy = ledger.RunID(found.Swept.Revoked.Run)
+		}
 		found.Rows[i].Fix = found.fix(row)
 	}
 	return found, nil

@@ -14,7 +14,6 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/untrusted"
-	"orgops/tasks"
 )
 
 // RunFilter selects runs; an empty member selects all. Its texts are flags of commands, and
@@ -135,21 +134,15 @@ func (f RunFilter) List(ctx context.Context, l *ledger.Ledger, after ledger.Plac
 	return append(runs, ended...), left, next, err
 }
 
-// Describe describes the runs of a list, with the reasons why open ones wait, and the number of
-// domains for which the tenant's last sweep got no clear answer.
+// Describe describes the runs of a list, with the reasons why open ones wait.
 func Describe(ctx context.Context, rdb redis.Cmdable, all []ledger.Run, ahead []Estimate) ([]Run, error) {
 	runs := RunsOf(all)
 	for i, r := range all {
-		runs[i].Text = State(r, ahead[i].Held...)
-		if r.Kind == tasks.TypeRecheck {
-			s, err := SweepOf(ctx, rdb, string(r.Tenant))
-			if err != nil {
-				return nil, err
-			}
-			if s != nil && s.Run == string(r.ID) && s.Unknown > 0 {
-				runs[i].Text += fmt.Sprintf(", %d unknown", s.Unknown)
-			}
+		text, err := runText(ctx, rdb, r, ahead[i].Held...)
+		if err != nil {
+			return nil, err
 		}
+		runs[i].Text = text
 	}
 	return runs, nil
 }

@@ -12,9 +12,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"orgops/internal/evidence"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/sweep"
 )
 
 // Row describes a row of a run.
@@ -26,6 +29,9 @@ type Row struct {
 	NextCheck time.Time      `json:"next_check,omitzero"`
 	SettledAt time.Time      `json:"settled_at,omitzero"`  // zero: it is open, a cancel has settled it, or it is not known
 	RetriedBy ledger.RunID   `json:"retried_by,omitempty"` // the run that repeats it
+	// RevokedBy is the run that has revoked its domain since a sweep found it lost; see
+	// [ReadRevoked].
+	RevokedBy ledger.RunID `json:"revoked_by,omitempty"`
 
 	// MayRetry says that it can be submitted again: see [intake.MayRetry].
 	MayRetry bool `json:"-"`
@@ -72,6 +78,9 @@ func (row Row) Text() string {
 	if row.RetriedBy != "" {
 		text += " (retried by run " + string(row.RetriedBy) + ")"
 	}
+	if row.RevokedBy != "" {
+		text += " (revoked since by run " + string(row.RevokedBy) + ")"
+	}
 	if row.Reason != "" { // a cancel has none
 		text += ": " + row.Reason
 	}
@@ -80,6 +89,31 @@ func (row Row) Text() string {
 
 // Waits returns why the row is open.
 func (row Row) Waits() string { return cmp.Or(row.Reason, "waiting for its turn") }
+
+// ReadRevoked sets which of the rows, a few hundred of a run, are of domains that a sweep has found
+// lost and that are revoked by now.
+func ReadRevoked(ctx context.Context, rdb redis.Cmdable, r ledger.Run, rows []Row) error {
+	var ids []string
+	var lost []int
+	for i, row := range rows {
+		if row.Outcome == ledger.Lost && row.Domain != "" {
+			ids = append(ids, row.Domain)
+			lost = append(lost, i)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	states, err := sweep.NewStore(rdb, string(r.Tenant)).Domains(ctx, ids)
+	for n, value := range states {
+		state, unreadable := sweep.ReadState(value)
+		if value == nil || unreadable != nil || state.Revoked == nil || state.Revoked.DoneAt.IsZero() {
+			continue
+		}
+		rows[lost[n]].RevokedBy = ledger.RunID(state.Revoked.Run)
+	}
+	return err
+}
 
 // OpenFrom returns the open rows from row first on. It holds few of them at a time.
 func OpenFrom(ctx context.Context, l *ledger.Ledger, r ledger.Run, first int64) iter.Seq2[Row, error] {

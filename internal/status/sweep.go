@@ -3,14 +3,17 @@ package status
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/ledger"
 	"orgops/internal/remedy"
 	"orgops/internal/stamp"
 	"orgops/internal/sweep"
+	"orgops/tasks"
 )
 
 // Sweep is the result of a complete sweep of a tenant.
@@ -18,8 +21,7 @@ type Sweep struct {
 	sweep.Summary
 
 	Tick time.Time `json:"tick"` // instead of the Unix second
-	// Revoked is how many domains were revoked since the sweep ended. It is 0 if none was lost, and
-	// those of more than seven days ago are forgotten.
+	// Revoked is how many of the lost domains were revoked since, or set to pending by a row.
 	Revoked int64 `json:"revoked_since,omitempty"`
 }
 
@@ -33,13 +35,38 @@ func SweepOf(ctx context.Context, rdb redis.Cmdable, tenant string) (*Sweep, err
 	}
 	s := &Sweep{Summary: summary, Tick: TickAt(summary.Tick)}
 	if s.Lost > 0 {
-		s.Revoked, err = store.RevokedSince(ctx, summary.At)
+		s.Revoked, err = store.RevokedOf(ctx, summary.Tick)
 	}
 	return s, err
 }
 
 // StillLost returns how many of the lost domains were not revoked since.
 func (s Sweep) StillLost() int64 { return max(0, s.Lost-s.Revoked) }
+
+// runText returns the state of a run in words: see [State]. That of the tenant's last complete
+// sweep counts lost domains that were revoked since as revoked, and those without a clear answer.
+func runText(ctx context.Context, rdb redis.Cmdable, r ledger.Run, held ...Hold) (string, error) {
+	if r.Kind != tasks.TypeRecheck {
+		return State(r, held...), nil
+	}
+	s, err := SweepOf(ctx, rdb, string(r.Tenant))
+	if err != nil || s == nil || s.Run != string(r.ID) {
+		return State(r, held...), err
+	}
+	revoked := min(s.Revoked, r.Counts[ledger.Lost])
+	if revoked > 0 {
+		r.Counts = maps.Clone(r.Counts)
+		r.Counts[ledger.Lost] -= revoked
+	}
+	text := State(r, held...)
+	if revoked > 0 {
+		text += fmt.Sprintf(", %d revoked since", revoked)
+	}
+	if s.Unknown > 0 {
+		text += fmt.Sprintf(", %d unknown", s.Unknown)
+	}
+	return text, nil
+}
 
 // What to do about findings of sweeps, of one domain or of several.
 const (
@@ -58,12 +85,12 @@ func reviewLost(tenant string) string {
 
 // String describes the result.
 func (s Sweep) String() string {
-	text := fmt.Sprintf("%s (run %s): %d organizations, %d domains: %d present, %d absent (%d lost, %d unproven), %d unknown",
-		stamp.UTC(s.Tick), Shown(s.Run), s.Organizations, s.Domains(), s.Present, s.Absent, s.Lost, s.Unproven, s.Unknown)
+	lost := fmt.Sprintf("%d lost", s.StillLost())
 	if s.Revoked > 0 {
-		text += fmt.Sprintf("; %d revoked since", s.Revoked)
+		lost += fmt.Sprintf(", %d revoked since", s.Revoked)
 	}
-	return text
+	return fmt.Sprintf("%s (run %s): %d organizations, %d domains: %d present, %d absent (%s, %d unproven), %d unknown",
+		stamp.UTC(s.Tick), Shown(s.Run), s.Organizations, s.Domains(), s.Present, s.Absent, lost, s.Unproven, s.Unknown)
 }
 
 // RulesText describes when a domain is lost, and what is never revoked.

@@ -87,9 +87,9 @@ func (t Tenant) Warnings() (all []Warning) {
 	}
 	if s := t.Sweep; s != nil && s.StillLost() > 0 {
 		what := fmt.Sprintf("the sweep of %s found %s lost: the proven record is gone for the grace period",
-			stamp.UTC(s.Tick), count(s.Lost, "domain"))
+			stamp.UTC(s.Tick), count(s.StillLost(), "domain"))
 		if s.Revoked > 0 {
-			what += fmt.Sprintf("; %d revoked since", s.Revoked)
+			what += fmt.Sprintf("; %d more revoked since", s.Revoked)
 		}
 		all = append(all, Warning{Urgent: true, What: what, Fix: reviewLost(t.Name), Sweep: ledger.RunID(s.Run)})
 	}

@@ -70,17 +70,23 @@ func readState(domainID string, raw []byte) (DomainState, error) {
 // notifies pending events. It returns the bytes that are stored then, or [ErrChanged].
 func (s *States) Write(ctx context.Context, domainID string, former []byte, state *DomainState,
 	counted ...string) (raw []byte, err error) {
+	return s.write(ctx, domainID, former, state, 0, counted...)
+}
+
+// write is Write, and counts the names for the tick of the last complete sweep too; 0: it does not.
+func (s *States) write(ctx context.Context, domainID string, former []byte, state *DomainState, complete int64,
+	counted ...string) (raw []byte, err error) {
 	if s.Notifier == nil {
 		state.Pending = nil
 	}
-	if raw, err = s.replace(ctx, domainID, former, *state, counted...); err != nil {
+	if raw, err = s.replace(ctx, domainID, former, *state, complete, counted...); err != nil {
 		return nil, err
 	}
 	return s.notifyPending(ctx, domainID, raw, state)
 }
 
 // replace stores the state, if it differs from former.
-func (s *States) replace(ctx context.Context, domainID string, former []byte, state DomainState,
+func (s *States) replace(ctx context.Context, domainID string, former []byte, state DomainState, complete int64,
 	counted ...string) (raw []byte, err error) {
 	if raw, err = json.Marshal(state); err != nil {
 		return nil, fmt.Errorf("store the state of domain %s: %w", domainID, err)
@@ -89,7 +95,7 @@ func (s *States) replace(ctx context.Context, domainID string, former []byte, st
 		return raw, nil
 	}
 	ok, err := s.Store.SetDomain(ctx, DomainWrite{ID: domainID, Former: former, Value: raw, Watched: state.Watched(),
-		Tick: state.Tick, Counted: counted})
+		Tick: state.Tick, Complete: complete, Counted: counted})
 	if err == nil && !ok {
 		err = ErrChanged
 	}
@@ -110,7 +116,7 @@ func (s *States) notifyPending(ctx context.Context, domainID string, former []by
 		}
 	}
 	state.Pending = nil
-	return s.replace(ctx, domainID, former, *state)
+	return s.replace(ctx, domainID, former, *state, 0)
 }
 
 func (s *States) notify(ctx context.Context, e events.Event) error {
@@ -132,7 +138,11 @@ func (s *States) Change(ctx context.Context, domainID string, change func(*Domai
 		return state, err
 	}
 	return s.change(ctx, domainID, state, raw, func(after *DomainState) []string {
+		wasLost := after.IsLost()
 		change(after)
+		if wasLost && after.Revoked != nil && !after.Revoked.DoneAt.IsZero() {
+			return []string{countRevoked}
+		}
 		return nil
 	})
 }
@@ -157,7 +167,14 @@ func (s *States) change(ctx context.Context, domainID string, state DomainState,
 		if raw == nil && after.V == 0 {
 			return after, nil // no state is stored, and none is to be
 		}
-		_, err := s.Write(ctx, domainID, raw, &after, counted...)
+		complete := int64(0)
+		if slices.Contains(counted, countRevoked) {
+			var err error
+			if complete, err = s.alsoLostBy(ctx, state); err != nil {
+				return state, err
+			}
+		}
+		_, err := s.write(ctx, domainID, raw, &after, complete, counted...)
 		if !errors.Is(err, ErrChanged) {
 			return after, err
 		}
@@ -166,6 +183,16 @@ func (s *States) change(ctx context.Context, domainID string, state DomainState,
 		}
 	}
 	return DomainState{}, ErrChanged
+}
+
+// alsoLostBy returns the tick of the last complete sweep if that has found a lost domain lost, and
+// so has a later sweep, which may be in progress or one of an organization; 0: it has not.
+func (s *States) alsoLostBy(ctx context.Context, lost DomainState) (tick int64, err error) {
+	last, _, err := s.Summary(ctx)
+	if err != nil || last.Tick >= lost.Tick || lost.Absence.Lost.After(last.At) {
+		return 0, err
+	}
+	return last.Tick, nil
 }
 
 // Forget deletes the state of a domain that does not exist any more, after its pending

@@ -2,6 +2,7 @@ package sweep_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -391,4 +392,72 @@ func TestConclude(t *testing.T) {
 		w.summary().Run != "right" {
 		t.Errorf("%v, summary %+v", err, w.summary())
 	}
+}
+
+// TestRevokedOf checks that of the domains that a sweep has found lost those are counted that were
+// revoked since, or set to pending by a row, and no others: also by the last complete sweep, if a
+// sweep of an organization has found the domain lost again.
+func TestRevokedOf(t *testing.T) {
+	w := newWorld(t)
+	complete := day0.Unix()
+	later := day0.Add(day).Unix()
+	states := w.states(nil)
+	w.now = day0.Add(time.Hour)
+	if err := states.Conclude(t.Context(), "nightly", progress.Scan{Tick: complete, Ended: true}); err != nil {
+		t.Fatal(err)
+	}
+	put := func(id string, tick int64, lost time.Time) {
+		t.Helper()
+		value, err := json.Marshal(sweep.DomainState{V: 1, OrganizationID: "org_1", Domain: id, Tick: tick, State: "absent",
+			Proven: &sweep.Proof{At: day0.Add(-30 * day)}, Absence: &sweep.Absence{Checks: 3, Lost: lost}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ok, err := w.store.SetDomain(t.Context(), sweep.DomainWrite{ID: id, Value: value, Watched: true})
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+	}
+	revoke := func(id string) {
+		t.Helper()
+		for range 2 { // the second one changes nothing
+			_, err := states.Change(t.Context(), id, func(s *sweep.DomainState) {
+				if s.Revoked == nil {
+					s.Revoked = &sweep.Revocation{Set: sweep.Unroute, Run: "job"}
+					s.RevokedAt(w.now)
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := func(tick, n int64) {
+		t.Helper()
+		if got, err := w.store.RevokedOf(t.Context(), tick); err != nil || got != n {
+			t.Errorf("of tick %d %d, %v; want %d", tick, got, err, n)
+		}
+	}
+
+	put("ord_lost", complete, day0)
+	revoke("ord_lost")
+	want(complete, 1)
+	put("ord_again", later, day0)
+	revoke("ord_again")
+	want(complete, 2)
+	want(later, 1)
+	put("ord_new", later, w.now.Add(day)) // only the later one has found it lost
+	revoke("ord_new")
+	want(complete, 2)
+	want(later, 2)
+	put("ord_risk", complete, time.Time{})
+	revoke("ord_risk")
+	want(complete, 2)
+	put("ord_pending", complete, day0)
+	for range 2 {
+		if err := states.SetToPending(t.Context(), "ord_pending", "job", w.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(complete, 3)
 }

@@ -22,6 +22,9 @@ const (
 	// with a colon. Of an operator that is not counted only the absent domains are known: its
 	// name must be given to revoke them together.
 	maxCounts = 10_000
+	// countRevoked is the name that is counted for each domain that the sweep of a tick has found
+	// lost and that was revoked since, or set to pending by a row.
+	countRevoked = "revoked"
 	// BrakeTime is the time in which the revocations of a tenant are counted.
 	BrakeTime = 7 * 24 * time.Hour
 	// withdrawnFor is how long a domain that others have taken back needs attention.
@@ -98,6 +101,7 @@ type DomainWrite struct {
 	Former, Value []byte // nil: none
 	Watched       bool   // the domain becomes a watched one, or remains one; not without a state
 	Tick          int64  // whose counts Counted increases
+	Complete      int64  // another tick, whose counts it increases too; 0: none
 	Counted       []string
 }
 
@@ -114,6 +118,9 @@ func (s *Store) SetDomain(ctx context.Context, w DomainWrite) (ok bool, err erro
 		args = append(args, name)
 	}
 	keys := []string{s.domainKey(w.ID), s.key("watched"), s.countsKey(w.Tick)}
+	if w.Complete != 0 {
+		keys = append(keys, s.countsKey(w.Complete))
+	}
 	done, err := setDomainScript.Run(ctx, s.rdb, keys, args...).Int()
 	if err != nil {
 		return false, fmt.Errorf("store the state of domain %s: %w", w.ID, err)
@@ -183,15 +190,20 @@ func (s *Store) CountRevocation(ctx context.Context, name string, at time.Time, 
 
 // Revocations returns how many revocations were counted in the seven days before that time.
 func (s *Store) Revocations(ctx context.Context, at time.Time) (int64, error) {
-	return s.RevokedSince(ctx, at.Add(-BrakeTime))
-}
-
-// RevokedSince returns how many revocations were counted since that time, which is at most seven
-// days ago: older ones are forgotten.
-func (s *Store) RevokedSince(ctx context.Context, at time.Time) (int64, error) {
-	n, err := s.rdb.ZCount(ctx, s.key("revocations"), strconv.FormatInt(at.Unix(), 10), "+inf").Result()
+	since := strconv.FormatInt(at.Add(-BrakeTime).Unix(), 10)
+	n, err := s.rdb.ZCount(ctx, s.key("revocations"), since, "+inf").Result()
 	if err != nil {
 		return 0, fmt.Errorf("count the revocations: %w", err)
+	}
+	return n, nil
+}
+
+// RevokedOf returns how many of the domains that the sweep of a tick has found lost were revoked
+// since, or set to pending by a row.
+func (s *Store) RevokedOf(ctx context.Context, tick int64) (int64, error) {
+	n, err := s.rdb.HGet(ctx, s.countsKey(tick), countRevoked).Int64()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return 0, fmt.Errorf("count what was revoked of tick %d: %w", tick, err)
 	}
 	return n, nil
 }

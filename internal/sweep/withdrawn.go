@@ -125,13 +125,21 @@ func (s *States) NoticeRead(ctx context.Context, r RecordRead) error {
 // SetToPending stores that a run has set a domain to pending that was proven: its proof does not
 // count any more.
 func (s *States) SetToPending(ctx context.Context, id, run string, at time.Time) error {
-	_, err := s.Change(ctx, id, func(after *DomainState) {
-		if after.Proven != nil && after.Revoked == nil {
+	state, raw, err := s.Read(ctx, id)
+	if err == nil {
+		_, err = s.change(ctx, id, state, raw, func(after *DomainState) (counted []string) {
+			if after.Proven == nil || after.Revoked != nil {
+				return nil
+			}
+			if after.IsLost() {
+				counted = []string{countRevoked}
+			}
 			after.Proven = nil
 			after.Absence = nil
 			after.Note(at, "pending", "set by run "+run)
-		}
-	})
+			return counted
+		})
+	}
 	if _, unreadable := errors.AsType[*UnreadableError](err); unreadable {
 		return nil
 	}

@@ -189,7 +189,11 @@ func (r Run) FailedByReason(ctx context.Context) (*status.FailedReasons, error) 
 
 // RowsPage returns a page of its rows: see [status.RowsPage].
 func (r Run) RowsPage(ctx context.Context, q status.RowsQuery) (page []status.Row, next int64, err error) {
-	return status.RowsPage(ctx, r.view.ledger, r.Run, q)
+	page, next, err = status.RowsPage(ctx, r.view.ledger, r.Run, q)
+	if err == nil {
+		err = status.ReadRevoked(ctx, r.view.redis, r.Run, page)
+	}
+	return page, next, err
 }
 
 // FoundFailed returns the numbers of its failed rows that a query selects: see
