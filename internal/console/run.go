@@ -33,6 +33,7 @@ type runPage struct {
 	Named string // the tenant, if the address has it, since several have a run of that id
 
 	Offers      offers
+	Open        int64                 // how many rows are open
 	Failed      int64                 // how many rows have failed
 	Reasons     *status.FailedReasons // why; nil: none has
 	ReasonsLeft bool                  // in an answer to the script: they stay as they are
@@ -136,6 +137,7 @@ func runPageOf(ctx context.Context, v view.View, run view.Run, q rowsQuery) (p r
 	p.Named = q.tenant
 	p.runView = viewOf(d, v.Estimate(ctx, run)[0])
 	p.Offers = offersOf(run.Run)
+	p.Open = max(run.Rows-run.Settled(), 0)
 	left := p.Offers.Retry.Settled() // rows that no child repeats
 	for _, child := range d.Children {
 		if child.Rows == nil {

@@ -685,7 +685,13 @@ func TestActions(t *testing.T) {
 	t.Run("cancel", func(t *testing.T) {
 		d := newDesk(t)
 		d.handIn("a", tasks.TypeVerify, domains(3))
-		page, _ := d.post("/runs/a/cancel", url.Values{})
+		if page := plain(d.get("/runs/a")); !strings.Contains(page, "3 rows are open. Rows that have not started") {
+			t.Errorf("the question does not have the number of rows: %s", page)
+		}
+		page, _ := d.post("/runs/a/cancel", url.Values{"reason": {"wrong file"}})
+		if shown := plain(d.get("/activity")); !strings.Contains(shown, "rows that were open: 3; wrong file") {
+			t.Errorf("the activity does not have the reason: %s", shown)
+		}
 		if r := d.run("a"); !r.Ended() || r.Counts["cancelled"] != 3 ||
 			!strings.Contains(page, "run a: cancelled; rows that were open: 3") {
 			t.Errorf("%+v: %s", r, page)
