@@ -5,37 +5,74 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"orgops/internal/cli"
+	"orgops/internal/remedy"
 )
 
 // sure is the flag of commands that take something away.
 type sure struct {
-	Yes bool `noenv:"true" help:"Do not ask on a terminal."`
+	Yes bool `noenv:"true" help:"Do not ask. Without a terminal, commands that delete or revoke need it."`
 }
 
-// confirm asks on a terminal whether to do what the question says, and returns an error unless the
-// answer is yes. It does not ask elsewhere, nor with --yes.
-func (s sure) confirm(ctx context.Context, t *tool, question string) error {
-	if s.Yes || !cli.IsTerminal(t.Stdin) {
+// because is the flag of commands whose reason the activity keeps.
+type because struct {
+	Reason string `noenv:"true" placeholder:"TEXT" help:"Reason, kept in the activity (default: asked for on a terminal)."`
+}
+
+// question is asked before a command takes something away.
+type question struct {
+	text string // what would be done, to how many
+	// needsYes says that it cannot be undone, or that customers feel it at once: without a terminal
+	// it needs --yes. Other commands are carried out there without a question.
+	needsYes bool
+	before   string   // what to do before adding --yes
+	because  *because // to ask for the reason, too; nil: none is kept
+}
+
+// confirm asks a question on a terminal, and then for the reason if none is given. It returns an
+// error unless the answer is yes, or --yes is set.
+func (s sure) confirm(ctx context.Context, t *tool, q question) error {
+	terminal := cli.IsTerminal(t.Stdin)
+	if s.Yes || (!terminal && !q.needsYes) {
 		return nil
 	}
-	if _, err := fmt.Fprintf(t.Stderr, "%s [y/N] ", question); err != nil {
-		return err
+	if !terminal {
+		return cli.Usage(remedy.With(errors.New("nothing was changed: without a terminal this command cannot ask: "+q.text),
+			"%s, and add --yes, or answer the question on a terminal", q.before))
 	}
 	input, end := endingReader(ctx, t.Stdin)
 	defer end()
-	answer, err := bufio.NewReader(input).ReadString('\n')
-	if ctx.Err() != nil {
-		return ctx.Err()
+	lines := bufio.NewReader(input)
+	answer, err := ask(ctx, t.Stderr, lines, q.text+"? [y/N] ")
+	if err != nil {
+		return err
 	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
+	switch strings.ToLower(answer) {
 	case "y", "yes":
-		return nil
+	default:
+		return errors.New("nothing was changed: the answer was not yes")
 	}
-	if err != nil { // the terminal was closed, or Ctrl-D: the question's line is still open
-		fmt.Fprintln(t.Stderr)
+	if q.because != nil && q.because.Reason == "" {
+		q.because.Reason, err = ask(ctx, t.Stderr, lines, "Reason, kept in the activity (none: Enter): ")
 	}
-	return errors.New("nothing was changed: the answer was not yes")
+	return err
+}
+
+// ask prints a prompt and returns the line that is typed. A terminal that is closed, or Ctrl-D, is
+// an empty line.
+func ask(ctx context.Context, out io.Writer, lines *bufio.Reader, prompt string) (string, error) {
+	if _, err := fmt.Fprint(out, prompt); err != nil {
+		return "", err
+	}
+	line, err := lines.ReadString('\n')
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	if err != nil { // the prompt's line is still open
+		fmt.Fprintln(out)
+	}
+	return strings.TrimSpace(line), nil
 }

@@ -29,18 +29,21 @@ type manyRuns struct {
 	Tenant string   `noenv:"true" placeholder:"NAME" help:"Tenant of the runs, if several have one of an id."`
 }
 
-// change calls f for each of the runs, also after an error, and prints the effects.
-func (t *tool) change(ctx context.Context, of manyRuns,
+// change calls f for each of the runs, also after an error, and prints the effects. The author has
+// the reason.
+func (t *tool) change(ctx context.Context, of manyRuns, reason string,
 	f func(context.Context, activity.Author, *ledger.Ledger, ledger.Run) (string, error)) error {
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
+	author := t.author(whoAmI())
+	author.Reason = reason
 	var failed error
 	for _, id := range of.IDs {
 		run, err := t.find(ctx, oneRun{id, of.Tenant})
 		effect := ""
 		if err == nil {
-			effect, err = f(ctx, t.author(whoAmI()), t.ledger, run)
+			effect, err = f(ctx, author, t.ledger, run)
 		}
 		if err == nil {
 			err = t.printEffect(ctx, run, effect)
@@ -56,18 +59,19 @@ func (t *tool) change(ctx context.Context, of manyRuns,
 type pauseCommand struct{ manyRuns }
 
 func (c *pauseCommand) Run(ctx context.Context, t *tool) error {
-	return t.change(ctx, c.manyRuns, status.Pause)
+	return t.change(ctx, c.manyRuns, "", status.Pause)
 }
 
 type resumeCommand struct{ manyRuns }
 
 func (c *resumeCommand) Run(ctx context.Context, t *tool) error {
-	return t.change(ctx, c.manyRuns, status.Resume)
+	return t.change(ctx, c.manyRuns, "", status.Resume)
 }
 
 type cancelCommand struct {
 	manyRuns
 	sure
+	because
 }
 
 func (*cancelCommand) Help() string {
@@ -90,20 +94,23 @@ func (c *cancelCommand) Run(ctx context.Context, t *tool) error {
 			open += run.Total() - run.Settled()
 		}
 	}
-	question := fmt.Sprintf("Cancel %s: open rows (%d) settle as cancelled?", strings.Join(c.IDs, ", "), open)
-	if err := c.confirm(ctx, t, question); err != nil {
+	err := c.confirm(ctx, t, question{because: &c.because,
+		text: fmt.Sprintf("Cancel %s: open rows (%d) settle as cancelled", strings.Join(c.IDs, ", "), open)})
+	if err != nil {
 		return err
 	}
-	return t.change(ctx, c.manyRuns, status.Cancel)
+	return t.change(ctx, c.manyRuns, c.Reason, status.Cancel)
 }
 
 type deleteCommand struct {
 	oneRun
 	sure
+	because
 }
 
 func (*deleteCommand) Help() string {
-	return `Its rows, their results and the proofs of its domains are deleted. On a terminal the command asks first.
+	return `Its rows, their results and the proofs of its domains are deleted, which cannot be undone. On a terminal the command asks first;
+elsewhere, as for cron, it needs --yes.
 
 Example:
 
@@ -115,8 +122,13 @@ func (c *deleteCommand) Run(ctx context.Context, t *tool) error {
 		return err
 	}
 	r, err := t.find(ctx, c.oneRun)
+	if err == nil && !r.Ended() {
+		err = ledger.ErrOpen
+	}
 	if err == nil {
-		err = c.confirm(ctx, t, fmt.Sprintf("Delete run %s, with the results of its rows (%d)?", c.ID, r.Total()))
+		err = c.confirm(ctx, t, question{because: &c.because, needsYes: true,
+			before: fmt.Sprintf("keep them first: enqueue runs results %s", c.ID),
+			text:   fmt.Sprintf("Delete run %s, with the results of its rows (%d)", c.ID, r.Total())})
 	}
 	if err == nil {
 		err = t.ledger.Delete(ctx, r.Tenant, r.ID)
@@ -127,7 +139,9 @@ func (c *deleteCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	t.author(whoAmI()).Record(ctx, activity.OfRun(r.Tenant, r.ID, activity.Deleted, ""))
+	author := t.author(whoAmI())
+	author.Reason = c.Reason
+	author.Record(ctx, activity.OfRun(r.Tenant, r.ID, activity.Deleted, ""))
 	if t.JSON {
 		return t.printJSON(status.RunOf(r))
 	}

@@ -101,8 +101,8 @@ func (t *tool) confirmRetry(ctx context.Context, s sure, from ledger.Run, o inta
 	if err != nil || rows == 0 { // then Retry says why
 		return err
 	}
-	return s.confirm(ctx, t, fmt.Sprintf("Submit %d of %d failed rows of run %s again, as a new run?", rows,
-		status.Failed(from), from.ID))
+	return s.confirm(ctx, t, question{text: fmt.Sprintf("Submit %d of %d failed rows of run %s again, as a new run", rows,
+		status.Failed(from), from.ID)})
 }
 
 // printLeftOut prints which rows a child does not retry, and how to proceed with them.

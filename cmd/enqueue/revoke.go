@@ -209,15 +209,12 @@ func (t *tool) revoke(ctx context.Context, c *revokeCommand) error {
 		return err
 	}
 	if p.Chosen > 0 {
-		// Without a terminal nobody could be asked, and no customer loses a domain by a command that
-		// was only pasted into a script.
-		if !c.Yes && !cli.IsTerminal(t.Stdin) {
-			return cli.Usage(remedy.With(fmt.Errorf("%d domains of tenant %s would be set to %s", p.Chosen, c.Tenant, c.Set),
-				"list them by --dry-run; then add --yes, or answer the question on a terminal"))
-		}
-		question := fmt.Sprintf("Revoke %d domains of tenant %s (%s): their logins are no longer routed to the organization?",
-			p.Chosen, c.Tenant, c.Set)
-		if err := c.confirm(ctx, t, question); err != nil {
+		// It can be undone, but customers cannot log in meanwhile: no domain is revoked by a command
+		// that was only pasted into a script.
+		err := c.confirm(ctx, t, question{needsYes: true, before: "list them by --dry-run",
+			text: fmt.Sprintf("Revoke %d domains of tenant %s (%s): their logins are no longer routed to the organization",
+				p.Chosen, c.Tenant, c.Set)})
+		if err != nil {
 			return err
 		}
 	}

@@ -164,7 +164,7 @@ func (t *tool) printDetails(ctx context.Context, one status.Tenant, settings ten
 type stopCommand struct {
 	oneTenant
 	sure
-	Reason      string `noenv:"true" placeholder:"TEXT" help:"Reason shown to others."`
+	because
 	By          string `noenv:"true" placeholder:"NAME" help:"Who stops the tenant (default: the user and machine that run this command)."`
 	NoWorkerYet bool   `help:"Stop a tenant that no worker has served on this Redis yet."`
 }
@@ -185,8 +185,9 @@ func (c *stopCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectTo(ctx, c.Tenant, c.NoWorkerYet); err != nil {
 		return err
 	}
-	question := fmt.Sprintf("Stop tenant %s: send no PATCH, POST or DELETE for it until it is started again?", c.Tenant)
-	if err := c.confirm(ctx, t, question); err != nil {
+	err := c.confirm(ctx, t, question{because: &c.because,
+		text: fmt.Sprintf("Stop tenant %s: send no PATCH, POST or DELETE for it until it is started again", c.Tenant)})
+	if err != nil {
 		return err
 	}
 	stop, err := status.StopTenant(ctx, t.author(cmp.Or(c.By, whoAmI())), c.Tenant, c.Reason)
@@ -280,11 +281,12 @@ func (c *reassignCommand) Run(ctx context.Context, t *tool) error {
 	if _, err := t.mustBeServed(ctx, c.Tenant); err != nil {
 		return err
 	}
-	question := fmt.Sprintf("Let the next worker decide which tenant %s is, and forget the former one's sweeps and names?", c.Tenant)
+	q := question{text: fmt.Sprintf("Let the next worker decide which tenant %s is, and forget the former one's sweeps and names",
+		c.Tenant)}
 	if c.Keep {
-		question = fmt.Sprintf("Let the next worker decide the address of tenant %s, and execute its rows there?", c.Tenant)
+		q.text = fmt.Sprintf("Let the next worker decide the address of tenant %s, and execute its rows there", c.Tenant)
 	}
-	if err := c.confirm(ctx, t, question); err != nil {
+	if err := c.confirm(ctx, t, q); err != nil {
 		return err
 	}
 	effect, err := status.ReassignTenant(ctx, t.author(cmp.Or(c.By, whoAmI())), t.ledger, c.Tenant, c.Keep)

@@ -141,7 +141,7 @@ func TestRedisUsers(t *testing.T) {
 	f.typed("domains", "verify", "--run", "cancelled-too", filepath.Join(f.dir, "waiting.csv"))
 	f.typed("runs", "cancel", "cancelled-too")
 	g.as("reader", f)
-	g.refusesAll(f, append(submissions, []string{"runs", "cancel", "held"}, []string{"runs", "delete", "templates"},
+	g.refusesAll(f, append(submissions, []string{"runs", "cancel", "held"}, []string{"runs", "delete", "--yes", "templates"},
 		[]string{"runs", "resume", "held"}, []string{"tenant", "stop", "default"}))
 	if f.run("held").Ended() {
 		t.Error("the run has ended that the reader was refused to cancel")
@@ -151,7 +151,7 @@ func TestRedisUsers(t *testing.T) {
 	f.looks(remembered)
 	for _, args := range [][]string{
 		{"runs", "pause", "held"}, {"runs", "resume", "held"}, {"tenant", "stop", "default"}, {"tenant", "start", "default"},
-		{"runs", "cancel", "held"}, {"runs", "delete", "templates"},
+		{"runs", "cancel", "held"}, {"runs", "delete", "--yes", "templates"},
 	} {
 		f.typed(args...)
 	}
@@ -195,7 +195,7 @@ func (f *fleet) control() {
 	f.typed("runs", "cancel", "cancelled")
 	await(f.t, "the end of the cancelled run", func() bool { return f.run("cancelled").Ended() })
 	f.typed("runs", "retry", "cancelled", "--outcome", "cancelled", "--run", "again")
-	f.typed("runs", "delete", "updates")
+	f.typed("runs", "delete", "--yes", "updates")
 }
 
 // waiting returns a file with a row that waits for hours: its TXT record is not published.

@@ -84,7 +84,7 @@ func (c *chaos) deleteEnded(j *job) {
 		return
 	}
 	for begun := time.Now(); ; time.Sleep(time.Second) {
-		_, status := c.enter("runs", "delete", j.run)
+		_, status := c.enter("runs", "delete", "--yes", j.run)
 		if _, err := c.get(j.run); status == 0 || errors.Is(err, ledger.ErrNotFound) {
 			break
 		}
@@ -130,7 +130,7 @@ func (c *chaos) deleteStaged(j *job, after time.Duration) {
 		submitted <- status == 0
 	}()
 	time.Sleep(after)
-	_, status := c.enter("runs", "delete", j.run)
+	_, status := c.enter("runs", "delete", "--yes", j.run)
 	if <-submitted {
 		j.locked(func() { j.submitted = true })
 	}
