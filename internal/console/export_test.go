@@ -7,14 +7,14 @@ import (
 )
 
 // Routes returns all routes.
-var Routes = routes
+func Routes(cfg Config) []web.Route { return newSite(cfg).routes(cfg) }
 
 // PageTemplates returns the templates of the pages, by name.
 func PageTemplates() map[string]*template.Template { return newSite(Config{}).pages }
 
 // PageData has, for each page, data of its type. [PageOf] puts the layout's data around it.
 var PageData = map[string]any{
-	"problem": "", "overview": overviewPage{},
+	"problem": problem{}, "overview": overviewPage{},
 	"runs": runsPage{}, "run": runPage{}, "domains": domainPage{}, "tenants": tenantsPage{},
 	"search": searchPage{}, "selection": selectionPage{},
 	"activity": activityPage{},

@@ -212,6 +212,34 @@ func TestMonitorWorksUnderItsPolicy(t *testing.T) {
 	}
 }
 
+// TestProblemsArePages: a browser gets a page with the navigation and what to do, a program a line.
+func TestProblemsArePages(t *testing.T) {
+	p := newPages(t)
+	for _, tc := range []struct {
+		method, path string
+		status       int
+		says         string
+	}{
+		{http.MethodGet, "/nothing", http.StatusNotFound, "There is no page at this address."},
+		{http.MethodGet, "/selection", http.StatusForbidden, "Your role is reader, which may not do this."},
+		{http.MethodGet, "/runs/a/pause", http.StatusMethodNotAllowed, "It only takes the forms of other pages."},
+	} {
+		for _, accepted := range []string{"text/html,*/*;q=0.8", "application/json", ""} {
+			resp := p.do(tc.method, tc.path, header("Accept", accepted))
+			body, err := io.ReadAll(resp.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opened := strings.HasPrefix(accepted, "text/html")
+			whole := strings.Contains(string(body), `<nav aria-label="Pages">`) &&
+				strings.Contains(string(body), "What to do:") && strings.Contains(string(body), tc.says)
+			if resp.StatusCode != tc.status || whole != opened {
+				t.Errorf("%s %s for %q: %d, %s", tc.method, tc.path, accepted, resp.StatusCode, body)
+			}
+		}
+	}
+}
+
 func TestPagesAreReadOnly(t *testing.T) {
 	t.Parallel()
 	const pause = "/monitor/api/queues/default.dns:pause"

@@ -17,17 +17,16 @@ import (
 
 // Pages serves the operators' pages, and asynqmon at /monitor/, to the users of Config.
 func Pages(cfg Config) http.Handler {
+	s := newSite(cfg)
 	front := web.Front{
-		Routes: routes(cfg), Pages: true, Access: cfg.Access, Proxy: cfg.Proxy, Unsigned: cfg.Unsigned, Hosts: cfg.Hosts,
-		MaxBody: maxBody, Logger: cfg.Logger,
-		Refuse: func(w http.ResponseWriter, _ *http.Request, why *web.Refusal) { http.Error(w, why.Text, why.Status) },
+		Routes: s.routes(cfg), Pages: true, Access: cfg.Access, Proxy: cfg.Proxy, Unsigned: cfg.Unsigned, Hosts: cfg.Hosts,
+		MaxBody: maxBody, Logger: cfg.Logger, Refuse: s.refuse,
 	}
 	return compressed(front.Handler())
 }
 
 // routes returns all pages, with the roles that may use them.
-func routes(cfg Config) []web.Route {
-	s := newSite(cfg)
+func (s *site) routes(cfg Config) []web.Route {
 	queues := monitors(cfg)
 	all := []web.Role{web.Reader, web.Support, web.Operator}
 	readers, finders := []web.Role{web.Reader, web.Operator}, []web.Role{web.Support, web.Operator}

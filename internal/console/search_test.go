@@ -248,7 +248,7 @@ func TestDomainOfWhicheverTenant(t *testing.T) {
 		}
 	}
 	w := get("all", "/runs/nightly?tenant=nobody")
-	if page := plain(w.Body.String()); w.Code != 404 || !strings.Contains(page, "there is no tenant nobody") {
+	if page := plain(w.Body.String()); w.Code != 404 || !strings.Contains(page, "There is no tenant nobody") {
 		t.Errorf("a run of no tenant: %d %s", w.Code, page)
 	}
 

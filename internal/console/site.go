@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -148,8 +149,44 @@ func (s *site) fail(w http.ResponseWriter, r *http.Request, section string, err 
 			s.log.ErrorContext(r.Context(), "page not shown", "path", r.URL.Path, "error", err)
 		}
 	}
-	s.show(w, r, refused.Status, "problem", page{Title: http.StatusText(refused.Status), Section: section,
-		Data: refused.Text})
+	p := problemOf(refused)
+	s.show(w, r, refused.Status, "problem", page{Title: p.What, Section: section, Data: p})
+}
+
+// refuse answers a request that was refused before its handler: by a page if a browser opens it for
+// a user who has signed in, else by a line of text, for scripts and programs.
+func (s *site) refuse(w http.ResponseWriter, r *http.Request, why *web.Refusal) {
+	opened := strings.Contains(r.Header.Get("Accept"), "text/html")
+	if !opened || web.Of(r.Context()).User.Name == "" {
+		http.Error(w, why.Text, why.Status)
+		return
+	}
+	s.fail(w, r, "", why)
+}
+
+// problem is the page of a request that was not served.
+type problem struct{ What, Why, Do string }
+
+// problemOf returns the page of a refusal.
+func problemOf(refused *web.Refusal) problem {
+	p := problem{What: http.StatusText(refused.Status), Why: sentence(refused.Text)}
+	if refused.Text == p.What {
+		p.Why = "" // of the mux, which says no more
+	}
+	switch refused.Status {
+	case http.StatusForbidden:
+		p.What = "You have no access to this page"
+		p.Do = "Use the pages named above. If you need this one, ask whoever keeps the access file, or the proxy’s roles."
+	case http.StatusNotFound:
+		p.What = "Not found"
+		p.Why = cmp.Or(p.Why, "There is no page at this address.")
+		p.Do = "Check the address, or search for the domain, run or label above."
+	case http.StatusMethodNotAllowed:
+		p.What = "This address is not a page"
+		p.Why = cmp.Or(p.Why, "It only takes the forms of other pages.")
+		p.Do = "Go to the page with the form, and press its button. Nothing was changed."
+	}
+	return p
 }
 
 // withForm reads the form before a handler. An error is shown on the page that every role may see.

@@ -17,9 +17,11 @@ import (
 	"orgops/internal/web"
 )
 
-// pageAs returns the request of a page by a user.
+// pageAs returns the request of a page by a user, as a browser sends it.
 func pageAs(user, path string) surface.Request {
-	return surface.Request{Method: http.MethodGet, Path: path, Note: user, Header: signedIn(user)}
+	header := signedIn(user)
+	header["Accept"] = "text/html"
+	return surface.Request{Method: http.MethodGet, Path: path, Note: user, Header: header}
 }
 
 // actAs returns the request of an action by a user, with the fields of its form: names and values.
