@@ -31,7 +31,7 @@ func (o operated) holdsStill(t *testing.T, b *browser) {
 			tab.open(runPath(slowRun)+"?outcome=open", "#row-list tr")
 			tab.do("scroll", chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`document.querySelector(%q).scrollIntoView()`, list)))
 			const ids = `[...document.querySelectorAll("#row-list tr")].map((row) => row.id)`
-			const bar = `document.querySelector("#now progress").value`
+			const bar = `1000 - document.querySelector("#now .bar .open").width.baseVal.value`
 			before, value := evaluate[[]string](tab, ids), evaluate[float64](tab, bar)
 			evaluate[bool](tab, shifts)
 			tab.until("fifteen seconds have passed", `performance.now() - window.watchedSince > 15000`)

@@ -192,10 +192,10 @@ func (o operated) copies(t *testing.T, b *browser) {
 func (o operated) isLive(t *testing.T, b *browser) {
 	tab := b.tab(t)
 	for _, path := range []string{"/runs", runPath(slowRun)} {
-		tab.open(path, "progress")
-		bar := fmt.Sprintf(`document.querySelector('progress[aria-label$="of run %s"]')`, slowRun)
-		first, loads := evaluate[float64](tab, bar+".value"), tab.loaded()
-		tab.until("the bar grows", fmt.Sprintf("%s.value > %f", bar, first))
+		tab.open(path, ".bar")
+		bar := fmt.Sprintf(`document.querySelector('.bar[aria-label*="of run %s:"] .open').width.baseVal.value`, slowRun)
+		open, loads := evaluate[float64](tab, bar), tab.loaded()
+		tab.until("the bar grows", fmt.Sprintf("%s < %f", bar, open))
 		if tab.loaded() != loads {
 			t.Errorf("%s was loaded again", path)
 		}

@@ -20,6 +20,7 @@
 //	rows.go           selects rows of a run, and finds those to be retried
 //	failed.go         the failed rows of a run, and all of them, as files
 //	runs.go           the page of all runs, and a run as pages show it
+//	bar.go            the bar of a run by outcome
 //	plots.go          plots of the last hour and day
 //	waiting.go        the open work, for the bar of asynqmon
 //	attention.go      workers, tenants, and the warnings about them

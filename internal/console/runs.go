@@ -149,7 +149,7 @@ type runView struct {
 
 	Text, Tone string // the state in words, and as a class: see tone
 	News       string // the state without its numbers, that change all the time
-	Value, Max int64  // of the bar
+	Bar        []segment
 	Progress   string // "12 of 40 rows settled"
 	Ahead      status.Estimate
 	Trouble    []status.Fact
@@ -159,7 +159,7 @@ type runView struct {
 
 func viewOf(d status.RunDetails, ahead status.Estimate) runView {
 	r := d.Ledger
-	v := runView{RunDetails: d, Text: d.Text, Value: min(r.Settled(), r.Rows), Max: max(r.Rows, 1), Ahead: ahead,
+	v := runView{RunDetails: d, Text: d.Text, Bar: barOf(r), Ahead: ahead,
 		Trouble: status.Trouble(r)}
 	v.Tone = tone(r, len(v.Trouble) > 0 || (len(ahead.Held) > 0 && !r.Scanning() && r.Sealed()))
 	v.News, _, _ = strings.Cut(strings.ReplaceAll(v.Text, ";", ","), ",")
