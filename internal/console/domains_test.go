@@ -254,14 +254,14 @@ func TestDomainPageShowsTheRecordWhole(t *testing.T) {
 	d := s.box.AddDomain(s.org, sandbox.Domain{Domain: strings.Repeat("subsidiary.", 9) + "example",
 		TXT: "token=" + strings.Repeat("0123456789abcdef", 12) + "  &end"})
 	_, page := s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, d.ID).Encode(), nil)
-	wantIn(t, page, `<dt>Full name</dt><dd><code id="publish-host">`+d.Host+"</code>",
+	wantIn(t, joined(page), `<dt>Full name</dt><dd><code id="publish-host">`+d.Host+"</code>",
 		`<dt>Value</dt><dd><code id="publish-value">`+html.EscapeString(d.TXT)+"</code>")
 
 	s.row(t, "run-1", "acme", s.org, d.ID, "", "")
 	s.execute(t, "run-1", handlers.VerifyConfig{DNS: tooFewDNS{}})
 	s.box.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Status: http.StatusServiceUnavailable})
 	_, page = s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, d.ID).Encode(), nil)
-	wantIn(t, page, "As a worker has read it last.",
+	wantIn(t, joined(page), "As a worker has read it last.",
 		`<dt>Full name</dt><dd><code id="publish-host">`+d.Host+"</code>",
 		`<dt>Value</dt><dd><code id="publish-value">`+html.EscapeString(d.TXT)+"</code>")
 }
@@ -355,7 +355,7 @@ func TestDomainPageShowsTheMistake(t *testing.T) {
 	s.execute(t, "run-1", handlers.VerifyConfig{DNS: s.dns})
 	for _, path := range []string{"/runs/run-1", "/domains?" + asked("acme", s.org, s.domain.ID).Encode()} {
 		_, page := s.do(t, http.MethodGet, path, nil)
-		wantIn(t, page, "The value at "+s.domain.Host+" has the expected one and more in it (", `\x3ca href=`,
+		wantIn(t, joined(page), "The value at "+s.domain.Host+" has the expected one and more in it (", `\x3ca href=`,
 			"enter the expected value alone.")
 		wantNotIn(t, page, "<a href=\"https://evil", "https://evil", "&lt;a href")
 	}

@@ -31,12 +31,27 @@ func stamp(t time.Time) template.HTML {
 // stamps are times in a text of package status.
 var stamps = regexp.MustCompile(`\b(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)Z\b`)
 
-// timed returns a sentence with the times in it in the form of [stamp]. They remain exact, since
-// "since 5 min ago" is no language.
+// timed returns a sentence with the times in it in the form of [stamp], and with places at which
+// its names may be broken. The times remain exact, since "since 5 min ago" is no language.
 func timed(text string) template.HTML {
+	text = stamps.ReplaceAllString(template.HTMLEscapeString(text), `<time datetime="$0" data-exact>$1 $2 UTC</time>`)
 	//nolint:gosec // it is escaped first
-	return template.HTML(stamps.ReplaceAllString(template.HTMLEscapeString(text),
-		`<time datetime="$0" data-exact>$1 $2 UTC</time>`))
+	return template.HTML(names.ReplaceAllStringFunc(text, breakable))
+}
+
+// names are names of hosts in a text.
+var names = regexp.MustCompile(`[\w-]+(\.[\w-]+)+\.[A-Za-z][\w-]*`)
+
+// breakable returns a name that is broken after its dots, and within a label only if the label is
+// longer than a line: the hyphen of _ss-verification is not the end of a line.
+func breakable(name string) string {
+	labels := strings.SplitAfter(name, ".")
+	for i, label := range labels {
+		if strings.HasPrefix(label, "_") {
+			labels[i] = `<span class="unbroken">` + label + `</span>`
+		}
+	}
+	return strings.Join(labels, "<wbr>")
 }
 
 // capital returns a label with its first letter in upper case.

@@ -218,8 +218,14 @@ var (
 func plain(page string) string {
 	_, page, _ = strings.Cut(page, `<main id="content" tabindex="-1">`)
 	page, _, _ = strings.Cut(page, "</main>")
-	text := tags.ReplaceAllString(page, " ")
+	text := tags.ReplaceAllString(joined(page), " ")
 	return spaces.ReplaceAllString(html.UnescapeString(text), " ")
+}
+
+// joined returns a page without the places at which names may be broken.
+func joined(page string) string {
+	unbroken := regexp.MustCompile(`<span class="unbroken">([^<]*)</span>`)
+	return unbroken.ReplaceAllString(strings.ReplaceAll(page, "<wbr>", ""), "$1")
 }
 
 // listed returns the IDs of the runs on a page, in order.

@@ -93,6 +93,17 @@ func TestTimes(t *testing.T) {
 	}
 }
 
+// TestNamesAreBrokenAtDots: a name in a reason is broken after its dots, and not inside _ss-.
+func TestNamesAreBrokenAtDots(t *testing.T) {
+	d := newDesk(t)
+	d.handIn("a", tasks.TypeVerify, domains(2))
+	d.note("a", 1, "not_yet: no TXT record at _ss-verification.org_1.acme.example <b>")
+	const want = `at <span class="unbroken">_ss-verification.</span><wbr>org_1.<wbr>acme.<wbr>example &lt;b&gt;`
+	if page := d.get("/runs/a"); !strings.Contains(page, want) {
+		t.Errorf("the page lacks %s: %s", want, page)
+	}
+}
+
 // TestNoticeOfAnotherWorker checks that a result is shown by another worker than that which acted,
 // again when the page is reloaded, and to nobody else.
 func TestNoticeOfAnotherWorker(t *testing.T) {
