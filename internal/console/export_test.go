@@ -25,3 +25,6 @@ func PageOf(data any, role web.Role) any {
 	return page{Title: "Title", Section: "runs", User: web.Unsigned(role), Notice: "Notice",
 		Failed: role == web.Operator, Data: data}
 }
+
+// Advised returns a text with its commands as code.
+var Advised = advised

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,6 +38,71 @@ func timed(text string) template.HTML {
 	text = stamps.ReplaceAllString(template.HTMLEscapeString(text), `<time datetime="$0" data-exact>$1 $2 UTC</time>`)
 	//nolint:gosec // it is escaped first
 	return template.HTML(names.ReplaceAllStringFunc(text, breakable))
+}
+
+// advised returns a text of this program, such as a remedy, as [timed] does, with the commands in it
+// as code that is copied. In a text from outside no command is marked: somebody else has written it.
+func advised(text string) template.HTML {
+	var out strings.Builder
+	for {
+		before, command, after := cutCommand(text)
+		out.WriteString(string(timed(before)))
+		if command == "" {
+			//nolint:gosec // each part is escaped
+			return template.HTML(out.String())
+		}
+		out.WriteString(string(commandOf(command)))
+		text = after
+	}
+}
+
+// commandOf returns a command as code, with a button that copies it. A line ends only between its
+// arguments.
+func commandOf(command string) template.HTML {
+	shown := template.HTMLEscapeString(command)
+	var code strings.Builder
+	for i, argument := range strings.Split(shown, " ") {
+		if i > 0 {
+			code.WriteString(" ")
+		}
+		code.WriteString(`<span class="unbroken">` + argument + `</span>`)
+	}
+	//nolint:gosec // it is escaped first
+	return template.HTML(`<span class="command"><code>` + code.String() +
+		`</code><button type="button" data-copy aria-label="Copy ` + shown + `" hidden>Copy</button></span>`)
+}
+
+var (
+	commandStart = regexp.MustCompile(
+		"(?:^|[ (`])((?:enqueue (?:domains|clients|templates|evidence|runs|tenant|access) [a-z]+|worker doctor)\\b)")
+	// proseAfter are words of a sentence that follow a command.
+	proseAfter = []string{"and", "or", "names", "prints", "read", "reads", "say", "says", "those", "which"}
+)
+
+// cutCommand cuts a text around its first command: its name, and the arguments up to a punctuation
+// mark or to a word of the sentence. Backquotes around it are left out. command is empty if there is
+// none.
+func cutCommand(text string) (before, command, after string) {
+	at := commandStart.FindStringSubmatchIndex(text)
+	if at == nil {
+		return text, "", ""
+	}
+	before, after = text[:at[2]], text[at[3]:]
+	command = text[at[2]:at[3]]
+	if quoted, isQuoted := strings.CutSuffix(before, "`"); isQuoted {
+		arguments, rest, _ := strings.Cut(after, "`")
+		return quoted, command + arguments, rest
+	}
+	for strings.HasPrefix(after, " ") {
+		word, _, _ := strings.Cut(after[1:], " ")
+		argument := strings.TrimRight(word, ".,;:)")
+		if argument == "" || strings.HasPrefix(word, "(") || slices.Contains(proseAfter, argument) {
+			break
+		}
+		command += " " + argument
+		after = after[1+len(argument):]
+	}
+	return before, command, after
 }
 
 // names are names of hosts in a text.

@@ -100,6 +100,7 @@ func newSite(cfg Config) *site {
 		"runPath": runPath, "runLink": runLink, "domainURL": domainURL, "domainPath": domainPath, "tenantPath": tenantsPath,
 		"missingAnswers": status.MissingAnswers, "serverName": status.ServerName,
 		"answerText": status.AnswerText, "took": status.Took, "sentence": sentence, "timed": timed,
+		"advised": advised, "command": commandOf,
 		"join": strings.Join,
 	}).ParseFS(templates, "templates/layout.html", "templates/parts.html", "templates/plots.html"))
 	for _, name := range []string{"problem", "overview", "runs", "run", "domains", "tenants", "search", "selection",

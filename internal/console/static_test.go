@@ -7,11 +7,14 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"orgops/internal/console"
+	"orgops/internal/ledger"
+	"orgops/internal/ledgertest"
 	"orgops/internal/web"
 	"orgops/tasks"
 )
@@ -177,5 +180,40 @@ func TestChosenRows(t *testing.T) {
 	}
 	if page, _ := d.post("/runs/a/retry", url.Values{"row": {"1"}}); !strings.Contains(page, "was retried before") {
 		t.Errorf("the same row once more: %s", page)
+	}
+}
+
+// TestCommandsAreCode: a command in a remedy is code with a button that copies it, and ends where the
+// sentence goes on.
+func TestCommandsAreCode(t *testing.T) {
+	d := newDesk(t)
+	d.handIn("a", tasks.TypeVerify, domains(2))
+	mustNot(t, ledgertest.Control(t.Context(), d.ledger, (*ledger.Ledger).Pause, "a"))
+	d.note("a", 1, "not_yet: said by the zone: enqueue runs delete a")
+	page := joined(d.get("/runs/a"))
+	const want = `to continue: <span class="command"><code>enqueue runs resume a</code>` +
+		`<button type="button" data-copy aria-label="Copy enqueue runs resume a" hidden>Copy</button></span>`
+	if !strings.Contains(page, want) || strings.Contains(page, "Copy enqueue runs delete") {
+		t.Errorf("the page lacks %s: %s", want, page)
+	}
+	for text, want := range map[string][]string{
+		"start it: enqueue tenant start acme, or Try now":              {"enqueue tenant start acme"},
+		"enqueue runs list --tenant acme names them, with the reasons": {"enqueue runs list --tenant acme"},
+		"`enqueue domains verify --tenant a --pending` reads those, `enqueue domains sweep --tenant a` those": {
+			"enqueue domains verify --tenant a --pending", "enqueue domains sweep --tenant a"},
+		"go on (enqueue runs cancel RUN), or":                 {"enqueue runs cancel RUN"},
+		"and enqueue runs show and enqueue domains show read": {"enqueue runs show", "enqueue domains show"},
+		"by: enqueue tenant deliver acme crm --given-up.":     {"enqueue tenant deliver acme crm --given-up"},
+		"test it: worker doctor":                              {"worker doctor"},
+		"events are enqueued":                                 nil,
+	} {
+		var have []string
+		shown := joined(string(console.Advised(text)))
+		for _, command := range regexp.MustCompile(`<code>([^<]*)</code>`).FindAllStringSubmatch(shown, -1) {
+			have = append(have, command[1])
+		}
+		if !slices.Equal(have, want) {
+			t.Errorf("%s: %q, want %q", text, have, want)
+		}
 	}
 }

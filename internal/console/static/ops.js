@@ -190,7 +190,9 @@ async function load(address) {
   } catch {
     return stale(wrong(null));
   }
-  return new DOMParser().parseFromString(text, "text/html");
+  const page = new DOMParser().parseFromString(text, "text/html");
+  copies(page);
+  return page;
 }
 
 async function refresh() {
@@ -230,10 +232,10 @@ async function refresh() {
   if (changed !== null) document.getElementById("live").textContent = changed;
 }
 
-// copy copies the text of the element that a button names, and says so on the button and to
+// copy copies the text of the element that a button names, or of the one before it, and says so on the button and to
 // screen readers. Browsers without a clipboard, as over plain HTTP, get the text selected.
 async function copy(button) {
-  const source = document.getElementById(button.dataset.copy), live = document.getElementById("live");
+  const named = document.getElementById(button.dataset.copy), source = named ?? button.previousElementSibling, live = document.getElementById("live");
   try {
     await navigator.clipboard.writeText(source.textContent);
     live.textContent = "Copied";
@@ -245,10 +247,16 @@ async function copy(button) {
   setTimeout(() => { button.textContent = "Copy"; live.textContent = ""; }, every);
 }
 
-for (const button of document.querySelectorAll("button[data-copy]")) {
-  button.hidden = false;
-  button.addEventListener("click", () => copy(button));
+// copies shows the buttons that copy, of this page or of its next state.
+function copies(page) {
+  for (const button of page.querySelectorAll("button[data-copy]")) button.hidden = false;
 }
+
+copies(document);
+addEventListener("click", (event) => {
+  const button = event.target.closest?.("button[data-copy]");
+  if (button) copy(button);
+});
 
 async function keepUp() {
   const began = performance.now();
