@@ -13,7 +13,7 @@ const bar = element("nav", "", { id: "orgops" });
 bar.setAttribute("aria-label", "orgops");
 const task = element("span", ""), work = element("span", ""), held = element("ul", ""), refused = element("p", "");
 refused.setAttribute("role", "alert");
-bar.append(refused, link("Runs", "/runs"), link("Domains", "/domains"), link("Tenants", "/tenants"), task, work, held);
+bar.append(refused, link("Overview", "/"), link("Runs", "/runs"), link("Domains", "/domains"), link("Tenants", "/tenants"), link("Activity", "/activity"), task, work, held);
 
 // The tenant of the page's queue; "": the page has none.
 const tenant = () => decodeURIComponent(location.pathname.match(/^\/monitor\/queues\/([^/.]+)/)?.[1] || "");
