@@ -152,6 +152,7 @@ type runView struct {
 	Bar        []segment
 	Progress   string // "12 of 40 rows settled"
 	Ahead      status.Estimate
+	Waits      string // why no row is executed, or why open rows wait, once
 	Trouble    []status.Fact
 	Others     int    // runs of one row on the same line
 	OthersPath string // of the list of them all
@@ -162,6 +163,14 @@ func viewOf(d status.RunDetails, ahead status.Estimate) runView {
 	v := runView{RunDetails: d, Text: d.Text, Bar: barOf(r), Ahead: ahead,
 		Trouble: status.Trouble(r)}
 	v.Tone = tone(r, len(v.Trouble) > 0 || (len(ahead.Held) > 0 && !r.Scanning() && r.Sealed()))
+	once := ahead
+	if len(ahead.Held) > 0 || d.Waiting != nil {
+		once.Again = 0 // they wait for the same reason, or the table of reasons has theirs
+	}
+	if len(ahead.Held) > 0 {
+		v.Text = strings.Replace(d.Text, "waits: "+ahead.Held[0].Why, "waits", 1)
+	}
+	v.Waits = once.Waits()
 	v.News, _, _ = strings.Cut(strings.ReplaceAll(v.Text, ";", ","), ",")
 	switch v.Progress = grouped(r.Settled()); {
 	case r.Sealed():

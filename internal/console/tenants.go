@@ -143,10 +143,33 @@ func (s *site) viewOfTenant(ctx context.Context, own view.Tenant, state status.T
 	if served {
 		v.showHere()
 	}
+	v.sayOnce()
 	if err := errors.Join(noSettings, noRate, noSchedule, noDeliveries); err != nil {
 		v.Problem = unread(err)
 	}
 	return v
+}
+
+// sayOnce refers to a reason that a warning has where it would be repeated below.
+func (v *tenantView) sayOnce() {
+	for _, w := range v.Warnings {
+		_, reason, has := strings.Cut(w.What, "Z: ") // after the time
+		if !has {
+			continue
+		}
+		once := func(text string) string { return strings.ReplaceAll(text, reason, "as above") }
+		for _, facts := range [][]status.Fact{v.Pace, v.Token} {
+			for i := range facts {
+				facts[i].Text = once(facts[i].Text)
+			}
+		}
+		for i := range v.Errors {
+			v.Errors[i].Text = once(v.Errors[i].Text)
+		}
+		for i := range v.Endpoints {
+			v.Endpoints[i].Failure = once(v.Endpoints[i].Failure)
+		}
+	}
 }
 
 // showHere sets the parts that only a worker of the tenant has: the state of the token, never the
