@@ -92,7 +92,9 @@ func (s *site) readLines(ctx context.Context, v view.View, all []tenantLine) {
 		settings, announced, err := t.Announced(ctx)
 		if announced {
 			permits, _ := l.Permits(settings) // the tenant's page has the error
-			l.Used = permits.String()
+			if permits.Share() >= 0 {
+				l.Used = fmt.Sprintf("%.0f %% of the rate used", 100*permits.Share())
+			}
 		}
 		var noPast error
 		l.Hour, noPast = readHour(ctx, t)

@@ -14,11 +14,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/activity"
 	"orgops/internal/console"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/meters"
 	"orgops/internal/pace"
+	"orgops/internal/status"
 	"orgops/internal/tenant"
 	"orgops/internal/web"
 	"orgops/tasks"
@@ -156,9 +158,27 @@ func TestOverviewHasDeadWorkers(t *testing.T) {
 		w := do(pages, http.MethodGet, "/", nil, basic(tokens[user]))
 		page := plain(w.Body.String())
 		if !strings.Contains(page, died) || strings.Contains(page, "host-2") != sees ||
-			!strings.Contains(page, "None is lost. Activity has the number of rows.") {
+			!strings.Contains(page, "None is lost: Activity") {
 			t.Errorf("%s: %s", user, page)
 		}
+	}
+}
+
+// TestOverviewIsBrief: a warning has the fact, since when, and the act as a link to the page that has
+// the whole remedy.
+func TestOverviewIsBrief(t *testing.T) {
+	d := newDesk(t)
+	_, err := status.StopTenant(t.Context(), activity.Author{Redis: d.rdb, Name: "ada"}, "default", "wrong file")
+	mustNot(t, err)
+	d.handIn("a", tasks.TypeVerify, domains(2))
+	page := d.get("/")
+	text := plain(page)
+	if !strings.Contains(page, `To do: <a href="/tenants?tenant=default">start it</a>.`) ||
+		!strings.Contains(text, "The tenant is stopped by ada at ") || strings.Contains(text, "enqueue tenant start") {
+		t.Errorf("the overview: %s", text)
+	}
+	if page := plain(d.get("/tenants?tenant=default")); !strings.Contains(page, "to start it: enqueue tenant start default") {
+		t.Errorf("the tenant's page: %s", page)
 	}
 }
 

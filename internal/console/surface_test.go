@@ -135,7 +135,8 @@ var surfaceOf = surface.Routes{
 	}},
 	{"GET /tenants", []surface.Request{
 		pageAs("olga", "/tenants"), pageAs("olga", "/tenants?tenant=acme"), pageAs("rita", "/tenants?tenant=blocked"),
-		pageAs("rita", "/tenants?tenant=limited"), pageAs("olga", "/tenants?tenant=stopped"),
+		pageAs("rita", "/tenants?tenant=limited"), pageAs("rita", "/tenants?tenant=crowded"),
+		pageAs("olga", "/tenants?tenant=stopped"),
 		pageAs("rita", "/tenants?tenant=tokenless"), pageAs("rita", "/tenants?tenant=unserved"),
 		pageAs("lea", "/tenants"), pageAs("rita", "/tenants?tenant=nobody"),
 	}},

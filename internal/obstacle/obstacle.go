@@ -34,6 +34,8 @@ type Obstacle struct {
 	Kind Kind   `json:"kind"`
 	What string `json:"reason"`
 	Fix  string `json:"fix"`
+	// Act is the remedy in some words, for a list of many: the tenant's page has Fix.
+	Act string `json:"-"`
 	// Since is when it began; zero: not known.
 	Since time.Time `json:"since,omitzero"`
 	// Operation is the one that is blocked or paused, or [pace.All].
@@ -122,7 +124,7 @@ func (s State) Obstacles() (all []Obstacle) {
 	// No worker.
 	if s.Absent != nil {
 		o := Obstacle{Kind: NoWorker, What: fmt.Sprintf("no worker of tenant %s has been seen on this Redis", s.Tenant),
-			Fix: "start a worker that serves it; rows wait until then"}
+			Fix: "start a worker that serves it; rows wait until then", Act: "start a worker"}
 		if at := s.Absent.LastSeen; !at.IsZero() {
 			o.What = fmt.Sprintf("no worker of tenant %s runs%s", s.Tenant, since(at))
 			o.Since = at
@@ -135,6 +137,7 @@ func (s State) Obstacles() (all []Obstacle) {
 		all = append(all, Obstacle{
 			Kind: TenantStopped, Since: s.Pace.Stopped.At, What: "the tenant is " + s.Pace.Stopped.String(),
 			Fix: "nothing is changed there, and rows stay open; to start it: enqueue tenant start " + s.Tenant,
+			Act: "start it",
 		})
 	}
 
@@ -149,6 +152,7 @@ func (s State) Obstacles() (all []Obstacle) {
 			What: what + " is blocked" + since(b.Since) + ": " + b.Reason,
 			Fix: b.Fix + "; a request tests it within five minutes, or within 30 seconds after: enqueue tenant start " +
 				s.Tenant + ", or Try now on its page",
+			Act: "correct this, then try now",
 		})
 	}
 	if s.Token != nil && len(s.Pace.Blocks) == 0 {
@@ -160,6 +164,7 @@ func (s State) Obstacles() (all []Obstacle) {
 		all = append(all, Obstacle{
 			Kind: OperationBlocked, Operation: pace.All, Since: s.Token.Since, What: what,
 			Fix: fix + "; until then all work that needs the API waits",
+			Act: "correct this",
 		})
 	}
 
@@ -169,6 +174,7 @@ func (s State) Obstacles() (all []Obstacle) {
 			Kind: QueuePaused, Since: s.Queue.Since,
 			What: "the queue " + s.Queue.Name + " is paused" + since(s.Queue.Since) + ": no row is released",
 			Fix:  "resume it on the page Queues",
+			Act:  "resume it",
 		})
 	}
 
@@ -180,6 +186,7 @@ func (s State) Obstacles() (all []Obstacle) {
 			What: "the API has asked this tenant to pause (429) until " + stamp.UTC(until) + refused(s.Pace.RefusedSince),
 			Fix: "work resumes by itself; to try one request now: enqueue tenant start " + s.Tenant +
 				", or Try now on its page; if this happens often, lower --rate or raise --reserve",
+			Act: "nothing, work resumes by itself",
 		})
 	}
 	for _, p := range s.Pace.Pauses {
@@ -188,6 +195,7 @@ func (s State) Obstacles() (all []Obstacle) {
 			What: "the API has asked to pause " + p.Operation + " (429) until " + stamp.UTC(p.Until) + refused(p.RefusedSince),
 			Fix: "other operations go on, and work resumes by itself; to try one request now: enqueue tenant start " +
 				s.Tenant + ", or Try now on its page",
+			Act: "nothing, work resumes by itself",
 		})
 	}
 	return all

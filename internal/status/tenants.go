@@ -49,6 +49,7 @@ type Warning struct {
 	Urgent bool         `json:"urgent"` // a person has to act
 	What   string       `json:"reason"` // capitalized by pages
 	Fix    string       `json:"fix"`
+	Act    string       `json:"-"`               // the remedy in some words, for a list of many tenants
 	Since  time.Time    `json:"since,omitzero"`  // zero: not known; the text has it too
 	Sweep  ledger.RunID `json:"sweep,omitempty"` // that found it; empty: none did
 }
@@ -63,7 +64,7 @@ func (t Tenant) Warnings() (all []Warning) {
 		if o.Kind == obstacle.TenantPaused && t.Refused != nil {
 			continue // the next one says more
 		}
-		all = append(all, Warning{Urgent: !o.Passes(), What: o.What, Fix: o.Fix, Since: o.Since})
+		all = append(all, Warning{Urgent: !o.Passes(), What: o.What, Fix: o.Fix, Act: o.Act, Since: o.Since})
 	}
 	if t.Refused != nil {
 		all = append(all, t.refused())
@@ -73,17 +74,17 @@ func (t Tenant) Warnings() (all []Warning) {
 	for i, r := range t.Stuck {
 		if i == mostStuck {
 			all = append(all, Warning{Urgent: true, What: count(int64(len(t.Stuck)-i), "more run") + " make no progress",
-				Fix: "enqueue runs list --tenant " + t.Name + " names them, with the reasons"})
+				Fix: "enqueue runs list --tenant " + t.Name + " names them, with the reasons", Act: "see the list"})
 			break
 		}
 		what := "run " + string(r.Run) + " makes no progress since " + stamp.UTC(r.Since)
-		all = append(all, Warning{Urgent: true, What: what, Fix: r.Reason, Since: r.Since})
+		all = append(all, Warning{Urgent: true, What: what, Fix: r.Reason, Act: "see why", Since: r.Since})
 	}
 
 	// Findings of sweeps and rows.
 	if t.Ticks != nil && t.Ticks.Skipped.Tick != 0 && t.Ticks.Skipped.Tick == t.Ticks.Tick {
 		all = append(all, Warning{What: "a sweep was skipped: " + SkippedTick(t.Ticks.Skipped),
-			Fix: "the next scheduled sweep starts once the cause is gone"})
+			Fix: "the next scheduled sweep starts once the cause is gone", Act: "remove the cause"})
 	}
 	if s := t.Sweep; s != nil && s.StillLost() > 0 {
 		what := fmt.Sprintf("the sweep of %s found %s lost: the proven record is gone for the grace period",
@@ -91,17 +92,19 @@ func (t Tenant) Warnings() (all []Warning) {
 		if s.Revoked > 0 {
 			what += fmt.Sprintf("; %d more revoked since", s.Revoked)
 		}
-		all = append(all, Warning{Urgent: true, What: what, Fix: reviewLost(t.Name), Sweep: ledger.RunID(s.Run)})
+		all = append(all, Warning{Urgent: true, What: what, Fix: reviewLost(t.Name), Act: "review them",
+			Sweep: ledger.RunID(s.Run)})
 	}
 	if t.Withdrawn > 0 {
 		what := "in the last seven days others have set " + count(t.Withdrawn, "verified domain") + " to pending, deleted them " +
 			"or given them another token"
 		all = append(all, Warning{Urgent: true, What: what,
-			Fix: "the log and the events domain.withdrawn name them: " + takeBack})
+			Fix: "the log and the events domain.withdrawn name them: " + takeBack, Act: "review them"})
 	}
 	if s := t.Sweep; s != nil && s.Unknown > 0 {
 		what := fmt.Sprintf("the sweep of %s got no clear answer for %s", stamp.UTC(s.Tick), count(s.Unknown, "domain"))
-		all = append(all, Warning{What: what, Fix: "the next sweep checks them again", Sweep: ledger.RunID(s.Run)})
+		all = append(all, Warning{What: what, Fix: "the next sweep checks them again",
+			Act: "nothing, the next sweep checks them", Sweep: ledger.RunID(s.Run)})
 	}
 
 	// Its receivers of events.
@@ -109,12 +112,12 @@ func (t Tenant) Warnings() (all []Warning) {
 		failing := t.Failing[name]
 		all = append(all, Warning{What: "webhooks fail since " + stamp.UTC(failing.Since) + ": " + reason(failing.Reason),
 			Fix: "fix the receiver; its events wait, and are sent again for three days; to send them now: enqueue tenant deliver " +
-				t.Name + " " + name + ", or on the page of the tenant", Since: failing.Since})
+				t.Name + " " + name + ", or on the page of the tenant", Act: "fix the receiver", Since: failing.Since})
 	}
 	if t.GivenUp > 0 {
 		all = append(all, Warning{What: count(t.GivenUp, "webhook event") + " given up",
 			Fix: "fix the receiver, then send them again on the page of the tenant, which has the errors, or by: " +
-				"enqueue tenant deliver " + t.Name + " ENDPOINT --given-up"})
+				"enqueue tenant deliver " + t.Name + " ENDPOINT --given-up", Act: "send them again"})
 	}
 	return all
 }
@@ -123,7 +126,8 @@ func (t Tenant) Warnings() (all []Warning) {
 // our runs, or another client of the tenant.
 func (t Tenant) refused() Warning {
 	w := Warning{Urgent: true, What: t.Refused.String(), Since: t.Refused.Since,
-		Fix: "lower --rate, or find the other client that uses the tenant's limit"}
+		Fix: "lower --rate, or find the other client that uses the tenant's limit",
+		Act: "lower the rate, or find the other client"}
 	permits, err := t.Permits(t.Announced)
 	if err == nil && permits.Used != nil {
 		w.Fix += "; ours: " + permits.String()
