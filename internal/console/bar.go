@@ -55,3 +55,16 @@ func barOf(r ledger.Run) (bar []segment) {
 	}
 	return bar
 }
+
+// toneOf returns a class of ops.css for an outcome.
+func toneOf(outcome ledger.Outcome) string {
+	switch outcome {
+	case ledger.Done, ledger.Unchanged:
+		return "good"
+	case ledger.AtRisk:
+		return "wait"
+	case ledger.Cancelled:
+		return ""
+	}
+	return "bad"
+}

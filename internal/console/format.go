@@ -87,7 +87,8 @@ func cutCommand(text string) (before, command, after string) {
 	if at == nil {
 		return text, "", ""
 	}
-	before, after = text[:at[2]], text[at[3]:]
+	before = text[:at[2]]
+	after = text[at[3]:]
 	command = text[at[2]:at[3]]
 	if quoted, isQuoted := strings.CutSuffix(before, "`"); isQuoted {
 		arguments, rest, _ := strings.Cut(after, "`")

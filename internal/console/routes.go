@@ -29,7 +29,8 @@ func Pages(cfg Config) http.Handler {
 func (s *site) routes(cfg Config) []web.Route {
 	queues := monitors(cfg)
 	all := []web.Role{web.Reader, web.Support, web.Operator}
-	readers, finders := []web.Role{web.Reader, web.Operator}, []web.Role{web.Support, web.Operator}
+	readers := []web.Role{web.Reader, web.Operator}
+	finders := []web.Role{web.Support, web.Operator}
 	operators := []web.Role{web.Operator}
 	table := []web.Route{
 		{Pattern: "GET /static/{file}", Roles: all, Serve: serveStatic},

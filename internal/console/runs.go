@@ -209,16 +209,3 @@ func tone(r ledger.Run, heldUp bool) string {
 	}
 	return "goes"
 }
-
-// toneOf returns a class of ops.css for an outcome.
-func toneOf(outcome ledger.Outcome) string {
-	switch outcome {
-	case ledger.Done, ledger.Unchanged:
-		return "good"
-	case ledger.AtRisk:
-		return "wait"
-	case ledger.Cancelled:
-		return ""
-	}
-	return "bad"
-}

@@ -162,7 +162,8 @@ func (p *pageText) node(n *html.Node) {
 		for line := range strings.Lines(textOf(n)) {
 			p.out.WriteString(strings.TrimRight(strings.Repeat("  ", p.indent)+"    "+line, "\n ") + "\n")
 		}
-	case atom.Span, atom.Code, atom.Strong, atom.Small, atom.Label, atom.Em, atom.B, atom.I, atom.Mark, atom.Time, atom.Wbr:
+	case atom.Span, atom.Code, atom.Strong, atom.Small, atom.Label, atom.Em, atom.B, atom.I, atom.Mark, atom.Time,
+		atom.Wbr:
 		p.block(n)
 	default:
 		p.end()
