@@ -38,7 +38,7 @@ var rooms = map[string]string{
 	"dnscheck/internal/fake":  "",
 	"internal/backoff":        "",
 	"internal/cli":            "apiclient remedy spelling untrusted",
-	"internal/console":        "apiclient apiclient/schema dnscheck dnscheck/dnsname activity customer deliveries discovery health ids intake ledger meters obstacle redisconn remedy status untrusted view web webhooks tasks",
+	"internal/console":        "apiclient apiclient/schema dnscheck dnscheck/dnsname activity customer deliveries discovery health ids intake ledger meters obstacle redisconn remedy rowfile status untrusted view web webhooks tasks",
 	"internal/activity":       "redisconn untrusted",
 	"internal/customer":       "dnscheck dnscheck/dnsname dnscheck/report cli ledger remedy stamp status untrusted view web tasks",
 	"internal/deliveries":     "backoff events queues untrusted webhooks",
@@ -53,8 +53,8 @@ var rooms = map[string]string{
 	"internal/untrusted":      "",
 	"internal/health":         "apiclient dnscheck ledger obstacle pace redisconn remedy stamp status tenant untrusted tasks",
 	"internal/ids":            "untrusted",
-	"internal/httpapi":        "cli customer ids intake ledger redisconn remedy status untrusted view web tasks",
-	"internal/intake":         "dnscheck/dnsname dnscheck/report activity evidence ids index ledger redisconn remedy scan/progress spelling stamp untrusted tasks",
+	"internal/httpapi":        "cli customer ids intake ledger redisconn remedy rowfile status untrusted view web tasks",
+	"internal/intake":         "dnscheck/dnsname dnscheck/report activity evidence ids index ledger redisconn remedy rowfile scan/progress stamp untrusted tasks",
 	"internal/ledger":         "ids untrusted",
 	"internal/ledgertest":     "ledger",
 	"internal/logtest":        "",
@@ -69,13 +69,14 @@ var rooms = map[string]string{
 	"internal/redistest":      "redisconn",
 	"internal/remedy":         "",
 	"internal/reference":      "cli",
+	"internal/rowfile":        "spelling untrusted tasks",
 	"internal/sandbox":        "untrusted",
 	"internal/scan":           "apiclient apiclient/schema discovery engine ledger scan/progress untrusted tasks tasks/handlers",
 	"internal/scan/progress":  "",
 	"internal/simulation":     "",
 	"internal/spelling":       "",
 	"internal/stamp":          "",
-	"internal/status":         "apiclient/schema dnscheck dnscheck/dnsname dnscheck/report activity cli deliveries discovery evidence ids index intake ledger meters obstacle pace provider queues redisconn remedy scan/progress stamp sweep sweep/schedule tenant untrusted tasks tasks/releases",
+	"internal/status":         "apiclient/schema dnscheck dnscheck/dnsname dnscheck/report activity cli deliveries discovery evidence ids index intake ledger meters obstacle pace provider queues redisconn remedy rowfile scan/progress stamp sweep sweep/schedule tenant untrusted tasks tasks/releases",
 	"internal/sweep":          "dnscheck dnscheck/dnsname dnscheck/report discovery events scan/progress stamp untrusted",
 	"internal/sweep/schedule": "intake ledger scan/progress stamp sweep",
 	"internal/tenant":         "apiclient apiclient/schema dnscheck dnscheck/dnsname cli deliveries ids ledger pace sweep untrusted webhooks",
@@ -85,7 +86,7 @@ var rooms = map[string]string{
 	"internal/web":            "cli ids untrusted tasks",
 	"internal/webhooks":       "apiclient dnscheck cli events ids untrusted web",
 	"internal/workers":        "ledger",
-	"producer":                "activity evidence intake ledger untrusted tasks",
+	"producer":                "activity evidence ledger rowfile untrusted tasks",
 	"tasks":                   "apiclient/schema dnscheck/dnsname discovery ids untrusted",
 	"tasks/handlers":          "apiclient apiclient/schema dnscheck dnscheck/dnsname dnscheck/report activity backoff discovery engine events evidence index ledger pace stamp sweep untrusted tasks",
 	"internal/surface":        "apiclient apiclient/schema dnscheck dnscheck/dnschecktest dnscheck/report activity cli deliveries engine events index intake ledger ledgertest meters pace redistest reference scan scan/progress status sweep tenant webhooks producer tasks tasks/handlers",
@@ -136,16 +137,18 @@ func TestRooms(t *testing.T) {
 	}
 }
 
-// TestLeaves: apiclient and dnscheck know no queue and no Redis, directly or not.
+// TestLeaves: apiclient and dnscheck know no queue and no Redis, directly or not, and neither does
+// what reads and writes files of rows.
 func TestLeaves(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./apiclient", "./dnscheck").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./apiclient", "./dnscheck",
+		"./internal/rowfile").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
 	for path := range strings.Lines(string(out)) {
 		for _, unwanted := range []string{"github.com/hibiken/", "github.com/redis/", "github.com/alicebob/"} {
 			if strings.HasPrefix(path, unwanted) {
-				t.Errorf("apiclient or dnscheck depends on %s", strings.TrimSpace(path))
+				t.Errorf("apiclient, dnscheck or internal/rowfile depends on %s", strings.TrimSpace(path))
 			}
 		}
 	}

@@ -16,9 +16,9 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/queues"
+	"orgops/internal/rowfile"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
@@ -266,7 +266,7 @@ func (m *large) expire(ctx context.Context) error {
 	}
 	run, _, err := m.runs.Create(ctx, ledger.NewRun{
 		ID: runID, Kind: handlers.Update, Tenant: tenantName,
-		Description: ledger.Description{Format: intake.FormatCSV,
+		Description: ledger.Description{Format: rowfile.FormatCSV,
 			Columns: []string{"organization_id", "discovery_domain_id"}, KeepFor: time.Second},
 	})
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/rowfile"
 	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
@@ -131,13 +131,13 @@ func (r Row) run() (run ledger.NewRun, content []byte, err error) {
 		}
 		return run, nil, fmt.Errorf("kind: want one of %s, got %s", strings.Join(names, ", "), untrusted.Value(r.Kind))
 	}
-	row, err := intake.ParseRow(kind, r.Row)
+	row, err := rowfile.ParseRow(kind, r.Row)
 	if err != nil {
 		return run, nil, fmt.Errorf("row %s: %w", r.ID, err)
 	}
 	run = ledger.NewRun{
 		ID: ledger.RunID(r.ID), Tenant: ledger.Tenant(r.Tenant), Kind: ledger.Kind(r.Kind),
-		Description: ledger.Description{Label: r.Label, Format: intake.FormatJSONL,
+		Description: ledger.Description{Label: r.Label, Format: rowfile.FormatJSONL,
 			Priority: string(r.Priority), GiveUp: r.GiveUp, Max: r.Max},
 		Control: ledger.Control{NotBefore: r.NotBefore},
 	}

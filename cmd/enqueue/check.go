@@ -14,7 +14,7 @@ import (
 	"orgops/dnscheck/dnsname"
 	"orgops/internal/cli"
 	"orgops/internal/discovery"
-	"orgops/internal/intake"
+	"orgops/internal/rowfile"
 	"orgops/internal/status"
 	"orgops/tasks"
 )
@@ -222,18 +222,18 @@ func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[toCheck, er
 	}, nil
 }
 
-func (c *checkCommand) read(file *rowsFile) (*intake.Reader, error) {
+func (c *checkCommand) read(file *rowsFile) (*rowfile.Reader, error) {
 	separator, err := c.separator()
 	if err != nil {
 		return nil, err
 	}
-	schema := intake.Schema{Ignore: c.IgnoreColumns, Separator: separator, Columns: []tasks.Column{
+	schema := rowfile.Schema{Ignore: c.IgnoreColumns, Separator: separator, Columns: []tasks.Column{
 		{Name: "verification_host", Required: true}, {Name: "verification_txt", Required: true, Exact: true},
 		{Name: "organization_id"}, {Name: "discovery_domain_id"}, {Name: "domain"},
 		{Name: "use_for_organization_discovery", Bool: true},
 	}}
-	reader, err := intake.Open(file.name, file, schema)
-	if header, ok := errors.AsType[*intake.HeaderError](err); ok {
+	reader, err := rowfile.Open(file.name, file, schema)
+	if header, ok := errors.AsType[*rowfile.HeaderError](err); ok {
 		return nil, cli.Usage(header)
 	}
 	return reader, err

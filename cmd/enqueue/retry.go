@@ -9,6 +9,7 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/rowfile"
 	"orgops/internal/status"
 )
 
@@ -198,7 +199,7 @@ Examples:
 
 func (c *resultsCommand) Run(ctx context.Context, t *tool) error {
 	err := intake.CheckOutcomes(c.Outcomes)
-	if t.JSON && c.Format == intake.FormatCSV {
+	if t.JSON && c.Format == rowfile.FormatCSV {
 		err = errors.Join(err, errors.New("--json and --format csv do not go together"))
 	}
 	if err != nil {
@@ -209,7 +210,7 @@ func (c *resultsCommand) Run(ctx context.Context, t *tool) error {
 		return err
 	}
 	if t.JSON {
-		c.Format = intake.FormatJSONL
+		c.Format = rowfile.FormatJSONL
 	}
 	o := intake.Results{Format: c.Format, Outcomes: c.Outcomes, Run: c.WithRun}
 	if c.WithRun {

@@ -11,6 +11,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/remedy"
+	"orgops/internal/rowfile"
 	"orgops/internal/status"
 	"orgops/tasks"
 )
@@ -176,7 +177,7 @@ func resultOfDuplicates(total int64) string {
 
 // refusal returns the error of an input as the command ends with it.
 func refusal(found intake.Found, tenant string, err error) error {
-	header, isHeader := errors.AsType[*intake.HeaderError](err)
+	header, isHeader := errors.AsType[*rowfile.HeaderError](err)
 	bad, isBad := errors.AsType[*intake.BadRows](err)
 	mismatch, differs := errors.AsType[*ledger.MismatchError](err)
 	switch {

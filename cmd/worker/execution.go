@@ -20,12 +20,12 @@ import (
 	"orgops/internal/events"
 	"orgops/internal/health"
 	"orgops/internal/index"
-	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/meters"
 	"orgops/internal/pace"
 	"orgops/internal/queues"
 	"orgops/internal/release"
+	"orgops/internal/rowfile"
 	"orgops/internal/scan"
 	"orgops/internal/scan/progress"
 	"orgops/internal/status"
@@ -189,7 +189,7 @@ const ownKeptFor = 7 * 24 * time.Hour
 func submitRow(l *ledger.Ledger, t ledger.Tenant) func(context.Context, handlers.OneRow) error {
 	return func(ctx context.Context, r handlers.OneRow) error {
 		_, _, err := l.SubmitRow(ctx, ledger.NewRun{
-			ID: r.ID, Tenant: t, Kind: r.Kind, Description: ledger.Description{Format: intake.FormatJSONL, KeepFor: ownKeptFor},
+			ID: r.ID, Tenant: t, Kind: r.Kind, Description: ledger.Description{Format: rowfile.FormatJSONL, KeepFor: ownKeptFor},
 		}, r.Content)
 		return err
 	}

@@ -6,14 +6,15 @@ import (
 	"net/http"
 
 	"orgops/internal/intake"
+	"orgops/internal/rowfile"
 	"orgops/internal/status"
 	"orgops/internal/web"
 )
 
 // mediaTypes are those of the forms of rows.
 var mediaTypes = map[string]string{
-	intake.FormatCSV:   "text/csv; charset=utf-8",
-	intake.FormatJSONL: "application/jsonl",
+	rowfile.FormatCSV:   "text/csv; charset=utf-8",
+	rowfile.FormatJSONL: "application/jsonl",
 }
 
 // failed sends the failed rows of a run as a file, as "enqueue runs failed" writes them: GET
@@ -21,7 +22,7 @@ var mediaTypes = map[string]string{
 func (s *site) failed(w http.ResponseWriter, r *http.Request) {
 	run, err := s.found(s.view(r.Context()), r)
 	form := cmp.Or(r.URL.Query().Get("format"), run.Format)
-	if err == nil && form != run.Format && form != intake.FormatJSONL {
+	if err == nil && form != run.Format && form != rowfile.FormatJSONL {
 		err = &web.Refusal{Status: http.StatusBadRequest, Text: "Unknown format: the rows of this run are available as " +
 			status.Shown(run.Format) + " and as jsonl."}
 	}
@@ -30,7 +31,7 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	err = web.SendFile(w, r, string(run.ID)+"-failed."+form, mediaTypes[form], s.log, func(out io.Writer) error {
-		return run.ExportFailed(r.Context(), intake.Export{JSON: form != intake.FormatCSV}, out)
+		return run.ExportFailed(r.Context(), intake.Export{JSON: form != rowfile.FormatCSV}, out)
 	})
 	if err != nil {
 		s.fail(w, r, "runs", err)
@@ -41,7 +42,7 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request) {
 // --with-run" writes them: GET /runs/{id}/rows, as JSON Lines with ?format=jsonl.
 func (s *site) rows(w http.ResponseWriter, r *http.Request) {
 	run, err := s.found(s.view(r.Context()), r)
-	form := cmp.Or(r.URL.Query().Get("format"), intake.FormatCSV)
+	form := cmp.Or(r.URL.Query().Get("format"), rowfile.FormatCSV)
 	mediaType := mediaTypes[form]
 	if err == nil && mediaType == "" {
 		err = &web.Refusal{Status: http.StatusBadRequest, Text: "Unknown format: all rows are available as csv and as jsonl."}

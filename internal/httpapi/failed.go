@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"orgops/internal/intake"
+	"orgops/internal/rowfile"
 	"orgops/internal/view"
 	"orgops/internal/web"
 )
@@ -24,11 +25,11 @@ const (
 // failed returns the failed rows of a run: GET /v1/runs/{run}/failed.
 func (s *Server) failed(w http.ResponseWriter, r *http.Request, run view.Run) error {
 	forms := []string{jsonlType, oldJSONLType}
-	if run.Format == intake.FormatCSV {
+	if run.Format == rowfile.FormatCSV {
 		forms = []string{csvType, jsonlType, oldJSONLType}
 	}
 	return s.sendRows(w, r, string(run.ID)+"-failed", forms, func(form string, out io.Writer) error {
-		return run.ExportFailed(r.Context(), intake.Export{JSON: form == intake.FormatJSONL}, out)
+		return run.ExportFailed(r.Context(), intake.Export{JSON: form == rowfile.FormatJSONL}, out)
 	})
 }
 
@@ -42,7 +43,7 @@ func (s *Server) rows(w http.ResponseWriter, r *http.Request, run view.Run) erro
 		return badRequest("The parameter outcomes: %s.", err)
 	}
 	forms := []string{jsonlType, oldJSONLType, csvType}
-	if run.Format == intake.FormatCSV {
+	if run.Format == rowfile.FormatCSV {
 		forms = []string{csvType, jsonlType, oldJSONLType}
 	}
 	return s.sendRows(w, r, string(run.ID), forms, func(form string, out io.Writer) error {
@@ -65,9 +66,9 @@ func (s *Server) sendRows(w http.ResponseWriter, r *http.Request, name string, f
 	// A long export reads nothing from the client, which may be slow to receive it.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	w.Header().Set("Vary", "Accept")
-	form := intake.FormatJSONL
+	form := rowfile.FormatJSONL
 	if mediaType == csvType {
-		form = intake.FormatCSV
+		form = rowfile.FormatCSV
 	}
 	return web.SendFile(w, r, name+"."+form, mediaType, s.log, func(out io.Writer) error { return write(form, out) })
 }

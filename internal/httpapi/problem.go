@@ -16,6 +16,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/remedy"
+	"orgops/internal/rowfile"
 	"orgops/internal/untrusted"
 	"orgops/internal/view"
 	"orgops/internal/web"
@@ -130,7 +131,7 @@ func problemOf(err error) *problem {
 		p.Invalid = bad
 		return p
 	}
-	_, header := errors.AsType[*intake.HeaderError](err)
+	_, header := errors.AsType[*rowfile.HeaderError](err)
 	_, retried := errors.AsType[*intake.RetriedError](err)
 	_, own := errors.AsType[*intake.OwnRunError](err)
 	_, room := errors.AsType[*intake.RoomError](err)

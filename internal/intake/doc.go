@@ -1,11 +1,5 @@
-// Package intake reads and submits the rows of a bulk submission: CSV with a header,
-// JSON Lines, or a JSON array, plain or gzipped, in UTF-8 or UTF-16, recognised by content.
-//
-// A [Reader] reads a stream once: memory is bounded by [MaxRow], whatever the
-// input's length. A bad row does not end the reading: it is returned as a [Record] with an
-// error that names file and line, and the next row follows. A header that does not fit, or a
-// row that is too long ([HeaderError]), and input that cannot be read end it. Rows of all
-// formats become the values of the schema's columns; package tasks checks them by their kind.
+// Package intake submits rows: those of an [Input], which package rowfile reads, rows that a scan
+// finds, and rows of a run again. It also exports what became of them.
 //
 // An [Intake] submits an [Input]: it reads the rows once, stages them, and commits the run
 // when all are good. Package httpapi submits the bodies of requests in this way.
@@ -26,14 +20,5 @@
 //	domain.go, evidence.go, export.go  stored rows: about a domain, proofs, results
 //	stored.go        a run's rows as they are stored
 //	rejected.go, duplicates.go  bad rows and repeated rows of an input
-//	writer.go        rows, written in the form in which they came
-//	row.go           a row, checked by its kind
-//	reader.go        the rows of an input, of any format
-//	csv.go, header.go  CSV, its header and separator
-//	stream.go        JSON that is no JSON Lines: an array, or objects of several lines
-//	jsonl.go, object.go  JSON Lines
-//	text.go          the text of an input, and files without any
-//	notes.go         values, and in which form they came
-//	record.go        a row as it is read, and its longest length
-//	errors.go, schema.go
+//	row.go           a row of an input, and whose rows a submitter may submit
 package intake

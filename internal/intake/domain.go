@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"orgops/internal/ledger"
+	"orgops/internal/rowfile"
 	"orgops/tasks"
 )
 
@@ -87,7 +88,7 @@ func rowsOfRun(ctx context.Context, l *ledger.Ledger, r ledger.Run, domain, orga
 		if name != "" {
 			needles = append(needles, []byte(name))
 		}
-		if r.Format != FormatCSV {
+		if r.Format != rowfile.FormatCSV {
 			needles = append(needles, []byte(`\u`)) // a row of JSON may contain the text in escapes
 		}
 		for row, err := range l.Each(ctx, r, ledger.Every, 0) {
@@ -132,7 +133,7 @@ type rowMembers struct {
 // rowMembers reads a row, which may be a bad one.
 func (s *storedRows) rowMembers(source []byte) (found rowMembers) {
 	if members, err := s.members(source); err == nil {
-		_ = json.Unmarshal(objectOf(members), &found) // it leaves out members that are not text
+		_ = json.Unmarshal(members.JSON(), &found) // it leaves out members that are not text
 	}
 	return found
 }

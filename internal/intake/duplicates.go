@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"hash/maphash"
 
+	"orgops/internal/rowfile"
 	"orgops/tasks"
 )
 
@@ -54,7 +55,7 @@ func newDuplicateFinder() duplicateFinder {
 
 // first returns the place of the first row about the subject of this one, which may be this
 // row itself, and whether the two are the same work.
-func (f *duplicateFinder) first(r Record, row tasks.Row) (first place, same bool) {
+func (f *duplicateFinder) first(r rowfile.Record, row tasks.Row) (first place, same bool) {
 	f.text = row.AppendSubject(f.text[:0])
 	sum := sha256.Sum256(f.text)
 	key := [16]byte(sum[:])

@@ -18,9 +18,30 @@ import (
 	"orgops/dnscheck/report"
 	"orgops/internal/evidence"
 	"orgops/internal/ledger"
+	"orgops/internal/rowfile"
 	"orgops/internal/stamp"
 	"orgops/internal/untrusted"
 	"orgops/tasks"
+)
+
+// The columns and members that are added to rows.
+const (
+	outcomeName = rowfile.Prefix + "outcome"
+	// itemName has the number of the row, from 0, settledAtName when its work was done, atName the
+	// time of its proof or last check, and templateName the id of its template.
+	itemName      = rowfile.Prefix + "item"
+	settledAtName = rowfile.Prefix + "settled_at"
+	atName        = rowfile.Prefix + "at"
+	templateName  = rowfile.Prefix + "template"
+	// The run: its id, kind and tenant, who has submitted it, and when its rows could start.
+	runName         = rowfile.Prefix + "run"
+	kindName        = rowfile.Prefix + "kind"
+	tenantName      = rowfile.Prefix + "tenant"
+	submittedByName = rowfile.Prefix + "submitted_by"
+	startedAtName   = rowfile.Prefix + "started_at"
+	// What an update has replaced.
+	statusBeforeName = rowfile.Prefix + "status_before"
+	flagBeforeName   = rowfile.Prefix + "use_for_organization_discovery_before"
 )
 
 // outcomes are those by which rows can be selected.
@@ -68,7 +89,7 @@ func ExportFailed(ctx context.Context, l *ledger.Ledger, r ledger.Run, o Export,
 	out io.Writer) (rows int64, err error) {
 	format := r.Format
 	if o.JSON {
-		format = FormatJSONL
+		format = rowfile.FormatJSONL
 	}
 	return export(ctx, l, r, format, o.Raw, failed, nil, nil, out)
 }
@@ -129,23 +150,24 @@ func export(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, 
 		return 0, err
 	}
 	var header []string
-	if format == FormatCSV {
+	if format == rowfile.FormatCSV {
 		stored.run.Columns = stored.columns()
 		header = stored.run.Columns
 	}
-	names := slices.Concat([]string{outcomeName, errorName}, more)
+	names := slices.Concat([]string{outcomeName, rowfile.ErrorName}, more)
 	switch {
 	case stored.kind.Proves, r.Kind == tasks.TypeRead:
-		names = append(names, adviceNames...)
+		names = append(names, rowfile.AdviceNames()...)
 	case r.Kind == tasks.TypeUpdate && len(more) > 0:
 		names = append(names, statusBeforeName, flagBeforeName)
 	}
-	w, err := newRowWriter(out, header, names...)
+	w, err := rowfile.NewWriter(out, header, names...)
 	if err != nil {
 		return 0, err
 	}
-	w.raw = raw
-	defer func() { err = errors.Join(err, w.flush()) }()
+	w.Raw = raw
+	w.Number = itemName
+	defer func() { err = errors.Join(err, w.Flush()) }()
 	for row, err := range stored.selected(ctx, selected) {
 		if err != nil {
 			return rows, err
@@ -166,7 +188,7 @@ func export(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, 
 // columns are those of CSV.
 func (s *storedRows) columns() (names []string) {
 	switch {
-	case s.run.Format == FormatCSV:
+	case s.run.Format == rowfile.FormatCSV:
 		return s.run.Columns
 	case s.kind.Name == tasks.TypeCreate:
 		return []string{"name"}
@@ -241,14 +263,14 @@ func (s *storedRows) result(row ledger.RowState) (content []byte, known map[stri
 			record = *c
 		} else {
 			record = *cmp.Or(last.Record, &record)
-			known[foundName], known[adviceName] = foundAndAdvice(*last, cmp.Or(last.Advice(), advice))
-			known[mistakeName] = string(last.Mistake())
+			known[rowfile.FoundName], known[rowfile.AdviceName] = foundAndAdvice(*last, cmp.Or(last.Advice(), advice))
+			known[rowfile.MistakeName] = string(last.Mistake())
 		}
 	}
-	known[errorName] = reason
-	known[domainName] = record.Domain
-	known[hostName] = record.Host
-	known[valueName] = record.TXT
+	known[rowfile.ErrorName] = reason
+	known[rowfile.DomainName] = record.Domain
+	known[rowfile.HostName] = record.Host
+	known[rowfile.ValueName] = record.TXT
 	return withID(row.Content, record.DiscoveryDomainID), known
 }
 
@@ -286,7 +308,8 @@ func withID(content []byte, id string) []byte {
 	if id == "" || !bytes.HasPrefix(content, []byte{'{'}) || bytes.Contains(content, []byte(`"discovery_domain_id"`)) {
 		return content
 	}
-	return fmt.Appendf(nil, `{"discovery_domain_id":%s,%s`, jsonString(id), content[1:])
+	text, _ := json.Marshal(id) // a string always has a JSON form
+	return fmt.Appendf(nil, `{"discovery_domain_id":%s,%s`, text, content[1:])
 }
 
 // foundAndAdvice returns the values that the last check found, as printable ASCII, and the remedy.
@@ -310,12 +333,12 @@ func foundAndAdvice(e evidence.Evidence, reason string) (found, advice string) {
 
 // write writes a row in the form of the writer. One that cannot be read has the added columns
 // alone.
-func (s *storedRows) write(w *rowWriter, source []byte, added ...string) (err error) {
+func (s *storedRows) write(w *rowfile.Writer, source []byte, added ...string) (err error) {
 	var cells []string
-	var members []member
+	var members rowfile.Object
 	switch {
 	case source == nil:
-	case w.csv != nil:
+	case w.CSV():
 		cells, err = s.cells(source)
 	default:
 		members, err = s.members(source)
@@ -323,8 +346,8 @@ func (s *storedRows) write(w *rowWriter, source []byte, added ...string) (err er
 	switch {
 	case err != nil:
 		return err
-	case w.csv != nil:
-		return w.cells(cells, added...)
+	case w.CSV():
+		return w.Cells(cells, added...)
 	}
-	return w.object(members, added...)
+	return w.Object(members, added...)
 }

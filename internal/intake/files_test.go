@@ -3,6 +3,7 @@ package intake_test
 import (
 	"archive/zip"
 	"bytes"
+	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -24,6 +25,19 @@ func asUTF16(order binary.AppendByteOrder, text string) string {
 		out = order.AppendUint16(out, unit)
 	}
 	return string(out)
+}
+
+func zipped(t *testing.T, text string) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }
 
 // archive returns a zip archive of files, given by name and content.
@@ -124,9 +138,9 @@ func TestFilesOfPeople(t *testing.T) {
 		{"JSON as an editor of Windows saves it", asUTF16(little, "\ufeff"+crlf("["+object+"]\n")), false,
 			"1 row, read as UTF-16, read as a JSON array"},
 		// Attachments and downloads.
-		{"gzipped, with semicolons", string(zipped(t, semis+"org_A1;ord_B1;no\n")), false,
+		{"gzipped, with semicolons", zipped(t, semis+"org_A1;ord_B1;no\n"), false,
 			"1 row, separated by ;, 1 value read as true or false"},
-		{"gzipped, of a row without end", string(zipped(t, commas+strings.Repeat(" ", 300<<10)+"\n")), false,
+		{"gzipped, of a row without end", zipped(t, commas+strings.Repeat(" ", 300<<10)+"\n"), false,
 			"rows:2: the row is longer than 262144 bytes: is each quote closed? The rows after it were not read" + expected},
 		{"zipped by a mail program", archive(t, "domains.csv", commas), false,
 			"rows:1: this is a zip archive: unpack it (unzip), or save a spreadsheet as CSV" + expected},
@@ -146,7 +160,7 @@ func TestFilesOfPeople(t *testing.T) {
 			"rows:1: this is compressed by bzip2: decompress it (bunzip2), or compress it by gzip instead" + expected},
 		{"zstd", "\x28\xb5\x2f\xfd\x04\x00", false,
 			"rows:1: this is compressed by zstd: decompress it (zstd -d), or compress it by gzip instead" + expected},
-		{"gzipped twice", string(zipped(t, string(zipped(t, commas)))), false,
+		{"gzipped twice", zipped(t, zipped(t, commas)), false,
 			"rows:1: this is compressed by gzip twice: decompress it once (gunzip)" + expected},
 		{"the page of a login", "<!DOCTYPE html>", false,
 			"rows:1: this is HTML or XML, not CSV or JSON: was a page saved instead of the file?" + expected},
@@ -187,4 +201,32 @@ func outcome(in intake.Input) string {
 		parts = append(parts, plan.Notes)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// TestCutInput reads inputs that were cut off at each byte of their last row. An id that was
+// cut off may be that of another client, which would be removed.
+func TestCutInput(t *testing.T) {
+	for _, text := range []string{
+		"organization_id,client_id\norg_1,client_1\norg_2,client_23\n",
+		"organization_id,client_id\norg_1,client_1\n\"org_2\",\"client_23\"\n",
+		"organization_id,client_id\r\norg_1,client_1\r\norg_2,client_23\r\n",
+		`{"organization_id":"org_1","client_id":"client_1"}` + "\n" +
+			`{"organization_id":"org_2","client_id":"client_23"}` + "\n",
+	} {
+		first := strings.Index(text, "client_1") + len(`client_1"}`)
+		first += strings.IndexByte(text[first-3:], '\n') - 2 // the last row begins here
+		for end := first + 1; end < len(text); end++ {
+			last := text[first:end]
+			complete := strings.HasSuffix(last, "\r") || strings.HasSuffix(last, "}")
+			in := input(t, tasks.TypeRemove, text[:end], tasks.Defaults{})
+			if _, err := in.Plan(0); isBadRows(err) == complete {
+				t.Errorf("%q: %v", last, err)
+			}
+			in.Rows, in.File = strings.NewReader(text[:end]), true
+			plan, err := in.Plan(0)
+			if end == len(text)-1 && err != nil || err == nil && (plan.CutLine == 3) == complete {
+				t.Errorf("%q in a file: the line %d has no end, %v", last, plan.CutLine, err)
+			}
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"orgops/internal/index"
 	"orgops/internal/ledger"
+	"orgops/internal/rowfile"
 	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
@@ -62,7 +63,7 @@ type BadRows struct {
 	Total int64 `json:"rows"`
 	// Unknown counts the rows whose domain is not in the index of names.
 	Unknown int64   `json:"unknown_domains,omitempty"`
-	First   []error `json:"first,omitempty"` // the first of them, each a *RowError
+	First   []error `json:"first,omitempty"` // the first of them, each a *rowfile.RowError
 }
 
 // mostBadRows is how many bad rows are listed one by one.
@@ -70,7 +71,11 @@ const mostBadRows = 50
 
 // Error returns the first of the bad rows, and how many there are.
 func (e *BadRows) Error() string {
-	return fmt.Sprintf("%d bad %s; nothing was submitted; the first: %v", e.Total, plural(int(e.Total), "row"), e.First[0])
+	rows := "rows"
+	if e.Total == 1 {
+		rows = "row"
+	}
+	return fmt.Sprintf("%d bad %s; nothing was submitted; the first: %v", e.Total, rows, e.First[0])
 }
 
 // add counts a bad row.
@@ -95,11 +100,11 @@ var (
 type reading struct {
 	in         Input
 	kind       tasks.Kind
-	rows       *Reader
+	rows       *rowfile.Reader
 	columns    []string // of the rows as they are stored
 	duplicates duplicateFinder
-	rejected   *rowWriter // nil until there is a bad row
-	skipped    int        // bytes of the bad rows that were passed to settled
+	rejected   *rowfile.Rejected // nil: bad rows are not written
+	skipped    int               // bytes of the bad rows that were passed to settled
 	found      Found
 	waiting    []readRow // that wait for ids
 	bytes      int       // of their texts
@@ -116,21 +121,25 @@ func (in Input) open() (*reading, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s: unknown kind of rows %s", in.Name, untrusted.Value(in.Kind))
 	}
-	schema := schemaOf(kind)
+	schema := rowfile.SchemaOf(kind)
 	for _, c := range kind.Columns {
 		if slices.Contains(in.Ignore, c.Name) {
 			return nil,
-				&HeaderError{File: in.Name, Line: 1, Msg: fmt.Sprintf("column %s belongs to these rows, and cannot be ignored",
-					c.Name), Expected: schema.expected()}
+				&rowfile.HeaderError{File: in.Name, Line: 1, Msg: fmt.Sprintf("column %s belongs to these rows, and cannot be ignored",
+					c.Name), Expected: schema.Expected()}
 		}
 	}
 	schema.Ignore, schema.Separator = in.Ignore, in.Separator
-	rows, err := Open(in.Name, in.Rows, schema)
+	rows, err := rowfile.Open(in.Name, in.Rows, schema)
 	if err != nil {
 		return nil, err
 	}
-	return &reading{in: in, kind: kind, rows: rows, columns: columnsWith(kind, in.Defaults, rows),
-		duplicates: newDuplicateFinder()}, nil
+	r := &reading{in: in, kind: kind, rows: rows, columns: columnsWith(kind, in.Defaults, rows),
+		duplicates: newDuplicateFinder()}
+	if in.Rejected != nil {
+		r.rejected = rows.Rejected(in.Rejected)
+	}
+	return r, nil
 }
 
 // check checks every row. It passes the rows to work and settled, in their order, until one is
@@ -139,8 +148,10 @@ func (in Input) open() (*reading, error) {
 func (r *reading) check() error {
 	err := r.all()
 	r.found.Notes = r.rows.Notes()
-	if flushed := r.rejected.flush(); flushed != nil {
-		err = errors.Join(err, fmt.Errorf("write rejected rows: %w", flushed))
+	if r.rejected != nil {
+		if flushed := r.rejected.Flush(); flushed != nil {
+			err = errors.Join(err, fmt.Errorf("write rejected rows: %w", flushed))
+		}
 	}
 	switch {
 	case err != nil:
@@ -171,11 +182,11 @@ func (r *reading) all() error {
 
 // bad sets the error of a row.
 func (r *reading) bad(one *readRow, msg string, a ...any) {
-	one.Err = one.bad(r.in.Name, fmt.Sprintf(msg, a...))
+	one.Err = r.rows.Bad(one.Record, fmt.Sprintf(msg, a...))
 }
 
 // parse checks the row that was read last by the rules of its kind.
-func (r *reading) parse(record Record) readRow {
+func (r *reading) parse(record rowfile.Record) readRow {
 	one := readRow{Record: record}
 	one.text, one.cells = r.rows.Last()
 	if record.Cut && !r.in.File && record.Err == nil {
@@ -185,7 +196,7 @@ func (r *reading) parse(record Record) readRow {
 		return one
 	}
 	var err error
-	if one.row, err = record.parse(r.kind, r.in.Defaults); err != nil {
+	if one.row, err = record.Parse(r.kind, r.in.Defaults); err != nil {
 		r.bad(&one, "%s", oneLine(err))
 	}
 	return one
@@ -238,8 +249,8 @@ func (r *reading) failed() bool { return r.found.Invalid.Total > 0 && !r.in.Skip
 
 func (r *reading) addBad(one readRow) error {
 	r.found.Invalid.add(one.Err)
-	if r.in.Rejected != nil {
-		if err := r.reject(one); err != nil {
+	if r.rejected != nil {
+		if err := r.rejected.Write(one.text, one.cells, reason(one.Err)); err != nil {
 			return fmt.Errorf("write rejected rows: %w", err)
 		}
 	}
@@ -254,7 +265,7 @@ func (r *reading) addBad(one readRow) error {
 	return r.settled(content, result)
 }
 
-func (r *reading) addDuplicate(record Record, row tasks.Row, first place) error {
+func (r *reading) addDuplicate(record rowfile.Record, row tasks.Row, first place) error {
 	r.found.Duplicates.add(Duplicate{Line: record.Line, SameAs: int(first.line)})
 	if r.found.Duplicates.Total > StoredDuplicates {
 		return nil

@@ -18,6 +18,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
+	"orgops/internal/rowfile"
 	"orgops/tasks"
 )
 
@@ -35,7 +36,7 @@ func newByName(t *testing.T) *byName {
 	rdb.AddHook(trips.Hook())
 	l := ledger.New(rdb)
 	ledgertest.Submit(t, l, ledger.NewRun{ID: "learns", Tenant: "default", Kind: tasks.TypeVerify,
-		Description: ledger.Description{Format: intake.FormatJSONL}}, `{}`)
+		Description: ledger.Description{Format: rowfile.FormatJSONL}}, `{}`)
 	run := ledgertest.Find(t, l, "learns")
 	return &byName{t: t, intake: intake.New(rdb, l), trips: trips,
 		seg: ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation}}

@@ -18,6 +18,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
+	"orgops/internal/rowfile"
 	"orgops/tasks"
 )
 
@@ -120,7 +121,7 @@ func TestResults(t *testing.T) {
 			text: "client_id,organization_id\nc0,o\nc1,o\nc2,o\n",
 			endings: []ledger.Ending{ledger.Result{Outcome: "refused", Detail: "why"}, ledger.Result{Outcome: ledger.Done},
 				ledger.Result{Outcome: "failed", Detail: "late"}},
-			outcomes: []string{"failed", "refused"}, format: intake.FormatJSONL,
+			outcomes: []string{"failed", "refused"}, format: rowfile.FormatJSONL,
 			want: `{"organization_id":"o","client_id":"c0","orgops_outcome":"refused","orgops_error":"why","orgops_item":0,"orgops_settled_at":"AT"}
 {"organization_id":"o","client_id":"c2","orgops_outcome":"failed","orgops_error":"late","orgops_item":2,"orgops_settled_at":"AT"}
 `,
@@ -142,7 +143,7 @@ func TestResults(t *testing.T) {
 		},
 		{
 			name: "domains in JSON Lines", kind: tasks.TypeVerify, text: threeDomains, endings: verified,
-			format: intake.FormatJSONL,
+			format: rowfile.FormatJSONL,
 			want: `{"organization_id":"o0","discovery_domain_id":"d0","orgops_outcome":"done","orgops_item":0,"orgops_settled_at":"AT","orgops_at":"2026-11-27T08:30:00Z","domain":"acme.example","host":"_t.acme.example","value":"v"}
 {"organization_id":"o1","discovery_domain_id":"d1","orgops_outcome":"expired","orgops_error":"=not there","orgops_item":1,"orgops_settled_at":"AT","orgops_at":"2026-11-27T08:31:00Z","domain":"alpha.example","host":"_t.alpha.example","value":"=v","found":"\"\\\"=v\\\"\"","advice":"The value at _t.alpha.example has quotation marks or backslashes in it (\"\\\"=v\\\"\"): enter it without.","mistake":"quoted"}
 {"organization_id":"o2","discovery_domain_id":"d2","orgops_outcome":"open","orgops_error":"not_yet: there is none","orgops_item":2,"orgops_at":"2026-11-27T08:32:00Z","domain":"beta.example","host":"_t.beta.example","value":"v","found":"\"w\"...","advice":"Another. Add a TXT record there with the expected value."}
@@ -157,7 +158,7 @@ func TestResults(t *testing.T) {
 				`"""w""..."` + ",Another. Add a TXT record there with the expected value.,\no4,d4,open,,4,,,,,,,,,\n",
 		},
 		{
-			name: "JSON Lines as CSV", kind: tasks.TypeUpdate, format: intake.FormatCSV,
+			name: "JSON Lines as CSV", kind: tasks.TypeUpdate, format: rowfile.FormatCSV,
 			text: `{"discovery_domain_id":"d0","organization_id":"o0","use_for_organization_discovery":true}` + "\n",
 			want: "organization_id,discovery_domain_id,status,use_for_organization_discovery," + header +
 				",orgops_status_before,orgops_use_for_organization_discovery_before\no0,d0,,true,open,,0,,,,,\n",
@@ -167,7 +168,7 @@ func TestResults(t *testing.T) {
 			text: `{"name":"n0",` + shape + "\n" + `{"name":"=n1",` + shape + "\n" + `{"name":"n2",` + shape + "\n",
 			endings: []ledger.Ending{ledger.Result{Outcome: ledger.Done, Detail: "vct_0"},
 				ledger.Result{Outcome: "unchanged", Detail: "vct_1"}, ledger.Result{Outcome: "refused", Detail: "taken"}},
-			format: intake.FormatCSV,
+			format: rowfile.FormatCSV,
 			want:   "name," + header + "\nn0,done,,0,AT,,vct_0\n'=n1,unchanged,,1,AT,,vct_1\n",
 		},
 		{
@@ -198,8 +199,8 @@ func TestResultsOfAScan(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			l := ledger.New(redistest.New(t))
 			ledgertest.Submit(t, l, ledger.NewRun{ID: "a", Kind: kind,
-				Description: ledger.Description{Format: intake.FormatJSONL}}, row)
-			out, _ := results(t, ledgertest.Find(t, l, "a"), intake.FormatCSV)
+				Description: ledger.Description{Format: rowfile.FormatJSONL}}, row)
+			out, _ := results(t, ledgertest.Find(t, l, "a"), rowfile.FormatCSV)
 			records, err := csv.NewReader(strings.NewReader(out)).ReadAll()
 			if err != nil || len(records) != 2 {
 				t.Fatalf("%v\n%s", err, out)
@@ -233,14 +234,14 @@ func TestResultsOfLostDomains(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := ledger.New(redistest.New(t))
 			ledgertest.Submit(t, l, ledger.NewRun{ID: "a", Kind: tasks.TypeRecheck,
-				Description: ledger.Description{Format: intake.FormatJSONL}},
+				Description: ledger.Description{Format: rowfile.FormatJSONL}},
 				`{"organization_id":"o","discovery_domain_id":"d","domain":"acme.example","verification_host":"_h.acme.example",`+
 					`"verification_txt":"token","tick":1}`)
 			run := ledgertest.Find(t, l, "a")
 			e := evidence.Evidence{Record: &record, Diagnosis: report.Diagnosis{Findings: c.findings}}
 			e.State = report.Absent
 			end(t, run, ledger.Result{Outcome: ledger.Lost, Detail: "gone since May: no record", Evidence: packed(t, e)})
-			out, _ := results(t, run, intake.FormatCSV)
+			out, _ := results(t, run, rowfile.FormatCSV)
 			records, err := csv.NewReader(strings.NewReader(out)).ReadAll()
 			if err != nil || len(records) != 2 {
 				t.Fatalf("%v\n%s", err, out)
@@ -266,7 +267,7 @@ func TestResultsCanBeSubmitted(t *testing.T) {
 	end(t, verified, ledger.Result{Outcome: ledger.Done,
 		Evidence: packed(t, proofOfDomain("o"))})
 	for _, run := range []ledger.Run{removals, verified} {
-		for _, format := range []string{intake.FormatCSV, intake.FormatJSONL} {
+		for _, format := range []string{rowfile.FormatCSV, rowfile.FormatJSONL} {
 			out, _ := results(t, run, format)
 			if again := handInAs(t, string(run.ID)+format, string(run.Kind), out); again.Total() != 2 {
 				t.Errorf("%s: %d rows of 2:\n%s", format, again.Total(), out)
@@ -324,14 +325,14 @@ func TestResultsWithTheirRun(t *testing.T) {
 	l := ledger.New(rdb)
 	start := time.Now().Add(time.Hour).Truncate(time.Second).UTC()
 	ledgertest.Submit(t, l, ledger.NewRun{ID: "a", Tenant: "acme", Kind: tasks.TypeRemove,
-		Description: ledger.Description{Format: intake.FormatJSONL}, Control: ledger.Control{NotBefore: start}},
+		Description: ledger.Description{Format: rowfile.FormatJSONL}, Control: ledger.Control{NotBefore: start}},
 		`{"organization_id":"o","client_id":"c"}`)
 	run := ledgertest.Find(t, l, "a")
 	for format, want := range map[string]string{
-		intake.FormatJSONL: `{"organization_id":"o","client_id":"c","orgops_outcome":"open","orgops_item":0,` +
+		rowfile.FormatJSONL: `{"organization_id":"o","client_id":"c","orgops_outcome":"open","orgops_item":0,` +
 			`"orgops_run":"a","orgops_kind":"clients:remove","orgops_tenant":"acme","orgops_submitted_by":"ada",` +
 			`"orgops_started_at":"` + start.Format(time.RFC3339) + "\"}\n",
-		intake.FormatCSV: "organization_id,client_id,use_for_member_access,orgops_outcome,orgops_error,orgops_item," +
+		rowfile.FormatCSV: "organization_id,client_id,use_for_member_access,orgops_outcome,orgops_error,orgops_item," +
 			"orgops_settled_at,orgops_at,orgops_template,orgops_run,orgops_kind,orgops_tenant,orgops_submitted_by,orgops_started_at\n" +
 			"o,c,,open,,0,,,,a,clients:remove,acme,ada," + start.Format(time.RFC3339) + "\n",
 	} {
@@ -360,8 +361,8 @@ func TestResultsOfDamagedRows(t *testing.T) {
 		}
 	}
 	for format, want := range map[string][]string{
-		intake.FormatCSV: {",,done,row 1: stored rows: ", "o,c199,open,,199,,"},
-		intake.FormatJSONL: {`{"orgops_outcome":"done","orgops_error":"row 1: `,
+		rowfile.FormatCSV: {",,done,row 1: stored rows: ", "o,c199,open,,199,,"},
+		rowfile.FormatJSONL: {`{"orgops_outcome":"done","orgops_error":"row 1: `,
 			`{"organization_id":"o","client_id":"c199","orgops_outcome":"open"`},
 	} {
 		out, rows := results(t, run, format)

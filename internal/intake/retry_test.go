@@ -18,6 +18,7 @@ import (
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
 	"orgops/internal/remedy"
+	"orgops/internal/rowfile"
 	"orgops/tasks"
 )
 
@@ -482,7 +483,7 @@ func TestRetryOfASweep(t *testing.T) {
 		`"verification_txt":"v","status":"verified","tick":1}`
 	sweep := func(id ledger.RunID, second ledger.Outcome) ledger.Run {
 		ledgertest.Submit(t, l, ledger.NewRun{ID: id, Tenant: "default", Kind: tasks.TypeRecheck,
-			Description: ledger.Description{Format: intake.FormatJSONL}}, bad, good)
+			Description: ledger.Description{Format: rowfile.FormatJSONL}}, bad, good)
 		run := ledgertest.Find(t, l, string(id))
 		settleAs(t, run, "refused", "verification_txt: want 1 to 1024 bytes, got 0", 0)
 		settleAs(t, run, string(second), "", 1)

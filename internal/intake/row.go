@@ -1,42 +1,23 @@
 package intake
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"orgops/internal/rowfile"
 	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
 
-// readRow is a row of the input, with its text and cells as [Reader.Last] returns them.
+// readRow is a row of the input, with its text and cells as [rowfile.Reader.Last] returns them.
 type readRow struct {
-	Record
+	rowfile.Record
 
 	row   tasks.Row // unless Err is set
 	text  []byte
 	cells []string
-}
-
-// ParseRow checks one row, given as a JSON object, as the rows of a file of JSON Lines are
-// checked.
-func ParseRow(k tasks.Kind, object json.RawMessage) (tasks.Row, error) {
-	if len(object) > MaxRow {
-		return tasks.Row{}, fmt.Errorf("want at most %d bytes, got %d", MaxRow, len(object))
-	}
-	reader := jsonlReader{schema: schemaOf(k), notes: &notes{}}
-	r, broken := reader.record(bytes.TrimSpace(object))
-	if len(broken) > 0 {
-		return tasks.Row{}, errors.New(strings.Join(broken, "; "))
-	}
-	row, err := r.parse(k, tasks.Defaults{})
-	if err == nil && row.NeedsIDs() {
-		err = errors.New("the ids of its domain are missing")
-	}
-	return row, err
 }
 
 // Organizations reports whether an organization is one of those of which a submitter may submit
@@ -57,18 +38,10 @@ func (o Organizations) check(row tasks.Row) error {
 	}
 }
 
-// parse checks a row by the rules of its kind.
-func (r Record) parse(k tasks.Kind, d tasks.Defaults) (tasks.Row, error) {
-	if k.WholeObject {
-		return k.ParseObject(r.Object)
-	}
-	return k.Parse(r.Values, d)
-}
-
 // columnsWith returns the columns of the rows as they are stored: the columns of a CSV header and
 // of the defaults, and the ids of named domains; nil for JSON Lines.
-func columnsWith(k tasks.Kind, d tasks.Defaults, rows *Reader) []string {
-	if rows.Format() != FormatCSV {
+func columnsWith(k tasks.Kind, d tasks.Defaults, rows *rowfile.Reader) []string {
+	if rows.Format() != rowfile.FormatCSV {
 		return rows.Columns()
 	}
 	all := slices.Clone(rows.Columns())
@@ -80,9 +53,6 @@ func columnsWith(k tasks.Kind, d tasks.Defaults, rows *Reader) []string {
 	}
 	return all
 }
-
-// schemaOf returns the schema of a kind's rows.
-func schemaOf(k tasks.Kind) Schema { return Schema{Object: k.WholeObject, Columns: k.Columns} }
 
 // oneLine puts an error of several lines on one.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -9,6 +9,7 @@ import (
 
 	"orgops/internal/activity"
 	"orgops/internal/ledger"
+	"orgops/internal/rowfile"
 	"orgops/internal/scan/progress"
 	"orgops/tasks"
 )
@@ -19,7 +20,7 @@ import (
 func (i Intake) BeginPending(ctx context.Context, organization string,
 	n ledger.NewRun) (run ledger.Run, created bool, err error) {
 	n.Kind = tasks.TypeVerify
-	n.Format, n.Digest = FormatJSONL, digestOf("pending domains of %q", organization)
+	n.Format, n.Digest = rowfile.FormatJSONL, digestOf("pending domains of %q", organization)
 	return i.createScan(ctx, n, progress.Scan{Organization: organization}, activity.Submitted, "")
 }
 
@@ -32,7 +33,7 @@ func (i Intake) BeginList(ctx context.Context, client string,
 		return ledger.Run{}, false, err
 	}
 	n.Kind = tasks.TypeRemove
-	n.Format = FormatJSONL
+	n.Format = rowfile.FormatJSONL
 	n.Digest = digestOf("organizations with client %q", client)
 	return i.createScan(ctx, n, progress.Scan{Client: client}, activity.Submitted,
 		"list of the organizations with client "+client)
@@ -53,7 +54,7 @@ func (i Intake) BeginEverywhere(ctx context.Context, list ledger.Run, counted in
 	}
 	n.Tenant = list.Tenant
 	n.Kind = tasks.TypeRemove
-	n.Format = FormatJSONL
+	n.Format = rowfile.FormatJSONL
 	n.Digest = digestOf("removal of client %q from the organizations of run %s/%s", of.Client, list.ID, list.Incarnation)
 	return i.createScan(ctx, n, progress.Scan{Client: of.Client, List: string(list.ID),
 		ListIncarnation: string(list.Incarnation), Counted: counted}, activity.Submitted,
@@ -129,7 +130,7 @@ func (i Intake) BeginSweep(ctx context.Context, n ledger.NewRun,
 		}
 	}
 	n.Kind = tasks.TypeRecheck
-	n.Format, n.KeepFor = FormatJSONL, sweepKeepFor
+	n.Format, n.KeepFor = rowfile.FormatJSONL, sweepKeepFor
 	n.Digest = digestOf("sweep of %q, pending ones too: %t", p.Organization, p.Pending)
 	return i.createScan(ctx, n, p, activity.SweepStarted, "")
 }

@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"orgops/internal/ledger"
+	"orgops/internal/rowfile"
 	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
@@ -57,31 +57,27 @@ func PlainText(source []byte) []byte { return bytes.TrimPrefix(source, []byte{ba
 // row parses a stored row. bad is the error of a bad row: it was submitted while bad rows
 // were skipped, or the rules are stricter since.
 func (s *storedRows) row(source []byte) (row tasks.Row, bad error) {
-	return ParseRow(s.kind, PlainText(source))
+	return rowfile.ParseRow(s.kind, PlainText(source))
 }
 
 // members are those of a stored row, but for the ones that an export had added. A bad row of
 // CSV has its cells by the names of the columns.
-func (s *storedRows) members(source []byte) ([]member, error) {
+func (s *storedRows) members(source []byte) (rowfile.Object, error) {
 	if !bytes.HasPrefix(source, []byte{'['}) {
-		members, err := decodeObject(PlainText(source))
-		return withoutOurs(members, Schema{}), err
+		object, err := rowfile.DecodeObject(PlainText(source))
+		return object.Own(rowfile.Schema{}), err
 	}
 	cells, err := s.cells(source)
 	if err != nil {
 		return nil, err
 	}
-	var members []member
+	var members rowfile.Object
 	for _, column := range s.kind.Columns {
 		i := slices.Index(s.run.Columns, column.Name)
 		if i < 0 || cells[i] == "" {
 			continue
 		}
-		value := jsonString(cells[i])
-		if word, ok := words[strings.ToLower(cells[i])]; column.Bool && ok {
-			value = []byte(word)
-		}
-		members = append(members, member{column.Name, value})
+		members = append(members, rowfile.CellMember(column, cells[i]))
 	}
 	return members, nil
 }

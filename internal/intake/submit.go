@@ -10,6 +10,7 @@ import (
 
 	"orgops/internal/ledger"
 	"orgops/internal/remedy"
+	"orgops/internal/rowfile"
 	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
@@ -67,7 +68,7 @@ func (i Intake) Submit(ctx context.Context, in Input, about ledger.NewRun) (Subm
 // SubmitChosen submits rows that a command has chosen as one run, whose kind cannot be submitted
 // otherwise. It returns as [Intake.Submit] does.
 func (i Intake) SubmitChosen(ctx context.Context, about ledger.NewRun, rows [][]byte) (Submitted, error) {
-	about.Format = FormatJSONL
+	about.Format = rowfile.FormatJSONL
 	s := submission{staging: i.newStaging(about.Tenant, about.ID, about.Kind), about: about}
 	s.staging.begin, s.requests.changes = s.begin, int64(len(rows))
 	var err error
@@ -132,7 +133,7 @@ const maxHeader = 200
 
 // headerOf returns the header of a run's rows as text.
 func headerOf(d ledger.Description) string {
-	if d.Format == FormatCSV {
+	if d.Format == rowfile.FormatCSV {
 		return untrusted.Plain(strings.Join(d.Columns, ","), maxHeader)
 	}
 	return "none: JSON Lines"

@@ -12,8 +12,8 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/dnscheck/report"
-	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/rowfile"
 	"orgops/internal/tenant"
 	"orgops/tasks"
 )
@@ -261,7 +261,7 @@ func submit(ctx context.Context, l *ledger.Ledger, d DomainReport, by Requester)
 	_, _, err = l.SubmitRow(ctx, ledger.NewRun{
 		ID: id, Tenant: ledger.Tenant(d.Tenant), Kind: tasks.TypeVerify,
 		Description: ledger.Description{
-			Label: "check now", Caller: by.Caller, Format: intake.FormatJSONL, GiveUp: by.GiveUp,
+			Label: "check now", Caller: by.Caller, Format: rowfile.FormatJSONL, GiveUp: by.GiveUp,
 		},
 	}, content)
 	return err

@@ -1,4 +1,4 @@
-package intake
+package rowfile
 
 import (
 	"errors"
@@ -101,7 +101,7 @@ func tooLong(most int) error {
 // readError returns the error of an input that cannot be read further.
 func readError(name string, line int, s Schema, err error) error {
 	if end, ok := errors.AsType[endError](err); ok {
-		return &HeaderError{File: name, Line: line, Msg: end.Error(), Expected: s.expected()}
+		return &HeaderError{File: name, Line: line, Msg: end.Error(), Expected: s.Expected()}
 	}
 	return fmt.Errorf("read %s at line %d: %w", name, line, err)
 }

@@ -1,4 +1,4 @@
-package intake
+package rowfile
 
 import (
 	"bufio"
@@ -38,7 +38,7 @@ func openCSV(name string, in *bufio.Reader, line int, s Schema, n *notes) (*csvR
 		return nil, readError(name, c.text.line, s, err)
 	}
 	c.header = s.header(cells)
-	refusal := &HeaderError{File: name, Line: start, Msg: msg, Known: s.names(), Expected: s.expected()}
+	refusal := &HeaderError{File: name, Line: start, Msg: msg, Known: s.names(), Expected: s.Expected()}
 	if i := slices.IndexFunc(cells, func(cell string) bool { return unclean(cell) != "" }); i >= 0 {
 		refusal.Msg = fmt.Sprintf("the header's column %d %s", i+1, unclean(cells[i]))
 	} else if msg == "" && s.isRow(cells) {

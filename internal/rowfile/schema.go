@@ -1,4 +1,4 @@
-package intake
+package rowfile
 
 import (
 	"slices"
@@ -23,35 +23,43 @@ type Schema struct {
 	Separator rune
 }
 
+// SchemaOf returns the schema of a kind's rows.
+func SchemaOf(k tasks.Kind) Schema { return Schema{Object: k.WholeObject, Columns: k.Columns} }
+
 // leftOut reports whether the caller has the column of that name ignored. Columns that begin
 // with orgops_ are ignored too, but are columns of the run.
 func (s Schema) leftOut(name string) bool { return slices.Contains(s.Ignore, name) }
 
-// ignoredPrefix begins the names of columns and members that an export adds to
-// the rows, so that an exported file can be submitted unchanged. In CSV they
-// also mean that cells were made inert, which is undone.
-const ignoredPrefix = "orgops_"
+// Prefix begins the names of columns and members that an export adds to the rows. A reader ignores
+// them, so that an exported file can be submitted unchanged. In CSV they also mean that cells were
+// made inert, which is undone.
+const Prefix = "orgops_"
 
-func ignored(name string) bool { return strings.HasPrefix(name, ignoredPrefix) }
+// ErrorName is the column or member with the reason of a row that is bad, or has failed.
+const ErrorName = Prefix + "error"
+
+func ignored(name string) bool { return strings.HasPrefix(name, Prefix) }
 
 // Columns of an export about records that were not found, as letters to customers need them: the
-// record to publish, the values found, the remedy, and the name of the mistake.
+// record to publish, the values found, the remedy, and the name of the mistake. Rows may have
+// columns of these names themselves, so they are ignored only in an exported file.
 const (
-	domainName  = "domain"
-	hostName    = "host"
-	valueName   = "value"
-	foundName   = "found"
-	adviceName  = "advice"
-	mistakeName = "mistake"
+	DomainName  = "domain"
+	HostName    = "host"
+	ValueName   = "value"
+	FoundName   = "found"
+	AdviceName  = "advice"
+	MistakeName = "mistake"
 )
 
-// adviceNames are these columns. Rows may have columns of these names themselves, so they are
-// ignored only in an exported file.
-var adviceNames = []string{domainName, hostName, valueName, foundName, adviceName, mistakeName}
+// AdviceNames returns these columns, in the order of an export.
+func AdviceNames() []string {
+	return []string{DomainName, HostName, ValueName, FoundName, AdviceName, MistakeName}
+}
 
 // added reports whether an export added the column or member of that name, if exported with others.
 func (s Schema) added(name string, exported bool) bool {
-	return ignored(name) || exported && !s.Object && s.place(name) < 0 && slices.Contains(adviceNames, name)
+	return ignored(name) || exported && !s.Object && s.place(name) < 0 && slices.Contains(AdviceNames(), name)
 }
 
 // names returns the names of the columns.
@@ -67,9 +75,9 @@ func (s Schema) place(name string) int {
 	return slices.IndexFunc(s.Columns, func(c tasks.Column) bool { return c.Name == name })
 }
 
-// expected returns the columns as a usage line does: required ones first, then
+// Expected returns the columns as a usage line does: required ones first, then
 // the optional ones in brackets.
-func (s Schema) expected() string {
+func (s Schema) Expected() string {
 	if s.Object {
 		return "one JSON object a line"
 	}

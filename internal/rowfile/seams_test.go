@@ -1,4 +1,4 @@
-package intake
+package rowfile
 
 import (
 	"encoding/json"
@@ -26,15 +26,15 @@ func ObjectOf(s Schema, r Record) string {
 	if s.Object || r.Err != nil {
 		return string(r.Object)
 	}
-	var members []member
+	var o Object
 	for i, c := range s.Columns {
 		switch value := r.Values[i]; {
 		case value == "":
 		case c.Bool:
-			members = append(members, member{c.Name, json.RawMessage(value)})
+			o = append(o, Member{c.Name, json.RawMessage(value)})
 		default:
-			members = append(members, member{c.Name, jsonString(value)})
+			o = append(o, Member{c.Name, jsonString(value)})
 		}
 	}
-	return string(objectOf(members))
+	return string(o.JSON())
 }

@@ -1,4 +1,4 @@
-package intake
+package rowfile
 
 import (
 	"bytes"
@@ -42,7 +42,7 @@ func Open(name string, r io.Reader, s Schema) (*Reader, error) {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	refuse := func(line int, msg string) error {
-		return &HeaderError{File: name, Line: line, Msg: msg, Expected: s.expected()}
+		return &HeaderError{File: name, Line: line, Msg: msg, Expected: s.Expected()}
 	}
 	if refusal != "" {
 		return nil, refuse(1, refusal)
@@ -95,6 +95,10 @@ func (r *Reader) Columns() []string {
 // Last returns the row that Next returned last, unchanged but without its line's end; it is
 // valid until the next Next. cells are those of a row of CSV that has as many as the header.
 func (r *Reader) Last() (text []byte, cells []string) { return r.rows.last() }
+
+// Bad returns the error of a row of this input that is bad for another reason than its form, such
+// as a rule of its kind.
+func (r *Reader) Bad(record Record, msg string) *RowError { return record.bad(r.name, msg) }
 
 // Next returns the next row. A bad row is a Record with Err set, and no error;
 // after the last one the error is io.EOF, and any other error means that the

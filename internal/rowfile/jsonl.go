@@ -1,4 +1,4 @@
-package intake
+package rowfile
 
 import (
 	"bufio"
@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -65,58 +64,37 @@ func (j *jsonlReader) record(text []byte) (r Record, broken []string) {
 	case bytes.IndexByte(text, 0) >= 0:
 		return r, []string{"the line has a NUL in it"}
 	}
-	members, err := decodeObject(text)
+	object, err := DecodeObject(text)
 	switch {
 	case err != nil:
 		broken = []string{err.Error()}
 	case j.schema.Object:
-		r.Object = whole(text, members, j.schema)
+		r.Object = object.whole(text, j.schema)
 	default:
-		r.Values, broken = j.values(members)
+		r.Values, broken = j.values(object)
 	}
 	return r, broken
 }
 
-// whole is the object as it is, but for the members that an export added and
-// those to ignore.
-func whole(text []byte, members []member, s Schema) json.RawMessage {
-	others := withoutOurs(members, s)
-	if len(others) == len(members) {
-		return text
-	}
-	return objectOf(others)
-}
-
-// withoutOurs returns the members without those that an export added and those to ignore.
-func withoutOurs(members []member, s Schema) (others []member) {
-	exported := slices.ContainsFunc(members, func(m member) bool { return ignored(m.name) })
-	for _, m := range members {
-		if !s.added(m.name, exported) && !s.leftOut(m.name) {
-			others = append(others, m)
-		}
-	}
-	return others
-}
-
-// values returns the members as values of the schema's columns.
-func (j *jsonlReader) values(members []member) (values, broken []string) {
+// values returns the members of an object as values of the schema's columns.
+func (j *jsonlReader) values(o Object) (values, broken []string) {
 	values = make([]string, len(j.schema.Columns))
 	var unknown []string
-	for _, m := range withoutOurs(members, j.schema) {
-		place := j.schema.place(m.name)
+	for _, m := range o.Own(j.schema) {
+		place := j.schema.place(m.Name)
 		if place < 0 {
-			unknown = append(unknown, m.name)
+			unknown = append(unknown, m.Name)
 			continue
 		}
-		value, want := j.memberValue(j.schema.Columns[place], m.value)
+		value, want := j.memberValue(j.schema.Columns[place], m.Value)
 		if want != "" {
-			broken = append(broken, fmt.Sprintf("%s: want %s, got %s", m.name, want, shown(m.value)))
+			broken = append(broken, fmt.Sprintf("%s: want %s, got %s", m.Name, want, shown(m.Value)))
 		}
 		values[place] = value
 	}
 	if len(unknown) > 0 {
 		broken = append(broken, fmt.Sprintf("unknown %s %s (expected %s)", plural(len(unknown), "member"),
-			names(unknown, j.schema.names()), j.schema.expected()))
+			names(unknown, j.schema.names()), j.schema.Expected()))
 	}
 	if len(broken) == 0 {
 		broken = j.schema.missing(values)

@@ -1,4 +1,4 @@
-package intake_test
+package rowfile_test
 
 import (
 	"bytes"
@@ -13,11 +13,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"orgops/internal/intake"
+	"orgops/internal/rowfile"
 	"orgops/tasks"
 )
 
-var domains = intake.Schema{Columns: []tasks.Column{
+var domains = rowfile.Schema{Columns: []tasks.Column{
 	{Name: "organization_id", Required: true},
 	{Name: "discovery_domain_id", Required: true},
 	{Name: "verification_txt"},
@@ -27,7 +27,7 @@ var domains = intake.Schema{Columns: []tasks.Column{
 
 const domainsExpected = "organization_id, discovery_domain_id[, verification_txt, use_for_organization_discovery, note]"
 
-var templates = intake.Schema{Object: true}
+var templates = rowfile.Schema{Object: true}
 
 // seen is a Record with its parts as text.
 type seen struct {
@@ -38,7 +38,7 @@ type seen struct {
 	Err    string
 }
 
-func readAll(t *testing.T, r *intake.Reader, s intake.Schema) []seen {
+func readAll(t *testing.T, r *rowfile.Reader, s rowfile.Schema) []seen {
 	t.Helper()
 	var all []seen
 	for {
@@ -49,9 +49,9 @@ func readAll(t *testing.T, r *intake.Reader, s intake.Schema) []seen {
 		if err != nil {
 			t.Fatalf("Next: %v", err)
 		}
-		one := seen{Item: record.Item, Line: record.Line, Source: r.Source(), Object: intake.ObjectOf(s, record)}
+		one := seen{Item: record.Item, Line: record.Line, Source: r.Source(), Object: rowfile.ObjectOf(s, record)}
 		if record.Err != nil {
-			rowErr, ok := errors.AsType[*intake.RowError](record.Err)
+			rowErr, ok := errors.AsType[*rowfile.RowError](record.Err)
 			if !ok {
 				t.Fatalf("the row's error is a %T, want *RowError", record.Err)
 			}
@@ -64,9 +64,9 @@ func readAll(t *testing.T, r *intake.Reader, s intake.Schema) []seen {
 	}
 }
 
-func open(t *testing.T, text string, s intake.Schema) *intake.Reader {
+func open(t *testing.T, text string, s rowfile.Schema) *rowfile.Reader {
 	t.Helper()
-	r, err := intake.Open("rows", strings.NewReader(text), s)
+	r, err := rowfile.Open("rows", strings.NewReader(text), s)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
@@ -195,7 +195,7 @@ func TestCSV(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			for _, mark := range []string{"", "\ufeff"} {
 				r := open(t, mark+test.text, domains)
-				if r.Format() != intake.FormatCSV {
+				if r.Format() != rowfile.FormatCSV {
 					t.Errorf("Format() = %q, want csv", r.Format())
 				}
 				if diff := cmp.Diff(test.want, readAll(t, r, domains)); diff != "" {
@@ -221,7 +221,7 @@ func TestHeader(t *testing.T) {
 	const required = "organization_id,discovery_domain_id"
 	tests := []struct {
 		name, text string
-		schema     intake.Schema
+		schema     rowfile.Schema
 		want       string
 	}{
 		{"empty", "", domains, "rows:1: the input is empty; expected " + domainsExpected},
@@ -259,20 +259,20 @@ func TestHeader(t *testing.T) {
 		{"broken quoting", "\"organization_id,discovery_domain_id\n", domains,
 			"rows:1: the quote opened in line 1 is never closed; the rest of the input was read as one cell; expected " +
 				domainsExpected},
-		{"too long", strings.Repeat("x", intake.MaxCSVRow+1) + "\n", domains,
+		{"too long", strings.Repeat("x", rowfile.MaxCSVRow+1) + "\n", domains,
 			"rows:1: the row is longer than 262144 bytes: is each quote closed? The rows after it were not read; expected " +
 				domainsExpected},
 		{"CSV for whole objects", "\nname,type\n", templates,
 			`rows:2: the first line does not begin with { but with "n", and CSV cannot hold these rows; expected one JSON object a line`},
-		{"optional columns alone", "x\n", intake.Schema{Columns: []tasks.Column{{Name: "a"}, {Name: "b"}}},
+		{"optional columns alone", "x\n", rowfile.Schema{Columns: []tasks.Column{{Name: "a"}, {Name: "b"}}},
 			`rows:1: unknown column "x"; expected [a, b]`},
-		{"required columns alone", "x\n", intake.Schema{Columns: []tasks.Column{{Name: "a", Required: true}}},
+		{"required columns alone", "x\n", rowfile.Schema{Columns: []tasks.Column{{Name: "a", Required: true}}},
 			`rows:1: missing column "a"; unknown column "x"; expected a`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := intake.Open("rows", strings.NewReader(test.text), test.schema)
-			if _, ok := errors.AsType[*intake.HeaderError](err); !ok {
+			_, err := rowfile.Open("rows", strings.NewReader(test.text), test.schema)
+			if _, ok := errors.AsType[*rowfile.HeaderError](err); !ok {
 				t.Fatalf("Open's error is %v (%T), want a *HeaderError", err, err)
 			}
 			if diff := cmp.Diff(test.want, err.Error()); diff != "" {
@@ -361,7 +361,7 @@ func TestJSONLines(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			for _, mark := range []string{"", "\ufeff"} {
 				r := open(t, mark+test.text, domains)
-				if r.Format() != intake.FormatJSONL || r.Columns() != nil {
+				if r.Format() != rowfile.FormatJSONL || r.Columns() != nil {
 					t.Errorf("Format() = %q, Columns() = %q, want jsonl and none", r.Format(), r.Columns())
 				}
 				if diff := cmp.Diff(test.want, readAll(t, r, domains)); diff != "" {
@@ -419,18 +419,18 @@ func TestSameObjectFromBothFormats(t *testing.T) {
 func TestRowLimit(t *testing.T) {
 	const header = "organization_id,discovery_domain_id,verification_txt\n"
 	const longLine = `{"organization_id":"o","discovery_domain_id":"d","verification_txt":"`
-	fill, long := strings.Repeat("x", intake.MaxCSVRow), strings.Repeat("x", intake.MaxRow)
+	fill, long := strings.Repeat("x", rowfile.MaxCSVRow), strings.Repeat("x", rowfile.MaxRow)
 	for name, tt := range map[string]struct {
 		most int
 		text string
 	}{
-		"CSV cell":   {intake.MaxCSVRow, header + "o,d,\n\no,d," + fill + "\no,d,\n"},
-		"CSV commas": {intake.MaxCSVRow, header + "o,d,\n\n" + strings.Repeat(",", intake.MaxCSVRow+1) + "\no,d,\n"},
+		"CSV cell":   {rowfile.MaxCSVRow, header + "o,d,\n\no,d," + fill + "\no,d,\n"},
+		"CSV commas": {rowfile.MaxCSVRow, header + "o,d,\n\n" + strings.Repeat(",", rowfile.MaxCSVRow+1) + "\no,d,\n"},
 		"CSV quoted lines": {
-			intake.MaxCSVRow, header + "o,d,\n\no,d,\"" + strings.Repeat("\n", intake.MaxCSVRow) + "\"\no,d,\n",
+			rowfile.MaxCSVRow, header + "o,d,\n\no,d,\"" + strings.Repeat("\n", rowfile.MaxCSVRow) + "\"\no,d,\n",
 		},
-		"CSV much longer": {intake.MaxCSVRow, header + "o,d,\n\no,d," + fill + fill + "\no,d,\n"},
-		"JSON":            {intake.MaxRow, "\n" + longLine + "\"}\n\n" + longLine + long + "\"}\n" + longLine + "\"}\n"},
+		"CSV much longer": {rowfile.MaxCSVRow, header + "o,d,\n\no,d," + fill + fill + "\no,d,\n"},
+		"JSON":            {rowfile.MaxRow, "\n" + longLine + "\"}\n\n" + longLine + long + "\"}\n" + longLine + "\"}\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := open(t, tt.text, domains)
@@ -441,7 +441,7 @@ func TestRowLimit(t *testing.T) {
 			want := fmt.Sprintf(
 				"rows:4: the row is longer than %d bytes: is each quote closed? The rows after it were not read; expected %s",
 				tt.most, domainsExpected)
-			if _, refused := errors.AsType[*intake.HeaderError](err); !refused || err.Error() != want {
+			if _, refused := errors.AsType[*rowfile.HeaderError](err); !refused || err.Error() != want {
 				t.Errorf("error %v, want %s", err, want)
 			}
 		})
@@ -463,7 +463,7 @@ func TestLongRowsAreNotKept(t *testing.T) {
 			long := io.LimitReader(endless{test.line}, 4<<20)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			r, err := intake.Open("rows", io.MultiReader(strings.NewReader(test.start), long), domains)
+			r, err := rowfile.Open("rows", io.MultiReader(strings.NewReader(test.start), long), domains)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -480,7 +480,7 @@ func TestLongRowsAreNotKept(t *testing.T) {
 
 func TestRowAtTheLimitIsTaken(t *testing.T) {
 	const start, end = `{"organization_id":"o","discovery_domain_id":"d","verification_txt":"`, `"}`
-	fill := strings.Repeat("x", intake.MaxRow-len(start)-len(end))
+	fill := strings.Repeat("x", rowfile.MaxRow-len(start)-len(end))
 	for _, lineEnd := range []string{"", "\n", "\r\n"} {
 		got := readAll(t, open(t, start+fill+end+lineEnd, domains), domains)
 		if len(got) != 1 || got[0].Err != "" {
@@ -490,7 +490,7 @@ func TestRowAtTheLimitIsTaken(t *testing.T) {
 	if _, err := open(t, start+fill+"x"+end, domains).Next(); err == nil {
 		t.Error("a JSON line of MaxRow+1 bytes was taken")
 	}
-	row := "o,d," + strings.Repeat("x", intake.MaxCSVRow-len("o,d,")-len("\n")) + "\n"
+	row := "o,d," + strings.Repeat("x", rowfile.MaxCSVRow-len("o,d,")-len("\n")) + "\n"
 	if got := readAll(t, open(t, "organization_id,discovery_domain_id,verification_txt\n"+row, domains),
 		domains); got[0].Err != "" {
 		t.Errorf("a CSV record of MaxCSVRow bytes: %s", got[0].Err)
@@ -503,7 +503,7 @@ func TestGzip(t *testing.T) {
 	for name, data := range map[string][]byte{"plain": []byte(text), "gzip": zipped(t, text),
 		"gzip of two members": twoMembers} {
 		t.Run(name, func(t *testing.T) {
-			r, err := intake.Open("rows", iotest.OneByteReader(bytes.NewReader(data)), domains)
+			r, err := rowfile.Open("rows", iotest.OneByteReader(bytes.NewReader(data)), domains)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -544,7 +544,7 @@ func TestBrokenInput(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			r, err := intake.Open("rows", test.input, domains)
+			r, err := rowfile.Open("rows", test.input, domains)
 			for err == nil {
 				_, err = r.Next()
 			}
@@ -576,7 +576,7 @@ func TestRecordIsTheCallersToKeep(t *testing.T) {
 		io.MultiReader(strings.NewReader("organization_id,discovery_domain_id\n"), endless{"o,d\n"}),
 		endless{`{"organization_id":"o","discovery_domain_id":"d"}` + "\n"},
 	} {
-		r, err := intake.Open("rows", input, domains)
+		r, err := rowfile.Open("rows", input, domains)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -584,42 +584,14 @@ func TestRecordIsTheCallersToKeep(t *testing.T) {
 		if err != nil || first.Err != nil {
 			t.Fatalf("Next: %v, %v", err, first.Err)
 		}
-		object := intake.ObjectOf(domains, first)
+		object := rowfile.ObjectOf(domains, first)
 		for range 10_000 {
 			if _, err := r.Next(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if now := intake.ObjectOf(domains, first); now != object {
+		if now := rowfile.ObjectOf(domains, first); now != object {
 			t.Errorf("the first record was %s and is %s", object, now)
-		}
-	}
-}
-
-// TestCutInput reads inputs that were cut off at each byte of their last row. An id that was
-// cut off may be that of another client, which would be removed.
-func TestCutInput(t *testing.T) {
-	for _, text := range []string{
-		"organization_id,client_id\norg_1,client_1\norg_2,client_23\n",
-		"organization_id,client_id\norg_1,client_1\n\"org_2\",\"client_23\"\n",
-		"organization_id,client_id\r\norg_1,client_1\r\norg_2,client_23\r\n",
-		`{"organization_id":"org_1","client_id":"client_1"}` + "\n" +
-			`{"organization_id":"org_2","client_id":"client_23"}` + "\n",
-	} {
-		first := strings.Index(text, "client_1") + len(`client_1"}`)
-		first += strings.IndexByte(text[first-3:], '\n') - 2 // the last row begins here
-		for end := first + 1; end < len(text); end++ {
-			last := text[first:end]
-			complete := strings.HasSuffix(last, "\r") || strings.HasSuffix(last, "}")
-			in := input(t, tasks.TypeRemove, text[:end], tasks.Defaults{})
-			if _, err := in.Plan(0); isBadRows(err) == complete {
-				t.Errorf("%q: %v", last, err)
-			}
-			in.Rows, in.File = strings.NewReader(text[:end]), true
-			plan, err := in.Plan(0)
-			if end == len(text)-1 && err != nil || err == nil && (plan.CutLine == 3) == complete {
-				t.Errorf("%q in a file: the line %d has no end, %v", last, plan.CutLine, err)
-			}
 		}
 	}
 }
