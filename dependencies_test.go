@@ -38,7 +38,7 @@ var rooms = map[string]string{
 	"dnscheck/internal/fake":  "",
 	"internal/backoff":        "",
 	"internal/cli":            "apiclient remedy spelling untrusted",
-	"internal/console":        "apiclient apiclient/schema dnscheck dnscheck/dnsname activity customer deliveries discovery health ids intake ledger meters obstacle redisconn remedy rowfile status untrusted view web webhooks tasks",
+	"internal/console":        "apiclient apiclient/schema dnscheck dnscheck/dnsname activity customer deliveries discovery health ids intake ledger meters obstacle redisconn remedy results rowfile status untrusted view web webhooks tasks",
 	"internal/activity":       "redisconn untrusted",
 	"internal/customer":       "dnscheck dnscheck/dnsname dnscheck/report cli ledger remedy stamp status untrusted view web tasks",
 	"internal/deliveries":     "backoff events queues untrusted webhooks",
@@ -53,8 +53,8 @@ var rooms = map[string]string{
 	"internal/untrusted":      "",
 	"internal/health":         "apiclient dnscheck ledger obstacle pace redisconn remedy stamp status tenant untrusted tasks",
 	"internal/ids":            "untrusted",
-	"internal/httpapi":        "cli customer ids intake ledger redisconn remedy rowfile status untrusted view web tasks",
-	"internal/intake":         "dnscheck/dnsname dnscheck/report activity evidence ids index ledger redisconn remedy rowfile scan/progress stamp untrusted tasks",
+	"internal/httpapi":        "cli customer ids intake ledger redisconn remedy results rowfile status untrusted view web tasks",
+	"internal/intake":         "activity evidence ids index ledger redisconn remedy results rowfile scan/progress untrusted tasks",
 	"internal/ledger":         "ids untrusted",
 	"internal/ledgertest":     "ledger",
 	"internal/logtest":        "",
@@ -69,6 +69,7 @@ var rooms = map[string]string{
 	"internal/redistest":      "redisconn",
 	"internal/remedy":         "",
 	"internal/reference":      "cli",
+	"internal/results":        "dnscheck/dnsname dnscheck/report evidence ledger rowfile stamp untrusted tasks",
 	"internal/rowfile":        "spelling untrusted tasks",
 	"internal/sandbox":        "untrusted",
 	"internal/scan":           "apiclient apiclient/schema discovery engine ledger scan/progress untrusted tasks tasks/handlers",
@@ -76,12 +77,12 @@ var rooms = map[string]string{
 	"internal/simulation":     "",
 	"internal/spelling":       "",
 	"internal/stamp":          "",
-	"internal/status":         "apiclient/schema dnscheck dnscheck/dnsname dnscheck/report activity cli deliveries discovery evidence ids index intake ledger meters obstacle pace provider queues redisconn remedy rowfile scan/progress stamp sweep sweep/schedule tenant untrusted tasks tasks/releases",
+	"internal/status":         "apiclient/schema dnscheck dnscheck/dnsname dnscheck/report activity cli deliveries discovery evidence ids index intake ledger meters obstacle pace provider queues redisconn remedy results rowfile scan/progress stamp sweep sweep/schedule tenant untrusted tasks tasks/releases",
 	"internal/sweep":          "dnscheck dnscheck/dnsname dnscheck/report discovery events scan/progress stamp untrusted",
 	"internal/sweep/schedule": "intake ledger scan/progress stamp sweep",
 	"internal/tenant":         "apiclient apiclient/schema dnscheck dnscheck/dnsname cli deliveries ids ledger pace sweep untrusted webhooks",
 	"internal/tracing":        "dnscheck untrusted",
-	"internal/view":           "activity deliveries health ids intake ledger meters obstacle pace redisconn stamp status tenant untrusted web tasks",
+	"internal/view":           "activity deliveries health ids intake ledger meters obstacle pace redisconn results stamp status tenant untrusted web tasks",
 	"internal/viewtest":       "activity discovery index ledger ledgertest queues redistest tenant web",
 	"internal/web":            "cli ids untrusted tasks",
 	"internal/webhooks":       "apiclient dnscheck cli events ids untrusted web",
@@ -154,14 +155,15 @@ func TestLeaves(t *testing.T) {
 	}
 }
 
-// TestReaders: packages that read stored data depend on none that executes rows. A service that
-// submits rows with package producer compiles no queue, schedule, source of tokens and DNS codec
-// either.
+// TestReaders: packages that read stored data depend on none that executes rows, and what reads
+// stored rows on none that submits any. A service that submits rows with package producer compiles
+// no queue, schedule, source of tokens and DNS codec either.
 func TestReaders(t *testing.T) {
 	executing := []string{module + "/internal/engine", module + "/internal/dispatch", module + "/tasks/handlers"}
 	of := map[string][]string{
 		"./internal/console": executing,
 		"./internal/httpapi": executing,
+		"./internal/results": append(slices.Clone(executing), module+"/internal/intake"),
 		"./internal/status":  executing,
 		"./producer": append(slices.Clone(executing), "github.com/hibiken/asynq", "github.com/robfig/cron/v3",
 			"golang.org/x/oauth2", "github.com/miekg/dns", module+"/apiclient", module+"/dnscheck"),

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"orgops/internal/ids"
-	"orgops/internal/intake"
+	"orgops/internal/results"
 )
 
 type exportCommand struct {
@@ -28,7 +28,7 @@ func (c *exportCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectToRead(ctx, err, ifGiven(c.Tenant, ids.CheckTenant)); err != nil {
 		return err
 	}
-	for proof, err := range (intake.Proofs{Tenant: c.Tenant, Since: since, Domain: c.Domain}).All(ctx, t.ledger) {
+	for proof, err := range (results.Proofs{Tenant: c.Tenant, Since: since, Domain: c.Domain}).All(ctx, t.ledger) {
 		if err == nil {
 			err = t.printJSON(proof)
 		}

@@ -9,6 +9,7 @@ import (
 	"orgops/internal/cli"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/results"
 	"orgops/internal/rowfile"
 	"orgops/internal/status"
 )
@@ -162,7 +163,7 @@ func (c *failedCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	rows, err := intake.ExportFailed(ctx, t.ledger, r, intake.Export{JSON: t.JSON, Raw: c.Raw}, t.Stdout)
+	rows, err := results.ExportFailed(ctx, t.ledger, r, results.FailedOptions{JSON: t.JSON, Raw: c.Raw}, t.Stdout)
 	if err != nil {
 		return err
 	}
@@ -198,7 +199,7 @@ Examples:
 }
 
 func (c *resultsCommand) Run(ctx context.Context, t *tool) error {
-	err := intake.CheckOutcomes(c.Outcomes)
+	err := results.CheckOutcomes(c.Outcomes)
 	if t.JSON && c.Format == rowfile.FormatCSV {
 		err = errors.Join(err, errors.New("--json and --format csv do not go together"))
 	}
@@ -212,12 +213,12 @@ func (c *resultsCommand) Run(ctx context.Context, t *tool) error {
 	if t.JSON {
 		c.Format = rowfile.FormatJSONL
 	}
-	o := intake.Results{Format: c.Format, Outcomes: c.Outcomes, Run: c.WithRun}
+	o := results.Options{Format: c.Format, Outcomes: c.Outcomes, Run: c.WithRun}
 	if c.WithRun {
 		if o.Submitter, err = status.SubmitterOf(ctx, t.redis, r); err != nil {
 			return err
 		}
 	}
-	_, err = intake.ExportResults(ctx, t.ledger, r, o, t.Stdout)
+	_, err = results.Export(ctx, t.ledger, r, o, t.Stdout)
 	return err
 }

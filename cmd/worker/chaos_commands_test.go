@@ -51,8 +51,8 @@ type job struct {
 	tried     bool // a cancel was entered, which may take effect although it fails
 	retried   bool // another job has its failed rows
 	deleted   time.Time
-	kept      *results // of a deleted run
-	quiet     []span   // while none of its rows may start
+	kept      *runResults // of a deleted run
+	quiet     []span      // while none of its rows may start
 }
 
 func (j *job) note(r ledger.Run) {

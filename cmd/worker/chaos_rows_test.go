@@ -90,7 +90,7 @@ func (c *chaos) addRows(j *job, rows map[string]*chaosRow) {
 }
 
 // fateOf removes the result of a row from those of its run.
-func (c *chaos) fateOf(row *chaosRow, got *results) ledger.Result {
+func (c *chaos) fateOf(row *chaosRow, got *runResults) ledger.Result {
 	items := got.keys[keyOf(row.cells)]
 	delete(got.keys, keyOf(row.cells))
 	if len(items) == 0 && row.job.tried && row.job.found() {
@@ -122,8 +122,8 @@ func (c *chaos) cellsOf(j *job, rows map[string]*chaosRow) (all [][]string) {
 	return c.cells(j.file)
 }
 
-// results are the results of a run's rows.
-type results struct {
+// runResults are the results of a run's rows.
+type runResults struct {
 	run   ledger.Run
 	keys  map[string][]int // numbers of rows by the record that they change
 	fates []ledger.Result
@@ -131,7 +131,7 @@ type results struct {
 
 // resultsOf returns the results of a run, each of whose rows must be counted once. It returns
 // nil if the run was cancelled before its rows were stored, or deleted.
-func (c *chaos) resultsOf(j *job) *results {
+func (c *chaos) resultsOf(j *job) *runResults {
 	c.t.Helper()
 	got, err := c.results(c.t.Context(), j.run)
 	switch {
@@ -159,12 +159,12 @@ func (c *chaos) resultsOf(j *job) *results {
 }
 
 // results reads the results of a run.
-func (c *chaos) results(ctx context.Context, run string) (*results, error) {
+func (c *chaos) results(ctx context.Context, run string) (*runResults, error) {
 	r, err := c.ledger.Get(ctx, "", ledger.RunID(run))
 	if err != nil {
 		return nil, err
 	}
-	got := &results{run: r, keys: map[string][]int{}, fates: make([]ledger.Result, r.Total())}
+	got := &runResults{run: r, keys: map[string][]int{}, fates: make([]ledger.Result, r.Total())}
 	for i := range got.fates {
 		got.fates[i] = ledger.Result{Outcome: ledger.Done}
 	}

@@ -96,7 +96,7 @@ func (c *chaos) deleteEnded(j *job) {
 	c.noteDeleted(j, kept)
 }
 
-func (c *chaos) noteDeleted(j *job, kept *results) {
+func (c *chaos) noteDeleted(j *job, kept *runResults) {
 	now := time.Now()
 	j.locked(func() { j.deleted, j.ended, j.kept = now, true, kept })
 	c.count("runs deleted")

@@ -9,10 +9,10 @@ import (
 
 	"orgops/internal/events"
 	"orgops/internal/evidence"
-	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
+	"orgops/internal/results"
 	"orgops/internal/sandbox"
 	"orgops/internal/status"
 	"orgops/tasks"
@@ -157,7 +157,7 @@ func TestVerifyCore(t *testing.T) {
 func (v verifyRun) wantProofs() {
 	v.t.Helper()
 	exported := map[string]int64{}
-	for proof, err := range (intake.Proofs{Tenant: tasks.DefaultTenant}).All(v.t.Context(), v.ledger) {
+	for proof, err := range (results.Proofs{Tenant: tasks.DefaultTenant}).All(v.t.Context(), v.ledger) {
 		if err != nil {
 			v.t.Fatal(err)
 		}

@@ -5,7 +5,7 @@ import (
 	"io"
 	"net/http"
 
-	"orgops/internal/intake"
+	"orgops/internal/results"
 	"orgops/internal/rowfile"
 	"orgops/internal/status"
 	"orgops/internal/web"
@@ -31,7 +31,7 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	err = web.SendFile(w, r, string(run.ID)+"-failed."+form, mediaTypes[form], s.log, func(out io.Writer) error {
-		return run.ExportFailed(r.Context(), intake.Export{JSON: form != rowfile.FormatCSV}, out)
+		return run.ExportFailed(r.Context(), results.FailedOptions{JSON: form != rowfile.FormatCSV}, out)
 	})
 	if err != nil {
 		s.fail(w, r, "runs", err)
@@ -47,7 +47,7 @@ func (s *site) rows(w http.ResponseWriter, r *http.Request) {
 	if err == nil && mediaType == "" {
 		err = &web.Refusal{Status: http.StatusBadRequest, Text: "Unknown format: all rows are available as csv and as jsonl."}
 	}
-	o := intake.Results{Format: form, Run: true}
+	o := results.Options{Format: form, Run: true}
 	if err == nil {
 		o.Submitter, err = run.Submitter(r.Context())
 	}

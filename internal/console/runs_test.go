@@ -29,6 +29,7 @@ import (
 	"orgops/internal/logtest"
 	"orgops/internal/pace"
 	"orgops/internal/redistest"
+	"orgops/internal/results"
 	"orgops/internal/sweep"
 	"orgops/internal/tenant"
 	"orgops/internal/web"
@@ -580,7 +581,7 @@ func TestDownload(t *testing.T) {
 	for path, asJSON := range map[string]bool{"/runs/a/failed": false, "/runs/a/failed?format=csv": false,
 		"/runs/a/failed?format=jsonl": true} {
 		var want bytes.Buffer
-		_, err := intake.ExportFailed(t.Context(), d.ledger, run, intake.Export{JSON: asJSON}, &want)
+		_, err := results.ExportFailed(t.Context(), d.ledger, run, results.FailedOptions{JSON: asJSON}, &want)
 		mustNot(t, err)
 		w := do(d.shown, http.MethodGet, path, nil)
 		if w.Code != http.StatusOK || w.Body.String() != want.String() {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"orgops/internal/intake"
+	"orgops/internal/results"
 	"orgops/internal/rowfile"
 	"orgops/internal/view"
 	"orgops/internal/web"
@@ -29,7 +29,7 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, run view.Run) er
 		forms = []string{csvType, jsonlType, oldJSONLType}
 	}
 	return s.sendRows(w, r, string(run.ID)+"-failed", forms, func(form string, out io.Writer) error {
-		return run.ExportFailed(r.Context(), intake.Export{JSON: form == rowfile.FormatJSONL}, out)
+		return run.ExportFailed(r.Context(), results.FailedOptions{JSON: form == rowfile.FormatJSONL}, out)
 	})
 }
 
@@ -39,7 +39,7 @@ func (s *Server) rows(w http.ResponseWriter, r *http.Request, run view.Run) erro
 	if list := r.URL.Query().Get("outcomes"); list != "" {
 		outcomes = strings.Split(list, ",")
 	}
-	if err := intake.CheckOutcomes(outcomes); err != nil {
+	if err := results.CheckOutcomes(outcomes); err != nil {
 		return badRequest("The parameter outcomes: %s.", err)
 	}
 	forms := []string{jsonlType, oldJSONLType, csvType}
@@ -47,7 +47,7 @@ func (s *Server) rows(w http.ResponseWriter, r *http.Request, run view.Run) erro
 		forms = []string{csvType, jsonlType, oldJSONLType}
 	}
 	return s.sendRows(w, r, string(run.ID), forms, func(form string, out io.Writer) error {
-		return run.ExportResults(r.Context(), intake.Results{Format: form, Outcomes: outcomes}, out)
+		return run.ExportResults(r.Context(), results.Options{Format: form, Outcomes: outcomes}, out)
 	})
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/internal/httpapi"
-	"orgops/internal/intake"
+	"orgops/internal/results"
 	"orgops/tasks"
 )
 
@@ -60,7 +60,7 @@ func TestDescription(t *testing.T) {
 // described.
 func TestDescriptionHasTheOutcomes(t *testing.T) {
 	doc, _ := description()
-	_, known, _ := strings.Cut(intake.CheckOutcomes([]string{""}).Error(), "want of ")
+	_, known, _ := strings.Cut(results.CheckOutcomes([]string{""}).Error(), "want of ")
 	for _, p := range doc.Paths.Find("/v1/runs/{run}/rows").Get.Parameters {
 		if text := p.Value.Description; p.Value.Name == "outcomes" && !strings.Contains(text, known) {
 			t.Errorf("described as %q, without %q", text, known)

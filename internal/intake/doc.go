@@ -1,5 +1,5 @@
 // Package intake submits rows: those of an [Input], which package rowfile reads, rows that a scan
-// finds, and rows of a run again. It also exports what became of them.
+// finds, and rows of a run again, which package results reads.
 //
 // An [Intake] submits an [Input]: it reads the rows once, stages them, and commits the run
 // when all are good. Package httpapi submits the bodies of requests in this way.
@@ -17,8 +17,6 @@
 //	intake.go        creates runs, opens them for rows, and waits until Redis keeps a commit
 //	input.go         the rows of an input: checked, rejected, duplicates
 //	names.go         the ids of domains that rows name by their names
-//	domain.go, evidence.go, export.go  stored rows: about a domain, proofs, results
-//	stored.go        a run's rows as they are stored
 //	rejected.go, duplicates.go  bad rows and repeated rows of an input
 //	row.go           a row of an input, and whose rows a submitter may submit
 package intake

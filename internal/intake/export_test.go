@@ -13,6 +13,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
+	"orgops/internal/results"
 	"orgops/tasks"
 )
 
@@ -58,7 +59,8 @@ func settleAs(t *testing.T, run ledger.Run, outcome, detail string, items ...int
 func export(t *testing.T, run ledger.Run, asJSON bool) (text string, rows int64) {
 	t.Helper()
 	var out strings.Builder
-	rows, err := intake.ExportFailed(t.Context(), ledger.New(redistest.New(t)), run, intake.Export{JSON: asJSON}, &out)
+	rows, err := results.ExportFailed(t.Context(), ledger.New(redistest.New(t)), run,
+		results.FailedOptions{JSON: asJSON}, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,24 +205,5 @@ func TestExportForms(t *testing.T) {
 				t.Errorf("submitted again: %d rows", again.Total())
 			}
 		})
-	}
-}
-
-// TestExportAcrossChunks: rows far apart, and cancelled ones without a reason.
-func TestExportAcrossChunks(t *testing.T) {
-	var text strings.Builder
-	text.WriteString("organization_id,client_id\n")
-	for i := range 2500 {
-		fmt.Fprintf(&text, "o%d,c\n", i)
-	}
-	run := handInAs(t, "a", tasks.TypeRemove, text.String())
-	settleAs(t, run, "done", "", 1, 1000)
-	settleAs(t, run, "unchanged", "", 2)
-	settleAs(t, run, "failed", "late", 0, 2499)
-	settleAs(t, run, "cancelled", "", 999, 1001)
-	out, rows := export(t, run, false)
-	want := "organization_id,client_id,orgops_outcome,orgops_error\no0,c,failed,late\no999,c,cancelled,\no1001,c,cancelled,\no2499,c,failed,late\n"
-	if diff := cmp.Diff(want, out); diff != "" || rows != 4 {
-		t.Errorf("%d rows (-want +got):\n%s", rows, diff)
 	}
 }

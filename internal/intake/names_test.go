@@ -18,6 +18,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
+	"orgops/internal/results"
 	"orgops/internal/rowfile"
 	"orgops/tasks"
 )
@@ -213,7 +214,8 @@ func TestExportByName(t *testing.T) {
 `},
 	} {
 		out := &bytes.Buffer{}
-		if _, err := intake.ExportFailed(t.Context(), b.intake.Ledger, run, intake.Export{JSON: test.json}, out); err != nil {
+		if _, err := results.ExportFailed(t.Context(), b.intake.Ledger, run, results.FailedOptions{JSON: test.json},
+			out); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(test.want, out.String()); diff != "" {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 
+	"orgops/internal/results"
 	"orgops/internal/rowfile"
 )
 
@@ -16,9 +17,6 @@ func reason(bad error) string {
 	}
 	return bad.Error()
 }
-
-// badMark precedes the text of a bad row of JSON Lines: the two are not JSON.
-const badMark = '!'
 
 // maxBad bounds the text of a bad row that is stored, in bytes. A row of ids and names is
 // shorter, and a small gzip body may have many that are long.
@@ -50,7 +48,7 @@ func (r *reading) badContent(one readRow) []byte {
 	if !ok || len(text) > maxBad {
 		object = json.RawMessage("{}")
 	}
-	return append([]byte{badMark}, object...)
+	return results.MarkBad(object)
 }
 
 // areGood reports whether cells would be taken for a row.

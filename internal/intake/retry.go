@@ -16,6 +16,7 @@ import (
 	"orgops/internal/ids"
 	"orgops/internal/ledger"
 	"orgops/internal/remedy"
+	"orgops/internal/results"
 	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
@@ -442,7 +443,7 @@ const claimedAtOnce = 1000
 // stageClaimed stages the rows of the child, in the order of the parent's: those that it has
 // claimed, and unless it is committed those that it may claim.
 func (i Intake) stageClaimed(ctx context.Context, from, child ledger.Run, o RetryOptions, to *staging) error {
-	stored, err := newStoredRows(i.Ledger, from)
+	stored, err := results.NewStoredRows(i.Ledger, from)
 	if err != nil {
 		return err
 	}
@@ -475,7 +476,7 @@ func (i Intake) stageClaimed(ctx context.Context, from, child ledger.Run, o Retr
 // stagePage stages rows of a segment of the parent, but for those that another child has claimed
 // meanwhile.
 func (i Intake) stagePage(ctx context.Context, from, child ledger.Run, page []ledger.RowState,
-	stored *storedRows, to *staging) error {
+	stored *results.StoredRows, to *staging) error {
 	if len(page) == 0 {
 		return nil
 	}
@@ -499,13 +500,13 @@ func (i Intake) stagePage(ctx context.Context, from, child ledger.Run, page []le
 		if !granted[at] {
 			continue
 		}
-		source, err := stored.source(ctx, row.Item)
+		source, err := stored.Source(ctx, row.Item)
 		if err != nil {
 			return err
 		}
-		again, bad := stored.row(source)
+		again, bad := stored.Row(source)
 		if bad != nil {
-			err = to.addSettled(ctx, append([]byte{badMark}, source...), resultOf(ledger.InvalidRow, "%s", oneLine(bad)))
+			err = to.addSettled(ctx, results.MarkBad(source), resultOf(ledger.InvalidRow, "%s", oneLine(bad)))
 		} else {
 			err = to.add(ctx, again)
 		}

@@ -18,6 +18,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/remedy"
+	"orgops/internal/results"
 	"orgops/internal/stamp"
 	"orgops/internal/sweep"
 	"orgops/internal/tenant"
@@ -114,7 +115,7 @@ func DomainOf(ctx context.Context, rdb redis.Cmdable, l *ledger.Ledger, name Dom
 // search adds at most so many of the domain's rows.
 func (d *Domain) search(ctx context.Context, l *ledger.Ledger, rows int) error {
 	known := cmp.Or(d.Known, &KnownDomain{})
-	for row, err := range intake.DomainRows(ctx, l, d.Tenant, d.ID, d.Organization, known.Name) {
+	for row, err := range results.DomainRows(ctx, l, d.Tenant, d.ID, d.Organization, known.Name) {
 		switch {
 		case err != nil:
 			return err
@@ -179,9 +180,9 @@ func (d *Domain) addLast(ctx context.Context, l *ledger.Ledger) error {
 	if err == nil {
 		item, err = l.ItemOf(ctx, last.in(run), last.row)
 	}
-	var row intake.DomainRow
+	var row results.DomainRow
 	if err == nil {
-		row, err = intake.DomainRowAt(ctx, l, run, item, d.ID, d.Organization, d.Known.Name)
+		row, err = results.DomainRowAt(ctx, l, run, item, d.ID, d.Organization, d.Known.Name)
 	}
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
@@ -207,7 +208,7 @@ func (r domainRow) in(run ledger.Run) ledger.Segment {
 }
 
 // add adds a row.
-func (d *Domain) add(found intake.DomainRow) error {
+func (d *Domain) add(found results.DomainRow) error {
 	r := found.Run
 	row := DomainRow{Run: r.ID, Kind: r.Kind, CreatedAt: r.CreatedAt, Row: settledRow(r, found.RowState), Ledger: r,
 		begun: found.Checkpoint.FirstBegun}

@@ -17,6 +17,7 @@ import (
 	"orgops/internal/evidence"
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/results"
 	"orgops/internal/sweep"
 )
 
@@ -369,7 +370,7 @@ func (n *rowNames) name(ctx context.Context, row *Row, content []byte) error {
 // an invalid row, which is the list of its cells if it was CSV.
 func (row *Row) name(r ledger.Run, content []byte) {
 	var stored any
-	text := intake.PlainText(content)
+	text := results.PlainText(content)
 	if json.Unmarshal(text, &stored) != nil { // a line that could not be read
 		row.Name = Shown(string(text))
 		return

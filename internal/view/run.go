@@ -9,8 +9,8 @@ import (
 
 	"orgops/internal/activity"
 	"orgops/internal/ids"
-	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/results"
 	"orgops/internal/status"
 )
 
@@ -202,9 +202,9 @@ func (r Run) FoundFailed(ctx context.Context, q status.RowsQuery) (items []int64
 	return status.FoundFailed(ctx, r.view.ledger, r.Run, q)
 }
 
-// ExportFailed writes its failed rows: see [intake.ExportFailed].
-func (r Run) ExportFailed(ctx context.Context, o intake.Export, out io.Writer) error {
-	_, err := intake.ExportFailed(ctx, r.view.ledger, r.Run, o, out)
+// ExportFailed writes its failed rows: see [results.ExportFailed].
+func (r Run) ExportFailed(ctx context.Context, o results.FailedOptions, out io.Writer) error {
+	_, err := results.ExportFailed(ctx, r.view.ledger, r.Run, o, out)
 	return err
 }
 
@@ -213,9 +213,9 @@ func (r Run) Submitter(ctx context.Context) (string, error) {
 	return status.SubmitterOf(ctx, r.view.redis, r.Run)
 }
 
-// ExportResults writes its rows: see [intake.ExportResults].
-func (r Run) ExportResults(ctx context.Context, o intake.Results, out io.Writer) error {
-	_, err := intake.ExportResults(ctx, r.view.ledger, r.Run, o, out)
+// ExportResults writes its rows: see [results.Export].
+func (r Run) ExportResults(ctx context.Context, o results.Options, out io.Writer) error {
+	_, err := results.Export(ctx, r.view.ledger, r.Run, o, out)
 	return err
 }
 

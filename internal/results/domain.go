@@ -1,10 +1,9 @@
-package intake
+package results
 
 import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -53,7 +52,7 @@ func DomainRows(ctx context.Context, l *ledger.Ledger, tenant, domain, organizat
 // DomainRowAt returns a row of the run by its number, about whatever domain, as DomainRows does.
 func DomainRowAt(ctx context.Context, l *ledger.Ledger, r ledger.Run, item int64, domain, organization,
 	name string) (DomainRow, error) {
-	stored, err := newStoredRows(l, r)
+	stored, err := NewStoredRows(l, r)
 	if err != nil {
 		return DomainRow{}, err
 	}
@@ -79,7 +78,7 @@ func listedOrOpen(ctx context.Context, l *ledger.Ledger, t ledger.Tenant) ([]led
 func rowsOfRun(ctx context.Context, l *ledger.Ledger, r ledger.Run, domain, organization,
 	name string) iter.Seq2[DomainRow, error] {
 	return func(yield func(DomainRow, error) bool) {
-		stored, err := newStoredRows(l, r)
+		stored, err := NewStoredRows(l, r)
 		if err = cmp.Or(ctx.Err(), err); err != nil {
 			yield(DomainRow{}, err)
 			return
@@ -115,25 +114,10 @@ func rowsOfRun(ctx context.Context, l *ledger.Ledger, r ledger.Run, domain, orga
 
 // about returns a row with the ids that it names. One that has the domain's organization, and its
 // name instead of an id, is about the domain.
-func (s *storedRows) about(row ledger.RowState, domain, organization, name string) DomainRow {
+func (s *StoredRows) about(row ledger.RowState, domain, organization, name string) DomainRow {
 	m := s.rowMembers(row.Content)
 	if name != "" && m.Domain == "" && m.Name == name && m.Organization == organization {
 		m.Domain = domain
 	}
 	return DomainRow{s.run, row, m.Organization, m.Domain}
-}
-
-// rowMembers are the members that identify a row's domain. Each may be missing.
-type rowMembers struct {
-	Organization string `json:"organization_id"`
-	Domain       string `json:"discovery_domain_id"`
-	Name         string `json:"domain"`
-}
-
-// rowMembers reads a row, which may be a bad one.
-func (s *storedRows) rowMembers(source []byte) (found rowMembers) {
-	if members, err := s.members(source); err == nil {
-		_ = json.Unmarshal(members.JSON(), &found) // it leaves out members that are not text
-	}
-	return found
 }

@@ -1,4 +1,4 @@
-package intake
+package results
 
 import (
 	"bytes"
@@ -16,9 +16,9 @@ import (
 // chunkRows is the number of rows that a reader of all rows reads at a time.
 const chunkRows = 1000
 
-// storedRows are a run's rows as the ledger has them, read in their order and
-// a chunk at a time.
-type storedRows struct {
+// StoredRows are a run's rows as the ledger has them. Read in their order, they are read a chunk at
+// a time. They are for one goroutine.
+type StoredRows struct {
 	ledger *ledger.Ledger
 	run    ledger.Run
 	kind   tasks.Kind
@@ -27,17 +27,20 @@ type storedRows struct {
 	chunk [][]byte
 }
 
-func newStoredRows(l *ledger.Ledger, r ledger.Run) (*storedRows, error) {
+// NewStoredRows returns the rows of a run. The error says that this program does not know their
+// kind.
+func NewStoredRows(l *ledger.Ledger, r ledger.Run) (*StoredRows, error) {
 	kind, ok := tasks.KindOf(string(r.Kind))
 	if !ok {
 		return nil, fmt.Errorf("run %s: its rows are of kind %s, which this orgops does not know: use a newer one",
 			r.ID, untrusted.Value(r.Kind))
 	}
-	return &storedRows{ledger: l, run: r, kind: kind}, nil
+	return &StoredRows{ledger: l, run: r, kind: kind}, nil
 }
 
-// source is the row as it was stored.
-func (s *storedRows) source(ctx context.Context, item int64) ([]byte, error) {
+// Source returns a row by its number, as it was stored. The error is one of the ledger, or says
+// that the run has no such row.
+func (s *StoredRows) Source(ctx context.Context, item int64) ([]byte, error) {
 	if first := item - item%chunkRows; s.chunk == nil || s.first != first {
 		chunk, err := s.ledger.Contents(ctx, s.run, first, chunkRows)
 		if err != nil {
@@ -51,18 +54,24 @@ func (s *storedRows) source(ctx context.Context, item int64) ([]byte, error) {
 	return nil, fmt.Errorf("run %s: row %d was never stored", s.run.ID, item)
 }
 
+// badMark precedes the text of a bad row of JSON Lines: the two are not JSON.
+const badMark = '!'
+
+// MarkBad returns a JSON object as a bad row is stored, which no handler takes for a row.
+func MarkBad(object []byte) []byte { return append([]byte{badMark}, object...) }
+
 // PlainText returns a stored row of JSON Lines as it was submitted.
 func PlainText(source []byte) []byte { return bytes.TrimPrefix(source, []byte{badMark}) }
 
-// row parses a stored row. bad is the error of a bad row: it was submitted while bad rows
+// Row parses a stored row. bad is the error of a bad row: it was submitted while bad rows
 // were skipped, or the rules are stricter since.
-func (s *storedRows) row(source []byte) (row tasks.Row, bad error) {
+func (s *StoredRows) Row(source []byte) (row tasks.Row, bad error) {
 	return rowfile.ParseRow(s.kind, PlainText(source))
 }
 
 // members are those of a stored row, but for the ones that an export had added. A bad row of
 // CSV has its cells by the names of the columns.
-func (s *storedRows) members(source []byte) (rowfile.Object, error) {
+func (s *StoredRows) members(source []byte) (rowfile.Object, error) {
 	if !bytes.HasPrefix(source, []byte{'['}) {
 		object, err := rowfile.DecodeObject(PlainText(source))
 		return object.Own(rowfile.Schema{}), err
@@ -83,7 +92,7 @@ func (s *storedRows) members(source []byte) (rowfile.Object, error) {
 }
 
 // cells are those of a stored row of CSV, one for each column of the run.
-func (s *storedRows) cells(source []byte) (cells []string, err error) {
+func (s *StoredRows) cells(source []byte) (cells []string, err error) {
 	if bytes.HasPrefix(source, []byte{'['}) {
 		if err := json.Unmarshal(source, &cells); err != nil {
 			return nil, fmt.Errorf("cells: %w", err)
@@ -108,4 +117,19 @@ func (s *storedRows) cells(source []byte) (cells []string, err error) {
 		cells = append(cells, cell)
 	}
 	return cells, nil
+}
+
+// rowMembers are the members that identify a row's domain. Each may be missing.
+type rowMembers struct {
+	Organization string `json:"organization_id"`
+	Domain       string `json:"discovery_domain_id"`
+	Name         string `json:"domain"`
+}
+
+// rowMembers reads a row, which may be a bad one.
+func (s *StoredRows) rowMembers(source []byte) (found rowMembers) {
+	if members, err := s.members(source); err == nil {
+		_ = json.Unmarshal(members.JSON(), &found) // it leaves out members that are not text
+	}
+	return found
 }

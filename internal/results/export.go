@@ -1,4 +1,4 @@
-package intake
+package results
 
 import (
 	"bytes"
@@ -72,8 +72,8 @@ func CheckOutcomes(selected []string) error {
 	return nil
 }
 
-// Export is the form of an export.
-type Export struct {
+// FailedOptions are the form of an export of failed rows.
+type FailedOptions struct {
 	JSON bool // JSON Lines, whatever was submitted
 	Raw  bool // cells of CSV as they are, also those that a spreadsheet takes for formulas
 }
@@ -85,17 +85,17 @@ type Export struct {
 // unchanged; CSV is safe to open in a spreadsheet, unless it is raw. It holds a chunk of rows at a
 // time, and returns the number of rows. Rows that are settled meanwhile may or may not be among
 // them.
-func ExportFailed(ctx context.Context, l *ledger.Ledger, r ledger.Run, o Export,
+func ExportFailed(ctx context.Context, l *ledger.Ledger, r ledger.Run, o FailedOptions,
 	out io.Writer) (rows int64, err error) {
 	format := r.Format
 	if o.JSON {
 		format = rowfile.FormatJSONL
 	}
-	return export(ctx, l, r, format, o.Raw, failed, nil, nil, out)
+	return write(ctx, l, r, format, o.Raw, failed, nil, nil, out)
 }
 
-// Results is the form of an export of results.
-type Results struct {
+// Options select rows of a run, and are the form of their export.
+type Options struct {
 	Format   string   // empty: that in which the rows were submitted
 	Outcomes []string // of the rows, open ones among them; empty: all rows
 	// Run adds the run to each row, so that the file stands by itself: its id, kind and tenant, its
@@ -104,11 +104,12 @@ type Results struct {
 	Submitter string
 }
 
-// ExportResults writes every row of a run to out, or those with the given outcomes, as
+// Export writes every row of a run to out, or those with the given outcomes, as
 // [ExportFailed] does, and adds to each: its number, when it was settled, the time of its proof or
 // last check, the template that it created, and the values that an update has replaced. As CSV,
-// rows that are whole objects have their ids or name alone.
-func ExportResults(ctx context.Context, l *ledger.Ledger, r ledger.Run, o Results,
+// rows that are whole objects have their ids or name alone. An outcome that no row can have is an
+// error.
+func Export(ctx context.Context, l *ledger.Ledger, r ledger.Run, o Options,
 	out io.Writer) (rows int64, err error) {
 	if err := CheckOutcomes(o.Outcomes); err != nil {
 		return 0, err
@@ -126,7 +127,7 @@ func ExportResults(ctx context.Context, l *ledger.Ledger, r ledger.Run, o Result
 		ofRun[submittedByName] = o.Submitter
 		ofRun[startedAtName] = stamp.UTC(startOf(r))
 	}
-	return export(ctx, l, r, cmp.Or(o.Format, r.Format), false, selected, more, ofRun, out)
+	return write(ctx, l, r, cmp.Or(o.Format, r.Format), false, selected, more, ofRun, out)
 }
 
 // startOf returns when rows of the run could start.
@@ -141,11 +142,11 @@ func startOf(r ledger.Run) time.Time {
 	return start
 }
 
-// export adds columns to the rows, more than those that all exports have. ofRun has the values of
-// those that are the same in all rows.
-func export(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, raw bool,
+// write writes the selected rows, with the columns that all exports have and more. ofRun has the
+// values of those that are the same in all rows.
+func write(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, raw bool,
 	selected func(ledger.Outcome) bool, more []string, ofRun map[string]string, out io.Writer) (rows int64, err error) {
-	stored, err := newStoredRows(l, r)
+	stored, err := NewStoredRows(l, r)
 	if err != nil {
 		return 0, err
 	}
@@ -186,7 +187,7 @@ func export(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, 
 }
 
 // columns are those of CSV.
-func (s *storedRows) columns() (names []string) {
+func (s *StoredRows) columns() (names []string) {
 	switch {
 	case s.run.Format == rowfile.FormatCSV:
 		return s.run.Columns
@@ -203,7 +204,7 @@ func (s *storedRows) columns() (names []string) {
 
 // selected returns the rows whose outcome is selected, in their order. Without those that are
 // done, and open ones, the stored results suffice, of which there may be few.
-func (s *storedRows) selected(ctx context.Context,
+func (s *StoredRows) selected(ctx context.Context,
 	selected func(ledger.Outcome) bool) iter.Seq2[ledger.RowState, error] {
 	which := ledger.WithResult
 	if selected(ledger.Done) || selected(open) {
@@ -215,7 +216,7 @@ func (s *storedRows) selected(ctx context.Context,
 				continue
 			}
 			if err == nil && which == ledger.WithResult {
-				row.Content, err = s.source(ctx, row.Item)
+				row.Content, err = s.Source(ctx, row.Item)
 			}
 			if !yield(row, err) {
 				return
@@ -226,7 +227,7 @@ func (s *storedRows) selected(ctx context.Context,
 
 // result returns the stored row, with the id that a worker has found if the row has the domain's
 // name instead, and the values of the added columns by their names.
-func (s *storedRows) result(row ledger.RowState) (content []byte, known map[string]string) {
+func (s *StoredRows) result(row ledger.RowState) (content []byte, known map[string]string) {
 	known = map[string]string{outcomeName: string(outcomeOf(row)), itemName: strconv.FormatInt(row.Item, 10)}
 	if !row.SettledAt.IsZero() {
 		known[settledAtName] = stamp.UTC(row.SettledAt)
@@ -287,7 +288,7 @@ func before(e evidence.Evidence) (status, flag string) {
 
 // contentRecord returns the record that the row has itself: that of a scan or a listing, or its
 // name alone.
-func (s *storedRows) contentRecord(content []byte) evidence.Record {
+func (s *StoredRows) contentRecord(content []byte) evidence.Record {
 	if s.kind.Name == tasks.TypeRecheck {
 		var row tasks.RecheckRow
 		_ = json.Unmarshal(content, &row) // of a row that cannot be read nothing is known
@@ -333,7 +334,7 @@ func foundAndAdvice(e evidence.Evidence, reason string) (found, advice string) {
 
 // write writes a row in the form of the writer. One that cannot be read has the added columns
 // alone.
-func (s *storedRows) write(w *rowfile.Writer, source []byte, added ...string) (err error) {
+func (s *StoredRows) write(w *rowfile.Writer, source []byte, added ...string) (err error) {
 	var cells []string
 	var members rowfile.Object
 	switch {

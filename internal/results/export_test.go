@@ -1,8 +1,10 @@
-package intake_test
+package results_test
 
 import (
 	"encoding/csv"
+	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"runtime"
 	"slices"
@@ -14,19 +16,73 @@ import (
 
 	"orgops/dnscheck/report"
 	"orgops/internal/evidence"
-	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
+	"orgops/internal/results"
 	"orgops/internal/rowfile"
 	"orgops/tasks"
 )
 
-func results(t *testing.T, run ledger.Run, format string, outcomes ...string) (text string, rows int64) {
+// submit stores the rows of a file as run id, as package intake does.
+func submit(t *testing.T, id, kind, text string) ledger.Run {
+	t.Helper()
+	k, _ := tasks.KindOf(kind)
+	file, err := rowfile.Open("rows", strings.NewReader(text), rowfile.SchemaOf(k))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for {
+		record, err := file.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = record.Err
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		row, err := record.Parse(k, tasks.Defaults{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := row.Content()
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, string(content))
+	}
+	l := ledger.New(redistest.New(t))
+	ledgertest.Submit(t, l, ledger.NewRun{ID: ledger.RunID(id), Kind: ledger.Kind(kind),
+		Description: ledger.Description{Format: file.Format(), Columns: file.Columns()}}, rows...)
+	return ledgertest.Find(t, l, id)
+}
+
+// settle settles rows that no worker has begun.
+func settle(t *testing.T, run ledger.Run, outcome, detail string, items ...int64) {
+	t.Helper()
+	l := ledger.New(redistest.New(t))
+	for _, item := range items {
+		for row, err := range l.Each(t.Context(), run, ledger.Every, item) {
+			if err == nil {
+				_, err = l.Dismiss(t.Context(), row.Segment,
+					ledger.Result{Outcome: ledger.Outcome(outcome), Detail: detail}, row.Row)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+}
+
+func export(t *testing.T, run ledger.Run, format string, outcomes ...string) (text string, rows int64) {
 	t.Helper()
 	var out strings.Builder
-	rows, err := intake.ExportResults(t.Context(), ledger.New(redistest.New(t)), run,
-		intake.Results{Format: format, Outcomes: outcomes}, &out)
+	rows, err := results.Export(t.Context(), ledger.New(redistest.New(t)), run,
+		results.Options{Format: format, Outcomes: outcomes}, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,9 +236,9 @@ func TestResults(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			run := handInAs(t, "a", tt.kind, tt.text)
+			run := submit(t, "a", tt.kind, tt.text)
 			end(t, run, tt.endings...)
-			out, rows := results(t, run, tt.format, tt.outcomes...)
+			out, rows := export(t, run, tt.format, tt.outcomes...)
 			if diff := cmp.Diff(tt.want, settledTimes.ReplaceAllString(out, "${1}AT")); diff != "" {
 				t.Errorf("%d rows (-want +got):\n%s", rows, diff)
 			}
@@ -200,7 +256,7 @@ func TestResultsOfAScan(t *testing.T) {
 			l := ledger.New(redistest.New(t))
 			ledgertest.Submit(t, l, ledger.NewRun{ID: "a", Kind: kind,
 				Description: ledger.Description{Format: rowfile.FormatJSONL}}, row)
-			out, _ := results(t, ledgertest.Find(t, l, "a"), rowfile.FormatCSV)
+			out, _ := export(t, ledgertest.Find(t, l, "a"), rowfile.FormatCSV)
 			records, err := csv.NewReader(strings.NewReader(out)).ReadAll()
 			if err != nil || len(records) != 2 {
 				t.Fatalf("%v\n%s", err, out)
@@ -241,7 +297,7 @@ func TestResultsOfLostDomains(t *testing.T) {
 			e := evidence.Evidence{Record: &record, Diagnosis: report.Diagnosis{Findings: c.findings}}
 			e.State = report.Absent
 			end(t, run, ledger.Result{Outcome: ledger.Lost, Detail: "gone since May: no record", Evidence: packed(t, e)})
-			out, _ := results(t, run, rowfile.FormatCSV)
+			out, _ := export(t, run, rowfile.FormatCSV)
 			records, err := csv.NewReader(strings.NewReader(out)).ReadAll()
 			if err != nil || len(records) != 2 {
 				t.Fatalf("%v\n%s", err, out)
@@ -260,16 +316,16 @@ func TestResultsOfLostDomains(t *testing.T) {
 // TestResultsCanBeSubmitted checks that the file of results is one of rows, whatever became of
 // them.
 func TestResultsCanBeSubmitted(t *testing.T) {
-	removals := handInAs(t, "a", tasks.TypeRemove, "client_id,organization_id\nc0,o\nc1,o\n")
-	settleAs(t, removals, "done", "", 0)
-	settleAs(t, removals, "cancelled", "", 1)
-	verified := handInAs(t, "b", tasks.TypeVerify, "organization_id,discovery_domain_id\no,d0\no,d1\n")
+	removals := submit(t, "a", tasks.TypeRemove, "client_id,organization_id\nc0,o\nc1,o\n")
+	settle(t, removals, "done", "", 0)
+	settle(t, removals, "cancelled", "", 1)
+	verified := submit(t, "b", tasks.TypeVerify, "organization_id,discovery_domain_id\no,d0\no,d1\n")
 	end(t, verified, ledger.Result{Outcome: ledger.Done,
 		Evidence: packed(t, proofOfDomain("o"))})
 	for _, run := range []ledger.Run{removals, verified} {
 		for _, format := range []string{rowfile.FormatCSV, rowfile.FormatJSONL} {
-			out, _ := results(t, run, format)
-			if again := handInAs(t, string(run.ID)+format, string(run.Kind), out); again.Total() != 2 {
+			out, _ := export(t, run, format)
+			if again := submit(t, string(run.ID)+format, string(run.Kind), out); again.Total() != 2 {
 				t.Errorf("%s: %d rows of 2:\n%s", format, again.Total(), out)
 			}
 		}
@@ -305,11 +361,11 @@ func TestResultsOfManyRows(t *testing.T) {
 	for i := range rows {
 		fmt.Fprintf(&text, "org_%016d,client_%040d\n", i, i)
 	}
-	run := handInAs(t, "a", tasks.TypeRemove, text.String())
+	run := submit(t, "a", tasks.TypeRemove, text.String())
 	text.Reset()
 	var out heaps
 	out.measure()
-	n, err := intake.ExportResults(t.Context(), ledger.New(redistest.New(t)), run, intake.Results{}, &out)
+	n, err := results.Export(t.Context(), ledger.New(redistest.New(t)), run, results.Options{}, &out)
 	if err != nil || n != rows || len(out.sizes) < 4 {
 		t.Fatalf("%d rows, %d measurements, %v", n, len(out.sizes), err)
 	}
@@ -337,7 +393,7 @@ func TestResultsWithTheirRun(t *testing.T) {
 			"o,c,,open,,0,,,,a,clients:remove,acme,ada," + start.Format(time.RFC3339) + "\n",
 	} {
 		var out strings.Builder
-		_, err := intake.ExportResults(t.Context(), l, run, intake.Results{Format: format, Run: true, Submitter: "ada"}, &out)
+		_, err := results.Export(t.Context(), l, run, results.Options{Format: format, Run: true, Submitter: "ada"}, &out)
 		if err != nil || out.String() != want {
 			t.Errorf("%v, got\n%s\nwant\n%s", err, out.String(), want)
 		}
@@ -352,8 +408,8 @@ func TestResultsOfDamagedRows(t *testing.T) {
 	for i := range 200 {
 		fmt.Fprintf(&text, "o,c%d\n", i)
 	}
-	run := handInAs(t, "a", tasks.TypeRemove, text.String())
-	settleAs(t, run, "done", "", 1)
+	run := submit(t, "a", tasks.TypeRemove, text.String())
+	settle(t, run, "done", "", 1)
 	rdb := redistest.New(t)
 	for _, key := range redistest.Keys(t, "*:"+string(run.Incarnation)+".0:chunks") {
 		if err := rdb.HSet(t.Context(), key, "0", "damaged").Err(); err != nil {
@@ -365,9 +421,32 @@ func TestResultsOfDamagedRows(t *testing.T) {
 		rowfile.FormatJSONL: {`{"orgops_outcome":"done","orgops_error":"row 1: `,
 			`{"organization_id":"o","client_id":"c199","orgops_outcome":"open"`},
 	} {
-		out, rows := results(t, run, format)
+		out, rows := export(t, run, format)
 		if rows != 200 || !strings.Contains(out, want[0]) || !strings.Contains(out, want[1]) {
 			t.Errorf("%d rows, want 200, with\n%s\n%s", rows, strings.Join(want, "\n"), out)
 		}
+	}
+}
+
+// TestExportAcrossChunks: rows far apart, and cancelled ones without a reason.
+func TestExportAcrossChunks(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("organization_id,client_id\n")
+	for i := range 2500 {
+		fmt.Fprintf(&text, "o%d,c\n", i)
+	}
+	run := submit(t, "a", tasks.TypeRemove, text.String())
+	settle(t, run, "done", "", 1, 1000)
+	settle(t, run, "unchanged", "", 2)
+	settle(t, run, "failed", "late", 0, 2499)
+	settle(t, run, "cancelled", "", 999, 1001)
+	var out strings.Builder
+	rows, err := results.ExportFailed(t.Context(), ledger.New(redistest.New(t)), run, results.FailedOptions{}, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "organization_id,client_id,orgops_outcome,orgops_error\no0,c,failed,late\no999,c,cancelled,\no1001,c,cancelled,\no2499,c,failed,late\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" || rows != 4 {
+		t.Errorf("%d rows (-want +got):\n%s", rows, diff)
 	}
 }

@@ -1,4 +1,4 @@
-package intake_test
+package results_test
 
 import (
 	"context"
@@ -6,10 +6,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
+	"orgops/internal/results"
 )
 
 // TestProofsOfDeletedRun: a run that is deleted while proofs are read, whenever that is, has
@@ -17,8 +17,8 @@ import (
 func TestProofsOfDeletedRun(t *testing.T) {
 	store := ledger.New(redistest.New(t))
 	for before := 0; ; before++ {
-		run := handInAs(t, "run", "domain:verify", "organization_id,discovery_domain_id\norg_1,ord_1\n")
-		settleAs(t, run, "expired", "", 0)
+		run := submit(t, "run", "domain:verify", "organization_id,discovery_domain_id\norg_1,ord_1\n")
+		settle(t, run, "expired", "", 0)
 		rdb, seen := redistest.New(t), 0
 		rdb.AddHook(redistest.Around(func(_ context.Context, run func() error, _ ...redis.Cmder) error {
 			if seen == before {
@@ -29,7 +29,7 @@ func TestProofsOfDeletedRun(t *testing.T) {
 			seen++
 			return run()
 		}))
-		for proof, err := range (intake.Proofs{}).All(t.Context(), ledger.New(rdb)) {
+		for proof, err := range (results.Proofs{}).All(t.Context(), ledger.New(rdb)) {
 			t.Fatalf("deleted before command %d: proof %+v, error %v; want none", before, proof, err)
 		}
 		if seen <= before {

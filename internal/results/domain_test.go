@@ -1,4 +1,4 @@
-package intake_test
+package results_test
 
 import (
 	"context"
@@ -8,10 +8,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
+	"orgops/internal/results"
 )
 
 // TestLookUpsEnd: a look-up whose caller has gone reads no further, even by a client
@@ -29,7 +29,7 @@ func TestLookUpsEnd(t *testing.T) {
 	defer cancel()
 	rows := 0
 	var last error
-	for _, err := range intake.DomainRows(ctx, l, "acme", "ord_1", "", "") {
+	for _, err := range results.DomainRows(ctx, l, "acme", "ord_1", "", "") {
 		if last = err; err == nil {
 			rows++
 		}
