@@ -129,7 +129,8 @@ func (in Input) open() (*reading, error) {
 					c.Name), Expected: schema.Expected()}
 		}
 	}
-	schema.Ignore, schema.Separator = in.Ignore, in.Separator
+	schema.Ignore = in.Ignore
+	schema.Separator = in.Separator
 	rows, err := rowfile.Open(in.Name, in.Rows, schema)
 	if err != nil {
 		return nil, err
@@ -257,7 +258,8 @@ func (r *reading) addBad(one readRow) error {
 	if r.failed() {
 		return nil
 	}
-	content, result := r.badContent(one), resultOf(ledger.InvalidRow, "line %d: %s", one.Line, reason(one.Err))
+	content := r.badContent(one)
+	result := resultOf(ledger.InvalidRow, "line %d: %s", one.Line, reason(one.Err))
 	if r.skipped += len(content) + len(result.Detail); r.skipped > maxSkipped {
 		return fmt.Errorf("%s: %w; the first of %d: %w", r.in.Name, ErrTooManyBad, r.found.Invalid.Total,
 			r.found.Invalid.First[0])

@@ -142,7 +142,9 @@ func mayLose(ctx context.Context, rdb redis.Cmdable) bool {
 		_, answered := errors.AsType[redis.Error](err)
 		return !answered || redis.IsPermissionError(err)
 	}
+	if redisconn.InfoValue(info, "aof_enabled") == "1" || redisconn.InfoValue(info, "cluster_enabled") == "1" {
+		return true
+	}
 	replicas := redisconn.InfoValue(info, "connected_slaves")
-	return redisconn.InfoValue(info, "aof_enabled") == "1" || replicas != "" && replicas != "0" ||
-		redisconn.InfoValue(info, "cluster_enabled") == "1"
+	return replicas != "" && replicas != "0"
 }

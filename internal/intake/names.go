@@ -43,7 +43,8 @@ func (r *reading) addOrWait(one readRow) error {
 		return r.add(one)
 	}
 	one.text = bytes.Clone(one.text)
-	r.waiting, r.bytes = append(r.waiting, one), r.bytes+len(one.text)
+	r.waiting = append(r.waiting, one)
+	r.bytes += len(one.text)
 	if len(r.waiting) < mostWaiting && r.bytes < mostWaitingBytes {
 		return nil
 	}
@@ -53,7 +54,8 @@ func (r *reading) addOrWait(one readRow) error {
 // addWaiting passes on the rows that wait, with their ids.
 func (r *reading) addWaiting() error {
 	rows := r.waiting
-	r.waiting, r.bytes = nil, 0
+	r.waiting = nil
+	r.bytes = 0
 	if err := r.lookUp(rows); err != nil {
 		return err
 	}
@@ -75,7 +77,8 @@ func (r *reading) lookUp(rows []readRow) error {
 		if one.Err != nil || !one.row.NeedsIDs() {
 			continue
 		}
-		asked, names = append(asked, one), append(names, one.row.Domain())
+		asked = append(asked, one)
+		names = append(names, one.row.Domain())
 	}
 	if len(names) == 0 {
 		return nil

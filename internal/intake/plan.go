@@ -41,7 +41,9 @@ func (in Input) Plan(maxClientsPerRequest int) (p Plan, err error) {
 	if err != nil {
 		return p, err
 	}
-	requests, byOrganization, item := newRequests(in.Kind, maxClientsPerRequest), map[string]int64{}, int64(0)
+	requests := newRequests(in.Kind, maxClientsPerRequest)
+	byOrganization := map[string]int64{}
+	item := int64(0)
 	rows.work = func(row tasks.Row) error {
 		requests.add(item, row)
 		item++
@@ -57,7 +59,8 @@ func (in Input) Plan(maxClientsPerRequest int) (p Plan, err error) {
 	err = rows.check()
 	p.Found = rows.found
 	if err == nil {
-		p.Tasks, p.Calls = requests.changes, requests.all
+		p.Tasks = requests.changes
+		p.Calls = requests.all
 		p.rank(byOrganization)
 	}
 	return p, err

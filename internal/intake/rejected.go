@@ -31,7 +31,8 @@ const maxSkipped = 16 << 20
 // object behind a mark. No handler takes either for a row. One that cannot be that is stored
 // empty: cut, filled up or put right to fit, it could be taken for a good one later.
 func (r *reading) badContent(one readRow) []byte {
-	text, cells := one.text, one.cells
+	text := one.text
+	cells := one.cells
 	if r.rows.Format() == rowfile.FormatCSV {
 		for i, cell := range cells {
 			cells[i] = strings.ToValidUTF8(cell, "\ufffd") // it is stored as JSON

@@ -30,7 +30,8 @@ func newRequests(name string, maxClientsPerRequest int) *requests {
 // duplicates.
 func (r *requests) add(item int64, row tasks.Row) {
 	if r.kind.Together == 0 {
-		r.changes, r.all = r.changes+1, r.all+max(r.kind.Requests, 1)
+		r.changes++
+		r.all += max(r.kind.Requests, 1)
 		return
 	}
 	organization := row.Organization()

@@ -113,7 +113,8 @@ func memoryOf(ctx context.Context, rdb redis.Cmdable) (used, most int64) {
 		if m == 0 {
 			return 0, 0
 		}
-		used, most = used+u, most+m
+		used += u
+		most += m
 	}
 	return used, most
 }

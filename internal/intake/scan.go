@@ -20,7 +20,8 @@ import (
 func (i Intake) BeginPending(ctx context.Context, organization string,
 	n ledger.NewRun) (run ledger.Run, created bool, err error) {
 	n.Kind = tasks.TypeVerify
-	n.Format, n.Digest = rowfile.FormatJSONL, digestOf("pending domains of %q", organization)
+	n.Format = rowfile.FormatJSONL
+	n.Digest = digestOf("pending domains of %q", organization)
 	return i.createScan(ctx, n, progress.Scan{Organization: organization}, activity.Submitted, "")
 }
 
@@ -130,7 +131,8 @@ func (i Intake) BeginSweep(ctx context.Context, n ledger.NewRun,
 		}
 	}
 	n.Kind = tasks.TypeRecheck
-	n.Format, n.KeepFor = rowfile.FormatJSONL, sweepKeepFor
+	n.Format = rowfile.FormatJSONL
+	n.KeepFor = sweepKeepFor
 	n.Digest = digestOf("sweep of %q, pending ones too: %t", p.Organization, p.Pending)
 	return i.createScan(ctx, n, p, activity.SweepStarted, "")
 }

@@ -61,14 +61,15 @@ func (s *staging) addSettled(ctx context.Context, content []byte, r ledger.Resul
 
 func (s *staging) addContent(ctx context.Context, r firstRow) error {
 	s.rows++
-	if s.full || s.stager != nil && !s.room.holds(s.rows) {
+	if s.full || (s.stager != nil && !s.room.holds(s.rows)) {
 		s.full = true
 		return nil
 	}
 	if s.stager != nil {
 		return s.stage(ctx, r)
 	}
-	s.first, s.size = append(s.first, r), s.size+len(r.content)
+	s.first = append(s.first, r)
+	s.size += len(r.content)
 	if len(s.first) < ledger.SegmentRows && s.size < firstBytes {
 		return nil
 	}
@@ -165,7 +166,8 @@ type Submitted struct {
 func (s *staging) submitted(run ledger.Run) Submitted {
 	sub := Submitted{Found: Found{Rows: s.rows}, Run: run, Tasks: s.requests.changes}
 	if s.complete {
-		sub.Settled, sub.Tasks = run.Settled(), min(sub.Tasks, run.Total()-run.Settled())
+		sub.Settled = run.Settled()
+		sub.Tasks = min(sub.Tasks, run.Total()-run.Settled())
 	}
 	return sub
 }

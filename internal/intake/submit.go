@@ -54,14 +54,17 @@ func (i Intake) Submit(ctx context.Context, in Input, about ledger.NewRun) (Subm
 	if err != nil {
 		return Submitted{}, err
 	}
-	about.Kind, about.Format, about.Columns = ledger.Kind(in.Kind), rows.rows.Format(), rows.columns
+	about.Kind = ledger.Kind(in.Kind)
+	about.Format = rows.rows.Format()
+	about.Columns = rows.columns
 	s := submission{staging: i.newStaging(about.Tenant, about.ID, about.Kind), about: about}
 	s.staging.begin = s.begin
 	rows.work = func(row tasks.Row) error { return s.add(ctx, row) }
 	rows.settled = func(content []byte, r ledger.Result) error { return s.addSettled(ctx, content, r) }
 	err = s.end(ctx, rows.check())
 	sub := s.submitted(s.run)
-	sub.Found, sub.Created = rows.found, s.created
+	sub.Found = rows.found
+	sub.Created = s.created
 	return sub, err
 }
 
@@ -70,7 +73,8 @@ func (i Intake) Submit(ctx context.Context, in Input, about ledger.NewRun) (Subm
 func (i Intake) SubmitChosen(ctx context.Context, about ledger.NewRun, rows [][]byte) (Submitted, error) {
 	about.Format = rowfile.FormatJSONL
 	s := submission{staging: i.newStaging(about.Tenant, about.ID, about.Kind), about: about}
-	s.staging.begin, s.requests.changes = s.begin, int64(len(rows))
+	s.staging.begin = s.begin
+	s.requests.changes = int64(len(rows))
 	var err error
 	for _, row := range rows {
 		if err = s.addContent(ctx, firstRow{content: row}); err != nil {

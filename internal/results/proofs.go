@@ -67,7 +67,8 @@ func (p Proofs) runs(ctx context.Context, l *ledger.Ledger) ([]ledger.Run, error
 	all, err := l.All(ctx, tenants...)
 	all = slices.DeleteFunc(all, func(r ledger.Run) bool {
 		kind, _ := tasks.KindOf(string(r.Kind))
-		return !kind.Proves || !r.EndedAt.IsZero() && r.EndedAt.Before(p.Since)
+		endedBefore := !r.EndedAt.IsZero() && r.EndedAt.Before(p.Since)
+		return !kind.Proves || endedBefore
 	})
 	slices.SortFunc(all, func(a, b ledger.Run) int {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))

@@ -46,7 +46,8 @@ func (s *StoredRows) Source(ctx context.Context, item int64) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.first, s.chunk = first, chunk
+		s.first = first
+		s.chunk = chunk
 	}
 	if at := item - s.first; at < int64(len(s.chunk)) {
 		return s.chunk[at], nil

@@ -46,7 +46,9 @@ func openCSV(name string, in *bufio.Reader, line int, s Schema, n *notes) (*csvR
 			untrusted.Value(strings.Join(cells, ",")))
 	}
 	if refusal.Msg == "" {
-		refusal.Missing, refusal.Unknown, refusal.Double = c.missing, c.unknown, c.double
+		refusal.Missing = c.missing
+		refusal.Unknown = c.unknown
+		refusal.Double = c.double
 	}
 	if refusal.Msg != "" || len(c.missing)+len(c.unknown)+len(c.double) > 0 {
 		return nil, refusal
@@ -75,7 +77,8 @@ func (c *csvReader) next() (r Record, broken []string, err error) {
 	}
 	cells = withoutEmpty(cells, len(c.names))
 	c.cells = cells
-	r.Line, r.Cut = line, c.unended
+	r.Line = line
+	r.Cut = c.unended
 	if err != nil || msg != "" {
 		return r, []string{msg}, err
 	}
@@ -125,8 +128,10 @@ func (c *csvReader) values(cells []string) (values, broken []string) {
 		if cell == "" || place < 0 {
 			continue
 		}
-		column, want := c.schema.Columns[place], ""
-		if values[place], want = c.notes.value(column, cell); want != "" {
+		column := c.schema.Columns[place]
+		value, want := c.notes.value(column, cell)
+		values[place] = value
+		if want != "" {
 			broken = append(broken, fmt.Sprintf("%s: want %s, got %s", column.Name, want, untrusted.Value(cell)))
 		}
 	}
@@ -142,7 +147,8 @@ func (c *csvReader) record() (cells []string, line int, broken string, err error
 	cells, err = c.rows.Read()
 	end := c.rows.InputOffset()
 	if err != nil && c.text.err != nil {
-		end, err = c.text.end+int64(c.text.text.Len()), c.text.err
+		end = c.text.end + int64(c.text.text.Len())
+		err = c.text.err
 	}
 	c.raw, line, c.unended = c.text.cut(end)
 	if err == nil && len(c.raw) > MaxCSVRow {

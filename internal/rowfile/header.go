@@ -30,7 +30,8 @@ func (s Schema) header(cells []string) header {
 			cell = lively(cell)
 		}
 		name := s.named(cell)
-		place, leftOut := s.place(name), s.leftOut(cell) || s.leftOut(name)
+		place := s.place(name)
+		leftOut := s.leftOut(cell) || s.leftOut(name)
 		switch {
 		case leftOut, s.added(name, h.exported):
 			place = -1
@@ -39,13 +40,14 @@ func (s Schema) header(cells []string) header {
 		case slices.Contains(h.names, name) && !slices.Contains(h.double, name):
 			h.double = append(h.double, name)
 		}
-		h.names, h.places = append(h.names, name), append(h.places, place)
+		h.names = append(h.names, name)
+		h.places = append(h.places, place)
 		if !leftOut {
 			h.others = append(h.others, i)
 		}
 	}
 	for _, column := range s.Columns {
-		given := slices.Contains(h.names, column.Name) || column.Or != "" && slices.Contains(h.names, column.Or)
+		given := slices.Contains(h.names, column.Name) || (column.Or != "" && slices.Contains(h.names, column.Or))
 		if column.Required && !given {
 			h.missing = append(h.missing, column.Name)
 		}
@@ -70,14 +72,16 @@ const separators = ",;\t|"
 
 // separator returns the separator with which the most columns of the header are known.
 func (s Schema) separator(line []byte) rune {
-	best, most := ',', 0
+	best := ','
+	most := 0
 	for _, comma := range separators {
 		r := csv.NewReader(bytes.NewReader(line))
 		r.Comma = comma
 		cells, _ := r.Read() // nil if its quotes are others
 		h := s.header(cells)
 		if known := len(h.names) - len(h.unknown); known > most {
-			best, most = comma, known
+			best = comma
+			most = known
 		}
 	}
 	return best

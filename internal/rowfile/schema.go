@@ -57,9 +57,13 @@ func AdviceNames() []string {
 	return []string{DomainName, HostName, ValueName, FoundName, AdviceName, MistakeName}
 }
 
-// added reports whether an export added the column or member of that name, if exported with others.
+// added reports whether an export added the column or member of that name. exported says that the
+// file has a column that only an export adds.
 func (s Schema) added(name string, exported bool) bool {
-	return ignored(name) || exported && !s.Object && s.place(name) < 0 && slices.Contains(AdviceNames(), name)
+	if ignored(name) {
+		return true
+	}
+	return exported && !s.Object && s.place(name) < 0 && slices.Contains(AdviceNames(), name)
 }
 
 // names returns the names of the columns.

@@ -64,7 +64,7 @@ func (s *streamReader) next() (r Record, broken []string, err error) {
 func (s *streamReader) end(err error) error {
 	_, s.source.line, _ = s.source.cut(s.source.end + int64(s.source.text.Len()))
 	switch atEnd := errors.Is(err, io.EOF); {
-	case s.source.err != nil || atEnd && !s.array:
+	case s.source.err != nil || (atEnd && !s.array):
 		return err
 	case atEnd || errors.Is(err, io.ErrUnexpectedEOF):
 		err = errors.New("the input ends there: was it cut off?")

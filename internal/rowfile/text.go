@@ -80,7 +80,8 @@ func utf16Order(start []byte) (order unicode.Endianness, is bool) {
 	if len(start) > 1 && start[0] == 0 {
 		order = unicode.BigEndian
 	}
-	return order, marked || len(start) > 1 && (start[0] == 0) != (start[1] == 0)
+	oneIsZero := len(start) > 1 && (start[0] == 0) != (start[1] == 0)
+	return order, marked || oneIsZero
 }
 
 // crEnds replaces each CR by LF.
