@@ -83,6 +83,8 @@ func rowsOfRun(ctx context.Context, l *ledger.Ledger, r ledger.Run, domain, orga
 			yield(DomainRow{}, err)
 			return
 		}
+
+		// A row about the domain has one of these texts. To parse each row would take far longer.
 		needles := [][]byte{[]byte(strings.ToLower(domain))}
 		if name != "" {
 			needles = append(needles, []byte(name))
@@ -90,6 +92,8 @@ func rowsOfRun(ctx context.Context, l *ledger.Ledger, r ledger.Run, domain, orga
 		if r.Format != rowfile.FormatCSV {
 			needles = append(needles, []byte(`\u`)) // a row of JSON may contain the text in escapes
 		}
+
+		// The rows, of which those that have one may be about another domain.
 		for row, err := range l.Each(ctx, r, ledger.Every, 0) {
 			if errors.Is(err, ledger.ErrNotFound) {
 				return

@@ -150,6 +150,8 @@ func write(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, r
 	if err != nil {
 		return 0, err
 	}
+
+	// The columns: those of the rows, and what is added to them.
 	var header []string
 	if format == rowfile.FormatCSV {
 		stored.run.Columns = stored.columns()
@@ -169,6 +171,8 @@ func write(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, r
 	w.Raw = raw
 	w.Number = itemName
 	defer func() { err = errors.Join(err, w.Flush()) }()
+
+	// The rows, one at a time.
 	for row, err := range stored.selected(ctx, selected) {
 		if err != nil {
 			return rows, err

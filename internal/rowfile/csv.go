@@ -27,6 +27,7 @@ type csvReader struct {
 
 // openCSV reads the header and compares it with the schema.
 func openCSV(name string, in *bufio.Reader, line int, s Schema, n *notes) (*csvReader, error) {
+	// The first record.
 	c := &csvReader{schema: s, notes: n, text: &recorder{in: in, line: line, most: MaxCSVRow, between: "\r\n"}}
 	c.rows = csv.NewReader(bufio.NewReaderSize(c.text, bufferSize))
 	c.rows.FieldsPerRecord = -1
@@ -37,6 +38,9 @@ func openCSV(name string, in *bufio.Reader, line int, s Schema, n *notes) (*csvR
 	if err != nil {
 		return nil, readError(name, c.text.line, s, err)
 	}
+
+	// Whether it is a header, and that of these rows. Of one that is damaged, or is a row, no names
+	// are listed as unknown columns.
 	c.header = s.header(cells)
 	refusal := &HeaderError{File: name, Line: start, Msg: msg, Known: s.names(), Expected: s.Expected()}
 	if i := slices.IndexFunc(cells, func(cell string) bool { return unclean(cell) != "" }); i >= 0 {
@@ -53,6 +57,8 @@ func openCSV(name string, in *bufio.Reader, line int, s Schema, n *notes) (*csvR
 	if refusal.Msg != "" || len(c.missing)+len(c.unknown)+len(c.double) > 0 {
 		return nil, refusal
 	}
+
+	// What people should know of how it was read.
 	if comma := string(c.rows.Comma); comma != "," {
 		n.add("separated by %s", strings.Replace(comma, "\t", "tabs", 1))
 	}

@@ -36,6 +36,7 @@ type rowReader interface {
 // input that does not fit the schema as a whole is a *HeaderError; other errors
 // are those of reading. Nothing has to be closed.
 func Open(name string, r io.Reader, s Schema) (*Reader, error) {
+	// The text, unless the input is no text.
 	reader := &Reader{name: name, schema: s}
 	in, refusal, err := openText(r, &reader.notes)
 	if err != nil {
@@ -47,6 +48,8 @@ func Open(name string, r io.Reader, s Schema) (*Reader, error) {
 	if refusal != "" {
 		return nil, refuse(1, refusal)
 	}
+
+	// The format, by the first byte. What is not JSON is CSV.
 	first, line, err := firstByte(in)
 	switch {
 	case errors.Is(err, io.EOF):
