@@ -1,4 +1,4 @@
-package intake_test
+package tasks_test
 
 import (
 	"strings"
