@@ -218,10 +218,11 @@ runs cancel cancelled
 runs cancel october`},
 	{"runs delete", `
 runs delete templates
-runs delete templates --json
-runs delete domains
-runs delete october-again
-runs delete octobre`},
+runs delete templates --yes
+runs delete templates --yes --json
+runs delete domains --yes
+runs delete october-again --yes
+runs delete octobre --yes`},
 	{"runs retry", `
 runs retry october-again --run third
 runs retry removals --run removals-again --json

@@ -141,8 +141,9 @@ func TestRedisUsers(t *testing.T) {
 	f.typed("domains", "verify", "--run", "cancelled-too", filepath.Join(f.dir, "waiting.csv"))
 	f.typed("runs", "cancel", "cancelled-too")
 	g.as("reader", f)
-	g.refusesAll(f, append(submissions, []string{"runs", "cancel", "held"}, []string{"runs", "delete", "--yes", "templates"},
-		[]string{"runs", "resume", "held"}, []string{"tenant", "stop", "default"}))
+	g.refusesAll(f, append(submissions, []string{"runs", "cancel", "held"},
+		[]string{"runs", "delete", "--yes", "templates"}, []string{"runs", "resume", "held"},
+		[]string{"tenant", "stop", "default"}))
 	if f.run("held").Ended() {
 		t.Error("the run has ended that the reader was refused to cancel")
 	}

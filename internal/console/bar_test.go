@@ -8,7 +8,7 @@ import (
 	"orgops/tasks"
 )
 
-// TestBarByOutcome: the bar has a segment for each outcome, whose names and numbers are below it too.
+// TestBarByOutcome: the bar has a segment for each outcome, whose names and numbers are below it.
 func TestBarByOutcome(t *testing.T) {
 	d := newDesk(t)
 	d.handIn("a", tasks.TypeVerify, domains(30))

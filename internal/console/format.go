@@ -40,8 +40,8 @@ func timed(text string) template.HTML {
 	return template.HTML(names.ReplaceAllStringFunc(text, breakable))
 }
 
-// advised returns a text of this program, such as a remedy, as [timed] does, with the commands in it
-// as code that is copied. In a text from outside no command is marked: somebody else has written it.
+// advised returns a text of this program, such as a remedy, as [timed] does, with the commands in
+// it as code that is copied. In a text from outside no command is marked: others have written it.
 func advised(text string) template.HTML {
 	var out strings.Builder
 	for {
@@ -80,8 +80,8 @@ var (
 )
 
 // cutCommand cuts a text around its first command: its name, and the arguments up to a punctuation
-// mark or to a word of the sentence. Backquotes around it are left out. command is empty if there is
-// none.
+// mark or to a word of the sentence. Backquotes around it are left out. command is empty if there
+// is none.
 func cutCommand(text string) (before, command, after string) {
 	at := commandStart.FindStringSubmatchIndex(text)
 	if at == nil {

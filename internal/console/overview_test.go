@@ -164,7 +164,7 @@ func TestOverviewHasDeadWorkers(t *testing.T) {
 	}
 }
 
-// TestOverviewIsBrief: a warning has the fact, since when, and the act as a link to the page that has
+// TestOverviewIsBrief: a warning has the fact, since when, and the act as a link to the page with
 // the whole remedy.
 func TestOverviewIsBrief(t *testing.T) {
 	d := newDesk(t)

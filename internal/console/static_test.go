@@ -183,8 +183,8 @@ func TestChosenRows(t *testing.T) {
 	}
 }
 
-// TestCommandsAreCode: a command in a remedy is code with a button that copies it, and ends where the
-// sentence goes on.
+// TestCommandsAreCode: a command in a remedy is code with a button that copies it, and ends where
+// the sentence goes on.
 func TestCommandsAreCode(t *testing.T) {
 	d := newDesk(t)
 	d.handIn("a", tasks.TypeVerify, domains(2))
