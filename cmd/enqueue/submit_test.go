@@ -266,7 +266,7 @@ func TestCancelledWhileSubmitted(t *testing.T) {
 	if r, err := l.Get(t.Context(), "", "job"); err != nil || !r.Ended() || r.Total() != 0 {
 		t.Errorf("run %+v, %v: want it ended without rows", r, err)
 	}
-	if status, stdout, stderr := typed(t.Context(), t, "", "runs", "delete", "job"); status != 0 {
+	if status, stdout, stderr := typed(t.Context(), t, "", "runs", "delete", "job", "--yes"); status != 0 {
 		t.Errorf("exit status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
 	if status, _, stderr := typed(t.Context(), t, clientRows(rows), "clients", "remove", "--run", "job"); status != 0 {

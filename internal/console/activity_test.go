@@ -79,7 +79,7 @@ func TestActivityOfAUser(t *testing.T) {
 	}
 	for user, tenant := range map[string]string{"olga": "other", "all": "nobody"} {
 		code, page := get(user, "/activity?tenant="+tenant)
-		if code != http.StatusNotFound || !strings.Contains(page, "there is no tenant "+tenant) {
+		if code != http.StatusNotFound || !strings.Contains(page, "There is no tenant "+tenant) {
 			t.Errorf("%s, tenant %s: %d\n%s", user, tenant, code, plain(page))
 		}
 	}
