@@ -235,7 +235,7 @@ func TestRedisThatLosesData(t *testing.T) {
 		_, err := w.Renew(t.Context(), w.about())
 		return err
 	}
-	const evicts, persistsNothing, lost = "maxmemory-policy allkeys-lru", "appendonly no", "Redis lost data shortly"
+	const evicts, persistsNothing, lost = "maxmemory-policy allkeys-lru", "it has appendonly no", "Redis lost data shortly"
 	for _, step := range []struct {
 		name string
 		do   func() error

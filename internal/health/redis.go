@@ -196,10 +196,10 @@ func (n node) persistence() Finding {
 			"it persists nothing: appendonly no, and no save points; a restart forgets every run")
 	case n.Configured:
 		return warn("set appendonly yes",
-			"appendonly no: a crash loses everything since the last snapshot (save %s)", n.Save)
+			"it has appendonly no: a crash loses everything since the last snapshot (save %s)", n.Save)
 	}
 	return warn("set appendonly yes, or make sure that the service persists otherwise",
-		"appendonly no: a crash loses everything since the last snapshot, if it makes any (which takes CONFIG to read)")
+		"it has appendonly no: a crash loses everything since the last snapshot, if it makes any (which takes CONFIG to read)")
 }
 
 func (n node) role() []Finding {

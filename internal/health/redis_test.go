@@ -63,7 +63,7 @@ func TestRealRedis(t *testing.T) {
 			}},
 		{"snapshots alone", []string{"--save", "900 1"},
 			[]string{
-				"warning  redis: appendonly no: a crash loses everything since the last snapshot (save 900 1) -> set appendonly yes",
+				"warning  redis: it has appendonly no: a crash loses everything since the last snapshot (save 900 1) -> set appendonly yes",
 			}},
 		{"nobody syncs", []string{"--appendonly", "yes", "--appendfsync", "no"},
 			[]string{
@@ -72,7 +72,7 @@ func TestRealRedis(t *testing.T) {
 		// As managed services do: the worker works, so nothing is wrong.
 		{"CONFIG is forbidden", []string{"--appendonly", "yes", "--rename-command", "CONFIG", ""}, nil},
 		{"CONFIG is forbidden, and snapshots alone", []string{"--rename-command", "CONFIG", ""}, []string{
-			"warning  redis: appendonly no: a crash loses everything since the last snapshot, if it makes any (which takes CONFIG to read) -> set appendonly yes, or make sure that the service persists otherwise"}},
+			"warning  redis: it has appendonly no: a crash loses everything since the last snapshot, if it makes any (which takes CONFIG to read) -> set appendonly yes, or make sure that the service persists otherwise"}},
 		{"CONFIG, INFO and MEMORY are forbidden", []string{"--appendonly", "yes", "--rename-command", "CONFIG", "",
 			"--rename-command", "INFO", "", "--rename-command", "MEMORY", ""}, []string{
 			"warning  redis: taken for 6.2 or newer, a master, without eviction and persistent, since its INFO cannot be read: ERR unknown command 'info', with args beginning with:  -> allow this user INFO, or make sure of it"}},
@@ -142,7 +142,7 @@ func TestStorage(t *testing.T) {
 		{"as it should be", []string{"--appendonly", "yes"}, nil},
 		{"it evicts and persists nothing", []string{"--maxmemory-policy", "allkeys-lru"}, []string{
 			"warning  redis data: maxmemory-policy allkeys-lru deletes rows when memory is full -> set maxmemory-policy noeviction",
-			"warning  redis data: appendonly no: a crash loses everything since the last snapshot, if it makes any (which takes CONFIG to read) -> set appendonly yes, or make sure that the service persists otherwise"}},
+			"warning  redis data: it has appendonly no: a crash loses everything since the last snapshot, if it makes any (which takes CONFIG to read) -> set appendonly yes, or make sure that the service persists otherwise"}},
 		{"CONFIG is forbidden", []string{"--appendonly", "yes", "--rename-command", "CONFIG", ""}, nil},
 		{"INFO is forbidden", []string{"--rename-command", "INFO", ""}, []string{
 			"warning  redis data: taken for 6.2 or newer, a master, without eviction and persistent, since its INFO cannot be read: ERR unknown command 'info', with args beginning with:  -> allow this user INFO, or make sure of it"}},
