@@ -13,6 +13,16 @@
 // repeated by the ledger when its session is dead. If Redis
 // has lost the end of an execution, its rows are due again after [ledger.ExecutionLimit].
 //
+// After a cancel nothing starts. A row with an intent stays open until a read shows the result of
+// its request, all others are settled at once. The client of an execution asks the ledger before
+// each request whether it may, unless its last answer is less than a second old. The API knows no
+// nonces: the successor of an execution that was fenced out sends nothing until the intent is twice
+// the request timeout old, unless a read shows the result.
+//
+// Of two dispatchers the one with the higher [Protocol] is active. What a worker does not know, a
+// kind, a stage or a member of a task, it gives back with a note, and counts no attempt. No permit,
+// no token and a right that was withdrawn for a while count none either.
+//
 // The files, each of which uses those below it:
 //
 //	engine.go       a task, from its beginning to its end

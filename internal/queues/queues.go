@@ -12,6 +12,33 @@
 // poll finds tasks that another process has enqueued, and those that are due again. Any task
 // needs the first worker of the tenant; the next ones are needed while there are more tasks
 // than the former have places for, or while tasks are not fetched.
+//
+// # asynq
+//
+// What asynq does, and what is done about it:
+//
+//   - A task is a message with the token of a release, and lives for seconds. The ledger decides
+//     whether it may execute. asynq's retry count is never read, its retries are out of reach,
+//     and a second delivery is acknowledged without work.
+//   - Acknowledgements are retried over a context that has already ended, so the server's client
+//     runs every command with a context of its own (redisconn.ForServer).
+//   - Leases, retries and retention are compared with the clock of the process, and 30 s between
+//     two of them are allowed for. A worker whose clock is more than 10 s apart from Redis'
+//     fetches no tasks, is not ready, and serves no tenant in its session.
+//   - It dequeues again at once after an error. After a failed dequeue the client polls that
+//     queue once a second (redisconn, polls.go). A begin that Redis refuses holds its place for a
+//     moment, and counts no attempt.
+//   - A task that was dequeued without a lease, or whose keys were evicted, would be active for
+//     ever. It is put back every 15 s (reclaim.go), since active tasks narrow the window of the
+//     dispatcher and keep servers running.
+//   - A task that ended badly is archived for people to see, and deleted after ten minutes or
+//     beyond 1,000. A task that is deleted in asynqmon is no loss: its release lapses after ten
+//     seconds, and the row is due again.
+//   - Unique tasks and groups are not used: locks outlive tasks, and groups lose members. Which
+//     removals share a request is the dispatcher's decision.
+//   - A tenant has a queue of rows, and one for each webhook endpoint, with places of their own:
+//     a slow receiver holds up no other, and no rows. Deliveries alone are kept and retried by
+//     asynq: see package deliveries.
 package queues
 
 import (

@@ -10,6 +10,19 @@
 //
 // A domain is watched while its token is gone or a revocation holds.
 //
+//   - The state of a domain is one JSON document, which is replaced by compare-and-set, so that
+//     the rules are plain functions of it. A state that cannot be read, of a newer version or
+//     damaged, is left out of revocations, and logged. Pending notifications are stored in the
+//     same write as their reason, and removed after the notification.
+//   - The first sweep that finds the token of a domain which others have verified proves it, as
+//     strictly as before a PATCH, and stores the proof. Without a proof a domain is unproven, and
+//     never lost: an absence says nothing of a token that was perhaps never there, and Redis may
+//     have lost the proof.
+//   - A revocation is stored with its flag before its PATCH. If the row is given up, the next
+//     sweep finds the result. A revocation that somebody else has changed since is not undone.
+//     The brake counts the revocations of seven days in one place, by a script, with the permit
+//     in hand.
+//
 // The files, each of which uses those below it:
 //
 //	withdrawn.go domains that others have taken back
