@@ -38,7 +38,7 @@ var rooms = map[string]string{
 	"dnscheck/internal/fake":  "",
 	"internal/backoff":        "",
 	"internal/cli":            "apiclient remedy spelling untrusted",
-	"internal/console":        "apiclient apiclient/schema dnscheck dnscheck/dnsname activity customer deliveries discovery health ids intake ledger meters obstacle redisconn remedy results rowfile status untrusted view web webhooks tasks",
+	"internal/console":        "apiclient apiclient/schema dnscheck dnscheck/dnsname activity customer deliveries discovery health ids intake ledger meters obstacle redisconn remedy results rowfile scan/progress status untrusted view web webhooks tasks",
 	"internal/activity":       "redisconn untrusted",
 	"internal/customer":       "dnscheck dnscheck/dnsname dnscheck/report cli ledger remedy stamp status untrusted view web tasks",
 	"internal/deliveries":     "backoff events queues untrusted webhooks",

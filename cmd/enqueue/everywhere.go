@@ -55,7 +55,7 @@ func (c *removeCommand) removeEverywhere(ctx context.Context, t *tool, o order) 
 		return err
 	}
 	of := r
-	of.ID += "-list"
+	of.ID = intake.ListID(r.ID)
 	if err := ids.CheckRun(string(of.ID)); err != nil {
 		return cli.Usage(err)
 	}

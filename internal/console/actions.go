@@ -34,6 +34,8 @@ type result struct {
 	text string
 	path string // of the page that shows it
 	err  error
+	// refused says that the error was found before anything was changed.
+	refused bool
 }
 
 // carryOut executes an action on a run or tenant, and redirects the browser to its result. A
@@ -64,11 +66,14 @@ func (s *site) carryOut(w http.ResponseWriter, r *http.Request, action, to, path
 	select {
 	case c := <-done:
 		path = cmp.Or(c.path, path)
-		if c.err != nil {
+		switch {
+		case c.err == nil:
+			s.lead(w, r, path, c.text, false)
+		case c.refused:
+			s.lead(w, r, path, "Not done: "+c.err.Error(), true)
+		default:
 			s.lead(w, r, path, "Failed, possibly in part: "+c.err.Error(), true)
-			return
 		}
-		s.lead(w, r, path, c.text, false)
 	case <-r.Context().Done(): // the browser has gone, or the worker stops
 	case <-late.C:
 		s.lead(w, r, path,
@@ -94,7 +99,7 @@ type runAction func(ctx context.Context, run view.Run, form url.Values) result
 // runActions are the actions on runs, by the last part of their paths.
 var runActions = map[string]runAction{
 	"pause": byCommand(view.Run.Pause), "resume": byCommand(view.Run.Resume),
-	"cancel": byCommand(view.Run.Cancel), "retry": retry, "check": checkRows,
+	"cancel": byCommand(view.Run.Cancel), "retry": retry, "check": checkRows, "everywhere": removeEverywhere,
 }
 
 // byCommand returns an action that is also a command.
@@ -215,6 +220,45 @@ func (s *site) sweepNow(w http.ResponseWriter, r *http.Request) {
 		}
 		return result{text: text, path: runPath(run.ID)}
 	})
+}
+
+// listClient submits the run that lists the organizations of a client: POST /clients/list.
+func (s *site) listClient(w http.ResponseWriter, r *http.Request) {
+	client := field(r.PostForm, "client")
+	if err := tasks.CheckClient(client); err != nil {
+		s.lead(w, r, "/runs", "Not done: "+err.Error(), true)
+		return
+	}
+	s.toTenant(w, r, "list", "/runs", func(ctx context.Context, t view.Tenant) result {
+		run, err := t.ListClient(ctx, client)
+		if err != nil {
+			return result{err: err}
+		}
+		return result{text: "The organizations of client " + client + " are listed as this run. Nothing is removed.",
+			path: runLink(run.ID, "", t.Name())}
+	})
+}
+
+// removeEverywhere removes a client from the organizations that the run lists, whose number the
+// user has typed: POST /runs/{id}/everywhere.
+func removeEverywhere(ctx context.Context, run view.Run, form url.Values) result {
+	if _, err := intake.ListOf(run.Run); err != nil {
+		return result{err: err, refused: true}
+	}
+	counted, err := strconv.ParseInt(field(form, "organizations"), 10, 64)
+	if err != nil {
+		return result{err: errors.New("type the number of organizations that this run lists"), refused: true}
+	}
+	removal, created, err := run.RemoveEverywhere(ctx, counted, field(form, "reason"))
+	if err != nil {
+		_, refused := errors.AsType[*intake.CountError](err)
+		return result{err: err, refused: refused}
+	}
+	text := "The removal is this run. It reads all organizations again first, and removes nothing if more have the client."
+	if !created {
+		text = "This removal was submitted before."
+	}
+	return result{text: text, path: runLink(removal.ID, "", string(removal.Tenant))}
 }
 
 // resend sends deliveries of an endpoint again, those that were given up or those that wait: POST

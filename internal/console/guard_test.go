@@ -60,6 +60,8 @@ func TestRolesOfRoutes(t *testing.T) {
 		"GET /runs/{id}/rows":         readers,
 		"POST /runs/{id}/retry":       "operator",
 		"POST /runs/{id}/check":       "operator",
+		"POST /runs/{id}/everywhere":  "operator",
+		"POST /clients/list":          "operator",
 		"POST /sweeps":                "operator",
 		"GET /monitor/orgops/waiting": readers,
 		"/monitor/":                   readers,
@@ -170,6 +172,7 @@ func TestTenantsOfAUser(t *testing.T) {
 	before := d.run("theirs")
 	for path, form := range map[string]url.Values{
 		"/tenants/stop": {"tenant": {"other"}}, "/tenants/start": {"tenant": {"other"}}, "/sweeps": {"tenant": {"other"}},
+		"/clients/list": {"tenant": {"other"}, "client": {"client_1"}},
 	} {
 		w := do(h, http.MethodPost, path, form, basic(tokens["olga"]))
 		if page := get("olga", w.Header().Get("Location")).Body.String(); w.Code != 303 ||

@@ -49,6 +49,7 @@ func (s *site) routes(cfg Config) []web.Route {
 		{Pattern: "GET /runs/{id}", Roles: readers, Serve: s.page("run", "runs", s.run)},
 		{Pattern: "GET /runs/{id}/failed", Roles: readers, Serve: s.failed},
 		{Pattern: "GET /runs/{id}/rows", Roles: readers, Serve: s.rows},
+		{Pattern: "POST /clients/list", Roles: operators, Serve: s.withForm(s.listClient)},
 		{Pattern: "POST /sweeps", Roles: operators, Serve: s.withForm(s.sweepNow)},
 		{Pattern: "POST /webhooks/resend", Roles: operators, Serve: s.withForm(s.resend)},
 		{Pattern: "GET " + monitorRoot + "/orgops/waiting", Roles: readers, Serve: s.waits},

@@ -13,6 +13,7 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/scan/progress"
 	"orgops/internal/status"
 	"orgops/internal/view"
 	"orgops/internal/web"
@@ -188,11 +189,37 @@ type offers struct {
 	Pause, Resume, Cancel bool
 	Retry                 ledger.Counts // rows of each outcome that can be chosen; none: nothing can be retried
 	Complete              string        // an incomplete retry that can be completed; empty: there is none
+	Everywhere            *clientList   // a list of the organizations of a client that has ended; nil: it is none
+}
+
+// clientList is a list of the organizations of a client, from which the client can be removed.
+type clientList struct {
+	progress.Scan
+
+	Organizations int64
+	Not           string // why it cannot be removed from them; "": it can
+}
+
+// clientListOf returns the list that a run is; nil: it is none, or has not ended.
+func clientListOf(r ledger.Run) *clientList {
+	if !intake.IsList(r) || !r.Ended() {
+		return nil
+	}
+	of, err := intake.ListOf(r)
+	list := &clientList{Scan: of, Organizations: r.Total()}
+	switch {
+	case err != nil:
+		list.Not = err.Error()
+	case list.Organizations == 0:
+		list.Not = "no organization has the client"
+	}
+	return list
 }
 
 func offersOf(r ledger.Run) offers {
 	underWay := !r.Ended() && r.CancelledAt.IsZero()
-	o := offers{Pause: underWay && !r.Paused, Resume: underWay && r.Paused, Cancel: underWay, Retry: maps.Clone(r.Counts)}
+	o := offers{Pause: underWay && !r.Paused, Resume: underWay && r.Paused, Cancel: underWay, Retry: maps.Clone(r.Counts),
+		Everywhere: clientListOf(r)}
 	maps.DeleteFunc(o.Retry, func(outcome ledger.Outcome, _ int64) bool { return !intake.CanRetry(r, outcome) })
 	return o
 }

@@ -796,6 +796,7 @@ func TestActionsAreRefused(t *testing.T) {
 	actions := map[string]url.Values{
 		"/runs/a/pause": {}, "/runs/a/resume": {}, "/runs/a/cancel": {}, "/runs/b/retry": {"outcome": {"refused"}},
 		"/sweeps":       {"tenant": {"default"}},
+		"/clients/list": {"tenant": {"default"}, "client": {"client_1"}}, "/runs/b/everywhere": {"organizations": {"3"}},
 		"/tenants/stop": {"tenant": {"default"}}, "/tenants/start": {"tenant": {"default"}},
 	}
 	for path, form := range actions {

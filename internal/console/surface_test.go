@@ -103,6 +103,11 @@ var surfaceOf = surface.Routes{
 		actAs("olga", "/runs/revocation/retry", "outcome", "refused"),
 		actAs("olga", "/runs/october-again/retry", "which", "expired", "cause", "cut", "found", "7"),
 	}},
+	{"POST /runs/{id}/everywhere", []surface.Request{
+		actAs("olga", "/runs/removals/everywhere", "organizations", "4"),
+		actAs("olga", "/runs/removals/everywhere", "organizations", "all"),
+		actAs("rita", "/runs/removals/everywhere", "organizations", "4"),
+	}},
 	{"POST /runs/{id}/check", []surface.Request{
 		actAs("olga", "/runs/domains/check", "row", "3", "row", "4"), actAs("olga", "/runs/october/check", "row", "0"),
 		actAs("olga", "/runs/domains/check"),
@@ -156,6 +161,11 @@ var surfaceOf = surface.Routes{
 	}},
 	{"POST /sweeps", []surface.Request{
 		actAs("olga", "/sweeps", "tenant", "acme"), actAs("olga", "/sweeps", "tenant", "nobody"),
+	}},
+	{"POST /clients/list", []surface.Request{
+		actAs("olga", "/clients/list", "tenant", "acme", "client", "client_of_a_shop"),
+		actAs("olga", "/clients/list", "tenant", "acme", "client", "no id"),
+		actAs("rita", "/clients/list", "tenant", "acme", "client", "client_of_a_shop"),
 	}},
 	{"POST /webhooks/resend", []surface.Request{
 		actAs("olga", "/webhooks/resend", "tenant", "acme", "endpoint", "gone"),

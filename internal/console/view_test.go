@@ -74,7 +74,11 @@ var aboutOthers = viewtest.Routes{
 	"POST /runs/{id}/pause":  {Requests: []viewtest.Request{acts("/runs/{open}/pause", "")}},
 	"POST /runs/{id}/resume": {Requests: []viewtest.Request{acts("/runs/{open}/resume?tenant={tenant}", "")}},
 	"POST /runs/{id}/cancel": {Requests: []viewtest.Request{acts("/runs/{open}/cancel", "")}},
-	"POST /runs/{id}/retry":  {Requests: []viewtest.Request{acts("/runs/{run}/retry", "outcome=expired")}},
+	"POST /runs/{id}/everywhere": {Requests: []viewtest.Request{
+		acts("/runs/{run}/everywhere", "organizations=1"),
+	}},
+	"POST /clients/list":    {Requests: []viewtest.Request{acts("/clients/list", "tenant={tenant}&client=client_1")}},
+	"POST /runs/{id}/retry": {Requests: []viewtest.Request{acts("/runs/{run}/retry", "outcome=expired")}},
 }
 
 // TestDataOfOthers checks that no route shows or changes data of others.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"orgops/internal/activity"
@@ -60,6 +61,21 @@ func (i Intake) BeginEverywhere(ctx context.Context, list ledger.Run, counted in
 	return i.createScan(ctx, n, progress.Scan{Client: of.Client, List: string(list.ID),
 		ListIncarnation: string(list.Incarnation), Counted: counted}, activity.Submitted,
 		fmt.Sprintf("removal of client %s from %d organizations that run %s lists", of.Client, counted, list.ID))
+}
+
+// listSuffix is behind the id of a removal in that of its list.
+const listSuffix = "-list"
+
+// ListID returns the id of the run whose rows are the list of a removal.
+func ListID(removal ledger.RunID) ledger.RunID { return removal + listSuffix }
+
+// RemovalID returns the id of the removal that belongs to a list, so that a removal which is
+// requested twice is one run.
+func RemovalID(list ledger.RunID) ledger.RunID {
+	if id, ok := strings.CutSuffix(string(list), listSuffix); ok {
+		return ledger.RunID(id)
+	}
+	return list + "-removal"
 }
 
 // CountError says that a list has another number of organizations than was counted. Nothing is

@@ -2,9 +2,11 @@ package view
 
 import (
 	"context"
+	"time"
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/tasks"
 )
 
 // Submission has the parts of a submission that a server adds, and a user's reason. The functions
@@ -44,6 +46,23 @@ func (t Tenant) Plan(ctx context.Context, in intake.Input) (intake.Plan, error) 
 	in.Organizations = t.view.ofOrganization
 	in.Named = t.view.store.cfg.Intake.Named(ctx, ledger.Tenant(t.name))
 	return in.Plan(settings.MaxClientsPerRequest)
+}
+
+// ListClient submits the run that lists the organizations of the tenant that have a client: see
+// [intake.Intake.BeginList]. It removes nothing.
+func (t Tenant) ListClient(ctx context.Context, client string) (ledger.Run, error) {
+	id := intake.ListID(ledger.RunID(tasks.NewRunID(time.Now())))
+	run, _, err := t.view.intake(Submission{}).BeginList(ctx, client, ledger.NewRun{ID: id, Tenant: ledger.Tenant(t.name)})
+	return run, err
+}
+
+// RemoveEverywhere submits the removal of a client from the organizations that the run lists, if
+// counted is their number: see [intake.Intake.BeginEverywhere]. created is false if that was done
+// before.
+func (r Run) RemoveEverywhere(ctx context.Context, counted int64, reason string) (removal ledger.Run, created bool,
+	err error) {
+	in := r.view.intake(Submission{Reason: reason})
+	return in.BeginEverywhere(ctx, r.Run, counted, ledger.NewRun{ID: intake.RemovalID(r.ID)})
 }
 
 // Retryable returns how many rows [Run.Retry] would submit now.
