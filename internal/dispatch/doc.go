@@ -19,8 +19,7 @@
 // [Round.Plan] alone shares what may be released: it depends on its round and on nothing else, and
 // returns for each stage of each run a number of tasks or the reason why none. [Window] and
 // [Permits] are what lasts between rounds. The scripts of the ledger keep the index, and choose the
-// rows: of a run that is paused or not yet to start only those with an intent, of one that is
-// cancelled none.
+// rows: of a run that is paused, cancelled or not yet to start only those with an intent.
 //
 // The active dispatcher also makes rows of dead sessions due, and finishes runs that have ended.
 // Once a minute it deletes runs after their retention, and trims asynq's archive.

@@ -113,8 +113,8 @@ func (p *Permits) Burst(permits float64) {
 	p.left = max(p.left, p.burst)
 }
 
-// Tasks returns how many of n tasks the permits allow. A task that costs more than a second
-// gives is allowed when the permits are full.
+// Tasks returns how many of n tasks the permits allow. While one permit is left, so is one task,
+// which may cost more.
 func (p *Permits) Tasks(n int, cost float64) int {
 	if cost <= 0 || math.IsInf(p.left, 1) {
 		return n
