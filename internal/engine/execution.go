@@ -92,7 +92,7 @@ func (x *Execution) reckoned() time.Time { return x.Now().Add(-max(x.clock, 0)) 
 // Intend stores the intent of a request for the row. If it returns an error the request
 // must not be made.
 func (x *Execution) Intend(ctx context.Context, row *Row, intent []byte) error {
-	if row.Intended { // the ledger replaces an intent in a stopped run too
+	if row.Intended { // in a stopped run the ledger refuses a first intent, and replaces a later one
 		if err := x.Allowed(ctx); err != nil {
 			return err
 		}

@@ -67,9 +67,9 @@ type refusal struct {
 }
 
 // ofTenant reports whether the limit is the tenant's, whose requests are all paused then. Otherwise
-// it is one of the operation, which is paused alone: others go on, and the first of them that the
-// tenant's limit refuses pauses all. A 429 does not say whose limit it is, and the headers of
-// endpoints differ. The first line that is true:
+// it is one of the operation, which is paused alone. Other operations continue; if the tenant's
+// limit refuses one of their requests, that pauses all. A 429 does not say whose limit it is, and
+// the headers of endpoints differ. The first line that is true:
 //
 //	tenant     a response of the last second has found the tenant's bucket empty
 //	tenant     the fleet has taken all permits of the tenant's bucket
@@ -84,7 +84,7 @@ type refusal struct {
 // Without a rate nothing is known of the tenant's bucket:
 //
 //	operation  the bucket that the answer names has permits left
-//	operation  a success has named another bucket than the answer
+//	operation  a success has named another bucket than the answer, or none
 //	tenant     otherwise
 func (r refusal) ofTenant() bool {
 	// What successes have named.

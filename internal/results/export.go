@@ -206,8 +206,8 @@ func (s *StoredRows) columns() (names []string) {
 	return names
 }
 
-// selected returns the rows whose outcome is selected, in their order. Without those that are
-// done, and open ones, the stored results suffice, of which there may be few.
+// selected returns the rows whose outcome is selected, in their order. If neither done nor open
+// rows are, only rows with a stored result are read, of which there may be few.
 func (s *StoredRows) selected(ctx context.Context,
 	selected func(ledger.Outcome) bool) iter.Seq2[ledger.RowState, error] {
 	which := ledger.WithResult

@@ -61,8 +61,9 @@ func (r Rules) Unproven(s DomainState) bool {
 const unproven = "unproven: its token was never proven, so its absence proves nothing"
 
 // Unfit returns why a domain with that state is not revoked; "": it qualifies. complete is the
-// tick of the last complete sweep; 0: there was none. A sweep after that one, which may still be
-// in progress, must have found the token gone too.
+// tick of the last complete sweep; 0: there was none. If a later sweep, which may still be in
+// progress, has checked the domain, the state is that sweep's: it must have found the token gone
+// too.
 func (r Rules) Unfit(s DomainState, complete int64) string {
 	switch {
 	case s.Revoked != nil && s.Revoked.DoneAt.IsZero():

@@ -35,8 +35,8 @@ type View struct {
 func (v View) ofTenant(name string) bool { return v.user.MayTenant(name) }
 
 // ofOrganization reports whether an organization of a tenant of the user is theirs, and so its
-// domains: their entry has it, or none. "" is that of rows without one, which are not theirs if the
-// entry has some.
+// domains: their entry has it, or all, or no organizations. "" stands for rows without an
+// organization, which are not theirs if the entry lists organizations.
 func (v View) ofOrganization(id string) bool { return v.user.MayOrganization(id) }
 
 // ofRun reports whether the run is the user's.

@@ -29,9 +29,9 @@ func Kinds(maxClientsPerRequest int) map[ledger.Kind]release.Kind {
 // for within some seconds, behind those of other rows. An operation that is blocked refuses them.
 var scan = release.Kind{Cost: release.Cost{First: 1, Check: 1}}
 
-// verify counts two requests for a first execution, which reads the record, and changes it
-// if the token is there, also if the token is not: with one, rows whose token is there would wait
-// for permits in their places, and read the record once more in the end. A check needs DNS only,
+// verify counts two requests for a first execution: it reads the record, and changes it if the
+// token is there. If one were counted, rows whose token is there would wait in their places for the
+// second permit, and read the record again in the end. A check needs DNS only,
 // and is released while operations are blocked.
 var verify = release.Kind{
 	Operations: release.Operations{

@@ -1,8 +1,9 @@
 -- Follows clock.lua in the scripts of headers, of segments and of a tenant's lists.
 
 -- indexed returns a time in ms as the index has it. Now is stored as Redis' time less at_once,
--- which is due whatever the clock does, and shows since when. No time is later than ahead_ms: one
--- that is was stored while Redis' clock was ahead, and is due.
+-- which is due whatever the clock does, and shows since when. No time is stored that is later than
+-- wait_ms from now: one that is later than ahead_ms was stored while Redis' clock was ahead, and is
+-- due.
 local function indexed(at) return text(at <= t and t - at_once or math.min(at, t + wait_ms)) end
 
 -- inspect stores a score of the index for segments, under a condition of ZADD.
