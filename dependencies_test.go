@@ -138,6 +138,19 @@ func TestRooms(t *testing.T) {
 	}
 }
 
+// TestMap checks that the map of ARCHITECTURE.md has a line for each package.
+func TestMap(t *testing.T) {
+	text, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range rooms {
+		if name != "dnscheck/internal/fake" && !strings.Contains(string(text), "\n"+name+"/ ") {
+			t.Errorf("ARCHITECTURE.md: the map has no %s/", name)
+		}
+	}
+}
+
 // TestLeaves: apiclient and dnscheck know no queue and no Redis, directly or not, and neither does
 // what reads and writes files of rows.
 func TestLeaves(t *testing.T) {
