@@ -121,7 +121,7 @@ func (f finding) requireZone(r reply, path *aliasPath) finding {
 		return f
 	}
 	if soa := soaOf(r.authority, path.name); soa != nil &&
-		(dns.CountLabel(soa.Hdr.Name) > 0 || f.reason == ReasonNoName && len(path.targets) > 0) {
+		(dns.CountLabel(soa.Hdr.Name) > 0 || (f.reason == ReasonNoName && len(path.targets) > 0)) {
 		return f
 	}
 	return unknown(ReasonRefused,

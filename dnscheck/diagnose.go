@@ -323,7 +323,7 @@ func (d *diagnosis) addAliases() {
 	name := plainName(o.Aliases[0])
 	switch {
 	case strings.EqualFold(name, d.token) ||
-		len(name) > len(d.token) && strings.EqualFold(name[:len(d.token)+1], d.token+"."):
+		(len(name) > len(d.token) && strings.EqualFold(name[:len(d.token)+1], d.token+".")):
 		d.add(report.MistakeAsAlias, d.host, shownFound(name))
 	case !d.wildcard:
 		d.add(report.MistakeAlias, d.host, shownFound(o.Aliases[len(o.Aliases)-1]))

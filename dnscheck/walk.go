@@ -105,7 +105,12 @@ func (w *walk) follow(alias string) error {
 	return w.path.follow(alias)
 }
 
-func (w *walk) restart() { w.zone, w.cached, w.atTop, w.polls = delegation{}, false, false, 0 }
+func (w *walk) restart() {
+	w.zone = delegation{}
+	w.cached = false
+	w.atTop = false
+	w.polls = 0
+}
 
 // observe returns the observations of the servers, with the aliases on the way to them.
 func (w *walk) observe(p *zonePoll) (observations []Observation) {

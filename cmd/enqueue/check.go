@@ -68,7 +68,8 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	checked, missing := 0, 0
+	checked := 0
+	missing := 0
 	for found, err := range inOrder(ctx, records, func(ctx context.Context, r toCheck) (status.CheckResult, error) {
 		if r.bad != nil {
 			return status.CheckResult{Error: r.bad.Error()}, nil
@@ -157,7 +158,9 @@ type toCheck struct {
 
 // records returns the records that the arguments name, to be read once.
 func (c *checkCommand) records(ctx context.Context, t *tool) (records iter.Seq2[toCheck, error], err error) {
-	byHost, byDomain, byFile := c.Host != "" || c.TXT != "", c.oneDomain != oneDomain{}, c.File != ""
+	byHost := c.Host != "" || c.TXT != ""
+	byDomain := c.oneDomain != oneDomain{}
+	byFile := c.File != ""
 	if named := slices.DeleteFunc([]bool{byHost, byDomain, byFile}, func(is bool) bool { return !is }); len(named) != 1 {
 		return nil, cli.Usage(errors.New("name one: a domain, or --host and --txt, or a file (-: stdin)"))
 	}

@@ -62,7 +62,9 @@ func (o *oneDomain) take(file *string) {
 		return
 	}
 	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
-		o.Domain, o.noFile, *file = name, true, ""
+		o.Domain = name
+		o.noFile = true
+		*file = ""
 	}
 }
 

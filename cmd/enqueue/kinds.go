@@ -43,14 +43,21 @@ func (c *verifyCommand) Run(ctx context.Context, t *tool) error {
 		return cli.Usage(fmt.Errorf("give-up: %s is shorter than a check may take, so that rows would expire at their first: "+
 			"want at least %s, such as 72h", c.GiveUp, tasks.LeastGiveUp))
 	}
+
+	// A dry run that reads is a run of its own kind.
 	o := c.order(tasks.TypeVerify)
 	o.giveUp = c.GiveUp
 	switch {
 	case c.Read && !c.DryRun:
 		return cli.Usage(errors.New("--read requires --dry-run: a submission reads each domain anyway"))
 	case c.Read: // a run of its own, whose rows change nothing
-		o.kind, o.giveUp, o.DryRun, o.Follow = tasks.TypeRead, 0, false, true
+		o.kind = tasks.TypeRead
+		o.giveUp = 0
+		o.DryRun = false
+		o.Follow = true
 	}
+
+	// The rows: pending domains, one domain, or a file.
 	if c.Pending {
 		if err := c.checkPending(); err != nil {
 			return err

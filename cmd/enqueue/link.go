@@ -66,7 +66,7 @@ func (c *linkCommand) Run(ctx context.Context, t *tool) error {
 		return cli.Usage(err)
 	}
 	d, err := status.Report(ctx, t.redis, t.ledger, name.Tenant, name.ID)
-	if errors.Is(err, ledger.ErrNotFound) || err == nil && d.Organization != name.Organization {
+	if errors.Is(err, ledger.ErrNotFound) || (err == nil && d.Organization != name.Organization) {
 		return remedy.With(fmt.Errorf("no row about domain %s of organization %s was executed", name.ID, name.Organization),
 			"to verify it: %s", name.Verify())
 	}

@@ -138,6 +138,8 @@ func (p revocations) refusal() error {
 // planRevocations selects the domains to revoke by the states that sweeps have stored.
 func (t *tool) planRevocations(ctx context.Context, c *revokeCommand) (p revocations, err error) {
 	p = revocations{DryRun: c.DryRun, Tenant: c.Tenant, Set: c.Set, rows: c.Rows}
+
+	// The tenant's rules, which the command may only tighten.
 	settings, err := t.mustBeServed(ctx, c.Tenant)
 	if err != nil {
 		return p, err
@@ -150,6 +152,8 @@ func (t *tool) planRevocations(ctx context.Context, c *revokeCommand) (p revocat
 		return p,
 			cli.Usage(fmt.Errorf("sweeps: want at least the tenant's absent-checks, %d, got %d", rules.AbsentChecks, c.Sweeps))
 	}
+
+	// The states of watched domains, with the counts of the last complete sweep.
 	store := sweep.NewStore(t.redis, c.Tenant)
 	states := sweep.States{Tenant: c.Tenant, Store: store}
 	s := sweep.Selection{Rules: rules.Tightened(c.AbsentFor, c.Sweeps), Organization: c.Org, Operators: c.Operator}
@@ -174,6 +178,8 @@ func (t *tool) planRevocations(ctx context.Context, c *revokeCommand) (p revocat
 				"what_to_do", sweep.Unreadable)
 		}
 	}
+
+	// Which of them qualify, and how many the brake allows.
 	candidates, operators := s.Select()
 	for _, d := range candidates {
 		p.Candidates = append(p.Candidates, candidate{d.ID, d.Domain, d.OrganizationID, d.Operator,
@@ -182,7 +188,8 @@ func (t *tool) planRevocations(ctx context.Context, c *revokeCommand) (p revocat
 	for _, one := range operators {
 		p.Chosen += one.Chosen
 	}
-	p.Operators, p.Most = operators, cmp.Or(c.Max, s.Summary.Max())
+	p.Operators = operators
+	p.Most = cmp.Or(c.Max, s.Summary.Max())
 	if p.Used, err = store.Revocations(ctx, s.At); err != nil {
 		return p, err
 	}
@@ -239,6 +246,8 @@ func (t *tool) undoRevocations(ctx context.Context, c *revokeCommand) error {
 	if err := t.connectToSubmit(ctx); err != nil {
 		return err
 	}
+
+	// The run to undo.
 	from, err := t.find(ctx, oneRun{c.Undo, c.Tenant})
 	switch {
 	case err != nil:
@@ -247,6 +256,8 @@ func (t *tool) undoRevocations(ctx context.Context, c *revokeCommand) error {
 		return cli.Usage(fmt.Errorf("undo: run %s is of kind %s: want one of kind %s", from.ID, from.Kind, handlers.Revoke))
 	}
 	c.Tenant = string(from.Tenant)
+
+	// Those of its rows whose revocation still holds.
 	states := sweep.States{Tenant: c.Tenant, Store: sweep.NewStore(t.redis, c.Tenant)}
 	run := ledger.NewRun{Kind: handlers.Revoke, Description: ledger.Description{Undoes: from.ID}}
 	var rows [][]byte
@@ -271,7 +282,8 @@ func (t *tool) undoRevocations(ctx context.Context, c *revokeCommand) error {
 				continue // it was not revoked, or is restored
 			}
 			if row.Set == sweep.SetPending {
-				run.Kind, run.GiveUp = handlers.Verify, undoGiveUp
+				run.Kind = handlers.Verify
+				run.GiveUp = undoGiveUp
 			}
 			content, err := undoing(row, state.Revoked.Flag)
 			if err != nil {
@@ -306,8 +318,9 @@ func (t *tool) submitChosen(ctx context.Context, c *revokeCommand, run ledger.Ne
 		}
 		return nil
 	}
-	run.ID, run.Tenant, run.Label = ledger.RunID(cmp.Or(c.ID, tasks.NewRunID(time.Now()))),
-		ledger.Tenant(c.Tenant), c.Label
+	run.ID = ledger.RunID(cmp.Or(c.ID, tasks.NewRunID(time.Now())))
+	run.Tenant = ledger.Tenant(c.Tenant)
+	run.Label = c.Label
 	sub, err := t.intake().SubmitChosen(ctx, run, rows)
 	if err != nil {
 		return refusal(sub.Found, string(run.Tenant), interruptedIn(ctx, err))
@@ -353,9 +366,12 @@ func (p revocations) Write(out io.Writer) error {
 	w := status.NewTable(out)
 	fmt.Fprintln(w, "\nDOMAIN\tNAME\tORGANIZATION\tABSENT SINCE\tSWEEPS\tDECISION")
 	for _, d := range p.Candidates[:min(p.rows, len(p.Candidates))] {
-		since, sweeps, decision := "-", "-", "to be revoked: "+string(p.Set)
+		since := "-"
+		sweeps := "-"
+		decision := "to be revoked: " + string(p.Set)
 		if d.Absence != nil {
-			since, sweeps = stamp.UTC(d.Absence.Since), fmt.Sprint(d.Absence.Checks)
+			since = stamp.UTC(d.Absence.Since)
+			sweeps = fmt.Sprint(d.Absence.Checks)
 		}
 		if d.Unfit != "" {
 			decision = "not revoked: " + status.Shown(d.Unfit)

@@ -125,7 +125,8 @@ func (t *tool) carryOut(ctx context.Context, selected *kong.Context, g grammar) 
 	}
 	asSet := cli.SwitchLevelBySignal(ctx, log, level, signal.Notify, signal.Stop)
 	defer asSet()
-	t.log, t.JSON = log, g.JSON
+	t.log = log
+	t.JSON = g.JSON
 	t.WarnOfVariables(log, true)
 	// go-redis has one log for the whole process, and would write to stderr.
 	redis.SetLogger(cli.RedisLog{Logger: log})

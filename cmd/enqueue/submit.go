@@ -149,7 +149,8 @@ func (t *tool) printFound(name string, found intake.Found) {
 	if found.Notes != "" {
 		fmt.Fprintf(t.Stderr, "%s: %s\n", name, found.Notes)
 	}
-	bad, duplicates := &found.Invalid, found.Duplicates
+	bad := &found.Invalid
+	duplicates := found.Duplicates
 	for _, row := range bad.First {
 		fmt.Fprintln(t.Stderr, row)
 	}

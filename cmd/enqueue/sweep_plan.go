@@ -87,7 +87,9 @@ func (t *tool) planSweep(ctx context.Context, name, org string) error {
 	p.schedule = status.ScheduleText(cron, now)
 	if cron != (sweep.Cron{}) {
 		interval, _ := cron.Shortest(1)
-		p.Schedule, p.Next, p.IntervalSeconds = cron.String(), cron.Next(now), int64(interval/time.Second)
+		p.Schedule = cron.String()
+		p.Next = cron.Next(now)
+		p.IntervalSeconds = int64(interval / time.Second)
 	}
 	ticks, err := sweep.NewStore(t.redis, name).Ticks(ctx)
 	if err != nil {

@@ -88,7 +88,8 @@ func (t *tool) connectToSubmit(ctx context.Context) error {
 // intake returns the intake. Call it after connect.
 func (t *tool) intake() intake.Intake {
 	i := intake.New(t.redis, t.ledger)
-	i.Traceparent, i.By = t.traces.Submission, t.author(whoAmI())
+	i.Traceparent = t.traces.Submission
+	i.By = t.author(whoAmI())
 	return i
 }
 

@@ -92,7 +92,7 @@ func (t *tool) refused(command string, err error) error {
 	fix := redisconn.Remedy(err)
 	fixed, ok := errors.AsType[*remedy.Error](err)
 	switch {
-	case fix == "" || ok && !redisconn.Denied(err):
+	case fix == "" || (ok && !redisconn.Denied(err)):
 		return err
 	case ok: // repeating the command does not help
 		err = fixed.Err

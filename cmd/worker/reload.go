@@ -33,7 +33,7 @@ func (w *worker) watchFile(ctx context.Context) {
 		present, changed := w.file.digests(w.tenants())
 		settled := slices.Equal(present, last)
 		last = present
-		if !requested && (!settled || !changed && !w.file.refused.Load()) {
+		if !requested && (!settled || (!changed && !w.file.refused.Load())) {
 			continue
 		}
 		err := w.reload(ctx)

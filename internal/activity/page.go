@@ -79,7 +79,7 @@ func (q Query) read(ctx context.Context, rdb redis.Cmdable) (all []Entry, next s
 			}
 		}
 	}
-	all = slices.DeleteFunc(all, func(e Entry) bool { return !q.matches(e) || next != "" && newer(reached, e) < 0 })
+	all = slices.DeleteFunc(all, func(e Entry) bool { return !q.matches(e) || (next != "" && newer(reached, e) < 0) })
 	slices.SortFunc(all, func(a, b Entry) int { return cmp.Or(newer(a, b), cmp.Compare(a.Tenant, b.Tenant)) })
 	return all, next, err
 }

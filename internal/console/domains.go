@@ -148,6 +148,7 @@ func (s *site) askedFor(v view.View, asked url.Values) domainPage {
 // answer finds the domain and reads its state. checked is a check that the user has just made of
 // some domain; nil: there is none. It returns the status of the page.
 func (s *site) answer(ctx context.Context, v view.View, p *domainPage, checked *checkView) int {
+	// Which domain is meant.
 	meant, err := s.meant(ctx, v, p.DomainName)
 	if err != nil {
 		p.Problem = err.Error()
@@ -167,6 +168,8 @@ func (s *site) answer(ctx context.Context, v view.View, p *domainPage, checked *
 		p.Problem = err.Error()
 		return http.StatusNotFound
 	}
+
+	// Its record at the API, and its state in Redis: without the first the second is shown.
 	here, served := s.here.of(d.In())
 	record, recordErr := s.readRecord(ctx, d)
 	known, err := stateOf(ctx, d, p.All)
@@ -174,18 +177,25 @@ func (s *site) answer(ctx context.Context, v view.View, p *domainPage, checked *
 		p.Problem = unread(err)
 		return http.StatusServiceUnavailable
 	}
+
+	// What the user may do.
 	found := facts{record: record, err: recordErr, known: known, linked: p.Link != nil}
 	p.Answer = &domainAnswer{Served: served, Known: known}
 	p.Answer.Button = served && known.Known != nil && page{User: web.Of(ctx).User}.May("check")
 	p.Answer.Links = s.links != nil && known.Known != nil
+
+	// The API's record replaces the one that a worker has read.
 	if recordErr != nil {
 		p.Answer.RecordProblem = printable(recordErr.Error())
 	} else {
 		p.Answer.Known.Record = nil
 		p.Answer.Known.Known = new(status.KnownOf(name.Tenant, record))
 	}
+
+	// What all of this means, and what to publish.
 	if checked != nil && checked.Domain == name {
-		p.Answer.Checked, found.check = checked, checked.Findings
+		p.Answer.Checked = checked
+		found.check = checked.Findings
 	}
 	if found.held, err = d.In().Obstacles(ctx); err != nil {
 		p.Problem = unread(err)
@@ -293,6 +303,7 @@ func (f facts) missing() (text string, is bool) {
 
 // summary returns the answer of the page: the newest of the facts decide.
 func (f facts) summary() summary {
+	// The open row, and what holds it.
 	rows := f.known.Rows
 	open := slices.IndexFunc(rows, func(d status.DomainRow) bool { return d.Outcome == "" })
 	missing, isMissing := f.missing()
@@ -300,6 +311,8 @@ func (f facts) summary() summary {
 		return open < 0 || !status.Concerns(o, rows[open].Ledger)
 	})
 	revoked := f.known.RevokedBy(f.verified())
+
+	// The first case that is true.
 	switch {
 	case apiclient.NotFound(f.err):
 		return summary{Class: "bad", Title: "The API has no such domain",

@@ -43,13 +43,18 @@ func (s *site) first(ctx context.Context, r *http.Request) (title string, data a
 		Warnings: len(o.Warnings), Here: s.warnings(), Read: o.At}
 	switch {
 	case problem != nil:
-		p.Lamp, p.Tone, p.Problem = "Not known", "wait", capital(unread(problem))
+		p.Lamp = "Not known"
+		p.Tone = "wait"
+		p.Problem = capital(unread(problem))
 	case o.Workers == 0:
-		p.Lamp, p.Tone = "No worker runs", "bad"
+		p.Lamp = "No worker runs"
+		p.Tone = "bad"
 	case slices.ContainsFunc(o.Warnings, func(w status.Warning) bool { return w.Urgent }):
-		p.Lamp, p.Tone = "Needs attention", "bad"
+		p.Lamp = "Needs attention"
+		p.Tone = "bad"
 	case len(o.Warnings) > 0:
-		p.Lamp, p.Tone = "Needs attention", "wait"
+		p.Lamp = "Needs attention"
+		p.Tone = "wait"
 	}
 
 	// The workers.

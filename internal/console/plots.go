@@ -81,9 +81,12 @@ func plotsOf(name, unit string, all []meters.Period) plots {
 
 // of returns the plot with its numbers.
 func (p plot) of(unit string, all []meters.Period) plot {
-	p.Unit, p.Width, p.Most = unit, len(all), 1
+	p.Unit = unit
+	p.Width = len(all)
+	p.Most = 1
 	if len(all) > 0 {
-		p.From, p.To = all[0].At.Format("15:04"), all[len(all)-1].At.Format("15:04")
+		p.From = all[0].At.Format("15:04")
+		p.To = all[len(all)-1].At.Format("15:04")
 	}
 	p.Parts = append([]part(nil), p.Parts...)
 	allowed := func(period meters.Period) int64 {
@@ -108,7 +111,8 @@ func (p plot) of(unit string, all []meters.Period) plot {
 			if n := period.Counts[p.Parts[i].series]; n > 0 {
 				top := max(0, min(y(height+n), y(height)-1)) // so that it is seen
 				fmt.Fprintf(&paths[i], "M%d %dV%dh.9V%dz", x, y(height), top, y(height))
-				p.Parts[i].Sum, height = p.Parts[i].Sum+n, height+n
+				p.Parts[i].Sum += n
+				height += n
 			}
 		}
 		if n := allowed(period); n > 0 {

@@ -74,7 +74,8 @@ type runRow struct {
 
 // groupsOf returns the selections of rows.
 func groupsOf(r ledger.Run) []rowsGroup {
-	open, failed := max(r.Rows-r.Settled(), 0), status.Failed(r)
+	open := max(r.Rows-r.Settled(), 0)
+	failed := status.Failed(r)
 	groups := []rowsGroup{{status.Unfinished, open + failed}, {status.EveryRow, r.Rows},
 		{status.OpenRows, open}, {status.FailedRows, failed}}
 	for _, outcome := range slices.Sorted(maps.Keys(r.Counts)) {

@@ -104,7 +104,8 @@ func (s *site) runs(ctx context.Context, r *http.Request) (title string, data an
 		p.Open = runsPath(open, "")
 	}
 	if next != (ledger.Place{}) {
-		p.Older, p.Cut = runsPath(filter, next.String()), len(all) < runsAPage
+		p.Older = runsPath(filter, next.String())
+		p.Cut = len(all) < runsAPage
 	}
 	if after != (ledger.Place{}) {
 		p.Newest = runsPath(filter, "")

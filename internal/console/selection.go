@@ -46,7 +46,8 @@ func (s *site) selection(ctx context.Context, r *http.Request) (title string, da
 		if err != nil {
 			return "", nil, err
 		}
-		names, more = nil, left || next != ledger.Place{}
+		names = nil
+		more = left || next != ledger.Place{}
 		for _, run := range runs {
 			names = append(names, string(run.Tenant)+"/"+string(run.ID))
 		}
@@ -91,13 +92,16 @@ func choose(ctx context.Context, v view.View, action string, names []string) sel
 
 // actOnSelection acts on each run of the form whose state still allows it: POST /selection.
 func (s *site) actOnSelection(w http.ResponseWriter, r *http.Request) {
-	action, reason := field(r.PostForm, "action"), field(r.PostForm, "reason")
+	action := field(r.PostForm, "action")
+	reason := field(r.PostForm, "reason")
 	do := runActions[action]
 	if do == nil || reason == "" {
 		s.fail(w, r, "runs", &web.Refusal{Status: http.StatusBadRequest,
 			Text: "Nothing was changed: an action and a reason are needed."})
 		return
 	}
+
+	// The action is done for each run, also after an error.
 	v := s.view(r.Context())
 	s.carryOut(w, r, action, "several runs", "/runs", func(ctx context.Context) result {
 		p := choose(ctx, v, action, r.PostForm["run"])

@@ -107,7 +107,8 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, status int, name str
 	p.SignOut = s.signOut
 	p.Now = time.Now()
 	n := s.notices.of(r)
-	p.Notice, p.Failed = n.Text, n.Bad
+	p.Notice = n.Text
+	p.Failed = n.Bad
 	var out bytes.Buffer
 	if err := s.pages[name].ExecuteTemplate(&out, "layout.html", p); err != nil {
 		s.log.ErrorContext(r.Context(), "page not written", "page", name, "error", err)

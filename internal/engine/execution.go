@@ -80,7 +80,10 @@ type Row struct {
 
 // Progressed says that the execution has done a part of the row's work: attempts before do not
 // count any more.
-func (r *Row) Progressed() { r.Attempts, r.fresh = 0, true }
+func (r *Row) Progressed() {
+	r.Attempts = 0
+	r.fresh = true
+}
 
 // Now returns Redis' time, by which the ledger's times are compared.
 func (x *Execution) Now() time.Time { return x.begun.Add(x.engine.cfg.Now().Sub(x.started)) }

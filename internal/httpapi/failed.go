@@ -94,7 +94,7 @@ func formOf(r *http.Request, forms []string) (string, error) {
 // zero are ignored.
 func accepts(one, mediaType string) bool {
 	accepted, params, err := mime.ParseMediaType(one)
-	if err != nil || strings.Trim(params["q"], "0.") == "" && params["q"] != "" {
+	if err != nil || (strings.Trim(params["q"], "0.") == "" && params["q"] != "") {
 		return false
 	}
 	major, _, _ := strings.Cut(mediaType, "/")

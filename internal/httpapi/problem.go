@@ -119,6 +119,7 @@ func several[Name ~string](what, id string, tenants []Name) *problem {
 
 // problemOf returns the problem that an error is to a client. All answers use it.
 func problemOf(err error) *problem {
+	// Errors that are problems, or have a form of their own.
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p
 	}
@@ -131,6 +132,8 @@ func problemOf(err error) *problem {
 		p.Invalid = bad
 		return p
 	}
+
+	// All others, by their type; the rest is the server's fault.
 	_, header := errors.AsType[*rowfile.HeaderError](err)
 	_, retried := errors.AsType[*intake.RetriedError](err)
 	_, own := errors.AsType[*intake.OwnRunError](err)
@@ -210,7 +213,8 @@ func storeProblem(cause error) *problem {
 
 // fail answers with the problem of an error, and adds it to the request's line in the log.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	it, p := web.Of(r.Context()), problemOf(err)
+	it := web.Of(r.Context())
+	p := problemOf(err)
 	it.About = append(it.About, "problem", strings.TrimPrefix(p.Type, typePrefix))
 	if p.limit != "" {
 		it.About = append(it.About, "limit", p.limit)

@@ -82,7 +82,8 @@ type listJSON struct {
 func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Request)
 	defer cancel()
-	query, most := r.URL.Query(), usualPage
+	query := r.URL.Query()
+	most := usualPage
 	if text := query.Get("limit"); text != "" {
 		var err error
 		if most, err = strconv.Atoi(text); err != nil || most < 1 || most > mostRuns {

@@ -120,7 +120,8 @@ func New(cfg Config) http.Handler {
 	}
 	s.views = view.NewStore(view.Config{Redis: cfg.Redis, Ledger: cfg.Ledger, Intake: cfg.Intake, Logger: s.log})
 	s.bytes = web.NewAmount("bytes", int(heldBodies*s.limits.MaxBytes))
-	s.uploads, s.streams = web.NewPlaces("uploads", s.limits.Uploads), web.NewPlaces("streams", s.limits.Streams)
+	s.uploads = web.NewPlaces("uploads", s.limits.Uploads)
+	s.streams = web.NewPlaces("streams", s.limits.Streams)
 	s.downloads = web.NewPlaces("downloads", s.limits.Downloads)
 	front := web.Front{
 		Routes: s.routes(), Access: cfg.Access, Unsigned: web.Submitter,

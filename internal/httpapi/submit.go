@@ -39,7 +39,8 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	defer rows.free()
 	remove := s.arriving.add(rows.raw, p.free)
 	defer remove()
-	o.input.Rows, o.input.MaxRows = rows, s.limits.MaxRows
+	o.input.Rows = rows
+	o.input.MaxRows = s.limits.MaxRows
 	if o.dryRun {
 		err = s.answerPlan(ctx, w, o)
 	} else {

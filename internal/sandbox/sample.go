@@ -76,7 +76,10 @@ var sampleCases = []sampleCase{
 	{name: "doubled_host", outcome: outcomeExpired, rows: 4,
 		publish: func(s *Sandbox, d Domain, _ time.Duration) { s.SetTXT(d.Host+"."+d.Domain, d.TXT) }},
 	{name: "verified_before", outcome: outcomeUnchanged, rows: 10,
-		record: func(d *Domain) { d.Status, d.Use = statusVerified, new(true) }},
+		record: func(d *Domain) {
+			d.Status = statusVerified
+			d.Use = new(true)
+		}},
 	{name: "flag_false", outcome: outcomeDone, rows: 8, record: func(d *Domain) { d.Use = new(false) }},
 	{name: "flag_absent", outcome: outcomeDone, rows: 8, record: func(d *Domain) { d.Use = nil }},
 	{name: "split", outcome: outcomeDone, rows: 8, publish: func(s *Sandbox, d Domain, _ time.Duration) {

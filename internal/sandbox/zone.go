@@ -111,12 +111,19 @@ func (s *Sandbox) SetTXTStrings(host string, records ...[]string) {
 // SetTXTAt is SetTXT after a time, by the sandbox's clock. The host does not change before.
 func (s *Sandbox) SetTXTAt(host string, after time.Duration, values ...string) {
 	due := s.now().Add(after)
-	s.zone.edit(host, func(n *node) { n.later, n.due = wholeStrings(values), due })
+	s.zone.edit(host, func(n *node) {
+		n.later = wholeStrings(values)
+		n.due = due
+	})
 }
 
 // SetCNAME makes a host an alias, and removes its TXT records.
 func (s *Sandbox) SetCNAME(host, target string) {
-	s.zone.edit(host, func(n *node) { n.records, n.cname, n.due = nil, dns.Fqdn(target), time.Time{} })
+	s.zone.edit(host, func(n *node) {
+		n.records = nil
+		n.cname = dns.Fqdn(target)
+		n.due = time.Time{}
+	})
 }
 
 // SetNS sets the name servers of a zone; without servers it has no NS records. They only have
@@ -128,7 +135,10 @@ func (s *Sandbox) SetNS(zone string, servers ...string) {
 // SetRCode answers the next queries for a host, below 0 all, with a response code
 // (dns.RcodeServerFailure and so on); 0 ends that.
 func (s *Sandbox) SetRCode(host string, rcode, queries int) {
-	s.zone.edit(host, func(n *node) { n.rcode, n.rcodes = rcode, queries })
+	s.zone.edit(host, func(n *node) {
+		n.rcode = rcode
+		n.rcodes = queries
+	})
 }
 
 // Unresponsive ignores queries for a host, or ends that.

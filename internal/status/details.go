@@ -132,7 +132,9 @@ func (d RunDetails) Facts() []Fact {
 
 // Write writes the details as text.
 func (d RunDetails) Write(out io.Writer) error {
-	w, r := NewTable(out), d.Ledger
+	// The run, with who did what to it.
+	w := NewTable(out)
+	r := d.Ledger
 	w.Line("run", string(d.ID))
 	w.Facts(d.Facts())
 	w.Line("state", cmp.Or(pausedBy(r, d.Activity), d.Text))
@@ -149,6 +151,8 @@ func (d RunDetails) Write(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
+
+	// Why its rows are open or have failed, and those rows.
 	if err := d.Waiting.Write(out); err != nil {
 		return err
 	}

@@ -422,9 +422,10 @@ func (d Domain) Facts() []Fact {
 
 // Write writes the domain as text.
 func (d Domain) Write(out io.Writer) error {
+	// The domain, and its record.
 	w := NewTable(out)
 	w.Facts(d.Facts())
-	switch k, r := d.Known, d.Record; {
+	switch k := d.Known; {
 	case k != nil:
 		w.Line("TXT record", TXTRecord(k.Host, k.TXT))
 		if k.State != "" {
@@ -433,13 +434,15 @@ func (d Domain) Write(out io.Writer) error {
 		if !k.Next.IsZero() {
 			w.Line("next check", stamp.UTC(k.Next))
 		}
-	case r != nil:
-		w.Line("TXT record", TXTRecord(r.Host, r.TXT))
+	case d.Record != nil:
+		w.Line("TXT record", TXTRecord(d.Record.Host, d.Record.TXT))
 	}
 	fmt.Fprintln(w)
 	if err := w.Flush(); err != nil {
 		return err
 	}
+
+	// Its rows, each with the last check.
 	for i, row := range d.Rows {
 		fmt.Fprintf(out, "run %s (%s, %s), row %d: %s\n", row.Run, row.Kind, stamp.UTC(row.CreatedAt), row.Item, row.Text())
 		for _, fact := range row.Facts() {
@@ -462,6 +465,8 @@ func (d Domain) Write(out io.Writer) error {
 	if d.More > 0 {
 		fmt.Fprintf(out, "and %d more\n", d.More)
 	}
+
+	// What sweeps have stored.
 	if d.Swept == nil {
 		return nil
 	}

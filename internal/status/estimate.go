@@ -138,7 +138,8 @@ type rival struct {
 // Estimate records the present states of the runs, and returns an estimate of each. Following a run
 // does not depend on values that cannot be read.
 func (e *Estimator) Estimate(ctx context.Context, now time.Time, all []ledger.Run) []Estimate {
-	budgets, estimates := e.budgets(ctx, all), make([]Estimate, len(all))
+	budgets := e.budgets(ctx, all)
+	estimates := make([]Estimate, len(all))
 	_ = redisconn.Batch(ctx, e.rdb, len(all), func(i int, rdb redis.Cmdable) error {
 		if !all[i].Ended() {
 			estimates[i] = e.estimate(ctx, rdb, now, all[i], budgets[all[i].Tenant])
@@ -212,7 +213,8 @@ func (e *Estimator) record(now time.Time, r ledger.Run, of budget, read waits, f
 		w.dns = min(w.dns, r.Total()-r.Settled())
 	}
 	if w.usedAt = now; w.rivals != rivals.String() || of.holds(now, r, len(w.moves) < 2) {
-		w.rivals, w.moves = rivals.String(), nil
+		w.rivals = rivals.String()
+		w.moves = nil
 	}
 	if n := len(w.moves); n == 0 || now.Sub(w.moves[n-1].at) >= time.Second {
 		w.moves = append(slices.Clip(w.moves), move{now, r.Settled() + w.dns + w.again})
@@ -227,7 +229,8 @@ func (e *Estimator) record(now time.Time, r ledger.Run, of budget, read waits, f
 // rate returns how many rows were settled or put off a second; 0 if that is not known yet. The
 // burst at the beginning is left out.
 func (w watched) rate(now time.Time) float64 {
-	first, last := w.moves[0], w.moves[len(w.moves)-1]
+	first := w.moves[0]
+	last := w.moves[len(w.moves)-1]
 	begin := first.at.Add(min(now.Sub(first.at)/2, burstSpan))
 	for _, m := range w.moves {
 		if !m.at.After(begin) {
@@ -251,7 +254,10 @@ func (b budget) holds(now time.Time, r ledger.Run, held bool) bool {
 // its tenant's runs of the same class take equal shares, and later classes a ninth
 // ([dispatch.Round.Plan]).
 func (b budget) ahead(r ledger.Run, left int64) float64 {
-	class, before, beside, sharing := ledger.ClassOf(r), int64(0), left, 1
+	class := ledger.ClassOf(r)
+	before := int64(0)
+	beside := left
+	sharing := 1
 	for _, other := range b.rivals {
 		switch {
 		case other.run == r.Incarnation:
@@ -308,7 +314,8 @@ func waitsOf(ctx context.Context, l *ledger.Ledger, run ledger.Run) (w waits, er
 		}
 	}
 	scale := float64(noted) / float64(max(len(notes), 1))
-	w.dns, w.again = int64(float64(w.dns)*scale), int64(float64(w.again)*scale)
+	w.dns = int64(float64(w.dns) * scale)
+	w.again = int64(float64(w.again) * scale)
 	return w, err
 }
 

@@ -87,7 +87,7 @@ func timeOf(name, text string, now time.Time) (time.Time, error) {
 // Selects reports whether the filter selects the run.
 func (f RunFilter) Selects(r ledger.Run) bool {
 	has := func(text, part string) bool { return strings.Contains(strings.ToLower(text), strings.ToLower(part)) }
-	return (RunStates[f.State](r) || f.State == "attention" && f.wrong(r)) && f.ofTenant(r.Tenant) &&
+	return (RunStates[f.State](r) || (f.State == "attention" && f.wrong(r))) && f.ofTenant(r.Tenant) &&
 		(f.Kind == "" || string(r.Kind) == f.Kind) && has(r.Label, f.Label) && (f.Caller == "" || r.Caller == f.Caller) &&
 		!r.CreatedAt.Before(f.since) && (f.until.IsZero() || r.CreatedAt.Before(f.until))
 }
@@ -98,7 +98,7 @@ func (f RunFilter) ofTenant(t ledger.Tenant) bool {
 
 // wrong reports whether the run needs attention.
 func (f RunFilter) wrong(r ledger.Run) bool {
-	return RunStates["attention"](r) || !r.Ended() && f.Held[string(r.Tenant)]
+	return RunStates["attention"](r) || (!r.Ended() && f.Held[string(r.Tenant)])
 }
 
 // Query returns the query of a page of the selected runs, the newest first.
@@ -120,13 +120,15 @@ func (f RunFilter) List(ctx context.Context, l *ledger.Ledger, after ledger.Plac
 	}
 	if after == (ledger.Place{}) {
 		first := f.Query(after, 500)
-		first.Open, first.Match = true, func(r ledger.Run) bool { return !r.Ended() && f.Selects(r) }
+		first.Open = true
+		first.Match = func(r ledger.Run) bool { return !r.Ended() && f.Selects(r) }
 		if runs, _, err = l.Page(ctx, first); err != nil {
 			return nil, false, next, err
 		}
 		right := slices.DeleteFunc(slices.Clone(runs), f.wrong)
 		runs = append(slices.DeleteFunc(runs, func(r ledger.Run) bool { return !f.wrong(r) }), right...)
-		left, runs = len(runs) > limit, runs[:min(limit, len(runs))]
+		left = len(runs) > limit
+		runs = runs[:min(limit, len(runs))]
 		q.Limit = max(limit-len(runs), 1) // the next page begins after it
 	}
 	q.Match = func(r ledger.Run) bool { return r.Ended() && f.Selects(r) }

@@ -41,7 +41,9 @@ func Follow(ctx context.Context, rdb redis.Cmdable, t ledger.Tenant, ids []strin
 	}
 	tick := time.NewTicker(barEvery)
 	defer tick.Stop()
-	missed, at, ahead := 0, time.Time{}, []Estimate(nil)
+	missed := 0
+	at := time.Time{}
+	ahead := []Estimate(nil)
 	for {
 		all, err := read(ctx, l, t, ids)
 		_, ambiguous := errors.AsType[*ledger.AmbiguousError](err)
@@ -51,7 +53,8 @@ func Follow(ctx context.Context, rdb redis.Cmdable, t ledger.Tenant, ids []strin
 		case err == nil:
 			missed = 0
 			if now := time.Now(); now.Sub(at) >= estimateEvery {
-				at, ahead = now, estimator.Estimate(ctx, now, all)
+				at = now
+				ahead = estimator.Estimate(ctx, now, all)
 			}
 			for i, r := range all {
 				if r.Ended() {
@@ -89,7 +92,8 @@ func read(ctx context.Context, l *ledger.Ledger, t ledger.Tenant, ids []string) 
 
 // lines shows progress as lines; a run that has ended has one more.
 func lines(out io.Writer) func([]ledger.Run, []Estimate) {
-	last, ended := time.Time{}, map[ledger.Incarnation]bool{}
+	last := time.Time{}
+	ended := map[ledger.Incarnation]bool{}
 	return func(all []ledger.Run, ahead []Estimate) {
 		if time.Since(last) < lineEvery {
 			return

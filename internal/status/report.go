@@ -122,7 +122,9 @@ func (r *DomainReport) readOpen(ctx context.Context, l *ledger.Ledger) error {
 	}
 	_, open, err := checkRun(ctx, l, r.KnownDomain)
 	if err == nil && open.ID != "" {
-		r.Checked, r.Held, r.Next = true, Stopped(open), time.Time{}
+		r.Checked = true
+		r.Held = Stopped(open)
+		r.Next = time.Time{}
 		r.open.segment = ledger.Segment{Tenant: open.Tenant, Run: open.ID, Incarnation: open.Incarnation}
 	}
 	return err

@@ -163,14 +163,20 @@ type RowsQuery struct {
 // else it is 0. A page for which MaxRead rows were read may be short of Limit, or empty. Of one
 // outcome it reads no more rows than r counts.
 func RowsPage(ctx context.Context, l *ledger.Ledger, r ledger.Run, w RowsQuery) (page []Row, next int64, err error) {
-	which, counted := w.selection(), r.Counts[ledger.Outcome(w.Which)]
+	// Open and failed rows together are read apart; of an outcome that no row has nothing is read.
+	which := w.selection()
+	counted := r.Counts[ledger.Outcome(w.Which)]
 	switch {
 	case w.Which == Unfinished:
 		return unfinishedPage(ctx, l, r, w)
 	case which == ledger.WithResult && w.Which != FailedRows && counted == 0:
 		return nil, 0, nil
 	}
-	names, read, found := rowNames{ledger: l, run: r}, 0, int64(0)
+
+	// The rows in order, until the page is full, enough are read, or all of the outcome are found.
+	names := rowNames{ledger: l, run: r}
+	read := 0
+	found := int64(0)
 	for stored, err := range l.Each(ctx, r, which, w.From) {
 		var row Row
 		if err == nil {
@@ -235,7 +241,7 @@ func (w RowsQuery) selects(row Row) bool {
 func unfinishedPage(ctx context.Context, l *ledger.Ledger, r ledger.Run,
 	w RowsQuery) (page []Row, next int64, err error) {
 	for _, which := range []string{FailedRows, OpenRows} {
-		if which == OpenRows && r.Ended() || which == FailedRows && Failed(r) == 0 {
+		if (which == OpenRows && r.Ended()) || (which == FailedRows && Failed(r) == 0) {
 			continue
 		}
 		w.Which = which
@@ -355,7 +361,8 @@ func (n *rowNames) name(ctx context.Context, row *Row, content []byte) error {
 		if err != nil {
 			return err
 		}
-		n.first, n.chunk = first, rows
+		n.first = first
+		n.chunk = rows
 	}
 	at := row.Item - n.first
 	if at >= int64(len(n.chunk)) {

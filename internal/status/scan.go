@@ -34,9 +34,11 @@ func scanOf(r ledger.Run) *Scan {
 	switch s.Cancelled = !r.CancelledAt.IsZero(); {
 	case s.Cancelled, s.Ended:
 	case r.Sealed(): // its row has failed
-		s.Early, s.Ended = cmp.Or(text, "the reason is not stored"), true
+		s.Early = cmp.Or(text, "the reason is not stored")
+		s.Ended = true
 	default:
-		s.Reason, s.NextTry = reason(text), r.Scan.NextAt
+		s.Reason = reason(text)
+		s.NextTry = r.Scan.NextAt
 	}
 	return &s
 }
@@ -109,7 +111,8 @@ func (s *Scan) LeftOut() string {
 	if s == nil || s.Complete() {
 		return ""
 	}
-	early, missed := "", ""
+	early := ""
+	missed := ""
 	if s.Early != "" {
 		early = "ended early: " + reason(s.Early)
 	}

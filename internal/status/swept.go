@@ -163,6 +163,7 @@ func decision(rules sweep.Rules, s sweep.DomainState, lastTick int64, tenant str
 
 // Facts returns the domain's state and the decision on it.
 func (d SweptDomain) Facts() []Fact {
+	// When it was swept, and with which result.
 	swept := "once, by the sweep of " + stamp.UTC(d.Sweep)
 	switch {
 	case d.Sweeps == 0:
@@ -178,6 +179,8 @@ func (d SweptDomain) Facts() []Fact {
 	if d.Sentence != "" {
 		seen += ": " + reason(d.Sentence)
 	}
+
+	// Since when its record is there or gone.
 	present := "never seen by a sweep"
 	if !d.LastPresent.IsZero() {
 		present = fmt.Sprintf("from %s to %s", stamp.UTC(d.FirstPresent), stamp.UTC(d.LastPresent))

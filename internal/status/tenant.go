@@ -76,7 +76,8 @@ func ReadTenant(ctx context.Context, rdb redis.Cmdable, name string) (Tenant, er
 	t := Tenant{Name: name}
 	budget, paceErr := pace.New(pace.Config{Redis: rdb, Tenant: name}).State(ctx)
 	if paceErr == nil {
-		t.Pace, t.Stopped = &budget, (*Stop)(budget.Stopped)
+		t.Pace = &budget
+		t.Stopped = (*Stop)(budget.Stopped)
 	}
 	var sweepsErr error
 	t.Sweep, sweepsErr = SweepOf(ctx, rdb, name)

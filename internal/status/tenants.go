@@ -197,7 +197,8 @@ func (t Tenant) Compare(other Tenant) int {
 // Summary counts workers, the tenants that they serve, and the tenants by their worst obstacle:
 // "2 workers serve 4 tenants; 1 stopped, 1 blocked".
 func Summary(workers int, tenants []Tenant) string {
-	states, serve := map[string]int{}, "serve"
+	states := map[string]int{}
+	serve := "serve"
 	if workers == 1 {
 		serve = "serves"
 	}

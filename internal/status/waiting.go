@@ -125,9 +125,11 @@ func (w *Waiting) Write(out io.Writer) error {
 	if w == nil || w.Read == 0 {
 		return nil
 	}
-	of, about := "", ""
+	of := ""
+	about := ""
 	if w.Sampled() {
-		of, about = fmt.Sprintf(" (estimated from %d of %d)", w.Read, w.WithReason), "about "
+		of = fmt.Sprintf(" (estimated from %d of %d)", w.Read, w.WithReason)
+		about = "about "
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nits open rows wait for%s:\n", of)

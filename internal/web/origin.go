@@ -62,7 +62,7 @@ func (f *Front) foreign(r *http.Request) *Refusal {
 	case len(given) == 0 && f.Pages:
 		refused.Text = "a request that changes something needs the header Origin, which browsers send: the scheme and " +
 			"host of these pages"
-	case !elsewhere && (len(given) == 0 || len(given) == 1 && f.ownOrigin(r, given[0])):
+	case !elsewhere && (len(given) == 0 || (len(given) == 1 && f.ownOrigin(r, given[0]))):
 		return nil
 	}
 	return refused

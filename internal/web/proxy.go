@@ -32,7 +32,7 @@ type Proxy struct {
 func ParseSignOut(address string) (string, error) {
 	u, err := url.Parse(address)
 	path := strings.HasPrefix(address, "/") && !strings.HasPrefix(address, "//")
-	if address != "" && (err != nil || !path && (u.Scheme != "https" || u.Host == "" || u.User != nil)) {
+	if address != "" && (err != nil || (!path && (u.Scheme != "https" || u.Host == "" || u.User != nil))) {
 		return "",
 			fmt.Errorf("ops-proxy-sign-out: want a path such as /oauth2/sign_out, or an https URL, got %s", untrusted.Value(address))
 	}
