@@ -134,6 +134,7 @@ const fullAt = sweepConcurrency / 2
 func rowPlaces(rate pace.Rate) int { return dnsConcurrency + sweepConcurrency + apiConcurrency(rate) }
 
 func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]engine.Handler {
+	// What the handlers of domains share.
 	name := ledger.Tenant(t.Name)
 	logger := w.logger.With("tenant", t.Name)
 	timeout := t.api.Timeout()
@@ -149,8 +150,12 @@ func (w *worker) handlers(t *served, notifier events.Notifier) map[ledger.Kind]e
 		Notify: handlers.NotifyStates(states, w.author("worker")), Item: w.ledger.ItemOf, Logger: logger,
 		Notice: states.NoticeRead,
 	}
+
+	// Sweeps have places of their own, so that they hold up no customer.
 	swept := verify
 	swept.Places = handlers.NewPlaces(sweepConcurrency, sweepConcurrency/2)
+
+	// The kinds.
 	all := map[ledger.Kind]engine.Handler{
 		handlers.Verify: handlers.NewVerify(verify),
 		handlers.Read:   handlers.NewRead(verify),

@@ -73,6 +73,8 @@ func (s settings) run(ctx context.Context, p cli.Program, redisFromArgs bool) er
 	if s.Sandbox {
 		return workInSandbox(ctx, p, s)
 	}
+
+	// The settings. A file of them that is missing is awaited.
 	logger, level, err := cli.NewLogger(p.Stderr, s.LogLevel, s.LogFormat)
 	if err != nil {
 		return err
@@ -100,6 +102,8 @@ func (s settings) run(ctx context.Context, p cli.Program, redisFromArgs bool) er
 		s.print(p.Stdout, tenants, redis)
 		return nil
 	}
+
+	// The worker. SIGHUP has it read its file of tenants at once.
 	asSet := cli.SwitchLevelBySignal(ctx, logger, level, signal.Notify, signal.Stop)
 	defer asSet()
 	w, err := newWorker(ctx, s, redis, logger)
@@ -113,6 +117,8 @@ func (s settings) run(ctx context.Context, p cli.Program, redisFromArgs bool) er
 		defer signal.Stop(hangups)
 		w.file = &settingsFile{path: s.Config, read: read, content: content, hangups: hangups, every: readFileEvery}
 	}
+
+	// It works until it is told to stop, or until all runs have ended.
 	return w.work(ctx, tenants, func(ctx context.Context) error {
 		if s.Drain {
 			return w.drained(ctx)

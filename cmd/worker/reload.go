@@ -115,6 +115,7 @@ func (w *worker) reload(ctx context.Context) error {
 // replace stops the former tenants and starts the next ones: one of the same name when the
 // former has stopped.
 func (w *worker) replace(ctx context.Context, former map[string]*served, next []*served) {
+	// New tenants start, changed ones after the former has ended, and removed ones end.
 	w.announceOnce(ctx, next...)
 	added := []string{}
 	changed := []string{}
@@ -146,6 +147,8 @@ func (w *worker) replace(ctx context.Context, former map[string]*served, next []
 		}
 		return
 	}
+
+	// What has changed, for the log.
 	slices.Sort(removed)
 	w.logger.InfoContext(ctx, "settings reloaded", "file", w.file.path, "added", added, "changed",
 		changed, "removed", removed)

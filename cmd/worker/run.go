@@ -27,6 +27,7 @@ import (
 // work serves the tenants until ctx ends or the function returns, and then stops all parts in
 // order. The end of ctx is no error.
 func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func(context.Context) error) error {
+	// The tenants, and the pages and probes, which answer while Redis is awaited.
 	var all []*served
 	for _, t := range tenants {
 		one, err := w.serve(t)
@@ -41,6 +42,8 @@ func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func
 	if err := w.listen(ctx); err != nil {
 		return err
 	}
+
+	// Redis, the names of the tenants, and the session, without which nothing is executed.
 	var endSession func()
 	err := w.awaitRedis(ctx)
 	if err == nil {
@@ -54,6 +57,8 @@ func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func
 		return stopped(ctx, err)
 	}
 	defer endSession() // after all parts, when no row is in progress any more
+
+	// The parts of the worker, and those of each tenant.
 	background, cancel := context.WithCancel(ctx)
 	var parts sync.WaitGroup
 	w.announceOnce(ctx, all...) // before "worker started", after which producers find the tenants
@@ -77,6 +82,8 @@ func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func
 		parts.Go(func() { w.watchFile(background) })
 	}
 	w.logStart(ctx)
+
+	// It works until something ends it. Then rows in progress finish, and others are given back.
 	err = until(running)
 	if cause := context.Cause(running); cause != nil && ctx.Err() == nil {
 		err = cause

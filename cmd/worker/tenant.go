@@ -23,6 +23,8 @@ func (w *worker) start(ctx context.Context, t *served, delay time.Duration) {
 	if t.stopped || ctx.Err() != nil {
 		return
 	}
+
+	// What others see of it: warnings, metrics, the rate in its plots.
 	for _, doubt := range t.Warnings() {
 		t.logger.WarnContext(ctx, "suspicious setting", "setting", doubt)
 	}
@@ -32,6 +34,8 @@ func (w *worker) start(ctx context.Context, t *served, delay time.Duration) {
 	}
 	w.meters.Add(t.Name, meters.Allowed, allowed)
 	t.forget = w.metrics.WatchTenant(t.Name, t.api)
+
+	// Its queues, its dispatcher and its schedule.
 	for _, q := range t.queues {
 		w.queues.Add(q)
 	}
@@ -46,6 +50,8 @@ func (w *worker) start(ctx context.Context, t *served, delay time.Duration) {
 	if t.schedule != nil {
 		parts.Go(func() { t.schedule.Run(ctx) })
 	}
+
+	// The end of these parts.
 	t.end = func() {
 		cancel()
 		parts.Wait() // until the dispatcher has given up its lease
