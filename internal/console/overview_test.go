@@ -76,12 +76,20 @@ func TestPagesWhileRedisHangs(t *testing.T) {
 					return []console.Tenant{servedHere(tenant.Announced{Tenant: "acme", Rate: "10/s"})}
 				}
 			})
-			if page := plain(text(t, p.do(http.MethodGet, "/"))); known && !strings.Contains(page, "acme without a worker") {
+			// A busy machine may take longer for the first reading than a page waits for it.
+			page := ""
+			for range 20 {
+				page = plain(text(t, p.do(http.MethodGet, "/")))
+				if !known || strings.Contains(page, "acme without a worker") {
+					break
+				}
+			}
+			if known && !strings.Contains(page, "acme without a worker") {
 				t.Errorf("before: %s", page)
 			}
 			h.on.Store(true)
 			resp := p.do(http.MethodGet, "/")
-			page := plain(text(t, resp))
+			page = plain(text(t, resp))
 			state := map[bool]string{true: "acme without a worker", false: "acme not known"}[known]
 			if resp.StatusCode != http.StatusOK || !strings.Contains(page, "Not known") || !strings.Contains(page, state) ||
 				!strings.Contains(page, "Reading Redis failed: ") || strings.Contains(page, "All is well") ||
