@@ -130,13 +130,13 @@ func (c *change) isYoung() bool {
 }
 
 // readTwice returns the reason for which a row is refused. If the row is young it stays open
-// for that reason until a second read, since the first one may be behind.
+// for that reason until a second read, since the first one may be behind. The reason is last: it
+// may be cut.
 func (c *change) readTwice(reason error) error {
 	if !c.isYoung() {
 		return reason
 	}
-	const again = "; it is read once more half a minute later, since a read may miss a new record"
-	return engine.RetryAfter(errors.New(reason.Error()+again), secondRead)
+	return engine.RetryAfter(fmt.Errorf("read once more half a minute later: %w", reason), secondRead)
 }
 
 // leaveAlone ends a row that undoes a change which others have changed since.
