@@ -137,8 +137,8 @@ const sweepKeepFor = 7 * 24 * time.Hour
 
 // BeginSweep creates the run of a sweep, whose rows a scan finds. A repetition changes
 // nothing: the sweep keeps the tick with which it was created. If a run for something else
-// has the id, the error is a *ledger.MismatchError. orgops/internal/sweep/schedule decides
-// whether a sweep may start.
+// has the id, the error is a *ledger.MismatchError. Package schedule decides whether a sweep may
+// start.
 func (i Intake) BeginSweep(ctx context.Context, n ledger.NewRun,
 	p progress.Scan) (run ledger.Run, created bool, err error) {
 	if p.Organization != "" {
