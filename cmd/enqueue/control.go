@@ -122,7 +122,7 @@ func (c *deleteCommand) Run(ctx context.Context, t *tool) error {
 		return err
 	}
 	r, err := t.find(ctx, c.oneRun)
-	if err == nil && !r.Ended() {
+	if err == nil && !r.Ended() && !r.Staged() { // without a question, whose answer would change nothing
 		err = ledger.ErrOpen
 	}
 	if err == nil {
