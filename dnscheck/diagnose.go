@@ -77,7 +77,7 @@ func (c *Checker) Diagnose(ctx context.Context, host, domain, token string, v Ve
 		return report.Diagnosis{}, contextError(ctx, host)
 	}
 
-	// What has a finding, the likeliest mistake first.
+	// Collect the findings, the likeliest mistake first.
 	d.addOthers(others)
 	d.addAliases()
 	d.addServers(mismatch)

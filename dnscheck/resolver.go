@@ -140,7 +140,7 @@ func ParseResolver(s string) (Resolver, error) {
 		}
 	}
 
-	// What is left is the address.
+	// The rest is the address.
 	if err == nil {
 		r.Addr, err = parseAddr(rest, port)
 	}
@@ -188,7 +188,7 @@ func (r Resolver) isSame(other Resolver) bool {
 }
 
 func (r Resolver) check() error {
-	// What every transport has.
+	// Checks for every transport.
 	switch {
 	case !r.Addr.IsValid():
 		return errors.New("a resolver has no address")
@@ -201,7 +201,7 @@ func (r Resolver) check() error {
 			"each a lower-case letter, a digit or a hyphen", r.shown(), longestPerspective)
 	}
 
-	// What only some have: a name and a path are of https.
+	// Only https has a server name and a path.
 	switch r.Transport {
 	case "", transportUDP, transportTCP:
 		if r.ServerName != "" || r.Path != "" {

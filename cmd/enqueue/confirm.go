@@ -24,11 +24,11 @@ type because struct {
 
 // question is asked before a command takes something away.
 type question struct {
-	text string // what would be done, to how many
+	text string // the action, with the number of affected rows or domains
 	// needsYes says that it cannot be undone, or that customers feel it at once: without a terminal
 	// it needs --yes. Other commands are carried out there without a question.
 	needsYes bool
-	before   string   // what to do before adding --yes
+	before   string   // a command or advice to follow before adding --yes
 	because  *because // to ask for the reason, too; nil: none is kept
 }
 

@@ -118,7 +118,7 @@ func (s settings) run(ctx context.Context, p cli.Program, redisFromArgs bool) er
 		w.file = &settingsFile{path: s.Config, read: read, content: content, hangups: hangups, every: readFileEvery}
 	}
 
-	// It works until it is told to stop, or until all runs have ended.
+	// It runs until a signal stops it or, with --drain, until all runs have ended.
 	return w.work(ctx, tenants, func(ctx context.Context) error {
 		if s.Drain {
 			return w.drained(ctx)

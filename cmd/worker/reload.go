@@ -148,7 +148,7 @@ func (w *worker) replace(ctx context.Context, former map[string]*served, next []
 		return
 	}
 
-	// What has changed, for the log.
+	// Log the changes.
 	slices.Sort(removed)
 	w.logger.InfoContext(ctx, "settings reloaded", "file", w.file.path, "added", added, "changed",
 		changed, "removed", removed)

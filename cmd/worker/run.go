@@ -83,7 +83,7 @@ func (w *worker) work(ctx context.Context, tenants []tenant.Settings, until func
 	}
 	w.logStart(ctx)
 
-	// It works until something ends it. Then rows in progress finish, and others are given back.
+	// Run until the end. Then rows in progress finish, and the others are given back.
 	err = until(running)
 	if cause := context.Cause(running); cause != nil && ctx.Err() == nil {
 		err = cause

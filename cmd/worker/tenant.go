@@ -24,7 +24,7 @@ func (w *worker) start(ctx context.Context, t *served, delay time.Duration) {
 		return
 	}
 
-	// What others see of it: warnings, metrics, the rate in its plots.
+	// Its warnings, its metrics, and the allowed rate for plots.
 	for _, doubt := range t.Warnings() {
 		t.logger.WarnContext(ctx, "suspicious setting", "setting", doubt)
 	}

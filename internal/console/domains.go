@@ -148,7 +148,7 @@ func (s *site) askedFor(v view.View, asked url.Values) domainPage {
 // answer finds the domain and reads its state. checked is a check that the user has just made of
 // some domain; nil: there is none. It returns the status of the page.
 func (s *site) answer(ctx context.Context, v view.View, p *domainPage, checked *checkView) int {
-	// Which domain is meant.
+	// Find the domain.
 	meant, err := s.meant(ctx, v, p.DomainName)
 	if err != nil {
 		p.Problem = err.Error()
@@ -178,7 +178,7 @@ func (s *site) answer(ctx context.Context, v view.View, p *domainPage, checked *
 		return http.StatusServiceUnavailable
 	}
 
-	// What the user may do.
+	// The actions that the user may take.
 	found := facts{record: record, err: recordErr, known: known, linked: p.Link != nil}
 	p.Answer = &domainAnswer{Served: served, Known: known}
 	p.Answer.Button = served && known.Known != nil && page{User: web.Of(ctx).User}.May("check")
@@ -192,7 +192,7 @@ func (s *site) answer(ctx context.Context, v view.View, p *domainPage, checked *
 		p.Answer.Known.Known = new(status.KnownOf(name.Tenant, record))
 	}
 
-	// What all of this means, and what to publish.
+	// The summary, and the record to publish.
 	if checked != nil && checked.Domain == name {
 		p.Answer.Checked = checked
 		found.check = checked.Findings
@@ -303,7 +303,7 @@ func (f facts) missing() (text string, is bool) {
 
 // summary returns the answer of the page: the newest of the facts decide.
 func (f facts) summary() summary {
-	// The open row, and what holds it.
+	// The open row, and its obstacles.
 	rows := f.known.Rows
 	open := slices.IndexFunc(rows, func(d status.DomainRow) bool { return d.Outcome == "" })
 	missing, isMissing := f.missing()

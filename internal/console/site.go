@@ -177,7 +177,7 @@ func problemOf(refused *web.Refusal) problem {
 	switch refused.Status {
 	case http.StatusForbidden:
 		p.What = "You have no access to this page"
-		p.Do = "Use the pages named above. If you need this one, ask whoever keeps the access file, or the proxy’s roles."
+		p.Do = "Use the pages named above. If you need this one, ask the administrator of the access file, or of the proxy’s roles."
 	case http.StatusNotFound:
 		p.What = "Not found"
 		p.Why = cmp.Or(p.Why, "There is no page at this address.")

@@ -10,8 +10,8 @@
 // below it:
 //
 //	page.go          the page, and the answer to a link that is not valid
-//	difference.go    the difference between the record and what was found
+//	difference.go    the difference between the expected and the found record
 //	links.go         makes, opens and revokes links
 //	token.go         the token of a link, and the keys that sign it
-//	instructions.go  what to publish, in each format
+//	instructions.go  the record to publish, in each format
 package customer

@@ -46,9 +46,9 @@ const (
 	zoneWait = 3 * time.Second
 )
 
-// InstructionsOf returns what to publish for a domain. The zone is that of the domain, not of the
-// host: the query for a host without a record would have the resolvers cache its absence. Without a
-// checker, or an answer, the name relative to the zone is left out.
+// InstructionsOf returns the record to publish for a domain. The zone is that of the domain, not of
+// the host: the query for a host without a record would have the resolvers cache its absence.
+// Without a checker, or an answer, the name relative to the zone is left out.
 func InstructionsOf(ctx context.Context, d status.Domain, checker *dnscheck.Checker) (Instructions, error) {
 	r, err := d.ToPublish()
 	i := Instructions{DomainName: d.DomainName, Domain: r.Name, Type: "TXT", Host: r.Host, TXT: r.TXT,

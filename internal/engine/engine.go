@@ -142,8 +142,8 @@ func (e *Engine) isolate(ctx context.Context, all []*Execution) (end func()) {
 		return func() {}
 	}
 
-	// One suspect at a time is executed, with nothing beside it. All other rows are given back: if a
-	// suspect is being executed, other suspects; else all but this one.
+	// This process executes one suspected row at a time. If another one is being executed, all
+	// suspected rows are given back; else all rows but this one, which is then alone in its task.
 	alone := e.cfg.Alone.TryLock()
 	for _, x := range all {
 		waiting := Answers{}

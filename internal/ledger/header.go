@@ -118,7 +118,7 @@ func parseRun(t Tenant, id RunID, hash map[string]string) (Run, error) {
 		Counts: Counts{},
 	}
 
-	// What is stored in a form of its own. Fields that a run need not have are absent.
+	// Convert the optional fields, and those with a format of their own.
 	r.places = strings.Fields(hash["children"])
 	r.Children = childrenOf(r.places)
 	if r.Cancelled {

@@ -348,8 +348,8 @@ func (l *Ledger) entriesAfter(ctx context.Context, list string, tenants []Tenant
 		return nil, false, err
 	}
 
-	// A list of n entries may have more behind its last one. What is behind the first of those ends
-	// cannot be ordered yet, and is left for the next call.
+	// A list that returned n entries may have more. Entries after the earliest such end cannot be
+	// ordered yet: the next call returns them.
 	var cut entry
 	for i, t := range tenants {
 		for _, z := range lists[i].Val() {

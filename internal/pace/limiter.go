@@ -288,7 +288,7 @@ func (l *Limiter) take(ctx context.Context, r Request) (attempt, error) {
 	own, cancel := l.detached(ctx)
 	defer cancel()
 
-	// What the script decides by: buckets, pauses that it may not know, and the class.
+	// The input of the script: buckets, pauses that Redis may have lost, and the class.
 	operation := r.Operation
 	asks, owed := l.asks(operation)
 	asks.Writes = l.cfg.Writes(operation)

@@ -15,7 +15,7 @@
 //
 // # asynq
 //
-// What asynq does, and what is done about it:
+// Traps of asynq, each with its countermeasure:
 //
 //   - A task is a message with the token of a release, and lives for seconds. The ledger decides
 //     whether it may execute. asynq's retry count is never read, its retries are out of reach,

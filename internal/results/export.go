@@ -151,7 +151,7 @@ func write(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, r
 		return 0, err
 	}
 
-	// The columns: those of the rows, and what is added to them.
+	// The columns of the rows, and the added ones.
 	var header []string
 	if format == rowfile.FormatCSV {
 		stored.run.Columns = stored.columns()

@@ -67,7 +67,7 @@ func (s *Sandbox) grant(c *call) answer {
 		}
 	}
 
-	// The client, and what it asks for.
+	// The client, the grant type and the audience.
 	if refused := s.checkClient(c.http, form); refused != nil {
 		return *refused
 	}

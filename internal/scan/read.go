@@ -175,7 +175,7 @@ func (r *reader) readDomains(ctx context.Context, o *outcome, batch []organizati
 	}
 	all.Wait()
 
-	// What becomes of each: it has more pages, is read, is put off, or is given up with a reason.
+	// Decide for each organization: it has more pages, is read, is put off, or is given up.
 	var held, trouble error
 	for i, p := range pages {
 		org := batch[i]

@@ -132,7 +132,7 @@ func (d RunDetails) Facts() []Fact {
 
 // Write writes the details as text.
 func (d RunDetails) Write(out io.Writer) error {
-	// The run, with who did what to it.
+	// The run and its activity.
 	w := NewTable(out)
 	r := d.Ledger
 	w.Line("run", string(d.ID))
@@ -152,7 +152,7 @@ func (d RunDetails) Write(out io.Writer) error {
 		return err
 	}
 
-	// Why its rows are open or have failed, and those rows.
+	// The reasons of open and failed rows, and the rows.
 	if err := d.Waiting.Write(out); err != nil {
 		return err
 	}

@@ -372,7 +372,7 @@ func (d DomainRow) Facts() []Fact {
 	return facts(append(all, d.Undo.facts()...)...)
 }
 
-// TXTRecord says what to publish.
+// TXTRecord describes the record to publish.
 func TXTRecord(host, value string) string {
 	if value == "" {
 		return "at " + Whole(host) + "; its value is too long to be kept here"
@@ -466,7 +466,7 @@ func (d Domain) Write(out io.Writer) error {
 		fmt.Fprintf(out, "and %d more\n", d.More)
 	}
 
-	// What sweeps have stored.
+	// The state from sweeps.
 	if d.Swept == nil {
 		return nil
 	}

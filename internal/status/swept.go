@@ -163,7 +163,7 @@ func decision(rules sweep.Rules, s sweep.DomainState, lastTick int64, tenant str
 
 // Facts returns the domain's state and the decision on it.
 func (d SweptDomain) Facts() []Fact {
-	// When it was swept, and with which result.
+	// The last sweep and its result.
 	swept := "once, by the sweep of " + stamp.UTC(d.Sweep)
 	switch {
 	case d.Sweeps == 0:

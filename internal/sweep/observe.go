@@ -38,7 +38,7 @@ func (s DomainState) Observe(o Observation, rules Rules) (after DomainState, cou
 		return after, nil
 	}
 
-	// What was seen.
+	// Store the observation.
 	after.Tick = o.Tick
 	after.At = second(o.At)
 	after.Sweeps++
@@ -52,7 +52,7 @@ func (s DomainState) Observe(o Observation, rules Rules) (after DomainState, cou
 		after.Operator = o.Operator
 	}
 
-	// What follows. A domain is lost once it was proven and then absent for long enough.
+	// Apply the rules. A domain is lost once it was proven and then absent for long enough.
 	switch o.Verdict.State {
 	case dnscheck.Present:
 		if after.FirstPresent.IsZero() {
@@ -78,7 +78,7 @@ func (s DomainState) Observe(o Observation, rules Rules) (after DomainState, cou
 		after.describe(o)
 	}
 
-	// What the sweep counts it as.
+	// The counts of the sweep to which it adds.
 	counted = []string{after.State}
 	if after.IsLost() {
 		counted = append(counted, countLost)
