@@ -252,8 +252,8 @@ func (c *Checker) Disprove(ctx context.Context, host, token string) (Verdict, er
 			}
 
 			// They refer to a zone below.
-			yes, no, refers, aliases := p.kinds()
-			disagree := (no && (yes || refers || len(aliases) > 0)) || len(aliases) > 1 || (len(aliases) > 0 && (yes || refers))
+			yes, no, _, aliases := p.kinds()
+			disagree := p.disagree()
 			contradiction = cmp.Or(contradiction, p.contradiction())
 			if down := p.delegation(); down != nil && !disagree {
 				sightings = append(sightings, present(v.Observations)...)
