@@ -226,11 +226,7 @@ func (c *checkCommand) rows(ctx context.Context, t *tool) (iter.Seq2[toCheck, er
 }
 
 func (c *checkCommand) read(file *rowsFile) (*rowfile.Reader, error) {
-	separator, err := c.separator()
-	if err != nil {
-		return nil, err
-	}
-	schema := rowfile.Schema{Ignore: c.IgnoreColumns, Separator: separator, Columns: []tasks.Column{
+	schema := rowfile.Schema{Ignore: c.IgnoreColumns, Columns: []tasks.Column{
 		{Name: "verification_host", Required: true}, {Name: "verification_txt", Required: true, Exact: true},
 		{Name: "organization_id"}, {Name: "discovery_domain_id"}, {Name: "domain"},
 		{Name: "use_for_organization_discovery", Bool: true},

@@ -8,26 +8,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"orgops/internal/cli"
-	"orgops/internal/untrusted"
 )
 
 // rowsFlags are the flags of every command that reads rows.
 type rowsFlags struct {
 	IgnoreColumns []string `noenv:"true" placeholder:"A,B" help:"Ignore these columns or JSON members."`
-	Delimiter     string   `noenv:"true" placeholder:"CHAR" help:"Separator of the cells of CSV, such as ; or tab (default: a comma, ;, tab or |, as the header has it)."`
-}
-
-// separator returns the separator of CSV; 0: it is recognised.
-func (f rowsFlags) separator() (rune, error) {
-	c := []rune(strings.NewReplacer("tab", "\t", `\t`, "\t").Replace(f.Delimiter))
-	if len(c) > 1 {
-		return 0, cli.Usage(fmt.Errorf("delimiter: want one character, such as ;, or tab, got %s",
-			untrusted.Value(f.Delimiter)))
-	}
-	return append(c, 0)[0], nil
 }
 
 // rowsFile is an input of rows, read once: a file, stdin, a pipe, or the row that the

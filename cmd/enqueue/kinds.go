@@ -126,15 +126,11 @@ func (c *updateCommand) defaults() (tasks.Defaults, error) {
 type removeCommand struct {
 	submitFlags
 	everywhereFlags
-	BatchWait time.Duration `noenv:"true" default:"2s" placeholder:"DURATION" help:"How long a single row waits for others of its organization, to be removed by the same request; 0s: not at all. The rows of a file are removed together anyway."`
 }
 
 func (*removeCommand) Help() string { return submitHelp(tasks.TypeRemove) }
 
 func (c *removeCommand) Run(ctx context.Context, t *tool) error {
-	if err := tasks.CheckBatchWait(c.BatchWait); err != nil {
-		return cli.Usage(err)
-	}
 	o := c.order(tasks.TypeRemove)
 	if c.Everywhere {
 		if err := c.checkEverywhere(t); err != nil {
@@ -145,7 +141,6 @@ func (c *removeCommand) Run(ctx context.Context, t *tool) error {
 	if c.Client != "" || c.Expect != 0 {
 		return cli.Usage(errors.New("--client and --expect require --everywhere"))
 	}
-	o.batchWait = c.BatchWait
 	return t.submit(ctx, o)
 }
 

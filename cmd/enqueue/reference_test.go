@@ -59,9 +59,8 @@ func TestKindsHaveCommands(t *testing.T) {
 		has := func(flag string) bool {
 			return slices.ContainsFunc(commands[i].Flags, func(f *kong.Flag) bool { return f.Name == flag })
 		}
-		if commands[i].Help != kind.Label || has("give-up") != kind.Awaits || has("batch-wait") != (kind.Together > 0) {
-			t.Errorf("%s: help %q, --give-up %t, --batch-wait %t", kind.Name, commands[i].Help,
-				has("give-up"), has("batch-wait"))
+		if commands[i].Help != kind.Label || has("give-up") != kind.Awaits {
+			t.Errorf("%s: help %q, --give-up %t", kind.Name, commands[i].Help, has("give-up"))
 		}
 	}
 }

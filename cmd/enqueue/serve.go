@@ -30,7 +30,6 @@ type serveCommand struct {
 	MaxBytes        int64             `default:"268435456" placeholder:"N" help:"Maximum size of a body in bytes, before and after decompression."`
 	MaxRows         int64             `default:"1000000" placeholder:"N" help:"Maximum number of rows in a body."`
 	MaxUploads      int               `default:"16" placeholder:"N" help:"Maximum number of bodies and retries stored at once."`
-	UploadTimeout   time.Duration     `default:"30m" placeholder:"DURATION" help:"Maximum time for receiving a body, or for a retry; 30 s without a byte always end a body."`
 	ShutdownTimeout time.Duration     `default:"25s" placeholder:"DURATION" help:"How long requests in progress may take to finish at shutdown."`
 }
 
@@ -52,7 +51,7 @@ func (c *serveCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	limits := httpapi.Limits{MaxBytes: c.MaxBytes, MaxRows: c.MaxRows, Uploads: c.MaxUploads, Upload: c.UploadTimeout}
+	limits := httpapi.Limits{MaxBytes: c.MaxBytes, MaxRows: c.MaxRows, Uploads: c.MaxUploads}
 	t.connections = limits.Connections()
 	if err := t.connect(ctx); err != nil {
 		return err
@@ -126,8 +125,6 @@ func (c *serveCommand) checkLimits() error {
 		return fmt.Errorf("max-rows: want 1 to %d, got %d", int64(ledger.MaxRows), c.MaxRows)
 	case c.MaxUploads < 1:
 		return fmt.Errorf("max-uploads: want 1 or more, got %d", c.MaxUploads)
-	case c.UploadTimeout <= 0:
-		return fmt.Errorf("upload-timeout: want more than 0, got %s", c.UploadTimeout)
 	case c.ShutdownTimeout <= 0:
 		return fmt.Errorf("shutdown-timeout: want more than 0, got %s", c.ShutdownTimeout)
 	}

@@ -38,8 +38,6 @@ type order struct {
 	defaults tasks.Defaults
 	giveUp   time.Duration // 0: the tenant's setting
 	max      int64         // verified domains that may be set to pending; 0: the default
-	// batchWait is how long a single removal waits for others.
-	batchWait time.Duration
 }
 
 // order returns an order for rows of a kind, of the default tenant unless another is named.
@@ -65,9 +63,8 @@ func (o order) run() (ledger.NewRun, error) {
 	}
 	return ledger.NewRun{
 		ID: ledger.RunID(id), Tenant: ledger.Tenant(o.Tenant),
-		Description: ledger.Description{Label: o.Label, Priority: o.Priority, GiveUp: o.giveUp, Max: o.max,
-			BatchWait: o.batchWait},
-		Control: ledger.Control{NotBefore: notBefore},
+		Description: ledger.Description{Label: o.Label, Priority: o.Priority, GiveUp: o.giveUp, Max: o.max},
+		Control:     ledger.Control{NotBefore: notBefore},
 	}, cli.Usage(err)
 }
 
@@ -78,17 +75,14 @@ func (t *tool) submit(ctx context.Context, o order) error {
 	if err != nil {
 		return err
 	}
-	separator, err := o.separator()
-	if err != nil {
-		return err
-	}
+	run.BatchWait = tasks.DefaultBatchWait // it holds for a single removal alone
 	rows, err := t.open(ctx, o.File, o.one)
 	if err != nil {
 		return err
 	}
 	defer rows.close()
 	in := intake.Input{Name: rows.name, Rows: rows, Kind: o.kind, Defaults: o.defaults, Ignore: o.IgnoreColumns,
-		Separator: separator, SkipInvalid: o.SkipInvalid, File: rows.regular}
+		SkipInvalid: o.SkipInvalid, File: rows.regular}
 	if o.DryRun {
 		return t.dryRun(ctx, in, o.Tenant)
 	}

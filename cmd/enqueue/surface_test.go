@@ -39,7 +39,6 @@ clients remove clients.csv --tenant acme --dry-run
 clients remove clients.csv --tenant acme --run removals
 clients remove clients.csv --tenant nobody
 clients remove bad.csv --tenant acme
-clients remove clients.csv --tenant acme --batch-wait 2h
 clients remove --everywhere --client cli_1 --tenant acme
 clients remove --everywhere --client cli_1 --tenant acme clients.csv
 clients remove --everywhere --tenant acme --expect 3

@@ -221,7 +221,6 @@ type sandboxCommand struct {
 	Rate      float64       `help:"Rate limit of the tenant in requests per second; 0: none." default:"50" noenv:"true"`
 	Burst     int           `help:"Burst of the rate limit; 0: one second's worth." default:"0" noenv:"true"`
 	ReadLag   time.Duration `help:"How long reads lag behind writes." default:"0s" noenv:"true"`
-	Remember  int           `help:"Requests, and DNS queries, kept in the logs; 0: 200,000." default:"0" noenv:"true"`
 
 	Seed          uint64  `help:"Seed of identifiers and tokens: the same seed gives the same names." default:"0" noenv:"true"`
 	Organizations int     `help:"Organizations to create, with one to three verified domains each." default:"0" noenv:"true"`
@@ -253,7 +252,7 @@ func (c sandboxCommand) run(ctx context.Context, p cli.Program) error {
 	box, err := sandbox.Start(sandbox.Options{
 		APIAddr: c.APIAddr, CAFile: c.CAFile, DNSAddr: c.DNSAddr, RedisAddr: c.RedisAddr, Rate: c.Rate, Burst: c.Burst,
 		ReadLag: c.ReadLag, NegativeTTL: sandboxNegativeTTL, Logger: logger,
-		Seed: c.Seed, Remember: c.Remember,
+		Seed: c.Seed,
 	})
 	if err != nil {
 		return cli.Usage(err)

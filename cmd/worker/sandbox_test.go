@@ -94,7 +94,7 @@ func TestSandboxSettings(t *testing.T) {
 // reports the requests it received.
 func TestSandboxCrowd(t *testing.T) {
 	t.Parallel()
-	p := begin(t, nil, "sandbox", "--organizations=200", "--seed=3", "--absent=10", "--servfail=5", "--remember=1")
+	p := begin(t, nil, "sandbox", "--organizations=200", "--seed=3", "--absent=10", "--servfail=5")
 	await(t, "the last of what is printed", func() bool { return strings.Contains(p.stderr.String(), "Sample rows: ") })
 	like, err := sandbox.Start(sandbox.Options{Seed: 3})
 	if err != nil {

@@ -23,8 +23,6 @@ type Input struct {
 	Defaults tasks.Defaults
 	// Ignore names columns, or members, that are left out of the rows.
 	Ignore []string
-	// Separator is that of the cells of CSV; 0: it is recognised.
-	Separator rune
 	// SkipInvalid lets the good rows be submitted where others are bad. The bad
 	// ones are part of the run, and settled as invalid.
 	SkipInvalid bool
@@ -130,7 +128,6 @@ func (in Input) open() (*reading, error) {
 		}
 	}
 	schema.Ignore = in.Ignore
-	schema.Separator = in.Separator
 	rows, err := rowfile.Open(in.Name, in.Rows, schema)
 	if err != nil {
 		return nil, err

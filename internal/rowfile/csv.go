@@ -31,9 +31,7 @@ func openCSV(name string, in *bufio.Reader, line int, s Schema, n *notes) (*csvR
 	c := &csvReader{schema: s, notes: n, text: &recorder{in: in, line: line, most: MaxCSVRow, between: "\r\n"}}
 	c.rows = csv.NewReader(bufio.NewReaderSize(c.text, bufferSize))
 	c.rows.FieldsPerRecord = -1
-	if c.rows.Comma = s.Separator; s.Separator == 0 {
-		c.rows.Comma = s.separator(nextLine(in))
-	}
+	c.rows.Comma = s.separator(nextLine(in))
 	cells, start, msg, err := c.record()
 	if err != nil {
 		return nil, readError(name, c.text.line, s, err)

@@ -19,8 +19,6 @@ type Schema struct {
 	Object bool
 	// Ignore names columns, or members, that are left out of the rows.
 	Ignore []string
-	// Separator is that of the cells of CSV; 0: it is recognised.
-	Separator rune
 }
 
 // SchemaOf returns the schema of a kind's rows.
