@@ -1,7 +1,7 @@
 // Command bench measures the parts of orgops, next to simpler programs that do the same work,
 // in one run on this machine:
 //
-//	go run -C bench . [verify|enqueue|all|pace|idle|large|pickup] [--rows N] [--rounds N]
+//	go run -C bench . [verify|enqueue|all|pace] [--rows N] [--rounds N]
 //
 // It starts a redis-server on a private port, which writes nothing to disk, and writes the results
 // as JSON objects.
@@ -30,25 +30,4 @@
 // 50 goroutines make the same requests and repeat a 429 twice. Then the time until ten rows
 // are verified that are submitted behind 20,000 (aim: 10 s). It takes 35 minutes, so all leaves it
 // out.
-//
-// # idle
-//
-// The cost of tenants without work: commands and connections to Redis, and the processor time
-// of Redis and of a worker, with cmd/worker processes that serve 30 tenants. Then the time of
-// metrics, readiness and some pages, and of a worker's end after SIGTERM. Aims: one command a
-// second of each tenant and worker, and 20 connections; 5 % of a core for Redis with 100 tenants
-// and 4 workers; with 1,000 tenants 300 MB a worker, 1 s for metrics and readiness, 0.5 s for a
-// page.
-//
-// # large
-//
-// How soon a run of 160,000 rows is paused, resumed, cancelled and deleted while two workers
-// execute it, and the longest command of Redis meanwhile, also while a run of 500,000 rows is
-// removed after its retention. Aims: 2 s until a command takes effect, and 10 ms for the longest.
-//
-// # pickup
-//
-// The time from the call that submits a single row to its request at the tenant: of tenants
-// that had a row a moment ago, and of tenants that have been idle for a minute. Aims for half of
-// the rows, and for 99 of 100: 10 and 25 ms of active tenants, 50 and 200 ms of idle ones.
 package main

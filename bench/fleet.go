@@ -25,10 +25,7 @@ type shipped struct {
 	env          []string
 	process      *exec.Cmd // nil: none runs
 
-	pages, probes string // base URLs of its pages, and of its metrics and readiness; see listen
-
-	cpu  time.Duration // of all processes so far that have ended
-	peak int64         // bytes; of any of them the most
+	probes string // base URL of its metrics and readiness; see listen
 }
 
 // fleet are workers that serve the same tenants.
@@ -153,7 +150,7 @@ func (w *shipped) listen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.pages, w.probes = "http://127.0.0.1:"+pages, "http://127.0.0.1:"+probes
+	w.probes = "http://127.0.0.1:" + probes
 	w.env = append(w.env, "ORGOPS_HTTP_ADDR=127.0.0.1:"+pages, "ORGOPS_PROBE_ADDR=127.0.0.1:"+probes)
 	return nil
 }
@@ -163,7 +160,7 @@ func (w *shipped) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, workerUp)
 	defer cancel()
 	for {
-		_, status, _, err := get(ctx, w.probes+"/readyz")
+		_, status, err := get(ctx, w.probes+"/readyz")
 		if err == nil && status == http.StatusOK {
 			return nil
 		}
@@ -199,12 +196,10 @@ func (w *shipped) end(signal syscall.Signal) error {
 	}
 	process := w.process
 	w.process = nil
-	w.peak = max(w.peak, peakMemory(process.Process.Pid))
 	if err := process.Process.Signal(signal); err != nil {
 		return fmt.Errorf("end the worker: %w", err)
 	}
 	err := process.Wait()
-	w.cpu += process.ProcessState.UserTime() + process.ProcessState.SystemTime()
 	if signal == syscall.SIGKILL {
 		return nil // its error is that it was killed
 	}
@@ -216,21 +211,20 @@ func (w *shipped) stop() error { return w.end(syscall.SIGTERM) }
 // said returns the worker's last log line as an error, to be joined with another one.
 func (w *shipped) said() error { return fmt.Errorf("the worker said last: %.500q", lastLine(w.log)) }
 
-// get reads a page and returns the time from the request to the last byte, and the status.
-func get(ctx context.Context, url string) (body []byte, status int, took time.Duration, err error) {
-	began := time.Now()
+// get reads a page and returns it with its status.
+func get(ctx context.Context, url string) (body []byte, status int, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, 0, 0, fmt.Errorf("GET %s: %w", url, err)
+		return nil, 0, fmt.Errorf("GET %s: %w", url, err)
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := client.Do(request)
 	if err != nil {
-		return nil, 0, 0, fmt.Errorf("GET %s: %w", url, err)
+		return nil, 0, fmt.Errorf("GET %s: %w", url, err)
 	}
 	defer func() { err = errors.Join(err, answer.Body.Close()) }()
 	if body, err = io.ReadAll(answer.Body); err != nil {
 		err = fmt.Errorf("GET %s: %w", url, err)
 	}
-	return body, answer.StatusCode, time.Since(began), err
+	return body, answer.StatusCode, err
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"runtime"
 	"slices"
-	"time"
 )
 
 // The variants' names.
@@ -36,8 +35,6 @@ func aboutThis(command, redisVersion string) about {
 	return about{Command: command, Cores: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 		Go: runtime.Version(), Redis: redisVersion}
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // cpu is processor time by process, in seconds; 0: not known.
 type cpu struct {

@@ -17,7 +17,7 @@ import (
 
 // grammar has the commands and their flags. No flag has an environment variable.
 type grammar struct {
-	Rows   *int `noenv:"true" help:"Rows of each round: 3,000 of verify, 1,000,000 of enqueue, 5,000 of pace, 160,000 of large."`
+	Rows   *int `noenv:"true" help:"Rows of each round: 3,000 of verify, 1,000,000 of enqueue and 5,000 of pace."`
 	Rounds int  `noenv:"true" default:"5" help:"Rounds of verify and enqueue; medians of them are printed."`
 
 	Verify  struct{} `cmd:"" help:"Verified domains a second, compared with the calls alone."`
@@ -25,9 +25,6 @@ type grammar struct {
 	Pace    struct {
 		Behind int `noenv:"true" default:"20000" help:"Rows of the run that a small one is submitted behind."`
 	} `cmd:"" help:"The part of a tenant's rate that is used, alone and next to other clients, and the requests that are refused."`
-	Idle    idleLoad    `cmd:"" help:"The cost of tenants without work, for Redis and a worker."`
-	Large   largeLoad   `cmd:"" help:"How soon a large run is paused, resumed and cancelled, and the longest command of Redis."`
-	Pickup  pickupLoad  `cmd:"" help:"How long a submitted row takes to its first request."`
 	All     struct{}    `cmd:"" default:"1" help:"verify and enqueue (the default)."`
 	Sandbox tenantFlags `cmd:"" hidden:"" help:"Serve the tenant, controlled by stdin."`
 	Produce production  `cmd:"" hidden:"" help:"Be one producer of enqueue."`
@@ -89,15 +86,8 @@ func measure(ctx context.Context, g grammar, which string, p cli.Program) (err e
 	if err := write(p.Stdout, aboutThis(command, store.version(ctx))); err != nil {
 		return err
 	}
-	switch which {
-	case "pace":
+	if which == "pace" {
 		return measurePace(ctx, store, g, p.Stdout, p.Stderr)
-	case "idle":
-		return measureIdle(ctx, store, g.Idle, p.Stdout, p.Stderr)
-	case "large":
-		return measureLarge(ctx, store, g.Large, g.rows(largeRows), p.Stdout, p.Stderr)
-	case "pickup":
-		return measurePickup(ctx, store, g.Pickup, p.Stdout, p.Stderr)
 	}
 	all := which == "all"
 	if all || which == "verify" {

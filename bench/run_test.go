@@ -5,12 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"maps"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,51 +100,6 @@ func TestVerify(t *testing.T) {
 	want := []string{variantOurs, variantLoop, variantLoop, variantOurs, "verify_summary"}
 	if diff := cmp.Diff(want, order); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-func TestIdle(t *testing.T) {
-	all := measuredBy(t, "idle", "--tenants", "2", "--seconds", "2", "--settle", "3s")
-	var r idleResult
-	all[0].into(t, &r)
-	if r.Benchmark != "idle" || r.Tenants != 2 || r.Workers != 1 || r.Commands <= 0 || r.All < r.Commands ||
-		r.Connections < 1 || r.Memory <= 0 || r.Stop <= 0 {
-		t.Errorf("got %+v", r)
-	}
-	for _, p := range r.Pages {
-		if p.Status != http.StatusOK || p.First <= 0 || p.Again <= 0 {
-			t.Errorf("got %+v", p)
-		}
-	}
-	if len(r.Pages) != 5 {
-		t.Errorf("%d pages, want 5", len(r.Pages))
-	}
-}
-
-func TestLarge(t *testing.T) {
-	var r largeResult
-	measuredBy(t, "large", "--rows", "2000", "--watch", "1s", "--expired", "0")[0].into(t, &r)
-	if r.Rows != 2000 || r.Bytes <= 0 || r.Resumed <= 0 || r.Pause <= 0 || r.Cancel <= 0 || r.Ended <= 0 || r.Delete <= 0 {
-		t.Errorf("got %+v", r)
-	}
-	if want := []string{"cancel", "delete", "execute", "pause", "resume",
-		"submit"}; !slices.Equal(slices.Sorted(maps.Keys(r.Longest)), want) {
-		t.Errorf("longest commands of %v, want %v", r.Longest, want)
-	}
-}
-
-func TestPickup(t *testing.T) {
-	var tenants []string
-	for _, m := range measuredBy(t, "pickup", "--tenants", "2", "--active", "3", "--settle", "1s") {
-		var r pickupResult
-		m.into(t, &r)
-		tenants = append(tenants, r.Tenant)
-		if r.P50 <= 0 || r.P99 < r.P50 || r.Max < r.P99 {
-			t.Errorf("got %+v", r)
-		}
-	}
-	if want := []string{"idle", "active"}; !slices.Equal(tenants, want) {
-		t.Errorf("tenants %v, want %v", tenants, want)
 	}
 }
 

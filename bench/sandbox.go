@@ -144,7 +144,7 @@ func (t *tenant) seed(ctx context.Context, file string, n int) ([]byte, error) {
 
 // get asks the sandbox's controls.
 func (t *tenant) get(ctx context.Context, path string) ([]byte, error) {
-	body, status, _, err := get(ctx, t.AuthURL+"/_sandbox/"+path)
+	body, status, err := get(ctx, t.AuthURL+"/_sandbox/"+path)
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("status %d", status)
 	}
