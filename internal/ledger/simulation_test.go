@@ -59,10 +59,7 @@ func world(t *testing.T, seed uint64, log *[]string, run func()) (ok bool) {
 // worldsOf returns the seed of the first world and the number of worlds.
 func worldsOf(t *testing.T, usual int) (first uint64, worlds int) {
 	t.Helper()
-	worlds = usual
-	if !redistest.Long() {
-		worlds = max(usual/5, 1)
-	}
+	worlds = redistest.Amount(max(usual/5, 1), usual)
 	if n, err := strconv.Atoi(os.Getenv("ORGOPS_TEST_LEDGER_WORLDS")); err == nil {
 		worlds = n
 	}

@@ -21,5 +21,6 @@
 //	database.go        a database, its clients and keys; a miniredis
 //	pipe.go            clients of a miniredis without sockets
 //	size.go            which tests run, and how many at a time
+//	race.go, norace.go: whether the race detector is there
 //	process_linux.go, process_other.go: processes that end with the test
 package redistest

@@ -22,19 +22,23 @@ func NeedsLong(t testing.TB, reason string) {
 	}
 }
 
+// whole reports whether tests do all that they can. With the race detector they do not: points and
+// amounts are of the same few paths through the code, of which the detector needs to see each once.
+func whole() bool { return Long() && !raceDetector }
+
 // Stride returns the distance between the points at which tests disturb an execution: one if long
-// tests run, and otherwise the usual one.
+// tests run without the race detector, and otherwise the usual one.
 func Stride(usual int) int {
-	if Long() {
+	if whole() {
 		return 1
 	}
 	return usual
 }
 
-// Amount returns how much of something a test does: all if long tests run, and otherwise usual,
-// which is enough to fail on the faults that the test is for.
+// Amount returns how much of something a test does: all if long tests run without the race detector,
+// and otherwise usual, which is enough to fail on the faults that the test is for.
 func Amount(usual, all int) int {
-	if Long() {
+	if whole() {
 		return all
 	}
 	return usual
