@@ -69,7 +69,7 @@ var rooms = map[string]string{
 	"internal/redistest":      "redisconn",
 	"internal/remedy":         "",
 	"internal/reference":      "cli",
-	"internal/results":        "dnscheck/dnsname dnscheck/report evidence ledger rowfile stamp untrusted tasks",
+	"internal/results":        "dnscheck/dnsname dnscheck/report evidence ledger remedy rowfile stamp untrusted tasks",
 	"internal/rowfile":        "spelling untrusted tasks",
 	"internal/sandbox":        "untrusted",
 	"internal/scan":           "apiclient apiclient/schema discovery engine ledger scan/progress untrusted tasks tasks/handlers",

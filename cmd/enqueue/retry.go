@@ -110,7 +110,7 @@ func (t *tool) confirmRetry(ctx context.Context, s sure, from ledger.Run, o inta
 // printLeftOut prints which rows a child does not retry, and how to proceed with them.
 func (t *tool) printLeftOut(from ledger.Run, child ledger.RunID) {
 	for _, outcome := range []ledger.Outcome{ledger.InvalidRow, ledger.Refused} {
-		if why := intake.LeftOut(from, outcome); why != nil && from.Counts[outcome] > 0 {
+		if why := results.NotRetried(from, outcome); why != nil && from.Counts[outcome] > 0 {
 			fmt.Fprintf(t.Stderr, "%s rows: %d, left out because %s\n", outcome, from.Counts[outcome], why)
 		}
 	}

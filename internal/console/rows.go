@@ -7,6 +7,7 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/results"
 	"orgops/internal/status"
 	"orgops/internal/view"
 )
@@ -61,7 +62,7 @@ func (q rowsQuery) mayRetry(run view.Run) bool {
 	case status.Unfinished, status.EveryRow, status.FailedRows:
 		return offersOf(run.Run).Retry.Settled() > 0
 	}
-	return intake.CanRetry(run.Run, ledger.Outcome(q.which))
+	return results.CanRetry(run.Run, ledger.Outcome(q.which))
 }
 
 // retried returns the options by which the rows that the query finds are retried, and how many
@@ -77,7 +78,7 @@ func (q rowsQuery) retried(ctx context.Context, run view.Run) (o intake.RetryOpt
 		}
 	} else {
 		o.Reason = q.cause
-		if intake.CanRetry(run.Run, ledger.Outcome(q.which)) { // else it is a selection of several
+		if results.CanRetry(run.Run, ledger.Outcome(q.which)) { // else it is a selection of several
 			o.Outcomes = []string{q.which}
 		}
 		if found.Cut = status.Failed(run.Run) > rowsLooked; found.Cut {

@@ -13,6 +13,7 @@ import (
 
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
+	"orgops/internal/results"
 	"orgops/internal/scan/progress"
 	"orgops/internal/status"
 	"orgops/internal/view"
@@ -221,7 +222,7 @@ func offersOf(r ledger.Run) offers {
 	underWay := !r.Ended() && r.CancelledAt.IsZero()
 	o := offers{Pause: underWay && !r.Paused, Resume: underWay && r.Paused, Cancel: underWay, Retry: maps.Clone(r.Counts),
 		Everywhere: clientListOf(r)}
-	maps.DeleteFunc(o.Retry, func(outcome ledger.Outcome, _ int64) bool { return !intake.CanRetry(r, outcome) })
+	maps.DeleteFunc(o.Retry, func(outcome ledger.Outcome, _ int64) bool { return !results.CanRetry(r, outcome) })
 	return o
 }
 

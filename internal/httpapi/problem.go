@@ -16,6 +16,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
 	"orgops/internal/remedy"
+	"orgops/internal/results"
 	"orgops/internal/rowfile"
 	"orgops/internal/untrusted"
 	"orgops/internal/view"
@@ -136,7 +137,7 @@ func problemOf(err error) *problem {
 	// All others, by their type; the rest is the server's fault.
 	_, header := errors.AsType[*rowfile.HeaderError](err)
 	_, retried := errors.AsType[*intake.RetriedError](err)
-	_, own := errors.AsType[*intake.OwnRunError](err)
+	_, own := errors.AsType[*results.OwnRunError](err)
 	_, room := errors.AsType[*intake.RoomError](err)
 	none, hidden := errors.AsType[*view.NotFoundError](err)
 	mismatch, differs := errors.AsType[*ledger.MismatchError](err)

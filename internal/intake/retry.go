@@ -43,18 +43,14 @@ type RetryOptions struct {
 // ErrNothingToRetry says that no row which the options select can be retried. No run was created.
 var ErrNothingToRetry = errors.New("there is nothing to retry")
 
-// retryable are the outcomes of rows that can be submitted again unchanged.
-var retryable = []string{string(ledger.Cancelled), string(ledger.Expired),
-	string(ledger.Failed), string(ledger.Refused)}
-
 // Check returns an error if the options are invalid for every run.
 func (o RetryOptions) Check() error {
 	for _, outcome := range o.Outcomes {
 		switch {
 		case outcome == string(ledger.InvalidRow):
 			return errors.New("outcome invalid: these rows would be invalid again: export, correct and submit them as a file")
-		case !slices.Contains(retryable, outcome):
-			return fmt.Errorf("outcome %s: want of %s", untrusted.Value(outcome), strings.Join(retryable, ", "))
+		case !slices.Contains(results.Retryable, outcome):
+			return fmt.Errorf("outcome %s: want of %s", untrusted.Value(outcome), strings.Join(results.Retryable, ", "))
 		}
 	}
 	for _, item := range o.Items {
@@ -153,20 +149,6 @@ func (e *RetriedError) retried(o RetryOptions) error {
 	return remedy.With(e, "follow it to its end: %s", remedy.Follow(child))
 }
 
-// OwnRunError says that rows of a run cannot be submitted again, since each must be chosen by
-// what sweeps have found since.
-type OwnRunError struct{ Run ledger.RunID }
-
-func (e *OwnRunError) Error() string {
-	return fmt.Sprintf("run %s revokes domains, or undoes a change, and is not retried", e.Run)
-}
-
-// ownRun returns an [OwnRunError] with its remedy.
-func ownRun(run ledger.RunID) error {
-	return remedy.With(&OwnRunError{run}, "start with %s, or repeat the command with --undo",
-		remedy.Command{Name: "domains revoke", Flags: "--dry-run"})
-}
-
 // OpenError says that a run has not ended, and that none of its rows can be retried yet.
 type OpenError struct{ Run ledger.RunID }
 
@@ -177,60 +159,13 @@ func (e *OpenError) Error() string {
 // Unwrap returns [ledger.ErrOpen].
 func (e *OpenError) Unwrap() error { return ledger.ErrOpen }
 
-// hasChosenRows reports whether a command has chosen the rows of a run by what was true then: the
-// run revokes domains, or undoes another.
-func hasChosenRows(run ledger.Run) bool {
-	kind, _ := tasks.KindOf(string(run.Kind))
-	return kind.Submitter == tasks.Operators || run.Undoes != ""
-}
-
-// CanRetry reports whether rows of a run that have that outcome can be submitted again as they
-// are, unless they were before: see [MayRetry].
-func CanRetry(run ledger.Run, outcome ledger.Outcome) bool {
-	switch {
-	case !run.Sealed(): // rows of it may still be found
-		return false
-	case hasChosenRows(run):
-		return false
-	case run.Kind == tasks.TypeRecheck && outcome == ledger.Refused:
-		return false // a sweep cannot check these records: the next one reads them again
-	}
-	return slices.Contains(retryable, string(outcome))
-}
-
-// LeftOut returns why failed rows of a run with that outcome are not retried, with the remedy; nil:
-// they may be, or, as those that a sweep has found lost, have a remedy of their own.
-func LeftOut(run ledger.Run, outcome ledger.Outcome) error {
-	switch {
-	case hasChosenRows(run):
-		return ownRun(run.ID)
-	case outcome == ledger.InvalidRow:
-		return remedy.With(errors.New("they would be invalid again"), "correct the rows that this command writes: %s",
-			remedy.Command{Name: "runs failed", Run: string(run.ID)})
-	case run.Kind == tasks.TypeRecheck && outcome == ledger.Refused:
-		return remedy.With(errors.New("a retry would refuse the record too"),
-			"correct the record at the tenant: the next sweep reads it again")
-	}
-	return nil
-}
-
-// MayRetry reports whether a settled row of a run can be submitted again: its outcome allows it,
-// and no child has claimed it, whatever became of it there. A row that failed there is retried by a
-// retry of that child: so two retries never submit the same row, which would repeat what the first
-// has done, such as the removal of a client that was associated again since. by is the child that
-// has the row; it has no ID if it was deleted, or adopted after the run was read.
-func MayRetry(run ledger.Run, row ledger.RowState) (may bool, by ledger.Child) {
-	by, claimed := run.Claimed(row)
-	return CanRetry(run, row.Result.Outcome) && !claimed, by
-}
-
 // Retry submits failed rows of a run again, as a run of their own: a child, of the same kind,
 // tenant, caller and form. Other rows of the run may be open. Which rows may be submitted is the
-// rule of [MayRetry]. If the process is killed meanwhile, the same call with the child's ID
+// rule of [results.MayRetry]. If the process is killed meanwhile, the same call with the child's ID
 // completes the child; each row is submitted once.
 //
 // The error is [ledger.ErrNotFound], an *[OpenError] if the run has not ended and none of its
-// rows can be retried, an *[OwnRunError], a *[RetriedError], [ErrNothingToRetry], a
+// rows can be retried, an *[results.OwnRunError], a *[RetriedError], [ErrNothingToRetry], a
 // *[ledger.MismatchError] if there is another run of that ID, or a retry of other rows,
 // [ErrCancelled] if the child was cancelled, an *[UnfinishedError] if it exists by now and may have
 // a part of its rows, or one of [RetryOptions.Check]. Those for which a person can do something
@@ -249,8 +184,8 @@ func (i Intake) Retry(ctx context.Context, parent ledger.Run, o RetryOptions) (S
 	if err != nil {
 		return Submitted{}, err
 	}
-	if hasChosenRows(from) {
-		return Submitted{}, ownRun(from.ID)
+	if err := results.CheckRetry(from); err != nil {
+		return Submitted{}, err
 	}
 
 	// Nothing is changed unless a row may be retried.
@@ -313,7 +248,7 @@ func (i Intake) Retryable(ctx context.Context, run ledger.Run, o RetryOptions) (
 		if err != nil {
 			return 0, err
 		}
-		if may, _ := MayRetry(run, row); may && o.choose(row) {
+		if may, _ := results.MayRetry(run, row); may && o.choose(row) {
 			rows++
 		}
 	}
@@ -344,10 +279,10 @@ func (i Intake) anyRow(ctx context.Context, from ledger.Run, o RetryOptions) err
 		if err != nil {
 			return err
 		}
-		if !o.choose(row) || !CanRetry(from, row.Result.Outcome) {
+		if !o.choose(row) || !results.CanRetry(from, row.Result.Outcome) {
 			continue
 		}
-		may, by := MayRetry(from, row)
+		may, by := results.MayRetry(from, row)
 		switch {
 		case may, by.ID == o.ID:
 			return nil
@@ -369,7 +304,7 @@ func (i Intake) anyRow(ctx context.Context, from ledger.Run, o RetryOptions) err
 		}
 		failed := false
 		for outcome, rows := range child.Counts {
-			failed = failed || (rows > 0 && CanRetry(child, outcome))
+			failed = failed || (rows > 0 && results.CanRetry(child, outcome))
 		}
 		if failed || !child.Ended() {
 			found := &RetriedError{Run: from.ID, Child: id, Ended: child.Ended(), Incomplete: !child.Sealed()}
@@ -452,7 +387,7 @@ func (i Intake) stageClaimed(ctx context.Context, from, child ledger.Run, o Retr
 		if err != nil {
 			return err
 		}
-		may, by := MayRetry(from, row)
+		may, by := results.MayRetry(from, row)
 		if child.Sealed() {
 			may = false
 		}

@@ -503,14 +503,4 @@ func TestRetryOfASweep(t *testing.T) {
 			t.Errorf("outcomes %q: %v, want %v", outcomes, err, intake.ErrNothingToRetry)
 		}
 	}
-	verified := run
-	verified.Kind = tasks.TypeVerify
-	if intake.CanRetry(run, ledger.Refused) || !intake.CanRetry(verified, ledger.Refused) {
-		t.Error("a page offers a retry of refused records of a sweep, or none of other refused rows")
-	}
-	undoing := verified
-	undoing.Undoes = "earlier"
-	if intake.CanRetry(undoing, ledger.Failed) || intake.LeftOut(undoing, ledger.Failed) == nil {
-		t.Error("a page offers a retry of a run that undoes another")
-	}
 }

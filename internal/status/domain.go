@@ -15,7 +15,6 @@ import (
 	"orgops/apiclient/schema"
 	"orgops/internal/discovery"
 	"orgops/internal/evidence"
-	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/remedy"
 	"orgops/internal/results"
@@ -297,7 +296,7 @@ func (d Domain) fix(row DomainRow) remedy.Fix {
 	}
 
 	// A row that would end in the same way again.
-	if out, ok := errors.AsType[*remedy.Error](intake.LeftOut(row.Ledger, row.Outcome)); ok {
+	if out, ok := errors.AsType[*remedy.Error](results.NotRetried(row.Ledger, row.Outcome)); ok {
 		return out.Fix
 	}
 

@@ -15,7 +15,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/internal/evidence"
-	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/results"
 	"orgops/internal/sweep"
@@ -34,7 +33,7 @@ type Row struct {
 	// [ReadRevoked].
 	RevokedBy ledger.RunID `json:"revoked_by,omitempty"`
 
-	// MayRetry says that it can be submitted again: see [intake.MayRetry].
+	// MayRetry says that it can be submitted again: see [results.MayRetry].
 	MayRetry bool `json:"-"`
 	// The ids of these as they were submitted; "": the row names none.
 	Organization, Domain string `json:"-"`
@@ -45,7 +44,7 @@ func (row Row) Well() bool { return ledger.Succeeded(row.Outcome) }
 
 // settledRow describes a settled row of the run without its name.
 func settledRow(r ledger.Run, row ledger.RowState) Row {
-	may, by := intake.MayRetry(r, row)
+	may, by := results.MayRetry(r, row)
 	return Row{
 		Item: row.Item, Outcome: row.Result.Outcome, Reason: row.Result.Detail, SettledAt: row.SettledAt,
 		RetriedBy: by.ID, MayRetry: may,
