@@ -36,11 +36,12 @@ var rooms = map[string]string{
 	"dnscheck/dnschecktest":   "dnscheck dnscheck/internal/fake",
 	"dnscheck/dnsname":        "untrusted",
 	"dnscheck/internal/fake":  "",
+	"internal/actions":        "activity deliveries intake ledger pace remedy rowfile scan/progress stamp status sweep sweep/schedule tenant tasks",
 	"internal/backoff":        "",
 	"internal/cli":            "apiclient remedy spelling untrusted",
-	"internal/console":        "apiclient apiclient/schema dnscheck dnscheck/dnsname activity customer deliveries discovery health ids intake ledger meters obstacle redisconn remedy results rowfile scan/progress status untrusted view web webhooks tasks",
+	"internal/console":        "apiclient apiclient/schema dnscheck dnscheck/dnsname actions activity customer deliveries discovery health ids intake ledger meters obstacle redisconn remedy results rowfile scan/progress status untrusted view web webhooks tasks",
 	"internal/activity":       "redisconn untrusted",
-	"internal/customer":       "dnscheck dnscheck/dnsname dnscheck/report cli ledger remedy stamp status untrusted view web tasks",
+	"internal/customer":       "dnscheck dnscheck/dnsname dnscheck/report actions cli ledger remedy stamp status untrusted view web tasks",
 	"internal/deliveries":     "backoff events queues untrusted webhooks",
 	"internal/dispatch":       "engine ledger obstacle pace queues release workers",
 	"internal/engine":         "apiclient apiclient/schema dnscheck backoff ledger untrusted",
@@ -53,7 +54,7 @@ var rooms = map[string]string{
 	"internal/untrusted":      "",
 	"internal/health":         "apiclient dnscheck ledger obstacle pace redisconn remedy stamp status tenant untrusted tasks",
 	"internal/ids":            "untrusted",
-	"internal/httpapi":        "cli customer ids intake ledger redisconn remedy results rowfile status untrusted view web tasks",
+	"internal/httpapi":        "actions cli customer ids intake ledger redisconn remedy results rowfile status untrusted view web tasks",
 	"internal/intake":         "activity evidence ids index ledger redisconn remedy results rowfile scan/progress untrusted tasks",
 	"internal/ledger":         "ids untrusted",
 	"internal/ledgertest":     "ledger",
@@ -77,12 +78,12 @@ var rooms = map[string]string{
 	"internal/simulation":     "",
 	"internal/spelling":       "",
 	"internal/stamp":          "",
-	"internal/status":         "apiclient/schema dnscheck dnscheck/dnsname dnscheck/report activity cli deliveries discovery evidence ids index intake ledger meters obstacle pace provider queues redisconn remedy results rowfile scan/progress stamp sweep sweep/schedule tenant untrusted tasks tasks/releases",
+	"internal/status":         "apiclient/schema dnscheck dnscheck/dnsname dnscheck/report activity cli deliveries discovery evidence ids index ledger meters obstacle pace provider queues redisconn remedy results scan/progress stamp sweep tenant untrusted tasks tasks/releases",
 	"internal/sweep":          "dnscheck dnscheck/dnsname dnscheck/report discovery events scan/progress stamp untrusted",
 	"internal/sweep/schedule": "intake ledger scan/progress stamp sweep",
 	"internal/tenant":         "apiclient apiclient/schema dnscheck dnscheck/dnsname cli deliveries ids ledger pace sweep untrusted webhooks",
 	"internal/tracing":        "dnscheck untrusted",
-	"internal/view":           "activity deliveries health ids intake ledger meters obstacle pace redisconn results stamp status tenant untrusted web tasks",
+	"internal/view":           "actions activity deliveries health ids intake ledger meters obstacle pace redisconn results stamp status tenant untrusted web tasks",
 	"internal/viewtest":       "activity discovery index ledger ledgertest queues redistest tenant web",
 	"internal/web":            "cli ids untrusted tasks",
 	"internal/webhooks":       "apiclient dnscheck cli events ids untrusted web",
@@ -90,7 +91,7 @@ var rooms = map[string]string{
 	"producer":                "activity evidence ledger rowfile untrusted tasks",
 	"tasks":                   "apiclient/schema dnscheck/dnsname discovery ids untrusted",
 	"tasks/handlers":          "apiclient apiclient/schema dnscheck dnscheck/dnsname dnscheck/report activity backoff discovery engine events evidence index ledger pace stamp sweep untrusted tasks",
-	"internal/surface":        "apiclient apiclient/schema dnscheck dnscheck/dnschecktest dnscheck/report activity cli deliveries engine events index intake ledger ledgertest meters pace redistest reference scan scan/progress status sweep tenant webhooks producer tasks tasks/handlers",
+	"internal/surface":        "apiclient apiclient/schema dnscheck dnscheck/dnschecktest dnscheck/report actions activity cli deliveries engine events index intake ledger ledgertest meters pace redistest reference scan scan/progress status sweep tenant webhooks producer tasks tasks/handlers",
 	"tasks/releases":          "apiclient/schema ledger release tasks",
 	"apiclient/schema":        "untrusted",
 	"dnscheck/report":         "dnscheck/dnsname",
@@ -169,15 +170,16 @@ func TestLeaves(t *testing.T) {
 }
 
 // TestReaders: packages that read stored data depend on none that executes rows, and what reads
-// stored rows on none that submits any. A service that submits rows with package producer compiles
-// no queue, schedule, source of tokens and DNS codec either.
+// stored rows, and describes runs, on none that submits any or acts on them. A service that submits
+// rows with package producer compiles no queue, schedule, source of tokens and DNS codec either.
 func TestReaders(t *testing.T) {
 	executing := []string{module + "/internal/engine", module + "/internal/dispatch", module + "/tasks/handlers"}
 	of := map[string][]string{
 		"./internal/console": executing,
 		"./internal/httpapi": executing,
 		"./internal/results": append(slices.Clone(executing), module+"/internal/intake"),
-		"./internal/status":  executing,
+		"./internal/status": append(slices.Clone(executing), module+"/internal/intake", module+"/internal/actions",
+			module+"/internal/sweep/schedule"),
 		"./producer": append(slices.Clone(executing), "github.com/hibiken/asynq", "github.com/robfig/cron/v3",
 			"golang.org/x/oauth2", "github.com/miekg/dns", module+"/apiclient", module+"/dnscheck"),
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"orgops/internal/actions"
 	"orgops/internal/activity"
 	"orgops/internal/ledger"
 	"orgops/internal/remedy"
@@ -59,13 +60,13 @@ func (t *tool) change(ctx context.Context, of manyRuns, reason string,
 type pauseCommand struct{ manyRuns }
 
 func (c *pauseCommand) Run(ctx context.Context, t *tool) error {
-	return t.change(ctx, c.manyRuns, "", status.Pause)
+	return t.change(ctx, c.manyRuns, "", actions.Pause)
 }
 
 type resumeCommand struct{ manyRuns }
 
 func (c *resumeCommand) Run(ctx context.Context, t *tool) error {
-	return t.change(ctx, c.manyRuns, "", status.Resume)
+	return t.change(ctx, c.manyRuns, "", actions.Resume)
 }
 
 type cancelCommand struct {
@@ -99,7 +100,7 @@ func (c *cancelCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	return t.change(ctx, c.manyRuns, c.Reason, status.Cancel)
+	return t.change(ctx, c.manyRuns, c.Reason, actions.Cancel)
 }
 
 type deleteCommand struct {

@@ -59,8 +59,8 @@ func (t *tool) dryRun(ctx context.Context, in intake.Input, name string) error {
 	}
 	left, burst := limit.Effective()
 	p := submissionPlan{
-		Plan:    status.Plan{DryRun: true, Kind: in.Kind, Tenant: name, Plan: plan},
-		BaseURL: identity,
+		Estimate: intake.Estimate{DryRun: true, Kind: in.Kind, Tenant: name, Plan: plan},
+		BaseURL:  identity,
 		pacing: pacing{
 			Rate: settings.Rate, Reserve: limit.Reserve, Announced: announced,
 			Seconds: int64(timeAt(left, burst, plan.Calls) / time.Second),
@@ -112,7 +112,7 @@ var stateLabels = map[string]string{
 
 // submissionPlan is the estimate of a submission.
 type submissionPlan struct {
-	status.Plan
+	intake.Estimate
 	// BaseURL is where the rows are executed; empty: no worker has served the tenant yet.
 	BaseURL string `json:"base_url,omitempty"`
 	pacing

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"time"
 
+	"orgops/internal/actions"
 	"orgops/internal/cli"
 	"orgops/internal/ids"
 	"orgops/internal/ledger"
-	"orgops/internal/status"
 	"orgops/tasks"
 )
 
@@ -66,7 +66,7 @@ func (t *tool) startSweep(ctx context.Context, c *sweepCommand) error {
 		return err
 	}
 	id := cmp.Or(c.ID, tasks.NewRunID(time.Now()))
-	run, created, seen, err := status.SweepNow(ctx, t.redis, t.intake(),
+	run, created, seen, err := actions.Sweep(ctx, t.redis, t.intake(),
 		ledger.NewRun{ID: ledger.RunID(id), Tenant: ledger.Tenant(c.Tenant), Description: ledger.Description{Label: c.Label}},
 		c.Org, c.VerifyPending)
 	if err != nil {

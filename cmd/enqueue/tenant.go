@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"orgops/internal/actions"
 	"orgops/internal/activity"
 	"orgops/internal/cli"
 	"orgops/internal/deliveries"
@@ -190,7 +191,7 @@ func (c *stopCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	stop, err := status.StopTenant(ctx, t.author(cmp.Or(c.By, whoAmI())), c.Tenant, c.Reason)
+	stop, err := actions.StopTenant(ctx, t.author(cmp.Or(c.By, whoAmI())), c.Tenant, c.Reason)
 	if err != nil {
 		return err
 	}
@@ -213,7 +214,7 @@ func (c *startCommand) Run(ctx context.Context, t *tool) error {
 	if err := t.connectTo(ctx, c.Tenant, true); err != nil {
 		return err
 	}
-	effect, err := status.StartTenant(ctx, t.author(whoAmI()), c.Tenant)
+	effect, err := actions.StartTenant(ctx, t.author(whoAmI()), c.Tenant)
 	if err != nil {
 		return err
 	}
@@ -247,7 +248,7 @@ func (c *deliverCommand) Run(ctx context.Context, t *tool) error {
 	if c.GivenUp {
 		which = deliveries.GivenUp
 	}
-	effect, err := status.Resend(ctx, t.author(whoAmI()), c.Tenant, c.Endpoint, which)
+	effect, err := actions.Resend(ctx, t.author(whoAmI()), c.Tenant, c.Endpoint, which)
 	if err != nil {
 		return err
 	}
@@ -289,7 +290,7 @@ func (c *reassignCommand) Run(ctx context.Context, t *tool) error {
 	if err := c.confirm(ctx, t, q); err != nil {
 		return err
 	}
-	effect, err := status.ReassignTenant(ctx, t.author(cmp.Or(c.By, whoAmI())), t.ledger, c.Tenant, c.Keep)
+	effect, err := actions.ReassignTenant(ctx, t.author(cmp.Or(c.By, whoAmI())), t.ledger, c.Tenant, c.Keep)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"orgops/internal/actions"
 	"orgops/internal/activity"
 	"orgops/internal/cli"
 	"orgops/internal/console"
@@ -280,7 +281,7 @@ func (w *worker) recordObstacles(ctx context.Context) {
 		}
 		for i, state := range states {
 			state.Known.Token = own[i].shown.NoToken()
-			err := errors.Join(own[i].limiter.Expire(ctx), status.RecordObstacles(ctx, w.author("worker"), state))
+			err := errors.Join(own[i].limiter.Expire(ctx), actions.RecordObstacles(ctx, w.author("worker"), state))
 			if err != nil && ctx.Err() == nil {
 				own[i].logger.WarnContext(ctx, "obstacles not recorded", "error", err)
 			}

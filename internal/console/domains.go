@@ -11,6 +11,7 @@ import (
 	"orgops/apiclient"
 	"orgops/apiclient/schema"
 	"orgops/dnscheck"
+	"orgops/internal/actions"
 	"orgops/internal/customer"
 	"orgops/internal/discovery"
 	"orgops/internal/obstacle"
@@ -250,7 +251,7 @@ func haveChecked(ctx context.Context, d view.Domain) string {
 		return command
 	}
 	err = report.CheckNow(ctx, 0)
-	if many, ok := errors.AsType[*status.TooManyChecks](err); ok {
+	if many, ok := errors.AsType[*actions.TooManyChecks](err); ok {
 		return capital(many.Error()) + "."
 	}
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/actions"
 	"orgops/internal/activity"
 	"orgops/internal/console"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/meters"
 	"orgops/internal/pace"
-	"orgops/internal/status"
 	"orgops/internal/tenant"
 	"orgops/internal/web"
 	"orgops/tasks"
@@ -176,7 +176,7 @@ func TestOverviewHasDeadWorkers(t *testing.T) {
 // the whole remedy.
 func TestOverviewIsBrief(t *testing.T) {
 	d := newDesk(t)
-	_, err := status.StopTenant(t.Context(), activity.Author{Redis: d.rdb, Name: "ada"}, "default", "wrong file")
+	_, err := actions.StopTenant(t.Context(), activity.Author{Redis: d.rdb, Name: "ada"}, "default", "wrong file")
 	mustNot(t, err)
 	d.handIn("a", tasks.TypeVerify, domains(2))
 	page := d.get("/")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/actions"
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
@@ -133,7 +134,7 @@ func (l *Links) Make(ctx context.Context, d status.DomainReport, life time.Durat
 	copy(c.nonce[:], kept)
 	token, err := l.keys.Get()[0].seal(c)
 	if err == nil {
-		err = status.KeepChecked(ctx, l.ledger, d, status.Requester{Caller: caller, GiveUp: life})
+		err = actions.KeepChecked(ctx, l.ledger, d, actions.Requester{Caller: caller, GiveUp: life})
 	}
 	return Link{d.DomainName, d.Name, l.base.JoinPath(token).String(), c.expires}, err
 }

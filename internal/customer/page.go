@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"orgops/dnscheck"
+	"orgops/internal/actions"
 	"orgops/internal/status"
 	"orgops/internal/untrusted"
 	"orgops/internal/web"
@@ -188,11 +189,11 @@ func (p *page) check(w http.ResponseWriter, r *http.Request) {
 		err = d.CheckNow(ctx, expires.Sub(p.links.now()).Truncate(time.Second))
 	}
 	v := content{DomainReport: d.DomainReport, Expires: expires}
-	many, _ := errors.AsType[*status.TooManyChecks](err)
+	many, _ := errors.AsType[*actions.TooManyChecks](err)
 	switch {
 	case many != nil:
 		v.Busy = many.After
-	case err != nil && !errors.Is(err, status.ErrVerified):
+	case err != nil && !errors.Is(err, actions.ErrVerified):
 		p.fail(w, r, err)
 		return
 	case err == nil:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"orgops/internal/actions"
 	"orgops/internal/customer"
 	"orgops/internal/ids"
 	"orgops/internal/ledger"
@@ -134,11 +135,11 @@ func (s *Server) checkDomain(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	err = d.CheckNow(ctx, 0)
-	if many, ok := errors.AsType[*status.TooManyChecks](err); ok {
+	if many, ok := errors.AsType[*actions.TooManyChecks](err); ok {
 		return newProblem(http.StatusTooManyRequests, "too-many-checks",
 			"The checks of this %s in a minute are used up.", many.Of).after(many.After)
 	}
-	if errors.Is(err, status.ErrVerified) {
+	if errors.Is(err, actions.ErrVerified) {
 		return newProblem(http.StatusConflict, "state", "The domain is verified: there is nothing to check.")
 	}
 	if err != nil {

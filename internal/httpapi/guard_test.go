@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"orgops/internal/actions"
 	"orgops/internal/activity"
 	"orgops/internal/httpapi"
 	"orgops/internal/ledger"
@@ -311,7 +312,7 @@ func TestSubmittersSeeNoOperators(t *testing.T) {
 	const operator = "olga@desk"
 	run := w.submit("k", rows(1)).Run
 	by := activity.Author{Redis: w.rdb, Name: operator}
-	if _, err := status.Pause(t.Context(), by, w.ledger, w.sealed(run)); err != nil {
+	if _, err := actions.Pause(t.Context(), by, w.ledger, w.sealed(run)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pace.New(pace.Config{Redis: w.rdb, Tenant: "default"}).Stop(t.Context(), operator,

@@ -192,7 +192,8 @@ func (s *Server) answerPlan(ctx context.Context, w http.ResponseWriter, o order)
 	if err != nil {
 		return err
 	}
-	answerJSON(w, http.StatusOK, status.Plan{DryRun: true, Kind: o.input.Kind, Tenant: string(o.run.Tenant), Plan: plan})
+	answerJSON(w, http.StatusOK,
+		intake.Estimate{DryRun: true, Kind: o.input.Kind, Tenant: string(o.run.Tenant), Plan: plan})
 	return nil
 }
 

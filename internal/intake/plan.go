@@ -10,7 +10,16 @@ import (
 	"orgops/tasks"
 )
 
-// Plan is the estimate of a submission.
+// Estimate is the plan of a submission that is not made, as commands print it and the HTTP API
+// sends it.
+type Estimate struct {
+	DryRun bool   `json:"dry_run"`
+	Kind   string `json:"kind"`
+	Tenant string `json:"tenant"`
+	Plan
+}
+
+// Plan is what a submission would take.
 type Plan struct {
 	Found
 	// Tasks is how many requests that change something the rows take, apart from retries.

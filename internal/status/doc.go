@@ -1,18 +1,16 @@
 // Package status describes runs, rows, domains, sweeps and tenants. Each has one type, which
 // commands print as text or as JSON, pages render, and the HTTP API sends. A member without a value
-// is left out of the JSON. The doc comment of a type says who may see it. The files, each using
-// those below it:
+// is left out of the JSON. The doc comment of a type says who may see it. The package reads, and
+// changes nothing: that is package actions. The files, each using those below it:
 //
 //	follow.go    progress of runs until they have ended
-//	actions.go   cancel, pause, resume, retry, sweep: the effect in words; the estimate of a submission
 //	tenants.go   the state of many tenants, and warnings
 //	filter.go    lists of runs, by filters
-//	recorded.go  the beginnings and ends of obstacles, in the activity
 //	tenant.go    the state of a tenant
 //	refused.go   whether the API refuses a tenant's requests, and whose they are
 //	details.go   a run with what only readers and operators see
 //	estimate.go  rate, time left and obstacles of runs
-//	report.go    the state of a domain for its owner, and a check on request
+//	report.go    the state of a domain for its owner
 //	domain.go    a domain's rows and its recorded state
 //	find.go      domains by name or id
 //	swept.go     the state of a domain recorded by sweeps

@@ -282,7 +282,7 @@ func (d Domain) RevokedBy(verified bool) *Revocation {
 func (d Domain) fix(row DomainRow) remedy.Fix {
 	switch {
 	case row.Outcome == "" && row.Ledger.Paused:
-		return remedy.To("%s", toContinue(row.Ledger))
+		return remedy.To("%s", ToContinue(row.Ledger))
 	case row.Outcome == "":
 		return row.Evidence.fix()
 	case row.Well():

@@ -334,7 +334,7 @@ func pausedBy(r ledger.Run, entries []activity.Entry) (text string) {
 func held(r ledger.Run, of budget, paused string) (all []Hold) {
 	switch {
 	case r.Paused:
-		return []Hold{{Why: cmp.Or(paused, "paused"), Fix: toContinue(r)}}
+		return []Hold{{Why: cmp.Or(paused, "paused"), Fix: ToContinue(r)}}
 	case !r.CancelledAt.IsZero():
 		all = append(all, Hold{Why: "being cancelled", Fix: "rows in progress finish first"})
 	case Stopped(r) != "":

@@ -139,7 +139,7 @@ func (f *FailedReasons) Write(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nits failed rows by reason%s:\n", of)
 	for _, one := range f.Reasons {
-		fmt.Fprintf(&b, "  %s: %s\n", count(one.Rows, "row"), one.Text())
+		fmt.Fprintf(&b, "  %s: %s\n", CountOf(one.Rows, "row"), one.Text())
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

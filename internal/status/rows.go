@@ -276,28 +276,6 @@ func rowOf(r ledger.Run, stored ledger.RowState) (Row, error) {
 	return openRow(r, stored.Item, evidence.ReadOpen(r.Kind, stored)), nil
 }
 
-// Hasten makes open rows of a run due at once that wait for their next check, and returns how many
-// are. Those that are being checked are checked again after that. Those whose last attempt failed
-// wait on: see [ledger.Ledger.Hasten]. items are the numbers of these rows.
-func Hasten(ctx context.Context, l *ledger.Ledger, r ledger.Run, items []int64) (hastened int, err error) {
-	sums, err := l.Sums(ctx, r)
-	for _, item := range items {
-		seg := ledger.Segment{Tenant: r.Tenant, Run: r.ID, Incarnation: r.Incarnation}
-		for seg.Number < len(sums) && item >= int64(sums[seg.Number].Rows) {
-			item -= int64(sums[seg.Number].Rows)
-			seg.Number++
-		}
-		if err != nil || seg.Number == len(sums) {
-			return hastened, err
-		}
-		var done ledger.Status
-		if done, err = l.Hasten(ctx, seg, ledger.Row(item), time.Time{}); done == ledger.RowWritten || done == ledger.RowDue {
-			hastened++
-		}
-	}
-	return hastened, err
-}
-
 // WriteFailedByReason writes why rows of the run failed: each reason once, the most frequent
 // first, with the rows that failed for it. It reads no more than most rows. about returns
 // more about a row, or "".

@@ -157,8 +157,8 @@ func State(r ledger.Run, held ...Hold) string {
 	return state
 }
 
-// toContinue is the remedy for a paused run.
-func toContinue(r ledger.Run) string { return "to continue: " + remedy.Resume(string(r.ID)).String() }
+// ToContinue is the remedy for a paused run.
+func ToContinue(r ledger.Run) string { return "to continue: " + remedy.Resume(string(r.ID)).String() }
 
 // Stopped returns why no row of the run starts: it is paused or postponed. "": rows start.
 func Stopped(r ledger.Run) string {

@@ -192,7 +192,7 @@ func (d SweptDomain) Facts() []Fact {
 	absent := ""
 	if a := d.Absence; a != nil {
 		absent = fmt.Sprintf("since %s, last confirmed at %s, by %s", stamp.UTC(a.Since), stamp.UTC(a.Last),
-			count(int64(a.Checks), "sweep"))
+			CountOf(int64(a.Checks), "sweep"))
 		if a.Operator != "" {
 			absent += "; name servers of " + Shown(a.Operator)
 		}

@@ -73,7 +73,7 @@ func (t Tenant) Warnings() (all []Warning) {
 	// Runs that nothing carries on.
 	for i, r := range t.Stuck {
 		if i == mostStuck {
-			all = append(all, Warning{Urgent: true, What: count(int64(len(t.Stuck)-i), "more run") + " make no progress",
+			all = append(all, Warning{Urgent: true, What: CountOf(int64(len(t.Stuck)-i), "more run") + " make no progress",
 				Fix: "enqueue runs list --tenant " + t.Name + " names them, with the reasons", Act: "see the list"})
 			break
 		}
@@ -88,7 +88,7 @@ func (t Tenant) Warnings() (all []Warning) {
 	}
 	if s := t.Sweep; s != nil && s.StillLost() > 0 {
 		what := fmt.Sprintf("the sweep of %s found %s lost: the proven record is gone for the grace period",
-			stamp.UTC(s.Tick), count(s.StillLost(), "domain"))
+			stamp.UTC(s.Tick), CountOf(s.StillLost(), "domain"))
 		if s.Revoked > 0 {
 			what += fmt.Sprintf("; %d more revoked since", s.Revoked)
 		}
@@ -96,13 +96,13 @@ func (t Tenant) Warnings() (all []Warning) {
 			Sweep: ledger.RunID(s.Run)})
 	}
 	if t.Withdrawn > 0 {
-		what := "in the last seven days others have set " + count(t.Withdrawn, "verified domain") + " to pending, deleted them " +
+		what := "in the last seven days others have set " + CountOf(t.Withdrawn, "verified domain") + " to pending, deleted them " +
 			"or given them another token"
 		all = append(all, Warning{Urgent: true, What: what,
 			Fix: "the log and the events domain.withdrawn name them: " + takeBack, Act: "review them"})
 	}
 	if s := t.Sweep; s != nil && s.Unknown > 0 {
-		what := fmt.Sprintf("the sweep of %s got no clear answer for %s", stamp.UTC(s.Tick), count(s.Unknown, "domain"))
+		what := fmt.Sprintf("the sweep of %s got no clear answer for %s", stamp.UTC(s.Tick), CountOf(s.Unknown, "domain"))
 		all = append(all, Warning{What: what, Fix: "the next sweep checks them again",
 			Act: "nothing, the next sweep checks them", Sweep: ledger.RunID(s.Run)})
 	}
@@ -115,7 +115,7 @@ func (t Tenant) Warnings() (all []Warning) {
 				t.Name + " " + name + ", or on the page of the tenant", Act: "fix the receiver", Since: failing.Since})
 	}
 	if t.GivenUp > 0 {
-		all = append(all, Warning{What: count(t.GivenUp, "webhook event") + " given up",
+		all = append(all, Warning{What: CountOf(t.GivenUp, "webhook event") + " given up",
 			Fix: "fix the receiver, then send them again on the page of the tenant, which has the errors, or by: " +
 				"enqueue tenant deliver " + t.Name + " ENDPOINT --given-up", Act: "send them again"})
 	}
@@ -215,7 +215,7 @@ func Summary(workers int, tenants []Tenant) string {
 		held = append(held, fmt.Sprintf("%d %s", n, refusedText))
 	}
 	served := len(tenants) - states[kindTexts[0].text]
-	text := fmt.Sprintf("%s %s %s", count(int64(workers), "worker"), serve, count(int64(served), "tenant"))
+	text := fmt.Sprintf("%s %s %s", CountOf(int64(workers), "worker"), serve, CountOf(int64(served), "tenant"))
 	if len(held) > 0 {
 		text += "; " + strings.Join(held, ", ")
 	}
@@ -224,7 +224,7 @@ func Summary(workers int, tenants []Tenant) string {
 
 // OpenText describes the open rows of a tenant.
 func OpenText(o ledger.OpenCounts) string {
-	text := count(o.Rows, "open row")
+	text := CountOf(o.Rows, "open row")
 	if o.Paused > 0 {
 		text += fmt.Sprintf(", %d in paused runs", o.Paused)
 	}
@@ -382,7 +382,7 @@ func DiedText(s ledger.Session) string {
 	text := fmt.Sprintf("%s on %s, version %s: last seen at %s", s.ID, cmp.Or(Shown(s.Host), "an unknown host"),
 		Shown(s.Version), stamp.UTC(s.SeenAt))
 	if s.Busy > 0 {
-		text += ", executing " + count(int64(s.Busy), "task")
+		text += ", executing " + CountOf(int64(s.Busy), "task")
 	}
 	return text
 }
@@ -390,7 +390,7 @@ func DiedText(s ledger.Session) string {
 // WorkerText describes a living worker.
 func WorkerText(s ledger.Session, now time.Time) string {
 	text := fmt.Sprintf("%s on %s, version %s: %s, %d of %d places busy", s.ID, cmp.Or(Shown(s.Host), "an unknown host"),
-		Shown(s.Version), count(int64(len(s.Tenants)), "tenant"), s.Busy, s.Places)
+		Shown(s.Version), CountOf(int64(len(s.Tenants)), "tenant"), s.Busy, s.Places)
 	if !s.Started.IsZero() {
 		text += ", since " + stamp.UTC(s.Started)
 	}

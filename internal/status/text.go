@@ -103,8 +103,8 @@ func nextAt(what string, at time.Time) string {
 	return fmt.Sprintf(" (next %s %s)", what, stamp.UTC(at))
 }
 
-// count returns a number of things: "1 row", "2 rows".
-func count(n int64, what string) string {
+// CountOf returns a number of things: "1 row", "2 rows".
+func CountOf(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

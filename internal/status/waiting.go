@@ -134,13 +134,13 @@ func (w *Waiting) Write(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nits open rows wait for%s:\n", of)
 	for _, one := range w.Reasons {
-		fmt.Fprintf(&b, "  %s%s: %s%s\n", about, count(w.Estimated(one.Rows), "row"), one.Reason, nextAt("check", one.Next))
+		fmt.Fprintf(&b, "  %s%s: %s%s\n", about, CountOf(w.Estimated(one.Rows), "row"), one.Reason, nextAt("check", one.Next))
 	}
 	if w.Further > 0 {
-		fmt.Fprintf(&b, "  %s%s: other reasons\n", about, count(w.Estimated(w.Further), "row"))
+		fmt.Fprintf(&b, "  %s%s: other reasons\n", about, CountOf(w.Estimated(w.Further), "row"))
 	}
 	if w.WithoutReason > 0 {
-		fmt.Fprintf(&b, "  %s: their turn (a worker, or a permit of the tenant's rate)\n", count(w.WithoutReason, "row"))
+		fmt.Fprintf(&b, "  %s: their turn (a worker, or a permit of the tenant's rate)\n", CountOf(w.WithoutReason, "row"))
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

@@ -12,6 +12,7 @@ import (
 	"orgops/apiclient/schema"
 	"orgops/dnscheck"
 	"orgops/dnscheck/report"
+	"orgops/internal/actions"
 	"orgops/internal/cli"
 	"orgops/internal/engine"
 	"orgops/internal/intake"
@@ -352,9 +353,9 @@ func today(t *testing.T, s *site) {
 	for _, id := range []string{"paused", "cancelled"} {
 		s.submit(id, tasks.TypeVerify, rows)
 		run := ledgertest.Find(t, s.m.Ledger, id)
-		change := status.Pause
+		change := actions.Pause
 		if id == "cancelled" {
-			change = status.Cancel
+			change = actions.Cancel
 		}
 		_, err := change(ctx, s.author(ada), s.m.Ledger, run)
 		must(t, err)
@@ -433,7 +434,7 @@ func tenants(t *testing.T, m *Moment) {
 		case "limited":
 			s.limiter.Answered(ctx, schema.OpGetDiscoveryDomain, http.StatusTooManyRequests, nil, 30*time.Minute)
 		case "stopped":
-			_, err := status.StopTenant(ctx, s.author(ada), name, "wrong file, ticket 4711")
+			_, err := actions.StopTenant(ctx, s.author(ada), name, "wrong file, ticket 4711")
 			must(t, err)
 		}
 	}
@@ -458,7 +459,7 @@ func recordObstacles(t *testing.T, acme *site) {
 	for _, name := range []string{Acme, "crowded"} {
 		one, err := status.ReadDetails(t.Context(), acme.m.Redis, name, nil)
 		must(t, err)
-		must(t, status.RecordObstacles(t.Context(), acme.author("worker"), one))
+		must(t, actions.RecordObstacles(t.Context(), acme.author("worker"), one))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"orgops/internal/actions"
 	"orgops/internal/status"
 	"orgops/internal/web"
 )
@@ -80,9 +81,9 @@ func (t Tenant) Report(ctx context.Context, id string) (Report, error) {
 }
 
 // CheckNow has the domain checked, in the name of the user, and says in the report when: see
-// [status.CheckNow]. giveUp is that of a row that is submitted; 0: the tenant's.
+// [actions.CheckDomain]. giveUp is that of a row that is submitted; 0: the tenant's.
 func (r *Report) CheckNow(ctx context.Context, giveUp time.Duration) error {
-	return status.CheckNow(ctx, r.view.redis, r.view.ledger, &r.DomainReport, status.Requester{
+	return actions.CheckDomain(ctx, r.view.redis, r.view.ledger, &r.DomainReport, actions.Requester{
 		Caller: r.view.author("").Name, GiveUp: giveUp, Link: r.view.user.Name == web.Link,
 	})
 }

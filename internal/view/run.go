@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"orgops/internal/actions"
 	"orgops/internal/activity"
 	"orgops/internal/ids"
 	"orgops/internal/ledger"
@@ -221,23 +222,23 @@ func (r Run) ExportResults(ctx context.Context, o results.Options, out io.Writer
 
 // Pause pauses it, and returns the effect in words.
 func (r Run) Pause(ctx context.Context, reason string) (effect string, err error) {
-	return status.Pause(ctx, r.view.author(reason), r.view.ledger, r.Run)
+	return actions.Pause(ctx, r.view.author(reason), r.view.ledger, r.Run)
 }
 
 // Resume resumes it, and returns the effect in words.
 func (r Run) Resume(ctx context.Context, reason string) (effect string, err error) {
-	return status.Resume(ctx, r.view.author(reason), r.view.ledger, r.Run)
+	return actions.Resume(ctx, r.view.author(reason), r.view.ledger, r.Run)
 }
 
 // Cancel cancels it, and returns the effect in words.
 func (r Run) Cancel(ctx context.Context, reason string) (effect string, err error) {
-	return status.Cancel(ctx, r.view.author(reason), r.view.ledger, r.Run)
+	return actions.Cancel(ctx, r.view.author(reason), r.view.ledger, r.Run)
 }
 
 // Hasten has its open rows of those numbers checked now, and returns how many are: see
-// [status.Hasten].
+// [actions.CheckRows].
 func (r Run) Hasten(ctx context.Context, items []int64) (hastened int, err error) {
-	hastened, err = status.Hasten(ctx, r.view.ledger, r.Run, items)
+	hastened, err = actions.CheckRows(ctx, r.view.ledger, r.Run, items)
 	if hastened > 0 {
 		r.view.author("").Record(ctx, activity.OfRun(r.Tenant, r.ID, activity.Checked, fmt.Sprintf("rows: %d", hastened)))
 	}

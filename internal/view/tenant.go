@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"orgops/internal/actions"
 	"orgops/internal/activity"
 	"orgops/internal/deliveries"
 	"orgops/internal/ledger"
@@ -93,17 +94,17 @@ func (t Tenant) Obstacles(ctx context.Context) ([]obstacle.Obstacle, error) {
 	return status.ObstaclesOf(ctx, t.view.redis, t.view.ledger, ledger.Tenant(t.name))
 }
 
-// Stop stops it: see [status.StopTenant].
+// Stop stops it: see [actions.StopTenant].
 func (t Tenant) Stop(ctx context.Context, reason string) (pace.Stop, error) {
-	return status.StopTenant(ctx, t.view.author(""), t.name, reason)
+	return actions.StopTenant(ctx, t.view.author(""), t.name, reason)
 }
 
-// Start ends its stop and pauses: see [status.StartTenant].
+// Start ends its stop and pauses: see [actions.StartTenant].
 func (t Tenant) Start(ctx context.Context) (effect string, err error) {
-	return status.StartTenant(ctx, t.view.author(""), t.name)
+	return actions.StartTenant(ctx, t.view.author(""), t.name)
 }
 
-// Sweep starts a sweep of it, or of one organization: see [status.SweepNow].
+// Sweep starts a sweep of it, or of one organization: see [actions.Sweep].
 func (t Tenant) Sweep(ctx context.Context, organization string, pending bool) (run ledger.Run,
 	created, announced bool, err error) {
 	if organization != "" {
@@ -113,12 +114,12 @@ func (t Tenant) Sweep(ctx context.Context, organization string, pending bool) (r
 	}
 	in := t.view.store.cfg.Intake
 	in.By = t.view.author("")
-	return status.SweepNow(ctx, t.view.redis, in, ledger.NewRun{Tenant: ledger.Tenant(t.name)}, organization, pending)
+	return actions.Sweep(ctx, t.view.redis, in, ledger.NewRun{Tenant: ledger.Tenant(t.name)}, organization, pending)
 }
 
-// Resend sends deliveries to an endpoint of webhooks again: see [status.Resend].
+// Resend sends deliveries to an endpoint of webhooks again: see [actions.Resend].
 func (t Tenant) Resend(ctx context.Context, endpoint string, which deliveries.Which) (effect string, err error) {
-	return status.Resend(ctx, t.view.author(""), t.name, endpoint, which)
+	return actions.Resend(ctx, t.view.author(""), t.name, endpoint, which)
 }
 
 // Activity returns a page of the activity of those tenants of the query that are the user's.

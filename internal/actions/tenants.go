@@ -1,9 +1,8 @@
-package status
+package actions
 
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,63 +17,12 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/remedy"
 	"orgops/internal/scan/progress"
+	"orgops/internal/status"
 	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
 	"orgops/internal/tenant"
 	"orgops/tasks"
 )
-
-// Cancel cancels the run in the name of a user, and returns the effect in words.
-func Cancel(ctx context.Context, by activity.Author, l *ledger.Ledger, run ledger.Run) (effect string, err error) {
-	ended := l.Cancel(ctx, run.Tenant, run.ID)
-	if ended != nil && !errors.Is(ended, ledger.ErrEnded) {
-		return "", ended
-	}
-	r, err := l.Run(ctx, run.Tenant, run.ID) // it may have been committed meanwhile
-	if err != nil {
-		return "", err
-	}
-	rows := r.Counts[ledger.Cancelled] - run.Counts[ledger.Cancelled]
-	if ended == nil && run.CancelledAt.IsZero() {
-		by.Record(ctx, activity.OfRun(run.Tenant, run.ID, activity.Cancelled, fmt.Sprintf("rows that were open: %d", rows)))
-	}
-	switch {
-	case ended != nil:
-	case rows == 0 && !run.Sealed() && run.Scan == nil:
-		return "cancelled: it was still being submitted, and none of its rows had started", nil
-	case rows == 0 && !run.Sealed() && run.CancelledAt.IsZero():
-		return "cancelled: its scan had found no row that was open", nil
-	case rows > 0 && r.Ended():
-		return fmt.Sprintf("cancelled; rows that were open: %d", rows), nil
-	case rows > 0:
-		return fmt.Sprintf("cancelled; rows that were open: %d; %s", rows, UnderWay(r)), nil
-	}
-	return "nothing is left to cancel: " + State(r), nil
-}
-
-// Pause pauses the run in the name of a user, and returns the effect in words.
-func Pause(ctx context.Context, by activity.Author, l *ledger.Ledger, run ledger.Run) (effect string, err error) {
-	if err := l.Pause(ctx, run.Tenant, run.ID); err != nil {
-		return "", err
-	}
-	if !run.Paused {
-		by.Record(ctx, activity.OfRun(run.Tenant, run.ID, activity.Paused, ""))
-	}
-	return "paused; " + toContinue(run), nil
-}
-
-// Resume resumes the run in the name of a user, and returns the effect in words.
-func Resume(ctx context.Context, by activity.Author, l *ledger.Ledger, run ledger.Run) (effect string, err error) {
-	err = l.Resume(ctx, run.Tenant, run.ID)
-	switch {
-	case err != nil:
-		return "", err
-	case !run.Paused:
-		return "it was not paused", nil
-	}
-	by.Record(ctx, activity.OfRun(run.Tenant, run.ID, activity.Resumed, ""))
-	return fmt.Sprintf("resumed; open rows: %d", run.Rows-run.Settled()), nil
-}
 
 // StopTenant stops a tenant in the name of a user: see [pace.Limiter.Stop].
 func StopTenant(ctx context.Context, by activity.Author, tenant, reason string) (pace.Stop, error) {
@@ -140,7 +88,7 @@ func ReassignTenant(ctx context.Context, by activity.Author, l *ledger.Ledger, n
 	}
 	for _, s := range sessions {
 		if slices.Contains(s.Tenants, ledger.Tenant(name)) {
-			return "", remedy.With(fmt.Errorf("tenant %s is served by worker %s", name, WorkerText(s, time.Now())),
+			return "", remedy.With(fmt.Errorf("tenant %s is served by worker %s", name, status.WorkerText(s, time.Now())),
 				"stop its workers, or take the tenant out of their file")
 		}
 	}
@@ -175,7 +123,7 @@ func unfinished(ctx context.Context, l *ledger.Ledger, name string) error {
 		return err
 	}
 	if n := singles[ledger.Tenant(name)]; n > 0 {
-		return remedy.With(fmt.Errorf("tenant %s has rows that are not finished: %s", name, count(n, "single row")), "%s", finishFirst)
+		return remedy.With(fmt.Errorf("tenant %s has rows that are not finished: %s", name, status.CountOf(n, "single row")), "%s", finishFirst)
 	}
 	if len(runs) == 0 {
 		return nil
@@ -195,10 +143,10 @@ func unfinished(ctx context.Context, l *ledger.Ledger, name string) error {
 const finishFirst = "start its former workers until none is open, cancel what shall not go on (enqueue runs cancel RUN), " +
 	"and stop them again; with --keep open rows stay: they are executed in the tenant that the next worker names"
 
-// SweepNow starts a sweep of the tenant, or of one organization if it is named, and of
+// Sweep starts a sweep of the tenant, or of one organization if it is named, and of
 // pending domains too if pending or the tenant's settings say so. announced is false if no
 // worker has served the tenant on this Redis.
-func SweepNow(ctx context.Context, rdb redis.Cmdable, in intake.Intake, r ledger.NewRun, organization string,
+func Sweep(ctx context.Context, rdb redis.Cmdable, in intake.Intake, r ledger.NewRun, organization string,
 	pending bool) (run ledger.Run, created, announced bool, err error) {
 	name := string(r.Tenant)
 	settings, announced, err := tenant.ReadAnnounced(ctx, rdb, name)
@@ -209,12 +157,4 @@ func SweepNow(ctx context.Context, rdb redis.Cmdable, in intake.Intake, r ledger
 	order := progress.Scan{Organization: organization, Pending: pending || settings.VerifyPending}
 	run, created, err = schedule.Now(ctx, in, sweep.NewStore(rdb, name), r, order)
 	return run, created, announced, err
-}
-
-// Plan is the estimate of a submission, which changes nothing.
-type Plan struct {
-	DryRun bool   `json:"dry_run"`
-	Kind   string `json:"kind"`
-	Tenant string `json:"tenant"`
-	intake.Plan
 }

@@ -1,4 +1,4 @@
-package status_test
+package actions_test
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"orgops/apiclient/schema"
+	"orgops/internal/actions"
 	"orgops/internal/activity"
 	"orgops/internal/deliveries"
 	"orgops/internal/obstacle"
@@ -78,7 +79,7 @@ func TestRecordObstacles(t *testing.T) {
 				}
 				one.Known.Token = step.token
 				one.Failing = step.failing
-				if err := status.RecordObstacles(t.Context(), by, one); err != nil {
+				if err := actions.RecordObstacles(t.Context(), by, one); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -1,4 +1,4 @@
-package status
+package actions
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"orgops/internal/pace"
 	"orgops/internal/remedy"
 	"orgops/internal/stamp"
+	"orgops/internal/status"
 )
 
 // recordedAfter is how long an obstacle lasts before it is recorded: the API pauses a tenant for a
@@ -26,9 +27,10 @@ type lasting struct {
 	perhaps bool
 }
 
-// lasting returns the obstacles that last, by name. It leaves out those that begin and end by an
-// action that the activity has: stops, blocks, paused queues, and workers that start, stop or die.
-func (t Tenant) lasting() map[string]lasting {
+// lastingOf returns the obstacles of a tenant that last, by name. It leaves out those that begin
+// and end by an action that the activity has: stops, blocks, paused queues, and workers that start,
+// stop or die.
+func lastingOf(t status.Tenant) map[string]lasting {
 	all := map[string]lasting{}
 	add := func(name string, since time.Time, l lasting) {
 		if !since.IsZero() && t.Pace.At.Sub(since) >= recordedAfter {
@@ -73,14 +75,14 @@ func (t Tenant) lasting() map[string]lasting {
 
 // RecordObstacles records in the activity of a tenant which obstacles have begun or ended since the
 // last call, each once in the fleet. They are stored until they end. t has the state of the tenant
-// as [ReadDetails] has read it without an error.
-func RecordObstacles(ctx context.Context, by activity.Author, t Tenant) error {
+// as [status.ReadDetails] has read it without an error.
+func RecordObstacles(ctx context.Context, by activity.Author, t status.Tenant) error {
 	key := "orgops:v3:{tenant:" + t.Name + "}:obstacles"
 	before, err := by.Redis.HGetAll(ctx, key).Result()
 	if err != nil {
 		return fmt.Errorf("read the recorded obstacles of tenant %s: %w", t.Name, err)
 	}
-	now := t.lasting()
+	now := lastingOf(t)
 	var failed error
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		if _, known := before[name]; known || now[name].perhaps {

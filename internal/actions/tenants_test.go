@@ -1,4 +1,4 @@
-package status_test
+package actions_test
 
 import (
 	"strings"
@@ -6,11 +6,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"orgops/internal/actions"
 	"orgops/internal/activity"
 	"orgops/internal/ledger"
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
-	"orgops/internal/status"
 	"orgops/internal/tenant"
 )
 
@@ -61,7 +61,7 @@ func TestReassignTenant(t *testing.T) {
 				tc.before(t, rdb)
 			}
 			by := activity.Author{Redis: rdb, Name: "ada"}
-			effect, err := status.ReassignTenant(t.Context(), by, ledger.New(rdb), "acme", tc.keep)
+			effect, err := actions.ReassignTenant(t.Context(), by, ledger.New(rdb), "acme", tc.keep)
 			stored, noIdentity := tenant.ReadIdentity(t.Context(), rdb, "acme")
 			if noIdentity != nil {
 				t.Fatal(noIdentity)
