@@ -82,6 +82,7 @@ var rooms = map[string]string{
 	"internal/sweep":          "dnscheck dnscheck/dnsname dnscheck/report discovery events scan/progress stamp untrusted",
 	"internal/sweep/schedule": "intake ledger scan/progress stamp sweep",
 	"internal/tenant":         "apiclient apiclient/schema dnscheck dnscheck/dnsname cli deliveries ids ledger pace sweep untrusted webhooks",
+	"internal/terminal":       "evidence ledger stamp status",
 	"internal/tracing":        "dnscheck untrusted",
 	"internal/view":           "actions activity deliveries health ids intake ledger meters obstacle pace redisconn results stamp status tenant untrusted web tasks",
 	"internal/viewtest":       "activity discovery index ledger ledgertest queues redistest tenant web",
@@ -172,13 +173,16 @@ func TestLeaves(t *testing.T) {
 // TestReaders: packages that read stored data depend on none that executes rows, and what reads
 // stored rows, and describes runs, on none that submits any or acts on them. A service that submits
 // rows with package producer compiles no queue, schedule, source of tokens and DNS codec either.
+// Pages and the HTTP API compile no text for terminals.
 func TestReaders(t *testing.T) {
 	executing := []string{module + "/internal/engine", module + "/internal/dispatch", module + "/tasks/handlers"}
+	notShown := append(slices.Clone(executing), module+"/internal/terminal", "github.com/vbauerster/mpb/v8")
 	of := map[string][]string{
-		"./internal/console": executing,
-		"./internal/httpapi": executing,
-		"./internal/results": append(slices.Clone(executing), module+"/internal/intake"),
-		"./internal/status": append(slices.Clone(executing), module+"/internal/intake", module+"/internal/actions",
+		"./internal/console":  notShown,
+		"./internal/customer": notShown,
+		"./internal/httpapi":  notShown,
+		"./internal/results":  append(slices.Clone(executing), module+"/internal/intake"),
+		"./internal/status": append(slices.Clone(notShown), module+"/internal/intake", module+"/internal/actions",
 			module+"/internal/sweep/schedule"),
 		"./producer": append(slices.Clone(executing), "github.com/hibiken/asynq", "github.com/robfig/cron/v3",
 			"golang.org/x/oauth2", "github.com/miekg/dns", module+"/apiclient", module+"/dnscheck"),

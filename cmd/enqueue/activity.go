@@ -10,6 +10,7 @@ import (
 	"orgops/internal/ids"
 	"orgops/internal/stamp"
 	"orgops/internal/status"
+	"orgops/internal/terminal"
 )
 
 type activityCommand struct {
@@ -49,7 +50,7 @@ func (c *activityCommand) Run(ctx context.Context, t *tool) error {
 
 	// A page of entries after another.
 	q := activity.Query{Tenants: c.Tenants, Since: since, Run: c.RunID, By: c.By, Limit: 1000}
-	w := status.NewTable(t.Stdout)
+	w := terminal.NewTable(t.Stdout)
 	printed := 0
 	for more := true; more && err == nil; more = q.After != "" {
 		var page []activity.Entry

@@ -16,6 +16,7 @@ import (
 	"orgops/internal/discovery"
 	"orgops/internal/rowfile"
 	"orgops/internal/status"
+	"orgops/internal/terminal"
 	"orgops/tasks"
 )
 
@@ -85,7 +86,8 @@ func (c *checkCommand) Run(ctx context.Context, t *tool) error {
 		if checked > 1 && !t.JSON {
 			fmt.Fprintln(t.Stdout)
 		}
-		if err := t.print(found); err != nil {
+		write := func(out io.Writer) error { return terminal.WriteCheck(out, found) }
+		if err := t.print(found, write); err != nil {
 			return err
 		}
 	}

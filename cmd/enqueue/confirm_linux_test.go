@@ -19,8 +19,8 @@ import (
 	"orgops/internal/tenant"
 )
 
-// terminal returns a terminal at which somebody has typed the text.
-func terminal(t *testing.T, typed string) *os.File {
+// terminalWith returns a terminal at which somebody has typed the text.
+func terminalWith(t *testing.T, typed string) *os.File {
 	t.Helper()
 	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
@@ -54,7 +54,7 @@ func TestQuestions(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	do := func(args, typed string) string {
 		var text bytes.Buffer
-		run(t.Context(), strings.Fields(args), terminal(t, typed), &text, &text,
+		run(t.Context(), strings.Fields(args), terminalWith(t, typed), &text, &text,
 			[]string{"ORGOPS_REDIS_URL=redis://" + mini.Addr()})
 		return text.String()
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/remedy"
 	"orgops/internal/status"
+	"orgops/internal/terminal"
 	"orgops/internal/untrusted"
 	"orgops/tasks"
 )
@@ -61,7 +63,8 @@ func (c *domainCommand) Run(ctx context.Context, t *tool) error {
 	case len(found.Rows) == 0 && found.Swept == nil && found.Known == nil:
 		return nothing(found, c.Rows > 0)
 	}
-	if err := t.print(found); err != nil || c.Rows > 0 || t.JSON {
+	write := func(out io.Writer) error { return terminal.WriteDomain(out, found) }
+	if err := t.print(found, write); err != nil || c.Rows > 0 || t.JSON {
 		return err
 	}
 	_, err = fmt.Fprintf(t.Stdout, "\nall rows about it: %s\n", searches(found))
@@ -139,7 +142,7 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 	if t.JSON {
 		return t.printJSON(r)
 	}
-	w := status.NewTable(t.Stdout)
+	w := terminal.NewTable(t.Stdout)
 	w.Line("name", status.Shown(r.Domain))
 	w.Line("domain", id)
 	w.Line("organization", status.Shown(r.Organization))
@@ -147,5 +150,5 @@ func (c *historyCommand) Run(ctx context.Context, t *tool) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	return r.Write(t.Stdout)
+	return terminal.WriteSwept(t.Stdout, r)
 }

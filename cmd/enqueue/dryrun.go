@@ -16,8 +16,8 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/pace"
-	"orgops/internal/status"
 	"orgops/internal/tenant"
+	"orgops/internal/terminal"
 	"orgops/tasks/handlers"
 )
 
@@ -66,7 +66,7 @@ func (t *tool) dryRun(ctx context.Context, in intake.Input, name string) error {
 			Seconds: int64(timeAt(left, burst, plan.Calls) / time.Second),
 		},
 	}
-	if err := t.print(p); err != nil || plan.Invalid.Total == 0 {
+	if err := t.print(p, p.Write); err != nil || plan.Invalid.Total == 0 {
 		return err
 	}
 	return &cli.StatusError{Status: cli.StatusRejected,
@@ -82,7 +82,8 @@ func (t *tool) printRead(ctx context.Context, r ledger.Run) error {
 		}
 		found[handlers.ReadState(row.Result)]++
 	}
-	return t.print(domainsFound{Run: string(r.ID), Tenant: string(r.Tenant), Domains: found})
+	listed := domainsFound{Run: string(r.ID), Tenant: string(r.Tenant), Domains: found}
+	return t.print(listed, listed.Write)
 }
 
 // domainsFound is how many domains of a run are in each state of [handlers.ReadState].
@@ -94,7 +95,7 @@ type domainsFound struct {
 
 // Write writes the numbers as text.
 func (d domainsFound) Write(out io.Writer) error {
-	w := status.NewTable(out)
+	w := terminal.NewTable(out)
 	fmt.Fprintln(w, "\nDOMAINS\tNUMBER")
 	for _, state := range slices.Sorted(maps.Keys(d.Domains)) {
 		fmt.Fprintf(w, "%s\t%d\n", cmp.Or(stateLabels[state], state), d.Domains[state])
@@ -129,7 +130,7 @@ type pacing struct {
 
 // Write writes the plan as text.
 func (p submissionPlan) Write(out io.Writer) error {
-	w := status.NewTable(out)
+	w := terminal.NewTable(out)
 	fmt.Fprintf(w, "rows\t%d\n", p.Rows)
 	if p.BaseURL != "" {
 		fmt.Fprintf(w, "executed at\t%s\n", p.BaseURL)

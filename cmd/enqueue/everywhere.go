@@ -16,6 +16,7 @@ import (
 	"orgops/internal/remedy"
 	"orgops/internal/scan/progress"
 	"orgops/internal/status"
+	"orgops/internal/terminal"
 	"orgops/tasks"
 )
 
@@ -74,7 +75,7 @@ func (c *removeCommand) removeEverywhere(ctx context.Context, t *tool, o order) 
 		return &cli.StatusError{Status: cli.StatusRejected, Err: fmt.Errorf("nothing was removed: %w", err)}
 	}
 	if c.DryRun {
-		return t.print(listed)
+		return t.print(listed, listed.Write)
 	}
 	if err := listed.Write(t.Stderr); err != nil {
 		return err
@@ -102,7 +103,7 @@ func (t *tool) listClient(ctx context.Context, r ledger.NewRun, client string, s
 			r.Tenant)
 	}
 	t.log.InfoContext(ctx, "listing the organizations of the client; nothing is removed", "run", list.ID, "client", client)
-	all, err := status.Follow(ctx, t.redis, r.Tenant, []string{string(list.ID)}, t.Stderr, cli.IsTerminal(t.Stderr))
+	all, err := terminal.Follow(ctx, t.redis, r.Tenant, []string{string(list.ID)}, t.Stderr, cli.IsTerminal(t.Stderr))
 	if err != nil {
 		return ledger.Run{}, err
 	}
@@ -138,7 +139,7 @@ func (t *tool) listed(ctx context.Context, list ledger.Run) (clientListed, error
 
 // Write writes the list as text.
 func (l clientListed) Write(out io.Writer) error {
-	w := status.NewTable(out)
+	w := terminal.NewTable(out)
 	fmt.Fprintf(w, "client\t%s\n", l.Client)
 	fmt.Fprintf(w, "organizations read\t%d\n", l.Read)
 	fmt.Fprintf(w, "with the client\t%d\n", l.Organizations)

@@ -153,7 +153,7 @@ func TestRemoveEverywhere(t *testing.T) {
 			if tc.typed == "" {
 				status = run(t.Context(), args, strings.NewReader(""), &text, &text, environ)
 			} else {
-				status = run(t.Context(), args, terminal(t, tc.typed), &text, &text, environ)
+				status = run(t.Context(), args, terminalWith(t, tc.typed), &text, &text, environ)
 			}
 			if status != tc.status || !strings.Contains(text.String(), tc.says) {
 				t.Errorf("exit status %d, want %d; %s; want %q in it", status, tc.status, text.String(), tc.says)

@@ -17,6 +17,7 @@ import (
 	"orgops/internal/stamp"
 	"orgops/internal/status"
 	"orgops/internal/sweep"
+	"orgops/internal/terminal"
 	"orgops/tasks"
 	"orgops/tasks/handlers"
 )
@@ -96,7 +97,7 @@ func (c *revokeCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	return t.print(p)
+	return t.print(p, p.Write)
 }
 
 type revocations struct {
@@ -333,7 +334,7 @@ func (t *tool) submitChosen(ctx context.Context, c *revokeCommand, run ledger.Ne
 
 // writeOperators writes how many domains go, by operator of their name servers.
 func (p revocations) writeOperators(out io.Writer) error {
-	w := status.NewTable(out)
+	w := terminal.NewTable(out)
 	fmt.Fprintf(w, "to be revoked\t%d\n", p.Chosen)
 	fmt.Fprintf(w, "in seven days\t%d were, at most %d may be\n", p.Used, p.Most)
 	if p.Unreadable > 0 {
@@ -363,7 +364,7 @@ func (p revocations) Write(out io.Writer) error {
 		_, err := fmt.Fprintln(out, "\nno domain is known to be absent, and none is revoked")
 		return err
 	}
-	w := status.NewTable(out)
+	w := terminal.NewTable(out)
 	fmt.Fprintln(w, "\nDOMAIN\tNAME\tORGANIZATION\tABSENT SINCE\tSWEEPS\tDECISION")
 	for _, d := range p.Candidates[:min(p.rows, len(p.Candidates))] {
 		since := "-"

@@ -14,6 +14,7 @@ import (
 	"orgops/internal/remedy"
 	"orgops/internal/stamp"
 	"orgops/internal/status"
+	"orgops/internal/terminal"
 	"orgops/tasks/handlers"
 )
 
@@ -55,7 +56,7 @@ func (c *listCommand) Run(ctx context.Context, t *tool) error {
 		}
 		return err
 	}
-	if err := status.WriteRuns(t.Stdout, all); err != nil {
+	if err := terminal.WriteRuns(t.Stdout, all); err != nil {
 		return err
 	}
 	if len(all) == 0 {
@@ -95,7 +96,7 @@ const failedShown = 50
 // follow shows progress until the runs have ended, then their results. It is an error if a
 // row failed.
 func (t *tool) follow(ctx context.Context, tenant string, ids []string) error {
-	all, err := status.Follow(ctx, t.redis, ledger.Tenant(tenant), ids, t.Stderr, cli.IsTerminal(t.Stderr))
+	all, err := terminal.Follow(ctx, t.redis, ledger.Tenant(tenant), ids, t.Stderr, cli.IsTerminal(t.Stderr))
 	if err != nil && ctx.Err() != nil {
 		continues := remedy.With(errors.New("interrupted: the submitted runs continue"),
 			"to follow them again: enqueue runs follow %s", strings.Join(ids, " "))
@@ -115,7 +116,7 @@ func (t *tool) follow(ctx context.Context, tenant string, ids []string) error {
 
 func (t *tool) printOutcomes(ctx context.Context, all []ledger.Run) error {
 	if !t.JSON {
-		if err := status.WriteRuns(t.Stdout, status.RunsOf(all)); err != nil {
+		if err := terminal.WriteRuns(t.Stdout, status.RunsOf(all)); err != nil {
 			return err
 		}
 	}
@@ -135,7 +136,7 @@ func (t *tool) printOutcomes(ctx context.Context, all []ledger.Run) error {
 			}
 			continue
 		}
-		d.WriteFailed(t.Stdout)
+		terminal.WriteFailedRows(t.Stdout, d)
 		t.printUndo(d.ID, d.Undo)
 	}
 	return nil

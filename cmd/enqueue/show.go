@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"orgops/internal/cli"
 	"orgops/internal/ledger"
 	"orgops/internal/status"
+	"orgops/internal/terminal"
 )
 
 type showCommand struct {
@@ -32,7 +34,7 @@ func (c *showCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	return t.print(d)
+	return t.print(d, func(out io.Writer) error { return terminal.WriteRun(out, d) })
 }
 
 func (t *tool) printOpen(ctx context.Context, r ledger.Run) (err error) {

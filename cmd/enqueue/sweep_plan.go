@@ -9,6 +9,7 @@ import (
 	"orgops/internal/status"
 	"orgops/internal/sweep"
 	"orgops/internal/tenant"
+	"orgops/internal/terminal"
 )
 
 // sweepPlan is an estimate of the next sweep from the last one.
@@ -114,11 +115,11 @@ func (t *tool) planSweep(ctx context.Context, name, org string) error {
 		p.Seconds = int64(timeAt(rate, burst, p.Calls) / time.Second)
 		p.TooSlow = org == "" && p.IntervalSeconds > 0 && p.Seconds > p.IntervalSeconds
 	}
-	return t.print(p)
+	return t.print(p, p.Write)
 }
 
 func (p sweepPlan) Write(out io.Writer) error {
-	w := status.NewTable(out)
+	w := terminal.NewTable(out)
 	w.Line("tenant", p.Tenant)
 	w.Line("organization", p.Organization)
 	w.Line("schedule", p.schedule)

@@ -19,6 +19,7 @@ import (
 	"orgops/internal/stamp"
 	"orgops/internal/status"
 	"orgops/internal/tenant"
+	"orgops/internal/terminal"
 )
 
 type oneTenant struct {
@@ -139,7 +140,7 @@ func (t *tool) printDetails(ctx context.Context, one status.Tenant, settings ten
 	sessions []ledger.Session) error {
 	permits, noRate := one.Permits(settings)
 	hour, noHour := t.readLastHour(ctx, one.Name)
-	table := status.NewTable(t.Stdout)
+	table := terminal.NewTable(t.Stdout)
 	if one.Identity != nil {
 		table.Line("stands for", one.Identity.String())
 	}

@@ -116,12 +116,12 @@ func (t *tool) disconnect() {
 	}
 }
 
-// print writes v to stdout: as text, or as a line of JSON with --json.
-func (t *tool) print(v interface{ Write(io.Writer) error }) error {
+// print writes v to stdout: by write as text, or as a line of JSON with --json.
+func (t *tool) print(v any, write func(out io.Writer) error) error {
 	if t.JSON {
 		return t.printJSON(v)
 	}
-	return v.Write(t.Stdout)
+	return write(t.Stdout)
 }
 
 func (t *tool) printJSON(v any) error { return cli.WriteJSON(t.Stdout, v) }

@@ -11,7 +11,7 @@ import (
 	"orgops/internal/intake"
 	"orgops/internal/ledger"
 	"orgops/internal/remedy"
-	"orgops/internal/status"
+	"orgops/internal/terminal"
 	"orgops/tasks/handlers"
 )
 
@@ -39,7 +39,7 @@ type undoPlan struct {
 
 // Write writes the plan as text.
 func (p undoPlan) Write(out io.Writer) error {
-	w := status.NewTable(out)
+	w := terminal.NewTable(out)
 	fmt.Fprintf(w, "verified before\t%d, which are proven and verified again\n", p.Verify)
 	fmt.Fprintf(w, "other changes\t%d, which are put back\n", p.Update)
 	return w.Flush()
@@ -81,7 +81,8 @@ func (t *tool) undoUpdate(ctx context.Context, o order, undo oneRun) error {
 		return err
 	}
 	if o.DryRun {
-		return t.print(undoPlan{DryRun: true, Undo: from.ID, Verify: len(rows.Verify), Update: len(rows.Update)})
+		p := undoPlan{DryRun: true, Undo: from.ID, Verify: len(rows.Verify), Update: len(rows.Update)}
+		return t.print(p, p.Write)
 	}
 	return t.submitUndoing(ctx, o, run, rows)
 }

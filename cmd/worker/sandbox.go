@@ -20,6 +20,7 @@ import (
 	"orgops/internal/sweep"
 	"orgops/internal/sweep/schedule"
 	"orgops/internal/tenant"
+	"orgops/internal/terminal"
 	"orgops/tasks"
 )
 
@@ -104,16 +105,16 @@ func (w *worker) showSample(ctx context.Context, p cli.Program, box *sandbox.San
 	if err != nil {
 		return fmt.Errorf("submit the sample: %w", err)
 	}
-	all, err := status.Follow(ctx, w.redis, tasks.DefaultTenant, ids, p.Stderr, cli.IsTerminal(p.Stderr))
+	all, err := terminal.Follow(ctx, w.redis, tasks.DefaultTenant, ids, p.Stderr, cli.IsTerminal(p.Stderr))
 	if err != nil {
 		return err
 	}
-	if err := status.WriteRuns(p.Stdout, status.RunsOf(all)); err != nil {
+	if err := terminal.WriteRuns(p.Stdout, status.RunsOf(all)); err != nil {
 		return err
 	}
 	const most = 100 // failed rows of a run
 	for _, r := range all {
-		if err := status.WriteFailedByReason(ctx, p.Stdout, w.ledger, r, most, expectedIn(box)); err != nil {
+		if err := terminal.WriteFailedByReason(ctx, p.Stdout, w.ledger, r, most, expectedIn(box)); err != nil {
 			return err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -48,7 +47,7 @@ func Check(ctx context.Context, checker *dnscheck.Checker, d discovery.Domain) (
 	if name, target, out := verdict.AliasOut(); out && verdict.State == dnscheck.Present {
 		warning := fmt.Sprintf(
 			"the alias %s leads out of the domain, to %s: the owner of that name can prove the domain; --refuse-aliases refuses that", Shown(name), Shown(target))
-		found.Note = joined(found.Note, warning)
+		found.Note = Joined(found.Note, warning)
 	}
 	if found.Diagnosis, err = checker.Diagnose(ctx, d.Host, d.Name, d.TXT, verdict); err != nil {
 		return found, err
@@ -106,21 +105,6 @@ func (f Findings) When() Fact {
 	return Fact{Name: "checked at", Text: stamp.UTC(f.At)}
 }
 
-// Write writes the record and the findings as text.
-func (c CheckResult) Write(out io.Writer) error {
-	heading := Fact{Name: "TXT record"}
-	if c.Host != "" {
-		heading.Text = fmt.Sprintf("at %s, with the value %s", Whole(c.Host), Whole(c.TXT))
-	}
-	if c.Findings != nil {
-		return c.Findings.Write(out, heading)
-	}
-	w := NewTable(out)
-	w.Line(heading.Name, heading.Text)
-	w.Line("verdict", "not checked: "+c.Error)
-	return w.Flush()
-}
-
 // Explanation returns the mistake in the record, and the remedy as far as there is one.
 func (f Findings) Explanation() string {
 	for _, one := range f.Findings {
@@ -167,28 +151,6 @@ func (f Findings) Facts() []Fact {
 		all = append(all, Fact{Name: "no answer", Text: "for " + Shown(name) + ", where such records often end up by mistake"})
 	}
 	return facts(append(all, Fact{Name: "next check", Text: stamp.UTC(f.Next)})...)
-}
-
-// Write writes the heading and the facts, two columns a line, and then the answer of each
-// server.
-func (f Findings) Write(out io.Writer, heading Fact) error {
-	w := NewTable(out)
-	w.Facts([]Fact{heading})
-	w.Facts(f.Facts())
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(w, "\nSERVER\tANSWER\tFOUND\tTOOK")
-	for _, o := range f.Said {
-		fmt.Fprintf(w, "%s\t%s (%s)\t%s\t%s\n", ServerName(o), o.State, o.Reason, cmp.Or(AnswerText(o), "-"), Took(o))
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if missing := MissingAnswers(f.Evidence.Evidence); missing != "" {
-		fmt.Fprintln(out, missing)
-	}
-	return nil
 }
 
 // Took returns the duration of an answer.

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -130,56 +128,5 @@ func (d RunDetails) Facts() []Fact {
 	return facts(append(all, d.Undo.facts()...)...)
 }
 
-// Write writes the details as text.
-func (d RunDetails) Write(out io.Writer) error {
-	// The run and its activity.
-	w := NewTable(out)
-	r := d.Ledger
-	w.Line("run", string(d.ID))
-	w.Facts(d.Facts())
-	w.Line("state", cmp.Or(pausedBy(r, d.Activity), d.Text))
-	w.Line("producer", SilentProducer(r))
-	w.Line("no progress", d.Stuck.String())
-	for _, o := range d.Obstacles {
-		w.Line("waits", o.String())
-	}
-	w.Line("rows", Total(r))
-	w.Line("settled", fmt.Sprintf("%d: %s", d.Settled, Counts(r)))
-	for _, e := range d.Activity {
-		w.Line(stamp.UTC(e.At), joined(fmt.Sprintf("%s by %s", e.Action, e.Who()), reason(e.Result)))
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-
-	// The reasons of open and failed rows, and the rows.
-	if err := d.Waiting.Write(out); err != nil {
-		return err
-	}
-	if err := d.FailedBy.Write(out); err != nil {
-		return err
-	}
-	open := int64(len(d.OpenRows))
-	if d.Rows != nil {
-		open = *d.Rows - d.Settled
-	}
-	d.writeRows(out, "open", d.OpenRows, open)
-	d.WriteFailed(out)
-	return nil
-}
-
-// WriteFailed writes the failed rows under a heading, or nothing if there is none.
-func (d RunDetails) WriteFailed(out io.Writer) {
-	d.writeRows(out, "failed", d.FailedRows, Failed(d.Ledger))
-}
-
-func (d RunDetails) writeRows(out io.Writer, what string, rows []Row, all int64) {
-	if all == 0 {
-		return
-	}
-	fmt.Fprintf(out, "\nrun %s (%s), %s rows:\n", d.ID, d.Kind, what)
-	for _, row := range rows {
-		fmt.Fprintf(out, "  %s\n", row)
-	}
-	more(out, all-int64(len(rows)))
-}
+// StateText returns the state in words; of a paused run the user who has paused it.
+func (d RunDetails) StateText() string { return cmp.Or(pausedBy(d.Ledger, d.Activity), d.Text) }

@@ -1,9 +1,9 @@
 // Package status describes runs, rows, domains, sweeps and tenants. Each has one type, which
-// commands print as text or as JSON, pages render, and the HTTP API sends. A member without a value
-// is left out of the JSON. The doc comment of a type says who may see it. The package reads, and
-// changes nothing: that is package actions. The files, each using those below it:
+// commands print as text (package terminal) or as JSON, pages render, and the HTTP API sends. A
+// member without a value is left out of the JSON. The doc comment of a type says who may see it.
+// The package reads, and changes nothing: that is package actions. The files, each using those
+// below it:
 //
-//	follow.go    progress of runs until they have ended
 //	tenants.go   the state of many tenants, and warnings
 //	filter.go    lists of runs, by filters
 //	tenant.go    the state of a tenant
@@ -23,5 +23,5 @@
 //	undo.go      how the changes of a run are undone
 //	scan.go      the scan that finds a run's rows
 //	obstacles.go reads why rows of a tenant are not executed, and says which runs that concerns
-//	text.go      tables, times, and text that is safe to print
+//	text.go      facts, times, and text that is safe to print
 package status

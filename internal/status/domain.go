@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"time"
@@ -417,61 +416,4 @@ func (d Domain) Facts() []Fact {
 		used.Text = "unknown"
 	}
 	return facts(append(all, state, used)...)
-}
-
-// Write writes the domain as text.
-func (d Domain) Write(out io.Writer) error {
-	// The domain, and its record.
-	w := NewTable(out)
-	w.Facts(d.Facts())
-	switch k := d.Known; {
-	case k != nil:
-		w.Line("TXT record", TXTRecord(k.Host, k.TXT))
-		if k.State != "" {
-			w.Line("last check", k.State+" at "+stamp.UTC(k.At))
-		}
-		if !k.Next.IsZero() {
-			w.Line("next check", stamp.UTC(k.Next))
-		}
-	case d.Record != nil:
-		w.Line("TXT record", TXTRecord(d.Record.Host, d.Record.TXT))
-	}
-	fmt.Fprintln(w)
-	if err := w.Flush(); err != nil {
-		return err
-	}
-
-	// Its rows, each with the last check.
-	for i, row := range d.Rows {
-		fmt.Fprintf(out, "run %s (%s, %s), row %d: %s\n", row.Run, row.Kind, stamp.UTC(row.CreatedAt), row.Item, row.Text())
-		for _, fact := range row.Facts() {
-			fmt.Fprintln(out, fact)
-		}
-		if !row.Fix.IsZero() {
-			fmt.Fprintf(out, "what to do: %s\n", row.Fix)
-		}
-		if row.Evidence == nil {
-			continue
-		}
-		fmt.Fprintln(out)
-		if err := row.Evidence.Write(out, row.Evidence.When()); err != nil {
-			return err
-		}
-		if i+1 < len(d.Rows) || d.More > 0 {
-			fmt.Fprintln(out)
-		}
-	}
-	if d.More > 0 {
-		fmt.Fprintf(out, "and %d more\n", d.More)
-	}
-
-	// The state from sweeps.
-	if d.Swept == nil {
-		return nil
-	}
-	if len(d.Rows) > 0 {
-		fmt.Fprintln(out)
-	}
-	fmt.Fprintln(out, "what sweeps have seen:")
-	return d.Swept.Write(out)
 }

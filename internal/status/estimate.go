@@ -64,7 +64,7 @@ func (e Estimate) Waits() string {
 		parts = append(parts, text)
 	}
 	if e.Again > 0 {
-		parts = append(parts, fmt.Sprintf("%s for another attempt: %s", wait(e.Again), reason(e.Why)))
+		parts = append(parts, fmt.Sprintf("%s for another attempt: %s", wait(e.Again), ShownReason(e.Why)))
 	}
 	return strings.Join(parts, "; ")
 }

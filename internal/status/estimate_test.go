@@ -346,13 +346,3 @@ func TestObstacleOfAPause(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
-
-// TestLineBelowABar: it never breaks in two, since it is drawn over.
-func TestLineBelowABar(t *testing.T) {
-	for width, want := range map[int]string{80: "  paused; wait\n", 14: "  paused; wa…\n", 1: "…\n", 0: "…\n"} {
-		var out strings.Builder
-		if err := status.WriteBelow(&out, "paused; wait", width); err != nil || out.String() != want {
-			t.Errorf("%d: %q, %v, want %q", width, out.String(), err, want)
-		}
-	}
-}

@@ -1,7 +1,4 @@
 package status
 
-// WriteBelow is how a line below a bar is written.
-var WriteBelow = writeBelow
-
 // OpenRow describes an open row without its name.
 var OpenRow = openRow

@@ -3,8 +3,6 @@ package status
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -84,7 +82,7 @@ func FailedByReason(ctx context.Context, l *ledger.Ledger, r ledger.Run) (*Faile
 		all.Read++
 		of := evidence.CauseOf(stored.Result)
 		if counts[of] == nil {
-			counts[of] = &FailedReason{Rows: 1, Outcome: row.Outcome, Mistake: of.Mistake, Reason: reason(row.Reason),
+			counts[of] = &FailedReason{Rows: 1, Outcome: row.Outcome, Mistake: of.Mistake, Reason: ShownReason(row.Reason),
 				cause: of}
 			continue
 		}
@@ -122,25 +120,7 @@ func FoundFailed(ctx context.Context, l *ledger.Ledger, r ledger.Run,
 // Partial reports whether the counts are those of the first failed rows alone.
 func (f *FailedReasons) Partial() bool { return f.Read < f.Failed }
 
-// shared reports whether rows have a reason in common.
-func (f *FailedReasons) shared() bool {
+// Shared reports whether rows have a reason in common.
+func (f *FailedReasons) Shared() bool {
 	return slices.ContainsFunc(f.Reasons, func(one FailedReason) bool { return one.Rows > 1 })
-}
-
-// Write writes a line for each reason under a heading, or nothing if no rows have one in common.
-func (f *FailedReasons) Write(out io.Writer) error {
-	if f == nil || !f.shared() {
-		return nil
-	}
-	of := ""
-	if f.Partial() {
-		of = fmt.Sprintf(" (the first %d of %d)", f.Read, f.Failed)
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "\nits failed rows by reason%s:\n", of)
-	for _, one := range f.Reasons {
-		fmt.Fprintf(&b, "  %s: %s\n", CountOf(one.Rows, "row"), one.Text())
-	}
-	_, err := io.WriteString(out, b.String())
-	return err
 }

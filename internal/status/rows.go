@@ -5,9 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -274,45 +272,6 @@ func rowOf(r ledger.Run, stored ledger.RowState) (Row, error) {
 		return Row{}, stored.Err
 	}
 	return openRow(r, stored.Item, evidence.ReadOpen(r.Kind, stored)), nil
-}
-
-// WriteFailedByReason writes why rows of the run failed: each reason once, the most frequent
-// first, with the rows that failed for it. It reads no more than most rows. about returns
-// more about a row, or "".
-func WriteFailedByReason(ctx context.Context, out io.Writer, l *ledger.Ledger, r ledger.Run, most int,
-	about func(Row) string) error {
-	failed, err := FirstFailed(ctx, l, r, most)
-	if err != nil || len(failed) == 0 {
-		return err
-	}
-	fmt.Fprintf(out, "\nrun %s (%s), %d of %d rows failed:\n", r.ID, r.Kind, Failed(r), r.Total())
-	groups := map[string][]Row{}
-	for _, row := range failed {
-		groups[evidence.Common(row.Text())] = append(groups[evidence.Common(row.Text())], row)
-	}
-	reasons := slices.SortedFunc(maps.Keys(groups), func(a, b string) int {
-		return cmp.Or(len(groups[b])-len(groups[a]), cmp.Compare(groups[a][0].Item, groups[b][0].Item))
-	})
-	const named = 3 // rows of one reason
-	for _, reason := range reasons {
-		rows := groups[reason]
-		if len(rows) == 1 { // nothing is shared: the reason as it is
-			reason = rows[0].Text()
-		}
-		fmt.Fprintf(out, "  %d %s\n", len(rows), reason)
-		for _, row := range rows[:min(len(rows), named)] {
-			fmt.Fprintf(out, "     row %d (%s)", row.Item, row.Name)
-			if more := about(row); more != "" {
-				fmt.Fprintf(out, ": %s", more)
-			}
-			fmt.Fprintln(out)
-		}
-		if rest := len(rows) - named; rest > 0 {
-			fmt.Fprintf(out, "     and %d more\n", rest)
-		}
-	}
-	more(out, Failed(r)-int64(len(failed)))
-	return nil
 }
 
 // rowNames names settled rows. It caches the last chunk, since rows are named in their order.

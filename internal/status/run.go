@@ -3,7 +3,6 @@ package status
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -285,15 +284,4 @@ func SilentSince(r ledger.Run, now time.Time) time.Time {
 		return time.Time{}
 	}
 	return r.StagedAt
-}
-
-// WriteRuns writes one line per run.
-func WriteRuns(out io.Writer, all []Run) error {
-	w := NewTable(out)
-	fmt.Fprintln(w, "RUN\tKIND\tTENANT\tROWS\tSETTLED\tSTATE\tOUTCOMES")
-	for _, d := range all {
-		r := d.Ledger
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Kind, r.Tenant, Total(r), r.Settled(), d.Text, Counts(r))
-	}
-	return w.Flush()
 }

@@ -37,7 +37,7 @@ func scanOf(r ledger.Run) *Scan {
 		s.Early = cmp.Or(text, "the reason is not stored")
 		s.Ended = true
 	default:
-		s.Reason = reason(text)
+		s.Reason = ShownReason(text)
 		s.NextTry = r.Scan.NextAt
 	}
 	return &s
@@ -114,10 +114,10 @@ func (s *Scan) LeftOut() string {
 	early := ""
 	missed := ""
 	if s.Early != "" {
-		early = "ended early: " + reason(s.Early)
+		early = "ended early: " + ShownReason(s.Early)
 	}
 	if s.Missed > 0 {
-		missed = fmt.Sprintf("organizations not read: %d (%s)", s.Missed, reason(s.Why))
+		missed = fmt.Sprintf("organizations not read: %d (%s)", s.Missed, ShownReason(s.Why))
 	}
-	return joined(early, missed)
+	return Joined(early, missed)
 }

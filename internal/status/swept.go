@@ -3,7 +3,6 @@ package status
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -136,7 +135,7 @@ func SweptDomainOf(ctx context.Context, rdb redis.Cmdable,
 		if e.Verdict != nil {
 			read, err := evidence.Read(e.Verdict)
 			if err != nil {
-				entry.Reason = joined(entry.Reason, fmt.Sprintf("evidence not readable: %v", err))
+				entry.Reason = Joined(entry.Reason, fmt.Sprintf("evidence not readable: %v", err))
 			} else {
 				entry.Evidence = &Findings{Evidence: read}
 			}
@@ -150,13 +149,13 @@ func SweptDomainOf(ctx context.Context, rdb redis.Cmdable,
 func decision(rules sweep.Rules, s sweep.DomainState, lastTick int64, tenant string) (what, fix string) {
 	switch {
 	case s.Proven == nil:
-		return reason(rules.Unfit(s, lastTick)), publishFirst
+		return ShownReason(rules.Unfit(s, lastTick)), publishFirst
 	case s.Absence.Lost.IsZero():
-		return "at risk: " + reason(rules.TooShort(s)), publishAgain
+		return "at risk: " + ShownReason(rules.TooShort(s)), publishAgain
 	}
 	lost := "lost since " + stamp.UTC(s.Absence.Lost)
 	if unfit := rules.Unfit(s, lastTick); unfit != "" {
-		return lost + "; not to be revoked: " + reason(unfit), publishAgain
+		return lost + "; not to be revoked: " + ShownReason(unfit), publishAgain
 	}
 	return lost, reviewLost(tenant)
 }
@@ -177,7 +176,7 @@ func (d SweptDomain) Facts() []Fact {
 	}
 	seen += ", at " + stamp.UTC(d.At)
 	if d.Sentence != "" {
-		seen += ": " + reason(d.Sentence)
+		seen += ": " + ShownReason(d.Sentence)
 	}
 
 	// Since when its record is there or gone.
@@ -200,7 +199,7 @@ func (d SweptDomain) Facts() []Fact {
 	all := []Fact{
 		{Name: "swept", Text: swept},
 		{Name: "seen last", Text: seen},
-		{Name: "found there", Text: reason(strings.Join(d.Values, ", "))},
+		{Name: "found there", Text: ShownReason(strings.Join(d.Values, ", "))},
 		{Name: "present", Text: present},
 		{Name: "proven", Text: proven},
 		{Name: "absent", Text: absent},
@@ -211,39 +210,11 @@ func (d SweptDomain) Facts() []Fact {
 	return facts(append(all, d.Undo.facts()...)...)
 }
 
-// Write writes the facts, two columns a line, then the domain's history, the proof of its token,
-// and the evidence for each change of its record.
-func (d SweptDomain) Write(out io.Writer) error {
-	w := NewTable(out)
-	w.Facts(d.Facts())
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if len(d.History) > 0 {
-		fmt.Fprintln(w, "\nWHEN\tWHAT\tWHY")
-	}
-	for _, e := range d.History {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", stamp.UTC(e.At), Shown(e.Event), reason(e.Reason))
-	}
-	err := w.Flush()
-	if d.Proof != nil && err == nil {
-		fmt.Fprintln(out)
-		err = d.Proof.Write(out, Fact{Name: "proven at", Text: stamp.UTC(d.ProvenAt)})
-	}
-	for _, e := range d.History {
-		if e.Evidence != nil && err == nil {
-			fmt.Fprintln(out)
-			err = e.Evidence.Write(out, Fact{Name: Shown(e.Event), Text: stamp.UTC(e.At)})
-		}
-	}
-	return err
-}
-
 // Brief returns the last sweep's result for the domain and the decision on it, in a line.
 func (d SweptDomain) Brief() string {
 	text := Shown(d.State)
 	if d.Sentence != "" {
-		text += ": " + reason(d.Sentence)
+		text += ": " + ShownReason(d.Sentence)
 	}
 	switch {
 	case d.Decision != "":

@@ -110,7 +110,8 @@ func (t Tenant) Warnings() (all []Warning) {
 	// Its receivers of events.
 	for _, name := range slices.Sorted(maps.Keys(t.Failing)) {
 		failing := t.Failing[name]
-		all = append(all, Warning{What: "webhooks fail since " + stamp.UTC(failing.Since) + ": " + reason(failing.Reason),
+		what := "webhooks fail since " + stamp.UTC(failing.Since) + ": " + ShownReason(failing.Reason)
+		all = append(all, Warning{What: what,
 			Fix: "fix the receiver; its events wait, and are sent again for three days; to send them now: enqueue tenant deliver " +
 				t.Name + " " + name + ", or on the page of the tenant", Act: "fix the receiver", Since: failing.Since})
 	}
@@ -289,7 +290,7 @@ func (t Tenant) PaceFacts(settings tenant.Announced, announced bool) []Fact {
 			all = append(all, Fact{Name: "paused", Text: "ends " + stamp.UTC(until)})
 		}
 		for _, b := range t.Pace.Blocks {
-			text := fmt.Sprintf("%s: %s; next test request %s", b.Operation, reason(b.Reason), stamp.UTC(b.NextProbe))
+			text := fmt.Sprintf("%s: %s; next test request %s", b.Operation, ShownReason(b.Reason), stamp.UTC(b.NextProbe))
 			all = append(all, Fact{Name: "blocked", Text: text})
 		}
 	}
@@ -319,7 +320,7 @@ func DNSFacts(settings tenant.Announced, announced bool, resolvers []dnscheck.Re
 		servers := Fact{Name: "name servers", Text: "not known"}
 		switch problem := way.Problem(); {
 		case problem != "":
-			servers.Text = problem + ": " + reason(way.Why)
+			servers.Text = problem + ": " + ShownReason(way.Why)
 		case way.Port53 != "":
 			servers.Text = "reachable"
 		}
@@ -344,7 +345,7 @@ func DNSFacts(settings tenant.Announced, announced bool, resolvers []dnscheck.Re
 func resolverText(r dnscheck.ResolverState) string {
 	text := fmt.Sprintf("operator %s, perspective %s", Shown(r.Operator), Shown(r.Perspective))
 	if r.Silent != "" {
-		text += "; silent: " + reason(r.Silent)
+		text += "; silent: " + ShownReason(r.Silent)
 	}
 	if r.InTheClear {
 		text += "; unencrypted"

@@ -2,10 +2,8 @@ package status
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"orgops/internal/ledger"
@@ -38,26 +36,6 @@ func facts(all ...Fact) []Fact {
 	return slices.DeleteFunc(all, func(f Fact) bool { return f.Value() == "" })
 }
 
-// Table is a table on a terminal; Flush writes it.
-type Table struct{ *tabwriter.Writer }
-
-// NewTable returns a table that goes to out.
-func NewTable(out io.Writer) Table { return Table{tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)} }
-
-// Line adds a property and its value, unless that is empty.
-func (t Table) Line(name, value string) {
-	if value != "" {
-		fmt.Fprintf(t, "%s\t%s\n", name, value)
-	}
-}
-
-// Facts adds a line for each fact.
-func (t Table) Facts(all []Fact) {
-	for _, f := range all {
-		t.Line(f.Name, f.Value())
-	}
-}
-
 // longestShown and longestReason are the most characters that are shown of a row's identifier,
 // and of a reason, which may quote the API.
 const (
@@ -72,7 +50,8 @@ func Shown(s string) string { return untrusted.Plain(s, longestShown) }
 // use if it is cut.
 func Whole(s string) string { return untrusted.Plain(s, len(s)) }
 
-func reason(text string) string { return untrusted.Plain(text, longestReason) }
+// ShownReason caps a reason, which may quote a stranger.
+func ShownReason(text string) string { return untrusted.Plain(text, longestReason) }
 
 // TickAt returns when a sweep was due.
 func TickAt(tick int64) time.Time { return time.Unix(tick, 0).UTC() }
@@ -111,13 +90,7 @@ func CountOf(n int64, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-func more(out io.Writer, n int64) {
-	if n > 0 {
-		fmt.Fprintf(out, "  and %d more\n", n)
-	}
-}
-
-// joined joins the parts that are not empty by semicolons.
-func joined(parts ...string) string {
+// Joined joins the parts that are not empty by semicolons.
+func Joined(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
 }

@@ -3,8 +3,6 @@ package status
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"io"
 	"maps"
 	"math"
 	"slices"
@@ -120,28 +118,5 @@ func (w *Waiting) Estimated(rows int64) int64 {
 	return int64(math.Round(float64(rows) / float64(w.Read) * float64(w.WithReason)))
 }
 
-// Write writes a line for each reason under a heading, or nothing if there is none.
-func (w *Waiting) Write(out io.Writer) error {
-	if w == nil || w.Read == 0 {
-		return nil
-	}
-	of := ""
-	about := ""
-	if w.Sampled() {
-		of = fmt.Sprintf(" (estimated from %d of %d)", w.Read, w.WithReason)
-		about = "about "
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "\nits open rows wait for%s:\n", of)
-	for _, one := range w.Reasons {
-		fmt.Fprintf(&b, "  %s%s: %s%s\n", about, CountOf(w.Estimated(one.Rows), "row"), one.Reason, nextAt("check", one.Next))
-	}
-	if w.Further > 0 {
-		fmt.Fprintf(&b, "  %s%s: other reasons\n", about, CountOf(w.Estimated(w.Further), "row"))
-	}
-	if w.WithoutReason > 0 {
-		fmt.Fprintf(&b, "  %s: their turn (a worker, or a permit of the tenant's rate)\n", CountOf(w.WithoutReason, "row"))
-	}
-	_, err := io.WriteString(out, b.String())
-	return err
-}
+// Text returns the reason, and when such a row is checked next.
+func (w WaitingFor) Text() string { return w.Reason + nextAt("check", w.Next) }

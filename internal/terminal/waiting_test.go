@@ -1,4 +1,4 @@
-package status_test
+package terminal_test
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
 	"orgops/internal/status"
+	"orgops/internal/terminal"
 )
 
 func TestWaiting(t *testing.T) {
@@ -48,7 +49,7 @@ func TestWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := w.Write(&out); err != nil {
+	if err := terminal.WriteWaiting(&out, w); err != nil {
 		t.Fatal(err)
 	}
 	times := regexp.MustCompile(`next check [0-9TZ:-]+`)
@@ -69,12 +70,12 @@ its open rows wait for:
 
 // TestWaitingOfASample: counts of many rows are estimated, and said to be.
 func TestWaitingOfASample(t *testing.T) {
-	w := status.Waiting{
+	w := &status.Waiting{
 		Read: 100, WithReason: 1000, WithoutReason: 7, Further: 1,
 		Reasons: []status.WaitingFor{{Reason: "not_yet: There is no TXT record at ….", Rows: 99}},
 	}
 	var out strings.Builder
-	if err := w.Write(&out); err != nil {
+	if err := terminal.WriteWaiting(&out, w); err != nil {
 		t.Fatal(err)
 	}
 	const want = "\nits open rows wait for (estimated from 100 of 1000):\n  about 990 rows: not_yet: There is no TXT record at ….\n  about 10 rows: other reasons\n  7 rows: their turn (a worker, or a permit of the tenant's rate)\n"

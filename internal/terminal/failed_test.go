@@ -1,4 +1,4 @@
-package status_test
+package terminal_test
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
 	"orgops/internal/status"
+	"orgops/internal/terminal"
 )
 
 // TestFailedByReason has 300 failed rows among 3,000 verified ones: their mistakes are counted
@@ -45,7 +46,7 @@ func TestFailedByReason(t *testing.T) {
 		t.Errorf("%d of %d failed rows were read, want %d", got.Read, got.Failed, rows/every)
 	}
 	var out strings.Builder
-	if err := got.Write(&out); err != nil {
+	if err := terminal.WriteFailedReasons(&out, got); err != nil {
 		t.Fatal(err)
 	}
 	const want = `
@@ -96,7 +97,7 @@ func resultOf(t *testing.T, row, every int, mistakes []report.Mistake) ledger.Re
 func TestFirstFailedByReason(t *testing.T) {
 	f := &status.FailedReasons{Read: 10, Failed: 12, Reasons: []status.FailedReason{{Rows: 10, Outcome: "refused"}}}
 	var out strings.Builder
-	if err := f.Write(&out); err != nil {
+	if err := terminal.WriteFailedReasons(&out, f); err != nil {
 		t.Fatal(err)
 	}
 	if want := "\nits failed rows by reason (the first 10 of 12):\n  10 rows: refused\n"; out.String() != want {

@@ -1,4 +1,4 @@
-package status
+package terminal
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"orgops/internal/ledger"
+	"orgops/internal/status"
 )
 
 // Intervals of showing progress.
@@ -32,7 +33,7 @@ const (
 func Follow(ctx context.Context, rdb redis.Cmdable, t ledger.Tenant, ids []string, out io.Writer,
 	terminal bool) ([]ledger.Run, error) {
 	l := ledger.New(rdb)
-	estimator := NewEstimator(rdb)
+	estimator := status.NewEstimator(rdb)
 	show := lines(out)
 	if terminal {
 		b := newBars(ctx, out)
@@ -43,8 +44,9 @@ func Follow(ctx context.Context, rdb redis.Cmdable, t ledger.Tenant, ids []strin
 	defer tick.Stop()
 	missed := 0
 	at := time.Time{}
-	ahead := []Estimate(nil)
+	ahead := []status.Estimate(nil)
 	for {
+		// The runs, and every two seconds what is to come.
 		all, err := read(ctx, l, t, ids)
 		_, ambiguous := errors.AsType[*ledger.AmbiguousError](err)
 		switch {
@@ -58,7 +60,7 @@ func Follow(ctx context.Context, rdb redis.Cmdable, t ledger.Tenant, ids []strin
 			}
 			for i, r := range all {
 				if r.Ended() {
-					ahead[i] = Estimate{}
+					ahead[i] = status.Estimate{}
 				}
 			}
 			show(all, ahead)
@@ -67,6 +69,7 @@ func Follow(ctx context.Context, rdb redis.Cmdable, t ledger.Tenant, ids []strin
 				return nil, err
 			}
 		}
+		// Until all have ended.
 		if err == nil && !slices.ContainsFunc(all, func(r ledger.Run) bool { return !r.Ended() }) {
 			return all, nil
 		}
@@ -91,18 +94,18 @@ func read(ctx context.Context, l *ledger.Ledger, t ledger.Tenant, ids []string) 
 }
 
 // lines shows progress as lines; a run that has ended has one more.
-func lines(out io.Writer) func([]ledger.Run, []Estimate) {
+func lines(out io.Writer) func([]ledger.Run, []status.Estimate) {
 	last := time.Time{}
 	ended := map[ledger.Incarnation]bool{}
-	return func(all []ledger.Run, ahead []Estimate) {
+	return func(all []ledger.Run, ahead []status.Estimate) {
 		if time.Since(last) < lineEvery {
 			return
 		}
 		last = time.Now()
 		for i, r := range all {
 			if !ended[r.Incarnation] {
-				fmt.Fprintln(out, joined(fmt.Sprintf("run %s: %d of %s rows, %s", r.ID, r.Settled(), Total(r), Counts(r)),
-					ahead[i].Figures(), ahead[i].Waits()))
+				progress := fmt.Sprintf("run %s: %d of %s rows, %s", r.ID, r.Settled(), status.Total(r), status.Counts(r))
+				fmt.Fprintln(out, status.Joined(progress, ahead[i].Figures(), ahead[i].Waits()))
 			}
 			ended[r.Incarnation] = r.Ended()
 		}
@@ -128,13 +131,13 @@ func newBars(ctx context.Context, out io.Writer) *bars {
 		bars: map[ledger.Incarnation]*bar{}}
 }
 
-func (b *bars) show(all []ledger.Run, ahead []Estimate) {
+func (b *bars) show(all []ledger.Run, ahead []status.Estimate) {
 	for i, r := range all {
 		one, ok := b.bars[r.Incarnation]
 		if !ok {
 			one = b.add(r)
 		}
-		one.text.Store(&barText{right: joined(Counts(r), ahead[i].Figures()), below: ahead[i].Waits()})
+		one.text.Store(&barText{right: status.Joined(status.Counts(r), ahead[i].Figures()), below: ahead[i].Waits()})
 		one.SetTotal(max(r.Total(), 1), false)
 		one.SetCurrent(r.Settled())
 		if r.Ended() {

@@ -1,0 +1,4 @@
+package terminal
+
+// WriteBelow is how a line below a bar is written.
+var WriteBelow = writeBelow
