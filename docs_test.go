@@ -20,24 +20,72 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
-// TestHowTos checks that a page of docs/how-to says at its beginning what its reader will have in
-// the end, ends with the way to see that they have it, and is short: lists of facts are in
-// docs/reference.
+// TestHowTos checks that a page of docs/how-to begins with its goal and what it needs, has
+// commands, ends with a check, and is short: lists of facts are in docs/reference.
 func TestHowTos(t *testing.T) {
 	const most = 700
-	headings := regexp.MustCompile(`(?m)^## (.+)$`)
 	for _, page := range filesBelow(t, "docs/how-to", ".md") {
 		text := read(t, page)
-		if _, body, _ := strings.Cut(text, "\n\n"); !strings.HasPrefix(body, "Goal: ") {
-			t.Errorf("%s: want a first paragraph that begins with %q", page, "Goal: ")
-		}
-		all := headings.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1)
-		if len(all) == 0 || all[len(all)-1][1] != "Check" {
-			t.Errorf("%s: want %q as the last heading", page, "## Check")
+		for _, wrong := range faultsOfHowTo(text) {
+			t.Errorf("%s: %s", page, wrong)
 		}
 		if n := len(strings.Fields(text)); n > most {
 			t.Errorf("%s has %d words, at most %d: move facts into docs/reference", page, n, most)
 		}
+	}
+}
+
+// faultsOfHowTo returns what a how-to page lacks of its three parts.
+func faultsOfHowTo(text string) (wrong []string) {
+	paragraphs := strings.Split(text, "\n\n")
+	if len(paragraphs) < 2 || !goal.MatchString(strings.ReplaceAll(paragraphs[1], "\n", " ")) {
+		wrong = append(wrong, `want a first paragraph such as "Goal: you have …. You need …."`)
+	}
+	steps, check, found := strings.Cut(text, "\n## Check\n")
+	if !found || heading.MatchString(fence.ReplaceAllString(check, "")) {
+		return append(wrong, `want "## Check", once, and as the last heading`)
+	}
+	if !shell.MatchString(steps) {
+		wrong = append(wrong, "want the commands of its steps, in blocks of the language sh")
+	}
+	consoles := console.FindAllStringSubmatchIndex(check, -1)
+	if len(consoles) == 0 {
+		return append(wrong, "want a console block in the check")
+	}
+	last := consoles[len(consoles)-1]
+	if !answered.MatchString(check[last[2]:last[3]]) {
+		wrong = append(wrong, "want a line below the command of the check's last console that it prints if all is well")
+	}
+	if !strings.Contains(check[last[1]:], "\n\nIf ") {
+		wrong = append(wrong, `want a paragraph below the check's last console that begins with "If": what to do if it prints else`)
+	}
+	return wrong
+}
+
+var (
+	goal     = regexp.MustCompile(`^Goal: .+[.;] You need .+[.]$`)
+	console  = regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
+	answered = regexp.MustCompile(`(?m)^\$ .+\n(…\n)?[^$…\n]`)
+)
+
+// TestHowToFaults checks that each part that is missing is noticed.
+func TestHowToFaults(t *testing.T) {
+	const (
+		begin = "# Title\n\nGoal: it works. You need\na worker.\n\n```sh\nworker\n```\n"
+		check = "\n## Check\n\n```console\n$ enqueue tenant show\n…\nwell\n```\n\nIf not, read the log.\n"
+	)
+	if wrong := faultsOfHowTo(begin + check); wrong != nil {
+		t.Errorf("a page with all parts: %q", wrong)
+	}
+	for _, lacking := range []string{
+		"Goal: ", "You need", "```sh", "## Check", "```console", "$ enqueue", "well\n", "If not",
+	} {
+		if len(faultsOfHowTo(strings.Replace(begin+check, lacking, "", 1))) == 0 {
+			t.Errorf("a page without %q has no fault", lacking)
+		}
+	}
+	if len(faultsOfHowTo(begin+check+"\n## See also\n")) == 0 {
+		t.Error("a page that goes on after its check has no fault")
 	}
 }
 
