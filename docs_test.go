@@ -155,6 +155,77 @@ func TestTroubleshootingQuotesTheCode(t *testing.T) {
 	}
 }
 
+// TestCommandsExist checks the commands of examples and code spans, and their flags, against the
+// reference, which is generated from the programs.
+func TestCommandsExist(t *testing.T) {
+	settings := read(t, "docs/reference/settings.md")
+	sections := map[string]string{}
+	all := strings.Split(read(t, "docs/reference/commands.md"), "\n### `")
+	for _, section := range all[1:] {
+		name, body, _ := strings.Cut(section, "`\n")
+		sections[name] = body + settings + all[0] // which has --help and --version
+	}
+	sections["worker"] = sections["worker work"]
+	sections["enqueue"] = settings
+	spans := regexp.MustCompile("`((?:worker|enqueue) [^`]+)`")
+	// A program's name begins a command, after what a shell allows before it.
+	called := regexp.MustCompile(`(?:^|[;|&({!] ?|\$\(|until |if |xargs )(?:[A-Z_]+=\S+ )*(worker|enqueue)((?: [^|;&><)]+)?)`)
+	checked := 0
+	for _, page := range pages(t) {
+		if page == "CHANGELOG.md" { // which names the commands of former versions too
+			continue
+		}
+		text := read(t, page)
+		lines := examples(text)
+		for _, span := range spans.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+			lines = append(lines, strings.ReplaceAll(span[1], "\n", " "))
+		}
+		for line := range strings.Lines(strings.ReplaceAll(strings.Join(lines, "\n"), "\\\n", " ")) {
+			for _, call := range called.FindAllStringSubmatch(strings.TrimSpace(line), -1) {
+				checked++
+				if wrong := unknownCommand(sections, call[1], strings.Fields(call[2])); wrong != "" {
+					t.Errorf("%s: %s: there is no %s", page, strings.TrimSpace(call[0]), wrong)
+				}
+			}
+		}
+	}
+	if checked < 100 {
+		t.Errorf("only %d commands found", checked)
+	}
+}
+
+// unknownCommand returns the command or flag among the words that has no section in the
+// reference, or is not in it; "" if there is none.
+func unknownCommand(sections map[string]string, program string, words []string) string {
+	name := program
+	for _, word := range words {
+		if plainWord.MatchString(word) {
+			name += " " + word
+		} else {
+			break
+		}
+	}
+	for sections[name] == "" && strings.Count(name, " ") > 1 { // the last words are arguments
+		name = name[:strings.LastIndex(name, " ")]
+	}
+	section := sections[name]
+	if section == "" {
+		return "command " + name
+	}
+	for _, word := range words {
+		flag := longFlag.FindString(word)
+		if flag != "" && !regexp.MustCompile(`[`+"`"+` ]`+flag+`\b[^-]`).MatchString(section) {
+			return "flag " + flag + " of " + name
+		}
+	}
+	return ""
+}
+
+var (
+	plainWord = regexp.MustCompile(`^[a-z][a-z-]*$`)
+	longFlag  = regexp.MustCompile(`^--[a-z][a-z-]*`)
+)
+
 // TestExamples: an example is pasted into a shell. Bash has to be able to parse each, and none
 // may have a backtick: in "enqueue domains sweep `--dry-run`" the shell runs the flag as a
 // command, whose output is nothing, and the preview becomes a sweep.
