@@ -150,7 +150,8 @@ func (t *tool) printFound(name string, found intake.Found) {
 	}
 	more(bad.Total, len(bad.First))
 	for _, one := range duplicates.First {
-		fmt.Fprintf(t.Stderr, "%s:%d: the same as line %d\n", name, one.Line, one.SameAs)
+		fmt.Fprintf(t.Stderr, "%s:%d: row %d: the same as row %d (line %d)\n", name, one.Line, one.Row,
+			one.SameAsRow, one.SameAs)
 	}
 	more(duplicates.Total, len(duplicates.First))
 	if found.CutLine > 0 {

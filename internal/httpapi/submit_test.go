@@ -315,7 +315,7 @@ func TestDryRun(t *testing.T) {
 	want := map[string]any{
 		"dry_run": true, "kind": "domain:verify", "tenant": "default", "rows": 4.0, "tasks": 3.0, "api_calls": 6.0,
 		"invalid": map[string]any{
-			"rows": 1.0, "first": []any{map[string]any{"line": 5.0, "message": "1 cell where the header has 2"}},
+			"rows": 1.0, "first": []any{map[string]any{"line": 5.0, "row": 3.0, "message": "1 cell where the header has 2"}},
 		},
 		"organizations": []any{
 			map[string]any{"organization_id": "org_0000000000000000", "rows": 1.0},

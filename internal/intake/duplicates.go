@@ -16,10 +16,13 @@ type Duplicates struct {
 	First []Duplicate `json:"first,omitempty"` // the first of them
 }
 
-// Duplicate is one of them: the lines in which it and the first row like it begin.
+// Duplicate is one of them: the lines, from 1, in which it and the first row like it begin, and the
+// numbers of the two rows, from 0.
 type Duplicate struct {
-	Line   int `json:"line"`
-	SameAs int `json:"same_as_line"`
+	Line      int   `json:"line"`
+	Row       int64 `json:"row"`
+	SameAs    int   `json:"same_as_line"`
+	SameAsRow int64 `json:"same_as_row"`
 }
 
 // StoredDuplicates is how many duplicates become rows of the run, settled as unchanged, so that

@@ -24,13 +24,15 @@ func TestFindDuplicates(t *testing.T) {
 	for i := range 5000 {
 		n := random.IntN(3000)
 		fmt.Fprintf(text, "o%d,c%d\n", n%7, n)
-		line, there := first[n]
+		row, there := first[n]
 		if !there {
-			first[n] = i + 2
+			first[n] = i
 			continue
 		}
 		if want.Total++; want.Total <= 10 {
-			want.First = append(want.First, intake.Duplicate{Line: i + 2, SameAs: line})
+			want.First = append(want.First, intake.Duplicate{
+				Line: i + 2, Row: int64(i), SameAs: row + 2, SameAsRow: int64(row),
+			})
 		}
 	}
 	plan, err := input(t, tasks.TypeRemove, text.String(), tasks.Defaults{}).Plan(0)
@@ -72,7 +74,7 @@ func TestSameWork(t *testing.T) {
 				t.Errorf("%d duplicates, want %d", plan.Duplicates.Total, test.want)
 			}
 			for _, one := range plan.Duplicates.First[:min(len(plan.Duplicates.First), 1)] {
-				if want := (intake.Duplicate{Line: 3, SameAs: 2}); one != want {
+				if want := (intake.Duplicate{Line: 3, Row: 1, SameAs: 2}); one != want {
 					t.Errorf("the first duplicate is %+v, want %+v", one, want)
 				}
 			}
@@ -137,8 +139,8 @@ func TestContradictions(t *testing.T) {
 			if test.text[0] != '{' {
 				first = 2 // after the header
 			}
-			want := fmt.Sprintf("rows:%d: it contradicts line %d, which has the same %s and other values: remove one of the two",
-				first+1, first, test.subject)
+			want := fmt.Sprintf("rows:%d: row 1: it contradicts row 0 (line %d), which has the same %s and other values: "+
+				"remove one of the two", first+1, first, test.subject)
 			if !refused || bad.Total != 1 || bad.First[0].Error() != want {
 				t.Fatalf("%v, want %s", err, want)
 			}

@@ -84,10 +84,10 @@ func TestFilesOfPeople(t *testing.T) {
 		{"Excel, Unicode text", asUTF16(little, "\ufeff"+crlf(tabs+"org_A1\tord_B1\tTRUE\n")), false,
 			"1 row, read as UTF-16, separated by tabs"},
 		{"Excel in German, plain CSV with an umlaut", crlf(semis + "org_A1;b\xfccher.example;WAHR\n"), false,
-			`rows:2: column 2 ("discovery_domain_id") is not UTF-8 but probably Windows-1252: save the file as UTF-8, ` +
+			`rows:2: row 0: column 2 ("discovery_domain_id") is not UTF-8 but probably Windows-1252: save the file as UTF-8, ` +
 				"separated by ;, 1 value read as true or false"},
 		{"Excel for the Macintosh, CSV", strings.ReplaceAll(commas+"org_A1,ord_B1,TRUE\norg_A2,,\n", "\n", "\r"), false,
-			"rows:3: discovery_domain_id is missing, lines end in CR"},
+			"rows:3: row 1: discovery_domain_id is missing, lines end in CR"},
 		{"Excel, with columns that were used once", crlf(
 			"organization_id,discovery_domain_id,,\norg_A1,ord_B1,,\n,,,\norg_A2,ord_B2,,\n,,,\n,,,\n"), false,
 			"2 rows, 2 empty columns left out, 3 empty rows left out"},
@@ -97,7 +97,7 @@ func TestFilesOfPeople(t *testing.T) {
 		{"Excel, with a column that is not known", crlf("organization_id;discovery_domain_id;Kunde\norg_A1;ord_B1;Müller\n"),
 			false, `rows:1: unknown column "Kunde"` + expected},
 		{"Excel, a number instead of a token", "organization_id,discovery_domain_id,verification_txt\norg_A1,ord_B1,1.23E+31\n",
-			false, `rows:2: verification_txt: "1.23E+31" is a number as a spreadsheet shortens it: format the column as text, ` +
+			false, `rows:2: row 0: verification_txt: "1.23E+31" is a number as a spreadsheet shortens it: format the column as text, ` +
 				`and fill it again`},
 		{"LibreOffice, tabs and all cells quoted", "\"organization_id\"\t\"domain\"\n\"org_A1\"\t\"Bücher.example\"\n", false,
 			"1 row, separated by tabs"},
@@ -105,7 +105,7 @@ func TestFilesOfPeople(t *testing.T) {
 			"1 row, read as UTF-16"},
 		{"Google Sheets, CSV: no end of the last line", crlf(commas+"org_A1,ord_B1,TRUE\n") + "org_A2,ord_B2,FALSE", false,
 			"2 rows, line 3 has no end"},
-		{"Google Sheets, the same through a pipe", crlf(commas) + "org_A1,ord_B1,TRUE", true, "rows:2: the last line has " +
+		{"Google Sheets, the same through a pipe", crlf(commas) + "org_A1,ord_B1,TRUE", true, "rows:2: row 0: the last line has " +
 			"no end, so the input may have been cut off: if it is complete, add a line end"},
 		{"Google Sheets, TSV, copied", crlf(tabs+"org_A1\tord_B1\tFALSE") + "\r\n", true, "1 row, separated by tabs"},
 		{"Numbers, CSV of a region with commas", "\ufeff" + semis + "org_A1;ord_B1;\n;;\n", false,
@@ -113,7 +113,7 @@ func TestFilesOfPeople(t *testing.T) {
 		{"ids with blanks", "organization_id, discovery_domain_id\n org_A1,ord_B1 \n\u00a0org_A2\u00a0,ord_B2\n", false,
 			`2 rows, column " discovery_domain_id" read as discovery_domain_id, blanks around 3 values left out`},
 		{"ids in the other's column", "organization_id,discovery_domain_id\nord_B1,org_A1\n", false,
-			"rows:2: organization_id: want an organization's identifier, not a discovery domain's (are the two swapped?), " +
+			"rows:2: row 0: organization_id: want an organization's identifier, not a discovery domain's (are the two swapped?), " +
 				"got \"ord_B1\"; discovery_domain_id: want a discovery domain's identifier, not an organization's (are the two " +
 				"swapped?), got \"org_A1\""},
 		// Databases and programs.
@@ -126,10 +126,10 @@ func TestFilesOfPeople(t *testing.T) {
 			"2 rows, separated by tabs, 2 values read as true or false"},
 		{"jq -c", object + "\n", true, "1 row"},
 		{"jq", "{\n  \"organization_id\": \"org_A1\",\n  \"discovery_domain_id\": \"ord_B1\"\n}\n{\n  " +
-			"\"organization_id\": \"org_A2\"\n}\n", true, "rows:5: discovery_domain_id is missing, read as JSON objects of " +
+			"\"organization_id\": \"org_A2\"\n}\n", true, "rows:5: row 1: discovery_domain_id is missing, read as JSON objects of " +
 			"several lines"},
 		{"jq '[…]', or an answer of an API", "[\n  " + object + ",\n  {\"organization_id\":\"org_A2\",\"domain\":null}\n]\n", true,
-			"rows:3: element 2: discovery_domain_id is missing, read as a JSON array, 1 null value left out"},
+			"rows:3: row 1: element 2: discovery_domain_id is missing, read as a JSON array, 1 null value left out"},
 		{"an API's answer in one line", "[" + object + `,{"organization_id":"org_A2","discovery_domain_id":"ord_B2",` +
 			`"use_for_organization_discovery":"yes","verification_txt":null}]`, true,
 			"2 rows, read as a JSON array, 1 value read as true or false, 1 null value left out"},
@@ -167,7 +167,7 @@ func TestFilesOfPeople(t *testing.T) {
 		{"a list of names without header", "acme.example\nbeta.example\n", false, "rows:1: there is no header line: this line " +
 			`is a row ("acme.example"); begin the input with the names of its columns` + expected},
 		{"half a character of UTF-16", asUTF16(little, "\ufeff"+"organization_id,domain\norg_A1,") +
-			"\x00\xd8a\x00\n\x00", false, `rows:2: column 2 ("domain") has the character U+FFFD, a remainder of damaged text: save the file as UTF-8 again, ` +
+			"\x00\xd8a\x00\n\x00", false, `rows:2: row 0: column 2 ("domain") has the character U+FFFD, a remainder of damaged text: save the file as UTF-8 again, ` +
 			"read as UTF-16"},
 	}
 	for _, test := range tests {

@@ -220,8 +220,8 @@ func (r *reading) add(one readRow) error {
 	first, same := r.duplicates.first(one.Record, one.row)
 	switch {
 	case !same: // both would run at the same time, and either could be the last
-		r.bad(&one, "it contradicts line %d, which has the same %s and other values: remove one of the two",
-			first.line, subjectOf(r.kind, one.row))
+		r.bad(&one, "it contradicts row %d (line %d), which has the same %s and other values: remove one of the two",
+			first.item, first.line, subjectOf(r.kind, one.row))
 		return r.addBad(one)
 	case r.failed():
 		return nil
@@ -265,7 +265,12 @@ func (r *reading) addBad(one readRow) error {
 }
 
 func (r *reading) addDuplicate(record rowfile.Record, row tasks.Row, first place) error {
-	r.found.Duplicates.add(Duplicate{Line: record.Line, SameAs: int(first.line)})
+	r.found.Duplicates.add(Duplicate{
+		Line:      record.Line,
+		Row:       record.Item,
+		SameAs:    int(first.line),
+		SameAsRow: int64(first.item),
+	})
 	if r.found.Duplicates.Total > StoredDuplicates {
 		return nil
 	}

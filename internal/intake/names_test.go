@@ -127,15 +127,15 @@ func TestSubmitByNameRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"rows:3: no domain other.example is known here: add its organization_id, or have the tenant's domains read",
-		"rows:4: several organizations have domain two.example: org_1 (ord_2, pending), org_2 (ord_3, pending): " +
+		"rows:3: row 1: no domain other.example is known here: add its organization_id, or have the tenant's domains read",
+		"rows:4: row 2: several organizations have domain two.example: org_1 (ord_2, pending), org_2 (ord_3, pending): " +
 			"add the organization_id of one of them",
-		`rows:5: domain "*.acme.example": has a label`,
-		"rows:6: no domain xn--cme-5cd.example is known here",
-		`rows:7: domain "acme..example": `,
-		`rows:8: domain "aaaa`,
-		"rows:9: no domain acme.example.other is known here",
-		`rows:10: domain "co.uk": is a public suffix`,
+		`rows:5: row 3: domain "*.acme.example": has a label`,
+		"rows:6: row 4: no domain xn--cme-5cd.example is known here",
+		`rows:7: row 5: domain "acme..example": `,
+		`rows:8: row 6: domain "aaaa`,
+		"rows:9: row 7: no domain acme.example.other is known here",
+		`rows:10: row 8: domain "co.uk": is a public suffix`,
 	}
 	if len(bad.First) != len(want) || bad.Unknown != 3 {
 		t.Fatalf("%d bad rows, %d unknown: %v", len(bad.First), bad.Unknown, bad.First)

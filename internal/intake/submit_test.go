@@ -232,7 +232,7 @@ func TestTooManyBadRows(t *testing.T) {
 	in.SkipInvalid = true
 	i := taker(t)
 	_, err := i.Submit(t.Context(), in, runA)
-	if !errors.Is(err, intake.ErrTooManyBad) || !strings.Contains(err.Error(), "rows:3: ") {
+	if !errors.Is(err, intake.ErrTooManyBad) || !strings.Contains(err.Error(), "rows:3: row 1: ") {
 		t.Errorf("%v", err)
 	}
 	if _, err := i.Ledger.Get(t.Context(), "", "a"); !errors.Is(err, ledger.ErrNotFound) {

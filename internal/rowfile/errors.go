@@ -16,13 +16,15 @@ type RowError struct {
 	// File is the name given to Open.
 	File string `json:"-"`
 	// Line is where the row begins, from 1.
-	Line int    `json:"line"`
-	Msg  string `json:"message"`
+	Line int `json:"line"`
+	// Row is the row's number, from 0: results and pages name it by this one.
+	Row int64  `json:"row"`
+	Msg string `json:"message"`
 }
 
-// Error returns "rows.csv:17: " and the message.
+// Error returns "rows.csv:17: row 15: " and the message: editors jump to the line.
 func (e *RowError) Error() string {
-	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Msg)
+	return fmt.Sprintf("%s:%d: row %d: %s", e.File, e.Line, e.Row, e.Msg)
 }
 
 // HeaderError says why an input as a whole does not fit the schema: its header, or a row that

@@ -135,60 +135,60 @@ func TestCSV(t *testing.T) {
 				Line: 2, Source: `["refused","o","d","why",""]`, Object: `{"organization_id":"o","discovery_domain_id":"d"}`,
 			}}},
 		{"a bad row does not end the reading", header + "o,,,maybe\no,d,,\n", []seen{
-			{Line: 2, Source: `["o","","","maybe"]`, Err: `rows:2: use_for_organization_discovery: want true or false, got "maybe"`},
+			{Line: 2, Source: `["o","","","maybe"]`, Err: `rows:2: row 0: use_for_organization_discovery: want true or false, got "maybe"`},
 			ok(1, 3),
 		}},
 		{
 			"a required cell is empty", header + ",d,,\n",
-			[]seen{{Line: 2, Source: `["","d","",""]`, Err: "rows:2: organization_id is missing"}},
+			[]seen{{Line: 2, Source: `["","d","",""]`, Err: "rows:2: row 0: organization_id is missing"}},
 		},
 		{"the header again", header + "o,d,,\n" + header, []seen{ok(0, 2), {
 			Item: 1, Line: 3,
 			Source: `["organization_id","discovery_domain_id","verification_txt","use_for_organization_discovery"]`,
-			Err:    "rows:3: this is the header line again: remove it",
+			Err:    "rows:3: row 1: this is the header line again: remove it",
 		}}},
 		{"nothing but commas and blanks", header + ",,,\n , ,\u00a0,\no,d,,\n,,", []seen{ok(0, 4)}},
 		{"a quoted empty cell, a line of blanks", header + "\"\"\n  \no,d,,\n", []seen{ok(0, 4)}},
 		{"empty cells at the end, too many", header + "o,d,,, ,\n", []seen{ok(0, 2)}},
 		{"too few cells, too many", header + "o,d\no,d,,,x\n", []seen{
-			{Line: 2, Source: `["o","d"]`, Err: "rows:2: 2 cells where the header has 4"},
-			{Item: 1, Line: 3, Source: `["o","d","","","x"]`, Err: "rows:3: 5 cells where the header has 4"},
+			{Line: 2, Source: `["o","d"]`, Err: "rows:2: row 0: 2 cells where the header has 4"},
+			{Item: 1, Line: 3, Source: `["o","d","","","x"]`, Err: "rows:3: row 1: 5 cells where the header has 4"},
 		}},
 		{"not UTF-8", header + "o,d,\xff,\no,d,,\n", []seen{
-			{Line: 2, Source: `["o","d","\ufffd",""]`, Err: `rows:2: column 3 ("verification_txt") is not UTF-8 but probably Windows-1252: save the file as UTF-8`},
+			{Line: 2, Source: `["o","d","\ufffd",""]`, Err: `rows:2: row 0: column 3 ("verification_txt") is not UTF-8 but probably Windows-1252: save the file as UTF-8`},
 			ok(1, 3),
 		}},
 		{"two halves of a character in two cells", header + "o,d,\xc3,\xa9\n", []seen{{
 			Line: 2, Source: `["o","d","\ufffd","\ufffd"]`,
-			Err: `rows:2: column 3 ("verification_txt") is not UTF-8 but probably Windows-1252: save the file as UTF-8; column 4 ("use_for_organization_discovery") is not UTF-8 but probably Windows-1252: save the file as UTF-8`,
+			Err: `rows:2: row 0: column 3 ("verification_txt") is not UTF-8 but probably Windows-1252: save the file as UTF-8; column 4 ("use_for_organization_discovery") is not UTF-8 but probably Windows-1252: save the file as UTF-8`,
 		}}},
 		{"NUL, in an ignored column too", "organization_id,discovery_domain_id,orgops_error\no,d,a\x00b\n", []seen{{
-			Line: 2, Source: `["o","d","a\u0000b"]`, Err: `rows:2: column 3 ("orgops_error") has a NUL in it`,
+			Line: 2, Source: `["o","d","a\u0000b"]`, Err: `rows:2: row 0: column 3 ("orgops_error") has a NUL in it`,
 		}}},
 		{"a quote in a plain cell", header + "o,d,a\"b,\no,d,,\n", []seen{
-			{Line: 2, Err: "rows:2: a quote in the middle of cell 3; put the whole cell in quotes and double each quote in it"},
+			{Line: 2, Err: "rows:2: row 0: a quote in the middle of cell 3; put the whole cell in quotes and double each quote in it"},
 			ok(1, 3),
 		}},
 		{"text after a closing quote", header + "\"o\"x,d,,\no,d,,\n", []seen{
-			{Line: 2, Err: "rows:2: a quote in the middle of cell 1; put the whole cell in quotes and double each quote in it"},
+			{Line: 2, Err: "rows:2: row 0: a quote in the middle of cell 1; put the whole cell in quotes and double each quote in it"},
 			ok(1, 3),
 		}},
 		{"a CR after a closing quote", header + "\"o\"\rx,d,,\no,d,,\n", []seen{
-			{Line: 2, Err: "rows:2: a quote in the middle of cell 1; put the whole cell in quotes and double each quote in it"},
+			{Line: 2, Err: "rows:2: row 0: a quote in the middle of cell 1; put the whole cell in quotes and double each quote in it"},
 			ok(1, 3),
 		}},
 		{"a quote that is never closed", header + "o,d,,\no,\n\"d,,\no,d,,\n", []seen{
 			ok(0, 2),
-			{Item: 1, Line: 3, Source: `["o",""]`, Err: "rows:3: 2 cells where the header has 4"},
+			{Item: 1, Line: 3, Source: `["o",""]`, Err: "rows:3: row 1: 2 cells where the header has 4"},
 			{
 				Item: 2, Line: 4,
-				Err: "rows:4: the quote opened in line 4 is never closed; the rest of the input was read as one cell",
+				Err: "rows:4: row 2: the quote opened in line 4 is never closed; the rest of the input was read as one cell",
 			},
 		}},
 		{"control characters are quoted, long values cut",
 			header + "o,d,,\"\x1b[31m" + strings.Repeat("x", 100) + "\"\n", []seen{{
 				Line: 2, Source: `["o","d","","\u001b[31m` + strings.Repeat("x", 100) + `"]`,
-				Err: `rows:2: use_for_organization_discovery: want true or false, got "\x1b[31m` + strings.Repeat("x", 95) + `"…`,
+				Err: `rows:2: row 0: use_for_organization_discovery: want true or false, got "\x1b[31m` + strings.Repeat("x", 95) + `"…`,
 			}}},
 	}
 	for _, test := range tests {
@@ -286,7 +286,7 @@ func TestJSONLines(t *testing.T) {
 	const ok = `{"organization_id":"o","discovery_domain_id":"d"}`
 	with := func(more string) string { return strings.TrimSuffix(ok, "}") + "," + more + "}" }
 	bad := func(line, msg string) []seen {
-		return []seen{{Line: 1, Source: line, Err: "rows:1: " + msg}}
+		return []seen{{Line: 1, Source: line, Err: "rows:1: row 0: " + msg}}
 	}
 	tests := []struct {
 		name, text string
@@ -349,8 +349,8 @@ func TestJSONLines(t *testing.T) {
 		},
 		{"not an object", ok + "\n[]\nnull\n" + ok, []seen{
 			{Line: 1, Source: ok, Object: ok},
-			{Item: 1, Line: 2, Source: "[]", Err: "rows:2: not a JSON object: it must begin with {"},
-			{Item: 2, Line: 3, Source: "null", Err: "rows:3: not a JSON object: it must begin with {"},
+			{Item: 1, Line: 2, Source: "[]", Err: "rows:2: row 1: not a JSON object: it must begin with {"},
+			{Item: 2, Line: 3, Source: "null", Err: "rows:3: row 2: not a JSON object: it must begin with {"},
 			{Item: 3, Line: 4, Source: ok, Object: ok},
 		}},
 		{"not UTF-8", with("\"verification_txt\":\"\xff\""),
@@ -385,10 +385,10 @@ func TestWholeObjects(t *testing.T) {
 		{name: "nothing left", line: `{"orgops_outcome":"failed"}`, object: `{}`},
 		{name: "the same name on two levels", line: `{"name":{"name":{"name":1},"a":[{"name":2}]}}`,
 			object: `{"name":{"name":{"name":1},"a":[{"name":2}]}}`},
-		{name: "double", line: `{"name":"a","name":"b"}`, err: `rows:1: member "name" occurs twice`},
+		{name: "double", line: `{"name":"a","name":"b"}`, err: `rows:1: row 0: member "name" occurs twice`},
 		{
 			name: "not an object", line: `{]`,
-			err: "rows:1: not JSON: invalid character ']' at start of value at byte 1",
+			err: "rows:1: row 0: not JSON: invalid character ']' at start of value at byte 1",
 		},
 	}
 	for _, test := range tests {

@@ -45,5 +45,5 @@ func (r Record) bad(file, msg string) *RowError {
 	if r.Element > 0 {
 		msg = fmt.Sprintf("element %d: %s", r.Element, msg)
 	}
-	return &RowError{File: file, Line: r.Line, Msg: msg}
+	return &RowError{File: file, Line: r.Line, Row: r.Item, Msg: msg}
 }
