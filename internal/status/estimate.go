@@ -26,7 +26,8 @@ import (
 type Estimate struct {
 	Rate float64 // rows settled or put off a second in the last two minutes; 0: none, or not known yet
 	// Left is how long the open rows take at that rate, without those that wait for DNS or for
-	// another attempt; 0: not known, no such rows, or the run is held.
+	// another attempt; 0: not known, no such rows, or the run is held. It changes with the tenant's
+	// other runs, two minutes behind them.
 	Left  time.Duration
 	DNS   int64     // rows that wait for their token to appear
 	Until time.Time // when these are given up; zero: not known
@@ -82,8 +83,6 @@ const (
 	leastSpan   = 2 * time.Second  // below which there is no rate
 	forgetAfter = 5 * time.Minute  // without an estimate of the run
 	shortPause  = 10 * time.Second // by the API, of which the rate is that of the past
-	fewRows     = 50               // of a run that takes no share worth counting
-	mostRivals  = 20               // of the newest
 	soon        = 5 * time.Second  // a row that is due by then does not wait
 	notesRead   = 1000             // from which the number of rows that wait for DNS is estimated
 )
@@ -104,8 +103,7 @@ func NewEstimator(rdb redis.Cmdable) *Estimator {
 // watched has the facts about a run that an estimate needs.
 type watched struct {
 	waits
-	moves  []move // since it was held last, or its rivals changed
-	rivals string // see budget
+	moves  []move // since it was held last
 	usedAt time.Time
 }
 
@@ -125,14 +123,6 @@ type move struct {
 type budget struct {
 	giveUp    time.Duration // its setting; 0: not known
 	obstacles []obstacle.Obstacle
-	rivals    []rival // its open runs, which share the rate
-}
-
-// rival is a run that shares the rate of its tenant with others.
-type rival struct {
-	run   ledger.Incarnation
-	class ledger.Class
-	left  int64 // rows that are not settled and do not wait
 }
 
 // Estimate records the present states of the runs, and returns an estimate of each. Following a run
@@ -188,20 +178,14 @@ func (e *Estimator) estimate(ctx context.Context, rdb redis.Cmdable, now time.Ti
 		_, one.Until = tasks.Awaited(r.CreatedAt, time.Time{}, r.GiveUp, of.giveUp)
 	}
 	if left := r.Total() - r.Settled() - w.dns - w.again; len(one.Held) == 0 && one.Rate > 0 && left > 0 {
-		one.Left = time.Duration(of.ahead(r, left) / one.Rate * float64(time.Second))
+		one.Left = time.Duration(float64(left) / one.Rate * float64(time.Second))
 	}
 	return one
 }
 
 // record records the present state of a run. The rate is measured anew after the run was held,
-// apart from short pauses, and when its rivals change.
+// apart from short pauses.
 func (e *Estimator) record(now time.Time, r ledger.Run, of budget, read waits, failed error) watched {
-	var rivals strings.Builder
-	for _, other := range of.rivals {
-		if other.run != r.Incarnation {
-			rivals.WriteString(string(other.run))
-		}
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	maps.DeleteFunc(e.runs, func(_ ledger.Incarnation, w watched) bool { return now.Sub(w.usedAt) > forgetAfter })
@@ -212,8 +196,8 @@ func (e *Estimator) record(now time.Time, r ledger.Run, of budget, read waits, f
 	if r.Sealed() {
 		w.dns = min(w.dns, r.Total()-r.Settled())
 	}
-	if w.usedAt = now; w.rivals != rivals.String() || of.holds(now, r, len(w.moves) < 2) {
-		w.rivals = rivals.String()
+	w.usedAt = now
+	if of.holds(now, r, len(w.moves) < 2) {
 		w.moves = nil
 	}
 	if n := len(w.moves); n == 0 || now.Sub(w.moves[n-1].at) >= time.Second {
@@ -250,50 +234,13 @@ func (b budget) holds(now time.Time, r ledger.Run, held bool) bool {
 	})
 }
 
-// ahead returns how many of its rows a run could execute at its present rate until its last one:
-// its tenant's runs of the same class take equal shares, and later classes a ninth
-// ([dispatch.Round.Plan]).
-func (b budget) ahead(r ledger.Run, left int64) float64 {
-	class := ledger.ClassOf(r)
-	before := int64(0)
-	beside := left
-	sharing := 1
-	for _, other := range b.rivals {
-		switch {
-		case other.run == r.Incarnation:
-		case other.class < class:
-			before += other.left
-		case other.class == class:
-			beside += min(other.left, left)
-			sharing++
-		}
-	}
-	if before > 0 {
-		return float64(before+beside) / float64(9*sharing)
-	}
-	return float64(beside) / float64(sharing)
-}
-
 func readBudget(ctx context.Context, rdb redis.Cmdable, name ledger.Tenant, fleet Fleet) budget {
 	state, noState := pace.New(pace.Config{Redis: rdb, Tenant: string(name)}).State(ctx)
 	read, settings, err := ReadState(ctx, rdb, name, fleet, state)
 	if err != nil || noState != nil {
 		return budget{}
 	}
-	b := budget{giveUp: time.Duration(settings.GiveUp), obstacles: read.Obstacles()}
-	if len(b.obstacles) > 0 && b.obstacles[0].Total() && b.obstacles[0].Until.IsZero() {
-		return b // there is no time left to estimate
-	}
-	l := ledger.New(rdb)
-	open, _, _ := l.Page(ctx, ledger.Query{Tenant: func(t ledger.Tenant) bool { return t == name }, Open: true,
-		Match: func(r ledger.Run) bool { return r.Sealed() && Stopped(r) == "" }, Limit: mostRivals})
-	for _, r := range open {
-		waiting, _ := l.Waiting(ctx, r)
-		if left := r.Total() - r.Settled() - waiting; left > fewRows {
-			b.rivals = append(b.rivals, rival{r.Incarnation, ledger.ClassOf(r), left})
-		}
-	}
-	return b
+	return budget{giveUp: time.Duration(settings.GiveUp), obstacles: read.Obstacles()}
 }
 
 // waitsOf reads how many rows wait for DNS or for another attempt.
