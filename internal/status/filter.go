@@ -145,6 +145,9 @@ func Describe(ctx context.Context, rdb redis.Cmdable, all []ledger.Run, ahead []
 			return nil, err
 		}
 		runs[i].Text = text
+		if held := ahead[i].Held; len(held) > 0 && runs[i].State == Open {
+			runs[i].Held = held[0].Why
+		}
 	}
 	return runs, nil
 }

@@ -15,16 +15,48 @@ import (
 	"orgops/internal/status"
 )
 
-// WriteRuns writes one line per run.
+// WriteRuns writes one line per run, and below these why runs wait, each reason of a tenant once.
 func WriteRuns(out io.Writer, all []status.Run) error {
 	w := NewTable(out)
 	fmt.Fprintln(w, "RUN\tKIND\tTENANT\tROWS\tSETTLED\tSTATE\tOUTCOMES")
+	type reason struct {
+		tenant ledger.Tenant
+		why    string
+	}
+	var reasons []reason
+	waiting := map[reason][]string{}
 	for _, d := range all {
 		r := d.Ledger
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Kind, r.Tenant, status.Total(r), r.Settled(), d.Text,
+		state := d.Text
+		if d.Held != "" {
+			state = strings.Replace(state, ": "+d.Held, "", 1)
+			why := reason{r.Tenant, d.Held}
+			if len(waiting[why]) == 0 {
+				reasons = append(reasons, why)
+			}
+			waiting[why] = append(waiting[why], string(r.ID))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Kind, r.Tenant, status.Total(r), r.Settled(), state,
 			status.Counts(r))
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+
+	const named = 3
+	for _, why := range reasons {
+		runs := waiting[why]
+		verb := "waits"
+		if len(runs) > 1 {
+			verb = "wait"
+		}
+		what := strings.Join(runs[:min(len(runs), named)], ", ")
+		if more := len(runs) - named; more > 0 {
+			what += " and " + status.CountOf(int64(more), "other run")
+		}
+		fmt.Fprintf(out, "%s of tenant %s %s: %s\n", what, why.tenant, verb, why.why)
+	}
+	return nil
 }
 
 // WriteRun writes the details of a run.
