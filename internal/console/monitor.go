@@ -38,12 +38,14 @@ type monitor struct {
 	write    bool
 	logger   *slog.Logger
 	redis    redis.UniversalClient
+	missing  http.HandlerFunc // answers paths that are neither a view nor a file
 }
 
-// monitors serves asynqmon, in which operators may act and readers may not.
-func monitors(cfg Config) http.HandlerFunc {
-	shown := newMonitor(cfg, false)
-	acting := newMonitor(cfg, true)
+// monitors serves asynqmon, in which operators may act and readers may not. missing answers the
+// paths that it does not have.
+func monitors(cfg Config, missing http.HandlerFunc) http.HandlerFunc {
+	shown := newMonitor(cfg, false, missing)
+	acting := newMonitor(cfg, true, missing)
 	return func(w http.ResponseWriter, r *http.Request) {
 		if web.Of(r.Context()).User.Role == web.Operator {
 			acting.ServeHTTP(w, r)
@@ -53,12 +55,12 @@ func monitors(cfg Config) http.HandlerFunc {
 	}
 }
 
-func newMonitor(cfg Config, write bool) *monitor {
+func newMonitor(cfg Config, write bool, missing http.HandlerFunc) *monitor {
 	over := func(rdb redis.UniversalClient) http.Handler {
 		return asynqmon.New(asynqmon.Options{RootPath: monitorRoot, RedisConnOpt: connOpt{rdb}, ReadOnly: !write})
 	}
 	m := &monitor{write: write, logger: cfg.Logger, redis: cfg.Redis, info: over(cfg.Redis),
-		asynqmon: over(withoutMemory{cfg.Redis})}
+		asynqmon: over(withoutMemory{cfg.Redis}), missing: missing}
 	index := answerOf(m.asynqmon, monitorRoot+"/")
 	m.index = localIndex(index.body.Bytes())
 	m.policy = monitorPolicy(m.index)
@@ -158,7 +160,7 @@ func (m *monitor) serveFile(w http.ResponseWriter, r *http.Request) {
 	file := answerOf(m.asynqmon, r.URL.Path)
 	mediaType := file.header.Get("Content-Type")
 	if mediaType == "" || strings.HasPrefix(mediaType, "text/html") {
-		http.NotFound(w, r)
+		m.missing(w, r)
 		return
 	}
 	if strings.HasSuffix(r.URL.Path, ".svg") {

@@ -221,6 +221,8 @@ func TestProblemsArePages(t *testing.T) {
 		says         string
 	}{
 		{http.MethodGet, "/nothing", http.StatusNotFound, "There is no page at this address."},
+		{http.MethodGet, "/monitor/nothing", http.StatusNotFound, "There is no page at this address."},
+		{http.MethodGet, "/static/none.css", http.StatusNotFound, "There is no page at this address."},
 		{http.MethodGet, "/selection", http.StatusForbidden, "Your role is reader, which may not do this."},
 		{http.MethodGet, "/runs/a/pause", http.StatusMethodNotAllowed, "It only takes the forms of other pages."},
 	} {

@@ -27,13 +27,13 @@ func Pages(cfg Config) http.Handler {
 
 // routes returns all pages, with the roles that may use them.
 func (s *site) routes(cfg Config) []web.Route {
-	queues := monitors(cfg)
+	queues := monitors(cfg, s.missing)
 	all := []web.Role{web.Reader, web.Support, web.Operator}
 	readers := []web.Role{web.Reader, web.Operator}
 	finders := []web.Role{web.Support, web.Operator}
 	operators := []web.Role{web.Operator}
 	table := []web.Route{
-		{Pattern: "GET /static/{file}", Roles: all, Serve: serveStatic},
+		{Pattern: "GET /static/{file}", Roles: all, Serve: serveStatic(s.missing)},
 		{Pattern: "GET /{$}", Roles: all, Serve: s.home},
 		{Pattern: "GET /domains", Roles: all, Serve: s.domains},
 		{Pattern: "POST /domains/check", Roles: finders, Serve: s.withForm(s.checkDomain)},

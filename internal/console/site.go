@@ -165,6 +165,11 @@ func (s *site) refuse(w http.ResponseWriter, r *http.Request, why *web.Refusal) 
 	s.fail(w, r, "", why)
 }
 
+// missing answers a path at which there is neither a page nor a file, as that of any missing page.
+func (s *site) missing(w http.ResponseWriter, r *http.Request) {
+	s.refuse(w, r, &web.Refusal{Status: http.StatusNotFound, Text: http.StatusText(http.StatusNotFound)})
+}
+
 // problem is the page of a request that was not served.
 type problem struct{ What, Why, Do string }
 

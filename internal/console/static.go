@@ -20,15 +20,18 @@ func asset(name string) string {
 	return fmt.Sprintf("/static/%s?%x", name, sum[:6])
 }
 
-// serveStatic serves a static file under its present address alone: GET /static/{file}.
-func serveStatic(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("file")
-	if r.URL.RequestURI() != asset(name) {
-		http.NotFound(w, r)
-		return
+// serveStatic serves a static file under its present address alone: GET /static/{file}. missing
+// answers any other address.
+func serveStatic(missing http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		name := r.PathValue("file")
+		if r.URL.RequestURI() != asset(name) {
+			missing(w, r)
+			return
+		}
+		w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
+		http.ServeFileFS(w, r, static, "static/"+name)
 	}
-	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
-	http.ServeFileFS(w, r, static, "static/"+name)
 }
 
 // compressed compresses the answers of a handler with gzip, but short ones and those whose media
