@@ -91,7 +91,7 @@ func ExportFailed(ctx context.Context, l *ledger.Ledger, r ledger.Run, o FailedO
 	if o.JSON {
 		format = rowfile.FormatJSONL
 	}
-	return write(ctx, l, r, format, o.Raw, failed, nil, nil, out)
+	return write(ctx, l, r, form{format: format, raw: o.Raw}, failed, out)
 }
 
 // Options select rows of a run, and are the form of their export.
@@ -117,17 +117,18 @@ func Export(ctx context.Context, l *ledger.Ledger, r ledger.Run, o Options,
 	selected := func(outcome ledger.Outcome) bool {
 		return len(o.Outcomes) == 0 || slices.Contains(o.Outcomes, string(outcome))
 	}
-	more := []string{itemName, settledAtName, atName, templateName}
-	ofRun := map[string]string{}
+	f := form{format: cmp.Or(o.Format, r.Format), more: []string{itemName, settledAtName, atName, templateName}}
 	if o.Run {
-		more = append(more, runName, kindName, tenantName, submittedByName, startedAtName)
-		ofRun[runName] = string(r.ID)
-		ofRun[kindName] = string(r.Kind)
-		ofRun[tenantName] = string(r.Tenant)
-		ofRun[submittedByName] = o.Submitter
-		ofRun[startedAtName] = stamp.UTC(startOf(r))
+		f.more = append(f.more, runName, kindName, tenantName, submittedByName, startedAtName)
+		f.ofRun = map[string]string{
+			runName:         string(r.ID),
+			kindName:        string(r.Kind),
+			tenantName:      string(r.Tenant),
+			submittedByName: o.Submitter,
+			startedAtName:   stamp.UTC(startOf(r)),
+		}
 	}
-	return write(ctx, l, r, cmp.Or(o.Format, r.Format), false, selected, more, ofRun, out)
+	return write(ctx, l, r, f, selected, out)
 }
 
 // startOf returns when rows of the run could start.
@@ -142,10 +143,18 @@ func startOf(r ledger.Run) time.Time {
 	return start
 }
 
-// write writes the selected rows, with the columns that all exports have and more. ofRun has the
-// values of those that are the same in all rows.
-func write(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, raw bool,
-	selected func(ledger.Outcome) bool, more []string, ofRun map[string]string, out io.Writer) (rows int64, err error) {
+// form is the form of an export.
+type form struct {
+	format string
+	raw    bool     // cells of CSV are written as they are
+	more   []string // columns, apart from those that all exports have
+	// ofRun has the values of those that are the same in all rows.
+	ofRun map[string]string
+}
+
+// write writes the selected rows.
+func write(ctx context.Context, l *ledger.Ledger, r ledger.Run, f form,
+	selected func(ledger.Outcome) bool, out io.Writer) (rows int64, err error) {
 	stored, err := NewStoredRows(l, r)
 	if err != nil {
 		return 0, err
@@ -153,22 +162,22 @@ func write(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, r
 
 	// The columns of the rows, and the added ones.
 	var header []string
-	if format == rowfile.FormatCSV {
+	if f.format == rowfile.FormatCSV {
 		stored.run.Columns = stored.columns()
 		header = stored.run.Columns
 	}
-	names := slices.Concat([]string{outcomeName, rowfile.ErrorName}, more)
+	names := slices.Concat([]string{outcomeName, rowfile.ErrorName}, f.more)
 	switch {
 	case stored.kind.Proves, r.Kind == tasks.TypeRead:
 		names = append(names, rowfile.AdviceNames()...)
-	case r.Kind == tasks.TypeUpdate && len(more) > 0:
+	case r.Kind == tasks.TypeUpdate && len(f.more) > 0:
 		names = append(names, statusBeforeName, flagBeforeName)
 	}
 	w, err := rowfile.NewWriter(out, header, names...)
 	if err != nil {
 		return 0, err
 	}
-	w.Raw = raw
+	w.Raw = f.raw
 	w.Number = itemName
 	defer func() { err = errors.Join(err, w.Flush()) }()
 
@@ -180,7 +189,7 @@ func write(ctx context.Context, l *ledger.Ledger, r ledger.Run, format string, r
 		content, known := stored.result(row)
 		added := make([]string, len(names))
 		for i, name := range names {
-			added[i] = cmp.Or(ofRun[name], known[name])
+			added[i] = cmp.Or(f.ofRun[name], known[name])
 		}
 		if err := stored.write(w, content, added...); err != nil {
 			return rows, fmt.Errorf("run %s: write row %d: %w", r.ID, row.Item, err)
