@@ -150,8 +150,8 @@ type failedCommand struct {
 func (*failedCommand) Help() string {
 	return `The rows keep the form in which they were submitted, with orgops_outcome and orgops_error added: CSV as CSV, safe to open in a
 spreadsheet, JSON Lines as JSON Lines (with --json always JSON Lines). For letters to customers, rows of domains verify and of sweeps also get domain,
-host and value of the TXT record to publish, found (the values at the name), advice, and mistake (its name). In JSON Lines, members that are
-not known are left out. The file can be submitted as it is: these columns are ignored.
+host and value of the TXT record to publish, found (the values at the name), advice, and mistake (its name). Lost domains of a sweep that were
+revoked since also name the run in orgops_revoked_by: nothing is to be done about them. In JSON Lines, members that are not known are left out. The file can be submitted as it is: these columns are ignored.
 
 Example:
 
@@ -163,7 +163,8 @@ func (c *failedCommand) Run(ctx context.Context, t *tool) error {
 	if err != nil {
 		return err
 	}
-	rows, err := results.ExportFailed(ctx, t.ledger, r, results.FailedOptions{JSON: t.JSON, Raw: c.Raw}, t.Stdout)
+	o := results.FailedOptions{JSON: t.JSON, Raw: c.Raw, Revoked: status.RevokedBy(t.redis, r.Tenant)}
+	rows, err := results.ExportFailed(ctx, t.ledger, r, o, t.Stdout)
 	if err != nil {
 		return err
 	}
@@ -213,7 +214,8 @@ func (c *resultsCommand) Run(ctx context.Context, t *tool) error {
 	if t.JSON {
 		c.Format = rowfile.FormatJSONL
 	}
-	o := results.Options{Format: c.Format, Outcomes: c.Outcomes, Run: c.WithRun}
+	o := results.Options{Format: c.Format, Outcomes: c.Outcomes, Run: c.WithRun,
+		Revoked: status.RevokedBy(t.redis, r.Tenant)}
 	if c.WithRun {
 		if o.Submitter, err = status.SubmitterOf(ctx, t.redis, r); err != nil {
 			return err

@@ -160,6 +160,7 @@ runs show domains --open
 runs show october
 runs show october --json
 runs show sweep-acme-1795143600
+runs show sweep-acme-1794884400
 runs show revocation
 runs show removals
 runs show executing
@@ -183,6 +184,7 @@ runs results october --format jsonl --outcome done,refused
 runs results domains --outcome open --format jsonl
 runs results templates
 runs results sweep-acme-1795143600 --outcome lost --format csv
+runs results sweep-acme-1794884400 --outcome lost --format jsonl
 runs results october --outcome lots
 runs results october --json --format csv`},
 	{"runs failed", `

@@ -70,7 +70,8 @@ var surfaceOf = surface.Routes{
 	}},
 	{"GET /runs/{id}", []surface.Request{
 		pageAs("olga", "/runs/domains"), pageAs("rita", "/runs/domains?outcome=refused"), pageAs("olga", "/runs/october"),
-		pageAs("rita", "/runs/sweep-acme-1795143600"), pageAs("olga", "/runs/revocation"), pageAs("olga", "/runs/paused"),
+		pageAs("rita", "/runs/sweep-acme-1795143600"), pageAs("rita", "/runs/sweep-acme-1794884400"),
+		pageAs("olga", "/runs/revocation"), pageAs("olga", "/runs/paused"),
 		pageAs("olga", "/runs/executing"), pageAs("olga", "/runs/staged"), pageAs("rita", "/runs/scanning"),
 		pageAs("rita", "/runs/tomorrow"), pageAs("rita", "/runs/cancelled"), pageAs("rita", "/runs/blocked-run"),
 		pageAs("rita", "/runs/stopped-run"), pageAs("rita", "/runs/unserved-run"), pageAs("rita", "/runs/limited-run"),

@@ -42,6 +42,8 @@ const (
 	// What an update has replaced.
 	statusBeforeName = rowfile.Prefix + "status_before"
 	flagBeforeName   = rowfile.Prefix + "use_for_organization_discovery_before"
+	// revokedByName has the run that has revoked a domain since a sweep found it lost.
+	revokedByName = rowfile.Prefix + "revoked_by"
 )
 
 // outcomes are those by which rows can be selected.
@@ -72,10 +74,15 @@ func CheckOutcomes(selected []string) error {
 	return nil
 }
 
+// RevokedBy returns the runs that have revoked domains of a tenant, by the ids of the domains. It
+// gets at most a thousand ids at once.
+type RevokedBy func(ctx context.Context, domains []string) (map[string]ledger.RunID, error)
+
 // FailedOptions are the form of an export of failed rows.
 type FailedOptions struct {
-	JSON bool // JSON Lines, whatever was submitted
-	Raw  bool // cells of CSV as they are, also those that a spreadsheet takes for formulas
+	JSON    bool      // JSON Lines, whatever was submitted
+	Raw     bool      // cells of CSV as they are, also those that a spreadsheet takes for formulas
+	Revoked RevokedBy // which lost domains of a sweep are revoked by now; nil: it is not said
 }
 
 // ExportFailed writes the failed rows of a run to out, in their order and in the form in which
@@ -91,7 +98,7 @@ func ExportFailed(ctx context.Context, l *ledger.Ledger, r ledger.Run, o FailedO
 	if o.JSON {
 		format = rowfile.FormatJSONL
 	}
-	return write(ctx, l, r, form{format: format, raw: o.Raw}, failed, out)
+	return write(ctx, l, r, form{format: format, raw: o.Raw, revoked: o.Revoked}, failed, out)
 }
 
 // Options select rows of a run, and are the form of their export.
@@ -102,6 +109,7 @@ type Options struct {
 	// Submitter, and when its rows could start.
 	Run       bool
 	Submitter string
+	Revoked   RevokedBy // as in FailedOptions
 }
 
 // Export writes every row of a run to out, or those with the given outcomes, as
@@ -117,7 +125,11 @@ func Export(ctx context.Context, l *ledger.Ledger, r ledger.Run, o Options,
 	selected := func(outcome ledger.Outcome) bool {
 		return len(o.Outcomes) == 0 || slices.Contains(o.Outcomes, string(outcome))
 	}
-	f := form{format: cmp.Or(o.Format, r.Format), more: []string{itemName, settledAtName, atName, templateName}}
+	f := form{
+		format:  cmp.Or(o.Format, r.Format),
+		more:    []string{itemName, settledAtName, atName, templateName},
+		revoked: o.Revoked,
+	}
 	if o.Run {
 		f.more = append(f.more, runName, kindName, tenantName, submittedByName, startedAtName)
 		f.ofRun = map[string]string{
@@ -149,7 +161,8 @@ type form struct {
 	raw    bool     // cells of CSV are written as they are
 	more   []string // columns, apart from those that all exports have
 	// ofRun has the values of those that are the same in all rows.
-	ofRun map[string]string
+	ofRun   map[string]string
+	revoked RevokedBy
 }
 
 // write writes the selected rows.
@@ -167,6 +180,9 @@ func write(ctx context.Context, l *ledger.Ledger, r ledger.Run, f form,
 		header = stored.run.Columns
 	}
 	names := slices.Concat([]string{outcomeName, rowfile.ErrorName}, f.more)
+	if r.Kind == tasks.TypeRecheck {
+		names = append(names, revokedByName)
+	}
 	switch {
 	case stored.kind.Proves, r.Kind == tasks.TypeRead:
 		names = append(names, rowfile.AdviceNames()...)
@@ -182,11 +198,12 @@ func write(ctx context.Context, l *ledger.Ledger, r ledger.Run, f form,
 	defer func() { err = errors.Join(err, w.Flush()) }()
 
 	// The rows, one at a time.
-	for row, err := range stored.selected(ctx, selected) {
+	for row, err := range stored.withRevoked(ctx, stored.selected(ctx, selected), f.revoked) {
 		if err != nil {
 			return rows, err
 		}
-		content, known := stored.result(row)
+		content, known := stored.result(row.RowState)
+		known[revokedByName] = string(row.revokedBy)
 		added := make([]string, len(names))
 		for i, name := range names {
 			added[i] = cmp.Or(f.ofRun[name], known[name])
@@ -236,6 +253,72 @@ func (s *StoredRows) selected(ctx context.Context,
 			}
 		}
 	}
+}
+
+// sweptRow is a row, with the run that has revoked its domain since a sweep found it lost; "": none
+// has.
+type sweptRow struct {
+	ledger.RowState
+
+	revokedBy ledger.RunID
+}
+
+// withRevoked returns the rows, those of a sweep with the runs that have revoked their domains
+// since. Only the states of lost domains are read, once for each chunk of rows.
+func (s *StoredRows) withRevoked(ctx context.Context, rows iter.Seq2[ledger.RowState, error],
+	revoked RevokedBy) iter.Seq2[sweptRow, error] {
+	most := chunkRows
+	if s.run.Kind != tasks.TypeRecheck || s.run.Counts[ledger.Lost] == 0 {
+		most = 1 // nothing is to be read
+	}
+	return func(yield func(sweptRow, error) bool) {
+		var chunk []ledger.RowState
+		for row, err := range rows {
+			if err != nil {
+				if s.yieldChunk(ctx, chunk, revoked, yield) {
+					yield(sweptRow{}, err)
+				}
+				return
+			}
+			if chunk = append(chunk, row); len(chunk) < most {
+				continue
+			}
+			if !s.yieldChunk(ctx, chunk, revoked, yield) {
+				return
+			}
+			chunk = nil
+		}
+		s.yieldChunk(ctx, chunk, revoked, yield)
+	}
+}
+
+// yieldChunk yields the rows of a chunk. It returns false at the end of the iteration.
+func (s *StoredRows) yieldChunk(ctx context.Context, chunk []ledger.RowState, revoked RevokedBy,
+	yield func(sweptRow, error) bool) bool {
+	var lost []string
+	for _, row := range chunk {
+		if outcomeOf(row) == ledger.Lost {
+			lost = append(lost, s.rowMembers(row.Content).Domain)
+		}
+	}
+	var by map[string]ledger.RunID
+	if len(lost) > 0 && revoked != nil {
+		var err error
+		if by, err = revoked(ctx, lost); err != nil {
+			yield(sweptRow{}, err)
+			return false
+		}
+	}
+	for _, row := range chunk {
+		swept := sweptRow{RowState: row}
+		if outcomeOf(row) == ledger.Lost {
+			swept.revokedBy = by[s.rowMembers(row.Content).Domain]
+		}
+		if !yield(swept, nil) {
+			return false
+		}
+	}
+	return true
 }
 
 // result returns the stored row, with the id that a worker has found if the row has the domain's

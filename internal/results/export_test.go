@@ -1,6 +1,7 @@
 package results_test
 
 import (
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -310,6 +311,45 @@ func TestResultsOfLostDomains(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestResultsNameTheRevocation checks that of a sweep's rows the lost ones name the run that has
+// revoked their domains since, in both files, and that no state of another row is asked for.
+func TestResultsNameTheRevocation(t *testing.T) {
+	l := ledger.New(redistest.New(t))
+	var rows []string
+	for i := range 4 {
+		rows = append(rows, fmt.Sprintf(`{"organization_id":"o","discovery_domain_id":"d%d","domain":"acme.example","tick":1}`, i))
+	}
+	ledgertest.Submit(t, l, ledger.NewRun{ID: "a", Kind: tasks.TypeRecheck,
+		Description: ledger.Description{Format: rowfile.FormatJSONL}}, rows...)
+	run := ledgertest.Find(t, l, "a")
+	lost := ledger.Result{Outcome: ledger.Lost, Detail: "gone since May"}
+	end(t, run, ledger.Result{Outcome: ledger.Unproven}, lost, lost, ledger.Result{Outcome: ledger.Unchanged})
+	run = ledgertest.Find(t, l, "a")
+
+	var asked []string
+	revoked := func(_ context.Context, domains []string) (map[string]ledger.RunID, error) {
+		asked = append(asked, domains...)
+		return map[string]ledger.RunID{"d2": "revocation"}, nil
+	}
+	var all, failed strings.Builder
+	_, err := results.Export(t.Context(), l, run, results.Options{Revoked: revoked}, &all)
+	_, alsoErr := results.ExportFailed(t.Context(), l, run, results.FailedOptions{Revoked: revoked}, &failed)
+	if err != nil || alsoErr != nil {
+		t.Fatal(err, alsoErr)
+	}
+	for _, out := range []string{all.String(), failed.String()} {
+		for line := range strings.Lines(out) {
+			is := strings.Contains(line, `"discovery_domain_id":"d2"`)
+			if is != strings.Contains(line, `"orgops_revoked_by":"revocation"`) || strings.Count(out, "revoked_by") != 1 {
+				t.Errorf("the run is not named in the row of d2 alone:\n%s", out)
+			}
+		}
+	}
+	if want := []string{"d1", "d2", "d1", "d2"}; !slices.Equal(asked, want) {
+		t.Errorf("asked about %q, want %q", asked, want)
 	}
 }
 

@@ -96,7 +96,7 @@ func (d *RunDetails) ReadRows(ctx context.Context, rdb redis.Cmdable, l *ledger.
 	if err := ReadRevoked(ctx, rdb, d.Ledger, d.FailedRows); err != nil {
 		return err
 	}
-	d.FailedBy, err = FailedByReason(ctx, l, d.Ledger)
+	d.FailedBy, err = FailedByReason(ctx, rdb, l, d.Ledger)
 	return err
 }
 

@@ -102,7 +102,7 @@ func DomainOf(ctx context.Context, rdb redis.Cmdable, l *ledger.Ledger, name Dom
 		return found, err
 	}
 	for i, row := range found.Rows {
-		if row.Outcome == ledger.Lost && found.Swept != nil && found.Swept.Revoked != nil {
+		if row.Outcome == ledger.Lost && found.Swept != nil && (*sweep.Revocation)(found.Swept.Revoked).Done() {
 			found.Rows[i].RevokedBy = ledger.RunID(found.Swept.Revoked.Run)
 		}
 		found.Rows[i].Fix = found.fix(row)

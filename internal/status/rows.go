@@ -76,41 +76,72 @@ func (row Row) Text() string {
 	if row.RetriedBy != "" {
 		text += " (retried by run " + string(row.RetriedBy) + ")"
 	}
-	if row.RevokedBy != "" {
-		text += " (revoked since by run " + string(row.RevokedBy) + ")"
-	}
+	text += revokedSince(row.RevokedBy)
 	if row.Reason != "" { // a cancel has none
 		text += ": " + row.Reason
 	}
 	return text
 }
 
+// revokedSince follows the outcome of a row whose domain that run has revoked; "" of none.
+func revokedSince(by ledger.RunID) string {
+	if by == "" {
+		return ""
+	}
+	return " (revoked since by run " + string(by) + ")"
+}
+
 // Waits returns why the row is open.
 func (row Row) Waits() string { return cmp.Or(row.Reason, "waiting for its turn") }
 
-// ReadRevoked sets which of the rows, a few hundred of a run, are of domains that a sweep has found
-// lost and that are revoked by now.
+// RevokedBy returns a function that reads which runs have revoked domains of the tenant. Those of a
+// revocation that was undone, or whose request has had no answer, are left out.
+func RevokedBy(rdb redis.Cmdable, tenant ledger.Tenant) results.RevokedBy {
+	const atOnce = 250 // states, of which a usual one has some 500 bytes
+	store := sweep.NewStore(rdb, string(tenant))
+	return func(ctx context.Context, domains []string) (map[string]ledger.RunID, error) {
+		by := map[string]ledger.RunID{}
+		for page := range slices.Chunk(domains, atOnce) {
+			values, err := store.Domains(ctx, page)
+			if err != nil {
+				return nil, err
+			}
+			for i, value := range values {
+				if value == nil {
+					continue
+				}
+				state, unreadable := sweep.ReadState(value)
+				if unreadable == nil && state.Revoked.Done() {
+					by[page[i]] = ledger.RunID(state.Revoked.Run)
+				}
+			}
+		}
+		return by, nil
+	}
+}
+
+// ReadRevoked sets which of the rows of a run are of domains that a sweep has found lost and that
+// are revoked by now. It reads the states of lost domains alone.
 func ReadRevoked(ctx context.Context, rdb redis.Cmdable, r ledger.Run, rows []Row) error {
-	var ids []string
-	var lost []int
-	for i, row := range rows {
+	var lost []string
+	for _, row := range rows {
 		if row.Outcome == ledger.Lost && row.Domain != "" {
-			ids = append(ids, row.Domain)
-			lost = append(lost, i)
+			lost = append(lost, row.Domain)
 		}
 	}
-	if len(ids) == 0 {
+	if len(lost) == 0 {
 		return nil
 	}
-	states, err := sweep.NewStore(rdb, string(r.Tenant)).Domains(ctx, ids)
-	for n, value := range states {
-		state, unreadable := sweep.ReadState(value)
-		if value == nil || unreadable != nil || state.Revoked == nil || state.Revoked.DoneAt.IsZero() {
-			continue
-		}
-		rows[lost[n]].RevokedBy = ledger.RunID(state.Revoked.Run)
+	by, err := RevokedBy(rdb, r.Tenant)(ctx, lost)
+	if err != nil {
+		return err
 	}
-	return err
+	for i, row := range rows {
+		if row.Outcome == ledger.Lost {
+			rows[i].RevokedBy = by[row.Domain]
+		}
+	}
+	return nil
 }
 
 // OpenFrom returns the open rows from row first on. It holds few of them at a time.

@@ -101,6 +101,9 @@ type Revocation struct {
 // EffectiveAt returns the time from which reads show the revocation, unless they are behind.
 func (r Revocation) EffectiveAt() time.Time { return cmp.Or(r.DoneAt, r.At) }
 
+// Done reports whether the revocation is known to have taken effect; false of nil.
+func (r *Revocation) Done() bool { return r != nil && !r.DoneAt.IsZero() }
+
 // HistoryEntry is an entry of a domain's history.
 type HistoryEntry struct {
 	At   time.Time `json:"at"`

@@ -140,7 +140,7 @@ func (s *States) Change(ctx context.Context, domainID string, change func(*Domai
 	return s.change(ctx, domainID, state, raw, func(after *DomainState) []string {
 		wasLost := after.IsLost()
 		change(after)
-		if wasLost && after.Revoked != nil && !after.Revoked.DoneAt.IsZero() {
+		if wasLost && after.Revoked.Done() {
 			return []string{countRevoked}
 		}
 		return nil

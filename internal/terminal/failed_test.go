@@ -1,10 +1,12 @@
 package terminal_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -14,13 +16,16 @@ import (
 	"orgops/internal/ledgertest"
 	"orgops/internal/redistest"
 	"orgops/internal/status"
+	"orgops/internal/sweep"
 	"orgops/internal/terminal"
+	"orgops/tasks"
 )
 
 // TestFailedByReason has 300 failed rows among 3,000 verified ones: their mistakes are counted
 // exactly, whatever values the sentences have, and the others by their reasons.
 func TestFailedByReason(t *testing.T) {
-	l := ledger.New(redistest.New(t))
+	rdb := redistest.New(t)
+	l := ledger.New(rdb)
 	mistakes := []report.Mistake{report.MistakeQuoted, report.MistakePadded, report.MistakeCut,
 		report.MistakeApex, report.MistakeDoubled, report.MistakeWWW, report.MistakeAlias}
 	const rows, every = 3300, 11 // one of 11 has failed
@@ -38,7 +43,7 @@ func TestFailedByReason(t *testing.T) {
 			break
 		}
 	}
-	got, err := status.FailedByReason(t.Context(), l, ledgertest.Find(t, l, ledger.RunID("a")))
+	got, err := status.FailedByReason(t.Context(), rdb, l, ledgertest.Find(t, l, ledger.RunID("a")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,5 +107,57 @@ func TestFirstFailedByReason(t *testing.T) {
 	}
 	if want := "\nits failed rows by reason (the first 10 of 12):\n  10 rows: refused\n"; out.String() != want {
 		t.Errorf("%q, want %q", &out, want)
+	}
+}
+
+// TestFailedByReasonOfRevoked checks that a sweep's lost domains that are revoked by now are
+// counted apart and last, though they are more, with the undo.
+func TestFailedByReasonOfRevoked(t *testing.T) {
+	rdb := redistest.New(t)
+	l := ledger.New(rdb)
+	at := time.Unix(1_900_000_000, 0).UTC()
+	var rows []string
+	for i := range 3 {
+		id := fmt.Sprintf("ord_%d", i)
+		rows = append(rows, fmt.Sprintf(`{"organization_id":"org_1","discovery_domain_id":%q,"tick":1}`, id))
+		state := sweep.DomainState{V: 1, OrganizationID: "org_1"}
+		if i > 0 {
+			state.Revoked = &sweep.Revocation{Set: sweep.SetPending, Run: "revocation", At: at, DoneAt: at}
+		}
+		value, err := json.Marshal(state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = sweep.NewStore(rdb, "default").SetDomain(t.Context(), sweep.DomainWrite{ID: id, Value: value})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ledgertest.Submit(t, l, ledger.NewRun{ID: "a", Kind: tasks.TypeRecheck}, rows...)
+	seg, nonce, all := ledgertest.Begin(t, l, "a", 3)
+	var ends []ledger.RowEnd
+	for _, row := range all {
+		ends = append(ends, ledger.RowEnd{Row: row, Ending: ledger.Result{Outcome: ledger.Lost, Detail: "gone"}})
+	}
+	if _, err := l.End(t.Context(), seg, nonce, ends...); err != nil {
+		t.Fatal(err)
+	}
+
+	got, err := status.FailedByReason(t.Context(), rdb, l, ledgertest.Find(t, l, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := terminal.WriteFailedReasons(&out, got); err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+its failed rows by reason:
+  1 row: lost: gone
+  2 rows: lost (revoked since by run revocation): gone
+
+2 lost domains revoked since by run revocation; to undo that: enqueue domains revoke --undo revocation --tenant default (`
+	if !strings.HasPrefix(out.String(), want) {
+		t.Errorf("%s", out.String())
 	}
 }

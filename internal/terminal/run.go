@@ -185,20 +185,25 @@ func WriteWaiting(out io.Writer, w *status.Waiting) error {
 	return err
 }
 
-// WriteFailedReasons writes a line for each reason why rows failed under a heading, or nothing if
-// no rows have one in common.
+// WriteFailedReasons writes a line for each reason why rows failed under a heading, unless no rows
+// have one in common, and which lost domains were revoked since, with the undo.
 func WriteFailedReasons(out io.Writer, f *status.FailedReasons) error {
-	if f == nil || !f.Shared() {
+	if f == nil {
 		return nil
 	}
-	of := ""
-	if f.Partial() {
-		of = fmt.Sprintf(" (the first %d of %d)", f.Read, f.Failed)
-	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nits failed rows by reason%s:\n", of)
-	for _, one := range f.Reasons {
-		fmt.Fprintf(&b, "  %s: %s\n", status.CountOf(one.Rows, "row"), one.Text())
+	if f.Shared() {
+		of := ""
+		if f.Partial() {
+			of = fmt.Sprintf(" (the first %d of %d)", f.Read, f.Failed)
+		}
+		fmt.Fprintf(&b, "\nits failed rows by reason%s:\n", of)
+		for _, one := range f.Reasons {
+			fmt.Fprintf(&b, "  %s: %s\n", status.CountOf(one.Rows, "row"), one.Text())
+		}
+	}
+	for _, revoked := range f.Revoked {
+		fmt.Fprintf(&b, "\n%s revoked since by run %s; to undo that: %s\n", revoked.Domains(), revoked.Run, revoked.Undo)
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

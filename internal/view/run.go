@@ -185,7 +185,7 @@ func (r Run) Details(ctx context.Context, sample int) (status.RunDetails, error)
 
 // FailedByReason counts its failed rows by reason; nil: none has failed.
 func (r Run) FailedByReason(ctx context.Context) (*status.FailedReasons, error) {
-	return status.FailedByReason(ctx, r.view.ledger, r.Run)
+	return status.FailedByReason(ctx, r.view.redis, r.view.ledger, r.Run)
 }
 
 // RowsPage returns a page of its rows: see [status.RowsPage].
@@ -205,6 +205,7 @@ func (r Run) FoundFailed(ctx context.Context, q status.RowsQuery) (items []int64
 
 // ExportFailed writes its failed rows: see [results.ExportFailed].
 func (r Run) ExportFailed(ctx context.Context, o results.FailedOptions, out io.Writer) error {
+	o.Revoked = status.RevokedBy(r.view.redis, r.Tenant)
 	_, err := results.ExportFailed(ctx, r.view.ledger, r.Run, o, out)
 	return err
 }
@@ -216,6 +217,7 @@ func (r Run) Submitter(ctx context.Context) (string, error) {
 
 // ExportResults writes its rows: see [results.Export].
 func (r Run) ExportResults(ctx context.Context, o results.Options, out io.Writer) error {
+	o.Revoked = status.RevokedBy(r.view.redis, r.Tenant)
 	_, err := results.Export(ctx, r.view.ledger, r.Run, o, out)
 	return err
 }
