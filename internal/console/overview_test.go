@@ -207,7 +207,7 @@ func TestPlots(t *testing.T) {
 	m.Request("default", http.StatusTooManyRequests)
 	mustNot(t, m.Flush(t.Context(), d.rdb))
 	page := d.get("/tenants?tenant=default")
-	for _, want := range []string{"34 failed ■ 1,200 done or unchanged 1,234 a minute", "1 refused (429) ■ 1 others",
+	for _, want := range []string{"34 failed ■ 1,200 done or unchanged 1,234 a minute", "1 refused (429) ■ 1 not refused",
 		"allowed by the rate 2,000 a minute", "30,000 a quarter of an hour", "7 token absent ■ 0 unknown ■ 0 token present",
 		" 2,000 1,200 34 1 1 0 7 0 ", " 30,000 1,200 34 1 1 0 7 0 "} {
 		if text := plain(page); !strings.Contains(text, want) {
@@ -226,8 +226,12 @@ func TestPlots(t *testing.T) {
 	if len(heights) < 6 {
 		t.Errorf("%d bars", len(heights))
 	}
-	if page := d.get("/"); !strings.Contains(page, "34 failed, 1,200 done or unchanged; at most 1,234") {
-		t.Error("no strip on the first page")
+	page = d.get("/")
+	for _, want := range []string{"34 failed, 1,200 done or unchanged; at most 1,234", "rows/min, 1 h, max 1,234",
+		"requests/min, 1 h, max 2,000"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no strip on the first page with %q", want)
+		}
 	}
 }
 
@@ -251,8 +255,8 @@ func TestLastHour(t *testing.T) {
 		web.User{Name: "all", Role: web.Reader, Tenants: []string{"*"}})
 	pages := console.Pages(console.Config{Redis: d.rdb, Ledger: d.ledger, Intake: d.taker, Access: file,
 		Logger: slog.New(slog.DiscardHandler)})
-	const ofDefault, ofSecret = "Tenant default, all its runs, last hour Rows settled: ■ 34 failed",
-		"Tenant secret, all its runs, last hour Rows settled: ■ 77 failed"
+	const ofDefault, ofSecret = "Tenant default, all its runs, last hour Rows/min, max 34: ■ 34 failed",
+		"Tenant secret, all its runs, last hour Rows/min, max 77: ■ 77 failed"
 	for _, c := range []struct{ user, path, want string }{
 		{"one", "/runs", ofDefault}, {"one", "/runs?tenant=default", ofDefault}, {"one", "/runs/a", ofDefault},
 		{"one", "/runs?tenant=secret", ""}, {"one", "/runs/b", ""}, {"one", "/runs?tenant=none", ""},
@@ -260,7 +264,7 @@ func TestLastHour(t *testing.T) {
 	} {
 		page := plain(do(pages, http.MethodGet, c.path, nil, basic(tokens[c.user])).Body.String())
 		if !strings.Contains(page, c.want) || strings.Contains(page, "last hour") != (c.want != "") ||
-			c.want != "" && !strings.Contains(page, "Requests to the API: ■ 0 refused (429) ■ 1 others") {
+			c.want != "" && !strings.Contains(page, "Requests/min, max 1: ■ 0 refused (429) ■ 1 not refused") {
 			t.Errorf("%s, %s: %s", c.user, c.path, page)
 		}
 	}

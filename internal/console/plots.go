@@ -42,6 +42,7 @@ type plots struct {
 // upon the other. Its width is the number of periods, its height 100.
 type plot struct {
 	Title, Unit string
+	Brief       string // what is counted, for small plots
 	From, To    string // times of the axis
 	Width       int
 	Most        int64 // the height of the plot
@@ -58,12 +59,12 @@ type part struct {
 }
 
 var (
-	rowsPlot = plot{Title: "Rows settled", Parts: []part{
+	rowsPlot = plot{Title: "Rows settled", Brief: "rows", Parts: []part{
 		{Name: "failed", Class: "bad", series: meters.Failed},
 		{Name: "done or unchanged", Class: "good", series: meters.Good}}}
-	requestsPlot = plot{Title: "Requests to the API", Parts: []part{
+	requestsPlot = plot{Title: "Requests to the API", Brief: "requests", Parts: []part{
 		{Name: "refused (429)", Class: "bad", series: meters.Refused},
-		{Name: "others", Class: "goes", series: meters.Answered}}}
+		{Name: "not refused", Class: "goes", series: meters.Answered}}}
 	verdictsPlot = plot{Title: "DNS verdicts", Parts: []part{
 		{Name: "token absent", Class: "wait", series: meters.Absent},
 		{Name: "unknown", Class: "quiet", series: meters.Unknown},
