@@ -97,8 +97,8 @@ func (s *site) readLines(ctx context.Context, v view.View, all []tenantLine) {
 		settings, announced, err := t.Announced(ctx)
 		if announced {
 			permits, _ := l.Permits(settings) // the tenant's page has the error
-			if permits.Share() >= 0 {
-				l.Used = fmt.Sprintf("%.0f %% of the rate used", 100*permits.Share())
+			if used := fmt.Sprintf("%.0f", 100*permits.Share()); permits.Share() > 0 && used != "0" {
+				l.Used = used + " % of the rate"
 			}
 		}
 		var noPast error

@@ -181,7 +181,7 @@ func TestOverviewIsBrief(t *testing.T) {
 	d.handIn("a", tasks.TypeVerify, domains(2))
 	page := d.get("/")
 	text := plain(page)
-	if !strings.Contains(page, `To do: <a href="/tenants?tenant=default">start it</a>.`) ||
+	if !strings.Contains(page, `<a href="/tenants?tenant=default">Start it</a>`) ||
 		!strings.Contains(text, "The tenant is stopped by ada at ") || strings.Contains(text, "enqueue tenant start") {
 		t.Errorf("the overview: %s", text)
 	}

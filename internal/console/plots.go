@@ -50,6 +50,16 @@ type plot struct {
 	Allowed     string // a path; empty: no line
 }
 
+// Scale returns the height of the plot in words.
+func (p plot) Scale() string {
+	for _, one := range p.Parts {
+		if one.Sum > 0 {
+			return "max " + grouped(p.Most)
+		}
+	}
+	return "none"
+}
+
 // part is a part of each bar.
 type part struct {
 	Name, Class string // Class is one of ops.css

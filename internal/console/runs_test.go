@@ -646,7 +646,7 @@ func TestAttention(t *testing.T) {
 	page := plain(d.get("/"))
 	for _, want := range []string{
 		"1 worker serves 1 tenant; 1 blocked. 4 matters need attention.",
-		"The queue default.rows is paused since 20", "To do: resume it",
+		"The queue default.rows is paused since 20", "Resume it",
 		": 403: missing scope update:domains", "The operation verify is blocked since 20",
 		"has asked this tenant to pause (429) until",
 		"A sweep was skipped: the tick of 2030-03-17 17:46:40 UTC : the last sweep is still under way (3 in a row)",
@@ -660,7 +660,7 @@ func TestAttention(t *testing.T) {
 	for _, path := range []string{"/", "/runs/a", "/tenants"} {
 		act := "enqueue tenant start default"
 		if path == "/" {
-			act = "To do: start it"
+			act = "Start it"
 		}
 		if page := plain(d.get(path)); !strings.Contains(page, "stopped by alice at ") || !strings.Contains(page, act) {
 			t.Errorf("%s does not say who stopped the tenant: %s", path, page)
