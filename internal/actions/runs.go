@@ -23,7 +23,7 @@ func Cancel(ctx context.Context, by activity.Author, l *ledger.Ledger, run ledge
 	}
 	rows := r.Counts[ledger.Cancelled] - run.Counts[ledger.Cancelled]
 	if ended == nil && run.CancelledAt.IsZero() {
-		by.Record(ctx, activity.OfRun(run.Tenant, run.ID, activity.Cancelled, fmt.Sprintf("rows that were open: %d", rows)))
+		by.Record(ctx, activity.OfRun(run.Tenant, run.ID, activity.Cancelled, "rows that were open: "+status.Grouped(rows)))
 	}
 	switch {
 	case ended != nil:
@@ -32,9 +32,9 @@ func Cancel(ctx context.Context, by activity.Author, l *ledger.Ledger, run ledge
 	case rows == 0 && !run.Sealed() && run.CancelledAt.IsZero():
 		return "cancelled: its scan had found no row that was open", nil
 	case rows > 0 && r.Ended():
-		return fmt.Sprintf("cancelled; rows that were open: %d", rows), nil
+		return "cancelled; rows that were open: " + status.Grouped(rows), nil
 	case rows > 0:
-		return fmt.Sprintf("cancelled; rows that were open: %d; %s", rows, status.UnderWay(r)), nil
+		return fmt.Sprintf("cancelled; rows that were open: %s; %s", status.Grouped(rows), status.UnderWay(r)), nil
 	}
 	return "nothing is left to cancel: " + status.State(r), nil
 }
@@ -60,7 +60,7 @@ func Resume(ctx context.Context, by activity.Author, l *ledger.Ledger, run ledge
 		return "it was not paused", nil
 	}
 	by.Record(ctx, activity.OfRun(run.Tenant, run.ID, activity.Resumed, ""))
-	return fmt.Sprintf("resumed; open rows: %d", run.Rows-run.Settled()), nil
+	return "resumed; open rows: " + status.Grouped(run.Rows-run.Settled()), nil
 }
 
 // CheckRows makes open rows of a run due at once that wait for their next check, and returns how

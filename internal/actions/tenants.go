@@ -70,7 +70,7 @@ func Resend(ctx context.Context, by activity.Author, tenant, endpoint string,
 	if which == deliveries.Waiting {
 		what = "waiting " + what
 	}
-	sent := fmt.Sprintf("%d %s", n, what)
+	sent := status.Grouped(int64(n)) + " " + what
 	by.Record(ctx, activity.Entry{Tenant: tenant, Action: activity.Resent, Result: "to " + endpoint + ": " + sent})
 	return "endpoint " + endpoint + " gets deliveries: " + sent + " sent again, within seconds; if it has not answered for a " +
 		"while, one within two minutes and the others after it", nil

@@ -195,7 +195,8 @@ func retry(ctx context.Context, run view.Run, form url.Values) result {
 		}
 		return c
 	}
-	return result{text: grouped(sub.Rows) + " rows of run " + string(run.ID) + " were submitted again as this run.",
+	of := " of run " + string(run.ID)
+	return result{text: plural(sub.Rows, "row"+of+" was", "rows"+of+" were") + " submitted again as this run.",
 		path: runPath(ledger.RunID(child))}
 }
 

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -16,6 +16,7 @@ import (
 
 	"orgops/internal/ledger"
 	"orgops/internal/redisconn"
+	"orgops/internal/status"
 	"orgops/internal/untrusted"
 )
 
@@ -140,21 +141,15 @@ func sentence(clause string) string {
 	return text + "."
 }
 
-// grouped returns a number with its digits in threes: 1,234,567.
-func grouped(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	for at := len(text) - 3; at > 0 && text[at-1] != '-'; at -= 3 {
-		text = text[:at] + "," + text[at:]
-	}
-	return text
-}
+// grouped returns a number of a template, whatever its type, as texts of package status have it.
+func grouped(n any) string { return status.Grouped(reflect.ValueOf(n).Int()) }
 
 // plural returns a number with the word for one or for several.
 func plural(n int64, one, several string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return grouped(n) + " " + several
+	return status.Grouped(n) + " " + several
 }
 
 // mostPrintable is how many characters of a message are shown.

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,6 +22,7 @@ import (
 	"orgops/internal/ledgertest"
 	"orgops/internal/meters"
 	"orgops/internal/pace"
+	"orgops/internal/sweep"
 	"orgops/internal/tenant"
 	"orgops/internal/web"
 	"orgops/tasks"
@@ -231,6 +233,33 @@ func TestPlots(t *testing.T) {
 		"requests/min, 1 h, max 2,000"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no strip on the first page with %q", want)
+		}
+	}
+}
+
+// TestNumbersAreGrouped checks that large numbers have their digits in threes in sentences too, and
+// that one row is no rows.
+func TestNumbersAreGrouped(t *testing.T) {
+	d := newDesk(t)
+	d.handIn("many", tasks.TypeVerify, domains(1240))
+	d.handIn("one", tasks.TypeVerify, domains(1))
+	d.settle("one", "refused", "404: no such domain", 0)
+	value, err := json.Marshal(sweep.Summary{Tick: 1_900_000_000, Run: "sweep-7", Lost: 1200, Absent: 1300, Present: 1})
+	mustNot(t, err)
+	_, err = sweep.NewStore(d.rdb, "default").SetState(t.Context(), sweep.SummaryState, nil, value)
+	mustNot(t, err)
+	d.serve()
+	for path, want := range map[string][]string{
+		"/":                         {"1,240 open rows", "1,200 domains lost", "1,300 absent"},
+		"/runs":                     {"0 of 1,240 rows settled", "1 of 1 row settled"},
+		"/tenants?tenant=default":   {"0 organizations, 1,301 domains: 1 present, 1,300 absent (1,200 lost"},
+		"/runs/one?outcome=refused": {"1 of 1 row settled", "1 row, in order"},
+	} {
+		page := plain(d.get(path))
+		for _, text := range want {
+			if !strings.Contains(page, text) {
+				t.Errorf("%s does not say %q: %s", path, text, page)
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"orgops/internal/meters"
+	"orgops/internal/status"
 	"orgops/internal/view"
 )
 
@@ -54,7 +55,7 @@ type plot struct {
 func (p plot) Scale() string {
 	for _, one := range p.Parts {
 		if one.Sum > 0 {
-			return "max " + grouped(p.Most)
+			return "max " + status.Grouped(p.Most)
 		}
 	}
 	return "none"

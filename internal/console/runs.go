@@ -175,13 +175,14 @@ func viewOf(d status.RunDetails, ahead status.Estimate) runView {
 	}
 	v.Waits = once.Waits()
 	v.News, _, _ = strings.Cut(strings.ReplaceAll(v.Text, ";", ","), ",")
-	switch v.Progress = grouped(r.Settled()); {
+	settled := plural(r.Settled(), "row", "rows") + " settled"
+	switch {
 	case r.Sealed():
-		v.Progress += " of " + grouped(r.Total()) + " rows settled"
+		v.Progress = status.Grouped(r.Settled()) + " of " + plural(r.Total(), "row", "rows") + " settled"
 	case r.Scan != nil:
-		v.Progress += " rows settled, " + grouped(r.Rows) + " found so far"
+		v.Progress = settled + ", " + status.Grouped(r.Rows) + " found so far"
 	default:
-		v.Progress += " rows settled, " + grouped(r.Rows) + " submitted so far"
+		v.Progress = settled + ", " + status.Grouped(r.Rows) + " submitted so far"
 	}
 	return v
 }

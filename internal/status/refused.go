@@ -100,8 +100,8 @@ func (r Refused) String() string {
 	if r.Requests == 0 {
 		return "the API has accepted no request since " + stamp.UTC(r.Since) + " (429)"
 	}
-	return fmt.Sprintf("the API has refused %.0f %% of the requests since %s (429): %d of %d",
-		100*float64(r.Refused)/float64(r.Requests), stamp.UTC(r.Since), r.Refused, r.Requests)
+	return fmt.Sprintf("the API has refused %.0f %% of the requests since %s (429): %s of %s",
+		100*float64(r.Refused)/float64(r.Requests), stamp.UTC(r.Since), Grouped(r.Refused), Grouped(r.Requests))
 }
 
 // senders returns the runs that have sent the most requests; "": none has.
@@ -113,10 +113,10 @@ func (r Refused) senders() string {
 			others += run.Requests
 			continue
 		}
-		parts = append(parts, fmt.Sprintf("%d of run %s", run.Requests, run.Run))
+		parts = append(parts, fmt.Sprintf("%s of run %s", Grouped(run.Requests), run.Run))
 	}
 	if others > 0 {
-		parts = append(parts, fmt.Sprintf("%d of others", others))
+		parts = append(parts, Grouped(others)+" of others")
 	}
 	if len(parts) == 0 {
 		return ""

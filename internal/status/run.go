@@ -145,15 +145,15 @@ func State(r ledger.Run, held ...Hold) string {
 	failed := Failed(r) - r.Counts[ledger.Cancelled]
 	for _, outcome := range []ledger.Outcome{ledger.Lost, ledger.Unproven, ledger.Withdrawn} {
 		if rows := r.Counts[outcome]; rows > 0 {
-			state += fmt.Sprintf(", %d %s", rows, outcome)
+			state += fmt.Sprintf(", %s %s", Grouped(rows), outcome)
 			failed -= rows
 		}
 	}
 	if failed > 0 {
-		state += fmt.Sprintf(", %d failed", failed)
+		state += fmt.Sprintf(", %s failed", Grouped(failed))
 	}
 	if rows := r.Counts[ledger.AtRisk]; rows > 0 {
-		state += fmt.Sprintf(", %d at risk", rows)
+		state += fmt.Sprintf(", %s at risk", Grouped(rows))
 	}
 	return state
 }
@@ -172,7 +172,7 @@ func Stopped(r ledger.Run) string {
 // UnderWay describes the rows in progress of a cancelled run.
 func UnderWay(r ledger.Run) string {
 	if rows := r.Total() - r.Settled(); rows != 1 {
-		return fmt.Sprintf("%d rows are in progress and finish first", rows)
+		return Grouped(rows) + " rows are in progress and finish first"
 	}
 	return "1 row is in progress and finishes first"
 }
@@ -181,7 +181,7 @@ func UnderWay(r ledger.Run) string {
 func Counts(r ledger.Run) string {
 	var parts []string
 	for _, outcome := range slices.Sorted(maps.Keys(r.Counts)) {
-		parts = append(parts, fmt.Sprintf("%d %s", r.Counts[outcome], outcome))
+		parts = append(parts, Grouped(r.Counts[outcome])+" "+string(outcome))
 	}
 	switch {
 	case len(parts) > 0:

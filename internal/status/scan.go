@@ -59,9 +59,9 @@ func (s *Scan) String() string {
 		}
 		text += "; "
 	}
-	text += s.ofClient() + fmt.Sprintf("organizations read: %d", s.Read)
+	text += s.ofClient() + "organizations read: " + Grouped(s.Read)
 	if s.Gone > 0 {
-		text += fmt.Sprintf("; gone since they were listed: %d", s.Gone)
+		text += "; gone since they were listed: " + Grouped(s.Gone)
 	}
 	if out := s.LeftOut(); out != "" {
 		text += "; " + out
@@ -90,17 +90,17 @@ func (s *Scan) ofClient() string {
 	if s.Client == "" {
 		return ""
 	}
-	text := fmt.Sprintf("list of the organizations with client %s, which removes nothing; with the client: %d", s.Client,
-		s.Found)
+	text := fmt.Sprintf("list of the organizations with client %s, which removes nothing; with the client: %s", s.Client,
+		Grouped(s.Found))
 	if s.List != "" {
-		text = fmt.Sprintf("removal of client %s from the %d organizations that run %s lists: %d still have it", s.Client,
-			s.Counted, s.List, s.Found)
+		text = fmt.Sprintf("removal of client %s from the %s organizations that run %s lists: %s still have it", s.Client,
+			Grouped(s.Counted), s.List, Grouped(s.Found))
 	}
 	if s.Entitled > 0 {
-		text += fmt.Sprintf("; with an active app entitlement: %d", s.Entitled)
+		text += "; with an active app entitlement: " + Grouped(s.Entitled)
 	}
 	if s.Protected > 0 {
-		text += fmt.Sprintf("; protected, left out: %d", s.Protected)
+		text += "; protected, left out: " + Grouped(s.Protected)
 	}
 	return text + "; "
 }
@@ -117,7 +117,7 @@ func (s *Scan) LeftOut() string {
 		early = "ended early: " + ShownReason(s.Early)
 	}
 	if s.Missed > 0 {
-		missed = fmt.Sprintf("organizations not read: %d (%s)", s.Missed, ShownReason(s.Why))
+		missed = fmt.Sprintf("organizations not read: %s (%s)", Grouped(s.Missed), ShownReason(s.Why))
 	}
 	return Joined(early, missed)
 }

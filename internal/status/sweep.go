@@ -60,10 +60,10 @@ func runText(ctx context.Context, rdb redis.Cmdable, r ledger.Run, held ...Hold)
 	}
 	text := State(r, held...)
 	if revoked > 0 {
-		text += fmt.Sprintf(", %d revoked since", revoked)
+		text += fmt.Sprintf(", %s revoked since", Grouped(revoked))
 	}
 	if s.Unknown > 0 {
-		text += fmt.Sprintf(", %d unknown", s.Unknown)
+		text += fmt.Sprintf(", %s unknown", Grouped(s.Unknown))
 	}
 	return text, nil
 }
@@ -85,12 +85,13 @@ func reviewLost(tenant string) string {
 
 // String describes the result.
 func (s Sweep) String() string {
-	lost := fmt.Sprintf("%d lost", s.StillLost())
+	lost := Grouped(s.StillLost()) + " lost"
 	if s.Revoked > 0 {
-		lost += fmt.Sprintf(", %d revoked since", s.Revoked)
+		lost += fmt.Sprintf(", %s revoked since", Grouped(s.Revoked))
 	}
-	return fmt.Sprintf("%s (run %s): %d organizations, %d domains: %d present, %d absent (%s, %d unproven), %d unknown",
-		stamp.UTC(s.Tick), Shown(s.Run), s.Organizations, s.Domains(), s.Present, s.Absent, lost, s.Unproven, s.Unknown)
+	return fmt.Sprintf("%s (run %s): %s, %s: %s present, %s absent (%s, %s unproven), %s unknown",
+		stamp.UTC(s.Tick), Shown(s.Run), CountOf(s.Organizations, "organization"), CountOf(s.Domains(), "domain"),
+		Grouped(s.Present), Grouped(s.Absent), lost, Grouped(s.Unproven), Grouped(s.Unknown))
 }
 
 // RulesText describes when a domain is lost, and what is never revoked.

@@ -90,7 +90,7 @@ func (t Tenant) Warnings() (all []Warning) {
 		what := fmt.Sprintf("the sweep of %s found %s lost: the proven record is gone for the grace period",
 			stamp.UTC(s.Tick), CountOf(s.StillLost(), "domain"))
 		if s.Revoked > 0 {
-			what += fmt.Sprintf("; %d more revoked since", s.Revoked)
+			what += fmt.Sprintf("; %s more revoked since", Grouped(s.Revoked))
 		}
 		all = append(all, Warning{Urgent: true, What: what, Fix: reviewLost(t.Name), Act: "review them",
 			Sweep: ledger.RunID(s.Run)})
@@ -227,7 +227,7 @@ func Summary(workers int, tenants []Tenant) string {
 func OpenText(o ledger.OpenCounts) string {
 	text := CountOf(o.Rows, "open row")
 	if o.Paused > 0 {
-		text += fmt.Sprintf(", %d in paused runs", o.Paused)
+		text += fmt.Sprintf(", %s in paused runs", Grouped(o.Paused))
 	}
 	return text
 }
@@ -273,8 +273,8 @@ func (p Permits) Share() float64 {
 func (p Permits) String() string {
 	switch {
 	case p.Used != nil:
-		return fmt.Sprintf("%d of %d permits used in the last minute (%.0f %%)", *p.Used, int(math.Round(p.PerMinute)),
-			100*p.Share())
+		return fmt.Sprintf("%s of %s used in the last minute (%.0f %%)", Grouped(*p.Used),
+			CountOf(int64(math.Round(p.PerMinute)), "permit"), 100*p.Share())
 	case p.PerMinute == 0 && p.Rate != "":
 		return "Unlimited rate: permits are not counted"
 	}
@@ -390,8 +390,8 @@ func DiedText(s ledger.Session) string {
 
 // WorkerText describes a living worker.
 func WorkerText(s ledger.Session, now time.Time) string {
-	text := fmt.Sprintf("%s on %s, version %s: %s, %d of %d places busy", s.ID, cmp.Or(Shown(s.Host), "an unknown host"),
-		Shown(s.Version), CountOf(int64(len(s.Tenants)), "tenant"), s.Busy, s.Places)
+	text := fmt.Sprintf("%s on %s, version %s: %s, %s of %s busy", s.ID, cmp.Or(Shown(s.Host), "an unknown host"),
+		Shown(s.Version), CountOf(int64(len(s.Tenants)), "tenant"), Grouped(int64(s.Busy)), CountOf(int64(s.Places), "place"))
 	if !s.Started.IsZero() {
 		text += ", since " + stamp.UTC(s.Started)
 	}

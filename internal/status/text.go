@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -82,12 +83,21 @@ func nextAt(what string, at time.Time) string {
 	return fmt.Sprintf(" (next %s %s)", what, stamp.UTC(at))
 }
 
-// CountOf returns a number of things: "1 row", "2 rows".
+// CountOf returns a number of things: "1 row", "2,000 rows".
 func CountOf(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return Grouped(n) + " " + what + "s"
+}
+
+// Grouped returns a number of a sentence, with its digits in threes: 1,234,567.
+func Grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for at := len(text) - 3; at > 0 && text[at-1] != '-'; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
 }
 
 // Joined joins the parts that are not empty by semicolons.

@@ -31,6 +31,6 @@ func (t Table) Facts(all []status.Fact) {
 // more writes how many more there are, if there are any.
 func more(out io.Writer, n int64) {
 	if n > 0 {
-		fmt.Fprintf(out, "  and %d more\n", n)
+		fmt.Fprintf(out, "  and %s more\n", status.Grouped(n))
 	}
 }
