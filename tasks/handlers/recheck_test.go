@@ -709,18 +709,12 @@ func TestRecheckLostPatch(t *testing.T) {
 		outcome ledger.Outcome
 		status  string
 	}{
-		"carried out":     {sandbox.Fault{DropAfter: true}, func(*sweepSite) {}, ledger.Done, "verified"},
-		"not carried out": {sandbox.Fault{DropBefore: true}, func(*sweepSite) {}, ledger.Done, "verified"},
 		"another token": {sandbox.Fault{DropAfter: true}, func(s *sweepSite) {
 			s.edit(func(d *sandbox.Domain) { d.TXT = "another" })
 		}, ledger.Refused, "pending"},
 		"token gone": {sandbox.Fault{DropBefore: true}, func(s *sweepSite) {
 			s.sandbox.SetTXT(s.now(sandbox.Domain{ID: dom}).Host, "gone")
 		}, ledger.Unchanged, "pending"},
-		"cancelled, carried out": {sandbox.Fault{DropAfter: true}, func(s *sweepSite) { s.cancel() },
-			ledger.Done, "verified"},
-		"cancelled, not carried": {sandbox.Fault{DropBefore: true}, func(s *sweepSite) { s.cancel() },
-			ledger.Cancelled, "pending"},
 		"flag omitted since": {sandbox.Fault{DropBefore: true}, func(s *sweepSite) { s.flag(nil) },
 			ledger.Done, "verified"},
 	} {

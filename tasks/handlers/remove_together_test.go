@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -44,12 +43,12 @@ func (s together) of(n int) *site {
 	return &one
 }
 
-// task releases the due rows of all runs in one task; nil if none is due.
-func (s together) task() *asynq.Task {
+// taskOf releases the due rows of runs in one task; nil if none is due.
+func (s *site) taskOf(runs []ledger.Run) *asynq.Task {
 	s.t.Helper()
 	var task *engine.Task
-	for n, run := range s.runs {
-		seg := s.of(n).Segment()
+	for _, run := range runs {
+		seg := s.Of(run).Segment()
 		r, err := s.Release(s.t.Context(), seg, ledger.Quota{First: 1, Check: 1, Ready: 1})
 		if err != nil {
 			s.t.Fatal(err)
@@ -97,7 +96,7 @@ func TestRemoveTogether(t *testing.T) {
 	s := removingTogether(t, 4)
 	s.SubmitAs("malformed", handlers.Remove, `{"organization_id":"org_1"}`)
 	s.runs = append(s.runs, s.Run)
-	task := s.task()
+	task := s.taskOf(s.runs)
 	if err := errors.Join(s.Pause(t.Context(), tenant, s.runs[0].ID),
 		s.Cancel(t.Context(), tenant, s.runs[2].ID)); err != nil {
 		t.Fatal(err)
@@ -125,80 +124,6 @@ func TestRemoveTogether(t *testing.T) {
 	}
 }
 
-// TestRemoveTogetherStopped pauses or cancels one of the runs, or fences its execution out,
-// before and after each call: no request names its client any more, and the others are
-// removed.
-func TestRemoveTogetherStopped(t *testing.T) {
-	t.Parallel()
-	for name, stop := range stops {
-		for _, fence := range []bool{false, true} {
-			disturbed(t, fmt.Sprintf("%s/fenced %t", name, fence), 14, 3, len(name), func(t *testing.T, point int) string {
-				s := removingTogether(t, 3)
-				worker, session := s.worker()
-				sent := map[string]int{}
-				stopped := s.at(point, func() {
-					if fence {
-						s.of(1).reclaim(session)
-					}
-					if err := stop(s.Ledger, t.Context(), tenant, s.runs[1].ID); err != nil && !errors.Is(err, ledger.ErrEnded) {
-						t.Error(err)
-					}
-					s.Pass(staleAnswer)
-					sent = s.named()
-				})
-				_ = worker.ProcessTask(t.Context(), s.task())
-				if *stopped == "" {
-					return ""
-				}
-				if named := s.named(); named[s.ids[1]] != sent[s.ids[1]] || named[s.ids[0]] != 1 || named[s.ids[2]] != 1 {
-					t.Errorf("%s: requests %v, before the stop %v", *stopped, s.deletes(), sent)
-				}
-				got, removed := s.outcomes(), sent[s.ids[1]] == 1
-				late := got[1] != ledger.Done && removed && !fence // another execution finds it removed
-				if got[0] != ledger.Done || got[2] != ledger.Done || got[1] == ledger.Done && !removed || late {
-					t.Errorf("%s: outcomes %q, requests %v", *stopped, got, s.deletes())
-				}
-				if row := s.of(1).Row(0); row.Phase != ledger.PhaseSettled && row.Checkpoint.Attempts > 0 {
-					t.Errorf("%s: row %+v", *stopped, row)
-				}
-				return *stopped
-			})
-		}
-	}
-}
-
-// TestRemoveTogetherKilled kills the worker before and after each call. Each client is
-// removed, each row counted once, and no more than the request is repeated.
-func TestRemoveTogetherKilled(t *testing.T) {
-	t.Parallel()
-	disturbed(t, "", 14, 3, 0, func(t *testing.T, point int) string {
-		s := removingTogether(t, 3)
-		worker, session := s.worker()
-		task := s.task()
-		died := s.at(point, runtime.Goexit)
-		executed(t.Context(), worker, task)
-		s.calm()
-		survivor, _ := s.worker()
-		_ = survivor.ProcessTask(t.Context(), task) // of released rows without a begin
-		s.finish(session)
-		if left := s.sandbox.Clients(org); len(left) > 0 {
-			t.Errorf("%s: clients left: %v", *died, left)
-		}
-		for client, n := range s.named() {
-			if n > 2 {
-				t.Errorf("%s: %d requests named %s", *died, n, client)
-			}
-		}
-		for n, run := range s.runs {
-			now, err := s.Get(t.Context(), "", run.ID)
-			if err != nil || now.Counts[ledger.Done] != 1 || now.Settled() != 1 {
-				t.Errorf("%s: run %d: counts %v, %v", *died, n, now.Counts, err)
-			}
-		}
-		return *died
-	})
-}
-
 // TestRemovalsAreAudited: each run whose client a shared request has removed has a line of its own
 // in the log, with the client and the id by which the tenant's log has the request.
 func TestRemovalsAreAudited(t *testing.T) {
@@ -210,7 +135,7 @@ func TestRemovalsAreAudited(t *testing.T) {
 			API:   func(b apiclient.Binding) handlers.Clients { return s.api.For(b) },
 			Limit: pace.NewClientLimit(s.Redis, string(tenant))})
 	})
-	task := s.task()
+	task := s.taskOf(s.runs)
 	if err := e.ProcessTask(t.Context(), task); err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package handlers_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -224,52 +223,6 @@ func TestRouteDecidesAgain(t *testing.T) {
 	})
 }
 
-// TestRevokeLostAnswer loses the answer to a revocation's PATCH. The record is read until it shows
-// the result, and no other request is sent before.
-func TestRevokeLostAnswer(t *testing.T) {
-	lost := map[string]struct {
-		fault   sandbox.Fault
-		patches int
-	}{
-		"carried out":     {sandbox.Fault{DropAfter: true}, 1},
-		"not carried out": {sandbox.Fault{DropBefore: true}, 2},
-		"503":             {sandbox.Fault{Status: http.StatusServiceUnavailable}, 2},
-	}
-	for name, test := range lost {
-		for _, set := range []sweep.Setting{sweep.Unroute, sweep.SetPending} {
-			t.Run(name+"/"+string(set), func(t *testing.T) {
-				s := newSweepSite(t, set)
-				s.decided(new(true))
-				s.fail(sandbox.OpUpdateDiscoveryDomain, test.fault)
-				s.wantRow(s.settle(), ledger.Done, string(set))
-				s.wantResent(test.patches)
-				s.wantEvents(events.DomainAtRisk, events.DomainLost)
-				if m := s.domainState(); !isRevoked(m) {
-					t.Errorf("state %+v", m)
-				}
-			})
-		}
-		t.Run(name+"/back", func(t *testing.T) {
-			s := newSweepSite(t, sweep.Unroute)
-			s.returning()
-			s.fail(sandbox.OpUpdateDiscoveryDomain, test.fault)
-			s.wantRow(s.settle(), ledger.Done, "restored")
-			s.wantResent(1 + test.patches)
-			s.wantDomain("verified", new(true))
-			s.wantEvents(events.DomainAtRisk, events.DomainLost, events.DomainFound)
-		})
-	}
-}
-
-// wantResent checks the number of PATCHes, each at least five minutes after the previous one, since
-// reads may lag behind.
-func (s *sweepSite) wantResent(patches int) {
-	s.t.Helper()
-	if s.wantApart(5 * time.Minute); len(s.writes()) != patches {
-		s.t.Errorf("PATCHes %v, want %d", s.writes(), patches)
-	}
-}
-
 // isRevoked and isSending report whether the domain was revoked, and whether a request to do so
 // may be in progress.
 func isRevoked(m sweep.DomainState) bool { return m.Revoked != nil && !m.Revoked.DoneAt.IsZero() }
@@ -323,120 +276,6 @@ func TestRevokeUnknownResult(t *testing.T) {
 	s.days(1)
 	s.wantPatches(patchNoUse, patchUse)
 	s.wantEvents(events.DomainAtRisk, events.DomainLost, events.DomainFound)
-}
-
-// TestRevokeStop pauses or cancels the run at each point. No PATCH is sent after
-// that, and the result of one in progress is read.
-func TestRevokeStop(t *testing.T) {
-	t.Parallel()
-	faults := []struct {
-		name   string
-		fault  sandbox.Fault
-		points int // at least
-	}{{"", sandbox.Fault{}, 15}, {"carried out", sandbox.Fault{DropAfter: true}, 23},
-		{"not carried out", sandbox.Fault{DropBefore: true}, 29}}
-	for name, stop := range stops {
-		nth := len(name) // the two differ
-		for _, f := range faults {
-			for _, back := range []bool{false, true} {
-				nth++
-				scene := fmt.Sprintf("%s/%s/back %t", name, f.name, back)
-				disturbed(t, scene, f.points, 17, nth, func(t *testing.T, point int) string {
-					s := newSweepSite(t, sweep.Unroute)
-					if back {
-						s.returning()
-					} else {
-						s.decided(new(true))
-					}
-					if f.name != "" {
-						s.fail(sandbox.OpUpdateDiscoveryDomain, f.fault)
-					}
-					stopped := s.at(point, func() {
-						if s.Row(0).Phase != ledger.PhaseSettled {
-							if err := stop(s.Ledger, t.Context(), tenant, s.Run.ID); err != nil {
-								t.Error(err)
-							}
-						}
-					})
-					for *stopped == "" && s.step() {
-						s.timed.after = max(s.timed.after, 5*time.Minute) // when a read shows the result
-					}
-					before := len(s.writes())
-					for range 20 {
-						if !s.step() {
-							break
-						}
-					}
-					if n := len(s.writes()); n > before {
-						t.Errorf("stopped %s: PATCHes %v, %d before", *stopped, s.writes(), before)
-					}
-					s.checkStopped(*stopped, name == "cancel", back)
-					if name == "pause" && s.Row(0).Phase != ledger.PhaseSettled {
-						if err := s.Resume(t.Context(), tenant, s.Run.ID); err != nil {
-							t.Fatal(err)
-						}
-						s.wantRow(s.settle(), ledger.Done)
-						s.wantDomain("verified", new(back))
-					}
-					return *stopped
-				})
-			}
-		}
-	}
-}
-
-// checkStopped checks that the row of a stopped run, the domain's state and the domain agree.
-func (s *sweepSite) checkStopped(point string, cancelled, back bool) {
-	s.t.Helper()
-	d, _ := s.sandbox.Domain(org, dom)
-	m, row := s.domainState(), s.Row(0)
-	settled := row.Phase == ledger.PhaseSettled
-	switch changed := *d.Use == back; {
-	case isSending(m):
-		s.t.Errorf("stopped %s: the result is not read: %+v", point, m)
-	case *d.Use == isRevoked(m):
-		s.t.Errorf("stopped %s: flag %t, state %+v", point, *d.Use, m)
-	case cancelled && !settled, changed && (!settled || row.Result.Outcome != ledger.Done):
-		s.t.Errorf("stopped %s, changed %t: row %+v", point, changed, row)
-	case !changed && (settled && row.Result.Outcome != ledger.Cancelled || row.Intent != nil):
-		s.t.Errorf("stopped %s, not changed: row %+v", point, row)
-	}
-}
-
-// TestRevokeFenced has the ledger take the row from an execution at each point, and another
-// one settle it, before the first continues: two executions at once.
-func TestRevokeFenced(t *testing.T) {
-	t.Parallel()
-	for i, c := range []struct {
-		set    sweep.Setting
-		back   bool
-		status string
-		use    bool
-	}{
-		{sweep.Unroute, false, "verified", false}, {sweep.SetPending, false, "pending", true},
-		{sweep.Unroute, true, "verified", true},
-	} {
-		disturbed(t, fmt.Sprintf("%s/back %t", c.set, c.back), 16, 7, i, func(t *testing.T, point int) string {
-			s := newSweepSite(t, c.set)
-			if c.back {
-				s.returning()
-			} else {
-				s.decided(new(true))
-			}
-			fenced := s.fence(point)
-			if s.Row(0).Phase != ledger.PhaseSettled {
-				s.settle()
-			}
-			s.wantDomain(c.status, new(c.use))
-			if m := s.domainState(); isSending(m) || isRevoked(m) == c.back {
-				t.Errorf("fenced %s: state %+v", fenced, m)
-			}
-			if r := s.Row(0).Result; r.Outcome != ledger.Done {
-				t.Errorf("fenced %s: %+v", fenced, r)
-			}
-			return fenced
-		})
-	}
 }
 
 // TestRevokeFrozen freezes an execution right before its PATCH for so long that another one finds
@@ -577,21 +416,6 @@ func TestRevokePlaces(t *testing.T) {
 	s.wantPatches(patchNoUse)
 	s.wantRow(s.settle(), ledger.Unchanged, "it was revoked by run")
 	s.wantPatches(patchNoUse)
-}
-
-// TestRevokeStopping checks that a stopping worker sends no PATCH.
-func TestRevokeStopping(t *testing.T) {
-	s := newSweepSite(t, sweep.Unroute)
-	s.decided(new(true))
-	stopping := make(chan struct{})
-	s.stopping = stopping
-	dns := s.checked()
-	s.config.DNS = meanwhile{dns, func() { close(stopping) }}
-	s.step()
-	s.wantPatches()
-	if row := s.Row(0); row.Phase == ledger.PhaseSettled || row.Checkpoint.Attempts != 0 {
-		t.Errorf("row %+v", row)
-	}
 }
 
 // TestSweptInvalid has malformed rows of both kinds of sweeps.

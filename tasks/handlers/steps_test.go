@@ -2,10 +2,7 @@ package handlers_test
 
 import (
 	"context"
-	"fmt"
-	"math"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -14,7 +11,6 @@ import (
 	"orgops/apiclient/schema"
 	"orgops/internal/engine"
 	"orgops/internal/ledger"
-	"orgops/internal/redistest"
 	"orgops/tasks/handlers"
 )
 
@@ -131,26 +127,4 @@ const staleAnswer = 1100 * time.Millisecond
 // stops are the ways in which a run is stopped.
 var stops = map[string]func(*ledger.Ledger, context.Context, ledger.Tenant, ledger.RunID) error{
 	"pause": (*ledger.Ledger).Pause, "cancel": (*ledger.Ledger).Cancel,
-}
-
-// disturbed calls test for the points of executions, from 0 on, at which it disturbs them, until it
-// returns that there is no such point: "". There are least points or more. Unless long tests run,
-// it is called for some of these, of which each is stride from the last. The nth of several calls
-// begins at another point than the others, so that together they disturb most points.
-func disturbed(t *testing.T, name string, least, stride, nth int, test func(t *testing.T, point int) string) {
-	t.Helper()
-	point, end := 3*nth%min(stride, least), least
-	if redistest.Long() {
-		point, end = 0, math.MaxInt
-	}
-	for ; point < end; point += redistest.Stride(stride) {
-		reached := ""
-		t.Run(fmt.Sprintf("%s/%d", name, point), func(t *testing.T) { reached = test(t, point) })
-		if reached == "" {
-			if point < least {
-				t.Errorf("%s: %d points, want %d", name, point, least)
-			}
-			return
-		}
-	}
 }

@@ -10,13 +10,16 @@ import (
 	"testing"
 	"time"
 
+	"orgops/apiclient"
 	"orgops/apiclient/schema"
+	"orgops/dnscheck"
 	"orgops/dnscheck/report"
 	"orgops/internal/activity"
 	"orgops/internal/engine"
 	"orgops/internal/events"
 	"orgops/internal/evidence"
 	"orgops/internal/ledger"
+	"orgops/internal/pace"
 	"orgops/internal/sandbox"
 	"orgops/internal/scan/progress"
 	"orgops/internal/sweep"
@@ -44,6 +47,8 @@ type sweepSite struct {
 	last  ledger.Result // of these
 	known map[ledger.RunID]bool
 	by    activity.Author // zero: records nothing
+	// frozen says that an execution continues whose row another one has settled.
+	frozen bool
 }
 
 func newSweepSite(t *testing.T, set sweep.Setting, change ...func(*sandbox.Options)) *sweepSite {
@@ -93,7 +98,11 @@ func (s *sweepSite) sweepHandlers(cfg handlers.VerifyConfig) map[ledger.Kind]eng
 		Keep: s.keep}
 	cfg.Notify = handlers.NotifyStates(states, s.by)
 	cfg.Notice = states.NoticeRead
-	dns := s.checked()
+	dns := &shown{sweepDNS: s.checked()}
+	cfg.DNS = dns
+	api := cfg.API
+	cfg.API = func(b apiclient.Binding) handlers.Domains { return guarded{api(b), s, dns.mayVerify} }
+	revoke := func(b apiclient.Binding) handlers.Domains { return guarded{api(b), s, dns.mayRevoke} }
 	submit := func(_ context.Context, run handlers.OneRow) error {
 		s.around("submit", func() {
 			if !s.known[run.ID] {
@@ -104,15 +113,69 @@ func (s *sweepSite) sweepHandlers(cfg handlers.VerifyConfig) map[ledger.Kind]eng
 	}
 	return map[ledger.Kind]engine.Handler{
 		handlers.Verify: handlers.NewVerify(cfg),
+		handlers.Read:   handlers.NewRead(cfg),
 		handlers.Update: handlers.NewUpdate(handlers.UpdateConfig{API: cfg.API, States: states,
 			RequestTimeout: cfg.RequestTimeout}),
+		handlers.Create: handlers.NewCreate(handlers.CreateConfig{
+			API:            func(b apiclient.Binding) handlers.Templates { return steppedTemplates{s.api.For(b), s.around} },
+			RequestTimeout: cfg.RequestTimeout}),
+		handlers.Remove: handlers.NewRemove(handlers.RemoveConfig{
+			API:   func(b apiclient.Binding) handlers.Clients { return steppedClients{s.api.For(b), s.around} },
+			Limit: pace.NewClientLimit(s.Redis, string(tenant))}),
 		handlers.Recheck: handlers.NewRecheck(handlers.RecheckConfig{Verify: cfg, Tenant: tenant, States: states,
 			Rules: s.rules, Operators: dns, Submit: submit}),
 		handlers.Revoke: handlers.NewRevoke(handlers.RevokeConfig{
-			API: cfg.API, DNS: dns, States: states, Rules: s.rules, Places: s.places, NoServers: !s.servers,
+			API: revoke, DNS: dns, States: states, Rules: s.rules, Places: s.places, NoServers: !s.servers,
 			RequestTimeout: cfg.RequestTimeout, Logger: cfg.Logger, By: s.by,
 		}),
 	}
+}
+
+// shown is the DNS of a worker, with what it has shown of the domain's token so far.
+type shown struct {
+	sweepDNS
+	present, absent bool
+}
+
+func (d *shown) Prove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+	v, err := d.sweepDNS.Prove(ctx, host, token)
+	_, ok := v.Proof()
+	d.present = d.present || ok
+	return v, err
+}
+
+func (d *shown) Disprove(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
+	v, err := d.sweepDNS.Disprove(ctx, host, token)
+	d.absent = d.absent || v.State == dnscheck.Absent
+	return v, err
+}
+
+// mayVerify permits the PATCHes of rows that prove domains.
+func (d *shown) mayVerify(u schema.DiscoveryDomainUpdate) bool {
+	return u.Status == nil || *u.Status != schema.StatusVerified || d.present
+}
+
+// mayRevoke permits the PATCHes of rows that revoke domains, or route them again.
+func (d *shown) mayRevoke(u schema.DiscoveryDomainUpdate) bool {
+	if u.Status == nil && *u.UseForOrganizationDiscovery {
+		return d.present
+	}
+	return d.absent
+}
+
+// guarded are domains of which a worker sends a PATCH only after its DNS permits it.
+type guarded struct {
+	handlers.Domains
+	s        *sweepSite
+	isProven func(schema.DiscoveryDomainUpdate) bool
+}
+
+func (g guarded) UpdateDiscoveryDomain(ctx context.Context, organization, domain string,
+	u schema.DiscoveryDomainUpdate, intent apiclient.Intent) (schema.DiscoveryDomain, error) {
+	if !g.isProven(u) {
+		g.s.t.Errorf("a PATCH of a domain that this execution has not proven: %+v", u)
+	}
+	return g.Domains.UpdateDiscoveryDomain(ctx, organization, domain, u, intent)
 }
 
 // sweepDNS is the part of a checker that the kinds of sweeps need.

@@ -2,7 +2,6 @@ package handlers_test
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"net/http"
 	"runtime"
@@ -297,89 +296,6 @@ func TestTemplateRows(t *testing.T) {
 	}
 	if s.posts() != 2 || len(s.sandbox.Templates()) != 1 {
 		t.Errorf("%d POSTs, %d templates", s.posts(), len(s.sandbox.Templates()))
-	}
-}
-
-// TestTemplateKilled kills the worker between any two calls, with an undisturbed tenant
-// and with one that loses the first POST. There is one template in the end, and
-// the row is done once.
-func TestTemplateKilled(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		lost   bool
-		points int
-	}{"undisturbed": {false, 8}, "first POST lost": {true, 18}} {
-		disturbed(t, name, c.points, 3, len(name), func(t *testing.T, point int) string {
-			s := creating(t, repeatNames)
-			if c.lost {
-				s.fail(sandbox.OpCreateTemplate, sandbox.Fault{DropBefore: true})
-			}
-			died := s.at(point, runtime.Goexit)
-			s.wantTemplate(ledger.Done)
-			if n := len(s.sandbox.Templates()); n != 1 {
-				t.Errorf("%s: %d templates", *died, n)
-			}
-			return *died
-		})
-	}
-}
-
-// TestTemplateStopped pauses or cancels the run, or fences the execution out, before and
-// after each call. No POST begins any more, and one that was under way is resolved.
-func TestTemplateStopped(t *testing.T) {
-	t.Parallel()
-	for name, stop := range stops {
-		for _, fence := range []bool{false, true} {
-			disturbed(t, fmt.Sprintf("%s/fenced %t", name, fence), 8, 3, len(name), func(t *testing.T, point int) string {
-				s := creating(t, repeatNames)
-				task := s.NextTask()
-				worker, session := s.worker()
-				begun, sends := false, false
-				stopped := s.at(point, func() {
-					if s.Row(0).Phase == ledger.PhaseSettled {
-						begun = true
-						return
-					}
-					if fence {
-						s.reclaim(session)
-					}
-					if err := stop(s.Ledger, t.Context(), tenant, s.Run.ID); err != nil {
-						t.Error(err)
-					}
-					begun = s.posts() > 0 || sends
-					if !begun {
-						s.Pass(staleAnswer)
-					}
-				})
-				disturb := s.on
-				s.on = func(at string) {
-					sends = at == "after intend" // its permit is there
-					disturb(at)
-				}
-				_ = worker.ProcessTask(t.Context(), task)
-				s.on = func(string) {}
-				if *stopped != "" && (s.lists() > 0 || (s.posts() > 0) != begun) {
-					t.Errorf("%s: %d POSTs, %d lists after it", *stopped, s.posts(), s.lists())
-				}
-				s.takeBack(session)
-				for s.step() {
-				}
-				if s.Row(0).Phase != ledger.PhaseSettled {
-					if err := s.Resume(t.Context(), tenant, s.Run.ID); err != nil {
-						t.Fatal(err)
-					}
-				}
-				want := ledger.Done
-				if name == "cancel" && s.posts() == 0 {
-					want = ledger.Cancelled
-				}
-				s.wantTemplate(want)
-				if n := len(s.sandbox.Templates()); n != s.posts() || n > 1 {
-					t.Errorf("%s: %d templates, %d POSTs", *stopped, n, s.posts())
-				}
-				return *stopped
-			})
-		}
 	}
 }
 

@@ -52,19 +52,8 @@ func TestUpdateLostAnswer(t *testing.T) {
 		flag     bool
 		requests []string
 	}{
-		"landed": {true, nil, ledger.Done, "pending", false, []string{"GET", "PATCH", "GET"}},
-		"not landed": {false, nil, ledger.Done, "pending", false,
-			[]string{"GET", "PATCH", "GET", "GET", "GET", "PATCH"}},
-		"landed, cancelled":     {true, cancel, ledger.Done, "pending", false, []string{"GET", "PATCH", "GET"}},
 		"not landed, cancelled": {false, cancel, ledger.Cancelled, "verified", false, nil},
-		"not landed, paused": {false, func(s *verifySite) {
-			s.pauseAndResume(func() {
-				if row := s.Row(0); row.Intent != nil || len(s.writes()) != 1 {
-					s.t.Errorf("PATCHes %v, row %+v", s.writes(), row)
-				}
-			})
-		}, ledger.Done, "pending", false, nil},
-		"not landed, refused": {false, refuse, ledger.Refused, "verified", false, nil},
+		"not landed, refused":   {false, refuse, ledger.Refused, "verified", false, nil},
 		"landed, refused, and reads are behind": {true, func(s *verifySite) {
 			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpGetDiscoveryDomain, Count: 3,
 				Wrong: func(d *sandbox.Domain) { d.Status = "verified" }})
@@ -102,23 +91,6 @@ func TestUpdateLostAnswer(t *testing.T) {
 			s.wantApart(time.Minute)
 		})
 	}
-}
-
-// TestUpdateKilled kills the worker at each point of an execution. The row settles once, and no
-// second PATCH is sent.
-func TestUpdateKilled(t *testing.T) {
-	t.Parallel()
-	disturbed(t, "", 10, 3, 0, func(t *testing.T, point int) string {
-		s := newPendingSite(t)
-		died := s.die(point)
-		if r := s.settle(); r.Outcome != ledger.Done && r.Outcome != ledger.Unchanged || s.counts().Settled() != 1 {
-			t.Errorf("died %s: %+v, counts %v", died, r, s.counts())
-		}
-		if d := s.wantStatus("pending"); *d.Use || len(s.writes()) != 1 {
-			t.Errorf("died %s: flag %t, PATCHes %v", died, *d.Use, s.writes())
-		}
-		return died
-	})
 }
 
 // TestUpdateRows executes rows that need no PATCH.

@@ -14,98 +14,11 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/internal/events"
-	"orgops/internal/evidence"
 	"orgops/internal/ledger"
 	"orgops/internal/redistest"
 	"orgops/internal/sandbox"
 	"orgops/tasks"
 )
-
-// trouble is an event during a row, in addition to the fault of the test at each of its
-// points.
-type trouble struct {
-	name string
-	// set makes the trouble, once the domain is there and its token is published.
-	set func(*verifySite, sandbox.Domain)
-	// want are the outcomes that are right, "" for any; status is the domain's in the end.
-	want   ledger.Outcome
-	status string
-	// patches is the largest number of PATCHes to verified, undisturbed.
-	patches int
-}
-
-func troubles() []trouble {
-	patch := func(f sandbox.Fault) func(*verifySite, sandbox.Domain) {
-		return func(s *verifySite, _ sandbox.Domain) { s.fail(sandbox.OpUpdateDiscoveryDomain, f) }
-	}
-	return []trouble{
-		{"none", func(*verifySite, sandbox.Domain) {}, ledger.Done, "verified", 1},
-		{"answer lost, carried out", patch(sandbox.Fault{DropAfter: true}), ledger.Done, "verified", 1},
-		{"answer lost, not carried out", patch(sandbox.Fault{DropBefore: true}), ledger.Done, "verified", 2},
-		{"503, carried out", patch(sandbox.Fault{Status: 503, Handled: true}), ledger.Done, "verified", 1},
-		{"503, not carried out", patch(sandbox.Fault{Status: 503}), ledger.Done, "verified", 2},
-		{"429", patch(sandbox.Fault{Status: 429}), ledger.Done, "verified", 2},
-		{"token replaced right before the PATCH", func(s *verifySite, d sandbox.Domain) {
-			s.sandbox.AddFault(sandbox.Fault{Operation: sandbox.OpUpdateDiscoveryDomain, Match: func(sandbox.Request) bool {
-				if now, _ := s.sandbox.Domain(org, dom); now.TXT == d.TXT {
-					d.TXT = "replaced"
-					s.sandbox.SetDomain(org, d)
-				}
-				return false
-			}})
-		}, ledger.Refused, "pending", 1},
-	}
-}
-
-// site sets up a row with the trouble.
-func (c trouble) site(t *testing.T, change ...func(*tasks.VerifyRow)) *verifySite {
-	s := newVerifySite(t)
-	d := s.domain(sandbox.Domain{Domain: "acme.example", Use: new(false)}, true)
-	c.set(s, d)
-	s.giveUp = time.Hour
-	s.verify(change...)
-	return s
-}
-
-// check checks that the row has ended in a permitted way.
-func (c trouble) check(s *verifySite, point string, patches int) {
-	s.t.Helper()
-	r := s.settle()
-	if counts := s.counts(); counts.Settled() != 1 {
-		s.t.Errorf("%s: counts %v", point, counts)
-	}
-	if r.Outcome != c.want {
-		s.t.Errorf("%s: %s: %s; want %s", point, r.Outcome, r.Detail, c.want)
-	}
-	if d := s.wantStatus(c.status); d.Use == nil || *d.Use {
-		s.t.Errorf("%s: the flag was changed", point)
-	}
-	sent := 0
-	for _, body := range s.writes() {
-		if strings.Contains(body, `"verified"`) {
-			sent++
-		}
-	}
-	if sent < 1 || sent > patches {
-		s.t.Errorf("%s: %d PATCHes to verified, want at most %d: %v", point, sent, patches, s.requests())
-	}
-	switch c.want {
-	case ledger.Done:
-		s.wantEvents(events.DomainVerified)
-		if e, err := evidence.Read(r.Evidence); err != nil || e.State != "present" {
-			s.t.Errorf("%s: evidence %+v, %v", point, e, err)
-		}
-	case ledger.Refused:
-		s.wantEvents()
-	}
-}
-
-// TestVerifyTrouble meets each trouble alone.
-func TestVerifyTrouble(t *testing.T) {
-	for _, c := range troubles() {
-		t.Run(c.name, func(t *testing.T) { c.check(c.site(t), "undisturbed", c.patches) })
-	}
-}
 
 // TestVerifyWaits checks that after a PATCH without an answer no execution sends another one
 // until the first can no longer take effect.
@@ -203,53 +116,6 @@ func TestVerifyOwnRevertFails(t *testing.T) {
 	}
 }
 
-// TestVerifyKill kills the worker before and after each call, of rows that have the domain's id,
-// and of rows that have its name.
-func TestVerifyKill(t *testing.T) {
-	t.Parallel()
-	for i, c := range troubles() {
-		for form, change := range map[string][]func(*tasks.VerifyRow){"": nil, " by name": {named("acme.example")}} {
-			disturbed(t, c.name+form, 10, 5, i, func(t *testing.T, point int) string {
-				s := c.site(t, change...)
-				// The trouble may be over with the first PATCH, so one more may follow.
-				died := s.die(point)
-				c.check(s, "died "+died, c.patches+1)
-				return died
-			})
-		}
-	}
-}
-
-// TestVerifyKilledAgain kills the second execution as well, after a first one whose
-// answer was lost.
-func TestVerifyKilledAgain(t *testing.T) {
-	for i, c := range troubles()[1:3] {
-		disturbed(t, c.name, 6, 4, i, func(t *testing.T, point int) string {
-			s := c.site(t)
-			s.step()
-			died := s.die(point)
-			c.check(s, "died "+died, c.patches+1)
-			return died
-		})
-	}
-}
-
-// TestVerifyFenced has the ledger take the row from an execution at each point, and another
-// one settle it, before the first continues. The requests of the first are in the row's
-// result.
-func TestVerifyFenced(t *testing.T) {
-	t.Parallel()
-	for i, c := range troubles() {
-		disturbed(t, c.name, 10, 5, i+1, func(t *testing.T, point int) string {
-			s := c.site(t)
-			fenced := s.fence(point)
-			// Nothing but a frozen process lies between the intent and its PATCH.
-			c.check(s, "fenced "+fenced, c.patches+1)
-			return fenced
-		})
-	}
-}
-
 // TestVerifyFencedReverts has an execution send its PATCH after it has lost the row, on a
 // record that has changed: the answer shows the change, and the PATCH is reverted.
 func TestVerifyFencedReverts(t *testing.T) {
@@ -303,65 +169,6 @@ func TestVerifyFencedRevert(t *testing.T) {
 	_ = worker.ProcessTask(t.Context(), task)
 	s.wantStatus("verified")
 	s.wantRequests("GET", "PATCH", "GET", "GET")
-}
-
-// TestVerifyStop pauses or cancels the run at each point of an execution whose PATCH may have
-// no answer. No PATCH to verified starts after that, and the row reports the state of the
-// domain.
-func TestVerifyStop(t *testing.T) {
-	t.Parallel()
-	for name, stop := range stops {
-		for i, c := range troubles()[:5] {
-			disturbed(t, name+"/"+c.name, 9, 7, i+len(name), func(t *testing.T, point int) string {
-				s := c.site(t)
-				stopped := s.at(point, func() {
-					if s.counts().Settled() == 0 {
-						if err := stop(s.Ledger, t.Context(), tenant, s.Run.ID); err != nil {
-							t.Error(err)
-						}
-					}
-				})
-				s.step()
-				s.calm()
-				if *stopped == "" {
-					return ""
-				}
-				before := len(s.writes())
-				for range 30 { // until the result of the PATCH is known
-					if !s.step() {
-						break
-					}
-				}
-				if n := len(s.writes()); n > before {
-					t.Errorf("stopped %s: PATCHes %v, %d before", *stopped, s.writes(), before)
-				}
-				s.checkStopped(*stopped, name == "cancel")
-				if s.Row(0).Phase != ledger.PhaseSettled {
-					if err := s.Resume(t.Context(), tenant, s.Run.ID); err != nil {
-						t.Fatal(err)
-					}
-					c.check(s, "paused "+*stopped, 2)
-				}
-				return *stopped
-			})
-		}
-	}
-}
-
-// checkStopped checks that a row of a stopped run agrees with its domain.
-func (s *verifySite) checkStopped(point string, cancelled bool) {
-	s.t.Helper()
-	d, _ := s.sandbox.Domain(org, dom)
-	row := s.Row(0)
-	settled := row.Phase == ledger.PhaseSettled
-	switch {
-	case d.Status == "verified" && row.Result.Outcome != ledger.Done:
-		s.t.Errorf("stopped %s: the domain is verified, and the row is %+v", point, row)
-	case d.Status == "pending" && cancelled && row.Result.Outcome != ledger.Cancelled:
-		s.t.Errorf("stopped %s: the domain is pending, and the row is %+v", point, row)
-	case d.Status == "pending" && !cancelled && (settled || row.Intent != nil):
-		s.t.Errorf("stopped %s: the domain is pending, and the row is %+v", point, row)
-	}
 }
 
 // TestVerifyStaleRead reads the record as it was, after a PATCH whose answer was lost.
@@ -599,22 +406,6 @@ func TestVerifyReverts(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestVerifyRevertKilled kills the worker at each point of an execution that reverts.
-func TestVerifyRevertKilled(t *testing.T) {
-	disturbed(t, "", 6, 4, 0, func(t *testing.T, point int) string {
-		s, _ := newLostSite(t, sandbox.Fault{DropAfter: true})
-		d, _ := s.sandbox.Domain(org, dom)
-		d.TXT = "another"
-		s.sandbox.SetDomain(org, d)
-		died := s.die(point)
-		if r := s.settle(); r.Outcome != ledger.Refused && r.Outcome != ledger.Expired {
-			t.Errorf("died %s: %+v", died, r)
-		}
-		s.wantStatus("pending")
-		return died
-	})
 }
 
 // TestVerifyNotified repeats an execution whose event could not be notified: the record is

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"orgops/apiclient"
@@ -147,6 +148,9 @@ type verifySite struct {
 	handlers func(handlers.VerifyConfig) map[ledger.Kind]engine.Handler
 	began    time.Time
 	giveUp   time.Duration
+	session  ledger.SessionID // of the worker of the last step
+	// together are the runs of which due rows are released in one task; nil: the site's run.
+	together []ledger.Run
 }
 
 func newVerifySite(t *testing.T, change ...func(*sandbox.Options)) *verifySite {
@@ -262,17 +266,34 @@ func (s *verifySite) step() bool {
 	s.t.Helper()
 	s.clock.advance(s.timed.after)
 	s.timed.after = 0
-	task := s.NextTask()
+	task := s.nextTask()
 	if task == nil {
 		return false
 	}
 	worker, session := s.worker()
+	s.session = session
 	if !executed(s.t.Context(), worker, task) {
-		s.takeBack(session)
+		s.takeBack(session, s.runs()...)
 		another, _ := s.worker()
 		_ = another.ProcessTask(s.t.Context(), task)
 	}
 	return true
+}
+
+// runs returns the runs whose rows share tasks.
+func (s *verifySite) runs() []ledger.Run {
+	if s.together == nil {
+		return []ledger.Run{s.Run}
+	}
+	return s.together
+}
+
+func (s *verifySite) nextTask() *asynq.Task {
+	s.t.Helper()
+	if s.together == nil {
+		return s.NextTask()
+	}
+	return s.taskOf(s.together)
 }
 
 // until executes the row until a time.
@@ -415,19 +436,24 @@ func (s *verifySite) fence(point int) (fenced string) {
 	return *reached
 }
 
-// takeBack has the ledger take the rows of a session back, and the row due at once, however
-// often its worker has died.
-func (s *verifySite) takeBack(session ledger.SessionID) {
+// takeBack has the ledger take the rows of a session back, and those of runs, or else of the site's
+// run, due at once, however often its worker has died.
+func (s *verifySite) takeBack(session ledger.SessionID, runs ...ledger.Run) {
 	s.t.Helper()
-	_, r, err := s.Reclaim(s.t.Context(), s.Segment(), session)
-	if err != nil {
-		s.t.Fatal(err)
+	if len(runs) == 0 {
+		runs = []ledger.Run{s.Run}
 	}
-	for _, set := range []string{"check", "ready", "intended_check", "intended_ready"} {
-		key := "orgops:v3:{tenant:" + string(tenant) + "}:" + string(s.Run.Incarnation) + ".0:" + set
-		if err := s.Redis.ZAddXX(s.t.Context(), key, redis.Z{Score: float64(r.Now.UnixMilli()),
-			Member: "0"}).Err(); err != nil {
+	for _, run := range runs {
+		_, r, err := s.Reclaim(s.t.Context(), s.Of(run).Segment(), session)
+		if err != nil {
 			s.t.Fatal(err)
+		}
+		for _, set := range []string{"check", "ready", "intended_check", "intended_ready"} {
+			key := "orgops:v3:{tenant:" + string(tenant) + "}:" + string(run.Incarnation) + ".0:" + set
+			if err := s.Redis.ZAddXX(s.t.Context(), key, redis.Z{Score: float64(r.Now.UnixMilli()),
+				Member: "0"}).Err(); err != nil {
+				s.t.Fatal(err)
+			}
 		}
 	}
 	s.timed.open = true

@@ -485,26 +485,6 @@ func TestVerifyTokenGone(t *testing.T) {
 	s.wantResult(ledger.Done, "")
 }
 
-// TestVerifyStopping has the worker stop before the PATCH.
-func TestVerifyStopping(t *testing.T) {
-	s := newVerifySite(t)
-	s.domain(sandbox.Domain{}, true)
-	stopping, direct := make(chan struct{}), s.config.DNS
-	s.stopping = stopping
-	s.config.DNS = proving{direct, func(ctx context.Context, host, token string) (dnscheck.Verdict, error) {
-		close(stopping)
-		return direct.Prove(ctx, host, token)
-	}}
-	s.verify()
-	s.step()
-	if row := s.Row(0); row.Phase != ledger.PhaseWaiting || row.Checkpoint.Attempts != 0 || row.Intent != nil {
-		t.Errorf("row %+v", row)
-	}
-	s.wantRequests("GET")
-	s.stopping, s.config.DNS = nil, direct
-	s.wantResult(ledger.Done, "")
-}
-
 // TestNoReadScope has credentials that may not read. That holds rows back, also those that bring
 // all that a PATCH needs, and refuses none.
 func TestNoReadScope(t *testing.T) {
