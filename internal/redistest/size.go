@@ -35,8 +35,8 @@ func Stride(usual int) int {
 	return usual
 }
 
-// Amount returns how much of something a test does: all if long tests run without the race detector,
-// and otherwise usual, which is enough to fail on the faults that the test is for.
+// Amount returns how much of something a test does: all if long tests run without the race
+// detector, and otherwise usual, which is enough to fail on the faults that the test is for.
 func Amount(usual, all int) int {
 	if whole() {
 		return all

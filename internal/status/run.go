@@ -37,7 +37,8 @@ type Run struct {
 	SilentSince time.Time     `json:"idle_since,omitzero"` // when its producer sent the last rows, if it may have ended
 	Undo        *Undo         `json:"undo,omitempty"`      // how it is undone; nil: there is nothing, or no command
 
-	// Held is why none of its rows is executed, which Text has too; empty: rows are, or it is not known.
+	// Held is why none of its rows is executed, which Text has too; empty: rows are, or it is not
+	// known.
 	Held   string     `json:"-"`
 	Ledger ledger.Run `json:"-"`
 }

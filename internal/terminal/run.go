@@ -17,6 +17,7 @@ import (
 
 // WriteRuns writes one line per run, and below these why runs wait, each reason of a tenant once.
 func WriteRuns(out io.Writer, all []status.Run) error {
+	// A line for each run.
 	w := NewTable(out)
 	fmt.Fprintln(w, "RUN\tKIND\tTENANT\tROWS\tSETTLED\tSTATE\tOUTCOMES")
 	type reason struct {
@@ -43,6 +44,7 @@ func WriteRuns(out io.Writer, all []status.Run) error {
 		return err
 	}
 
+	// Why they wait.
 	const named = 3
 	for _, why := range reasons {
 		runs := waiting[why]
