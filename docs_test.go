@@ -199,11 +199,10 @@ func TestCommandsExist(t *testing.T) {
 func unknownCommand(sections map[string]string, program string, words []string) string {
 	name := program
 	for _, word := range words {
-		if plainWord.MatchString(word) {
-			name += " " + word
-		} else {
+		if !plainWord.MatchString(word) {
 			break
 		}
+		name += " " + word
 	}
 	for sections[name] == "" && strings.Count(name, " ") > 1 { // the last words are arguments
 		name = name[:strings.LastIndex(name, " ")]

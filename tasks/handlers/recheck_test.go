@@ -740,10 +740,3 @@ func TestRecheckLostPatch(t *testing.T) {
 		})
 	}
 }
-
-func (s *sweepSite) cancel() {
-	s.t.Helper()
-	if err := s.Cancel(s.t.Context(), tenant, s.Run.ID); err != nil {
-		s.t.Fatal(err)
-	}
-}

@@ -419,23 +419,6 @@ func (s *verifySite) die(point int) (died string) {
 	return *reached
 }
 
-// fence executes the row in a worker that loses it at a point. Another one settles it before the
-// first continues.
-func (s *verifySite) fence(point int) (fenced string) {
-	s.t.Helper()
-	task := s.NextTask()
-	worker, session := s.worker()
-	reached := s.at(point, func() {
-		if s.Row(0).Phase == ledger.PhaseInProgress {
-			s.takeBack(session)
-			s.settle()
-		}
-	})
-	_ = worker.ProcessTask(s.t.Context(), task)
-	s.calm()
-	return *reached
-}
-
 // takeBack has the ledger take the rows of a session back, and those of runs, or else of the site's
 // run, due at once, however often its worker has died.
 func (s *verifySite) takeBack(session ledger.SessionID, runs ...ledger.Run) {
