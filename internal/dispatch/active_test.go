@@ -88,17 +88,17 @@ func TestRanks(t *testing.T) {
 	round(second, 10*time.Second, false)
 }
 
-// tardy is a ledger that takes a while to sweep, or to read the index.
+// tardy is a ledger that takes a while to delete old runs, or to read the index.
 type tardy struct {
 	dispatch.Ledger
-	sweep, take time.Duration
+	deleteOld, take time.Duration
 }
 
-func (l tardy) Sweep(ctx context.Context, t ledger.Tenant) (int, error) {
-	if err := engine.Sleep(ctx, l.sweep); err != nil {
+func (l tardy) DeleteOld(ctx context.Context, t ledger.Tenant) (int, error) {
+	if err := engine.Sleep(ctx, l.deleteOld); err != nil {
 		return 0, err
 	}
-	return l.Ledger.Sweep(ctx, t)
+	return l.Ledger.DeleteOld(ctx, t)
 }
 
 func (l tardy) TakeDue(ctx context.Context, t ledger.Tenant, n int) (ledger.DueSegments, error) {
@@ -108,12 +108,12 @@ func (l tardy) TakeDue(ctx context.Context, t ledger.Tenant, n int) (ledger.DueS
 	return l.Ledger.TakeDue(ctx, t, n)
 }
 
-// TestSweepTakesLong has a sweep that takes ten minutes, as with very many runs to delete: rows
+// TestDeleteOldTakesLong has a deletion of old runs that takes ten minutes, as with very many: rows
 // are released meanwhile, and one that has begun ends when the dispatcher does.
-func TestSweepTakesLong(t *testing.T) {
+func TestDeleteOldTakesLong(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {
-		w := s.start(func(o *options) { o.dispatch.Ledger = tardy{Ledger: o.dispatch.Ledger, sweep: 10 * time.Minute} })
+		w := s.start(func(o *options) { o.dispatch.Ledger = tardy{Ledger: o.dispatch.Ledger, deleteOld: 10 * time.Minute} })
 		s.submit("a", handlers.Update, s.domains(3*places))
 		begun := time.Now()
 		if r := s.awaitEnd("a"); r.Counts[ledger.Done] != 3*places {

@@ -66,7 +66,7 @@ type Ledger interface {
 	ReclaimDead(ctx context.Context, t ledger.Tenant) ([]ledger.Reclaimed, error)
 	Finish(ctx context.Context, t ledger.Tenant, run ledger.RunID) error
 	NoteStuck(ctx context.Context, run ledger.Run, why string) error
-	Sweep(ctx context.Context, t ledger.Tenant) (deleted int, err error)
+	DeleteOld(ctx context.Context, t ledger.Tenant) (deleted int, err error)
 }
 
 const (

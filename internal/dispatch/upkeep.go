@@ -21,7 +21,7 @@ func (d *Dispatcher) tend(now time.Time) {
 
 // upkeep deletes runs after their retention and trims asynq's archive.
 func (d *Dispatcher) upkeep(ctx context.Context) {
-	_, err := d.cfg.Ledger.Sweep(ctx, d.cfg.Tenant)
+	_, err := d.cfg.Ledger.DeleteOld(ctx, d.cfg.Tenant)
 	_, failed := d.queue.TrimArchive(ctx)
 	if err := errors.Join(err, failed); err != nil && ctx.Err() == nil {
 		d.cfg.Logger.WarnContext(ctx, "upkeep is incomplete", "tenant", d.cfg.Tenant, "error", err)

@@ -11,7 +11,7 @@ import (
 // Delete removes a run that is staged or ended, with all its rows. The error is [ErrOpen]
 // for any other: a row in progress, or one with an intent, may have a request under way, and
 // [Ledger.Cancel] lets it finish. If Delete is interrupted,
-// [Ledger.Sweep] does the rest.
+// [Ledger.DeleteOld] does the rest.
 func (l *Ledger) Delete(ctx context.Context, t Tenant, id RunID) error {
 	hash, err := l.header(ctx, t, id)
 	if err != nil {

@@ -113,20 +113,20 @@ func TestRunOfAnEarlierIncarnationIsFencedOut(t *testing.T) {
 // TestInterruptedDeletionIsCompleted interrupts a deletion at each of its commands.
 func TestInterruptedDeletionIsCompleted(t *testing.T) {
 	complete := map[string]func(*worker) error{
-		"by a sweep": func(w *worker) error {
-			_, err := w.Sweep(w.t.Context(), tenant)
+		"by DeleteOld": func(w *worker) error {
+			_, err := w.DeleteOld(w.t.Context(), tenant)
 			return err
 		},
 		"by a new run of the id": func(w *worker) error {
-			if _, err := w.Sweep(w.t.Context(), "other"); err != nil {
+			if _, err := w.DeleteOld(w.t.Context(), "other"); err != nil {
 				return err
 			}
 			run, created, err := w.Create(w.t.Context(), ledger.NewRun{ID: "a", Tenant: tenant, Kind: kind})
 			if err == nil && !created {
 				return errors.New("the former run is there")
 			}
-			_, sweep := w.Sweep(w.t.Context(), tenant)
-			return errors.Join(err, sweep, w.Delete(w.t.Context(), tenant, run.ID))
+			_, deleting := w.DeleteOld(w.t.Context(), tenant)
+			return errors.Join(err, deleting, w.Delete(w.t.Context(), tenant, run.ID))
 		},
 	}
 	for name, complete := range complete {
@@ -174,18 +174,18 @@ func TestForgottenDeletion(t *testing.T) {
 	}
 }
 
-func TestSweepDeletesAbandonedStagedRuns(t *testing.T) {
+func TestDeleteOldDeletesAbandonedStagedRuns(t *testing.T) {
 	for segments := range 3 {
 		w := newWorker(t)
 		run := w.create("a")
 		for number := range segments {
 			w.stage(run, number)
 		}
-		if n := w.sweep(); n != 0 {
+		if n := w.deleteOld(); n != 0 {
 			t.Fatalf("%d runs deleted before they were abandoned", n)
 		}
 		w.abandon(run)
-		if n := w.sweep(); n != 1 {
+		if n := w.deleteOld(); n != 1 {
 			t.Errorf("%d runs of %d segments deleted, want it", n, segments)
 		}
 		if keys := keysOf(t, run); len(keys) > 0 {
@@ -194,9 +194,9 @@ func TestSweepDeletesAbandonedStagedRuns(t *testing.T) {
 	}
 }
 
-// TestSweepDeletesAllThatIsDue has more runs to delete than are read at once, one of which cannot
-// be deleted: one sweep deletes the others.
-func TestSweepDeletesAllThatIsDue(t *testing.T) {
+// TestDeleteOldContinuesAfterAnError has more runs to delete than are read at once, one of which
+// cannot be deleted: one call deletes the others.
+func TestDeleteOldContinuesAfterAnError(t *testing.T) {
 	const n = 250
 	w := newWorker(t)
 	for i := range n {
@@ -204,7 +204,7 @@ func TestSweepDeletesAllThatIsDue(t *testing.T) {
 		w.settleAll(segment(run, 0))
 		w.must(w.Finish, run.ID)
 	}
-	w.sweep()
+	w.deleteOld()
 	w.age("ended", ledger.Retention+time.Minute)
 	if err := w.rdb.Set(t.Context(), ledger.HeaderKey(tenant, "b"), "no hash", 0).Err(); err != nil {
 		t.Fatal(err)
@@ -213,7 +213,7 @@ func TestSweepDeletesAllThatIsDue(t *testing.T) {
 		redis.Z{Member: "b/" + string(ledger.NewNonce())}).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if deleted, err := w.Sweep(t.Context(), tenant); err == nil || deleted != n {
+	if deleted, err := w.DeleteOld(t.Context(), tenant); err == nil || deleted != n {
 		t.Errorf("%d runs deleted, %v; want %d and an error", deleted, err, n)
 	}
 	if left := w.rdb.ZCard(t.Context(), ledger.ListKey(tenant, "ended")).Val(); left != 1 {
@@ -221,10 +221,10 @@ func TestSweepDeletesAllThatIsDue(t *testing.T) {
 	}
 }
 
-// TestSweepOfManySingles deletes many single rows after their retention, with all that is stored
-// of them. It logs how long that takes, and the longest command: of 200,000 rows
+// TestDeleteOldOfManySingles deletes many single rows after their retention, with all that is
+// stored of them. It logs how long that takes, and the longest command: of 200,000 rows
 // (ORGOPS_TEST_SINGLES) it is to be below 10 ms.
-func TestSweepOfManySingles(t *testing.T) {
+func TestDeleteOldOfManySingles(t *testing.T) {
 	redistest.NeedsLong(t, "starts a Redis, and executes many rows")
 	n := redistest.Given("ORGOPS_TEST_SINGLES", 2_000)
 	w := on(t, redistest.Start(t, "--slowlog-log-slower-than", "1000").Client())
@@ -250,7 +250,7 @@ func TestSweepOfManySingles(t *testing.T) {
 	}
 	begun, deleted := time.Now(), 0
 	for deleted < n && !t.Failed() { // a call may take half a minute
-		deleted += w.sweep()
+		deleted += w.deleteOld()
 	}
 	took, longest := time.Since(begun), time.Duration(0)
 	slow := w.rdb.SlowLogGet(t.Context(), -1).Val()
@@ -259,13 +259,13 @@ func TestSweepOfManySingles(t *testing.T) {
 	}
 	t.Logf("%d single rows are deleted in %v, by commands of %v at most: %d of more than 1 ms", deleted, took, longest,
 		len(slow))
-	if left := w.rdb.DBSize(t.Context()).Val(); left > 2 { // the tenants, and the clock of the sweeps
+	if left := w.rdb.DBSize(t.Context()).Val(); left > 2 { // the tenants, and the clock by which runs are deleted
 		t.Errorf("%d keys remain, such as %q", left, w.rdb.RandomKey(t.Context()).Val())
 	}
 }
 
-// TestSweepDeletesNoRunThatContinues has a producer continue its run while a sweep deletes it.
-func TestSweepDeletesNoRunThatContinues(t *testing.T) {
+// TestDeleteOldSparesRunThatContinues has a producer continue its run while DeleteOld deletes it.
+func TestDeleteOldSparesRunThatContinues(t *testing.T) {
 	w := newWorker(t)
 	for n, done := 0, true; done; n++ {
 		run := w.create(ledger.RunID("run-" + strconv.Itoa(n)))
@@ -274,7 +274,7 @@ func TestSweepDeletesNoRunThatContinues(t *testing.T) {
 		l, i := interrupted(t, n, func() {
 			_, staged = w.Stage(t.Context(), run, 0, content(0, 3))
 		})
-		if _, err := l.Sweep(t.Context(), tenant); err != nil {
+		if _, err := l.DeleteOld(t.Context(), tenant); err != nil {
 			t.Fatal(err)
 		}
 		done = i.done()
@@ -295,13 +295,14 @@ func (w *worker) abandon(run ledger.Run) {
 	w.store(ledger.HeaderKey(tenant, run.ID), "staged_at", strconv.FormatInt(yesterday, 10))
 }
 
-// sweepEvery sweeps at this interval until d has passed, and returns the number of deleted runs.
-func (w *worker) sweepEvery(interval time.Duration, m *miniredis.Miniredis, now *time.Time,
+// deleteOldEvery calls deleteOld at this interval until d has passed, and returns the number of
+// deleted runs.
+func (w *worker) deleteOldEvery(interval time.Duration, m *miniredis.Miniredis, now *time.Time,
 	d time.Duration) (deleted int) {
 	w.t.Helper()
 	for end := now.Add(d); now.Before(end); *now = now.Add(interval) {
 		m.SetTime(*now)
-		deleted += w.sweep()
+		deleted += w.deleteOld()
 	}
 	return deleted
 }
@@ -317,19 +318,19 @@ func TestClockJumpDeletesNothing(t *testing.T) {
 			w.submit("retained", 3)
 			w.must(w.Cancel, "retained")
 			w.must(w.Finish, "retained")
-			w.sweepEvery(time.Minute, m, &now, 5*time.Minute)
+			w.deleteOldEvery(time.Minute, m, &now, 5*time.Minute)
 			w.submit("finished", 3)
 			w.must(w.Cancel, "finished")
 			w.must(w.Finish, "finished")
 			w.stage(w.create("staged"), 0)
 			now = now.Add(jump)
-			deleted := w.sweepEvery(time.Minute, m, &now, 30*time.Minute)
+			deleted := w.deleteOldEvery(time.Minute, m, &now, 30*time.Minute)
 			w.submit("meanwhile", 3)
 			w.must(w.Cancel, "meanwhile")
 			w.must(w.Finish, "meanwhile")
-			deleted += w.sweepEvery(time.Minute, m, &now, 5*time.Minute)
+			deleted += w.deleteOldEvery(time.Minute, m, &now, 5*time.Minute)
 			now = now.Add(-jump)
-			deleted += w.sweepEvery(time.Minute, m, &now, time.Hour)
+			deleted += w.deleteOldEvery(time.Minute, m, &now, time.Hour)
 			if deleted > 0 {
 				t.Errorf("%d runs deleted, want none", deleted)
 			}
@@ -345,19 +346,19 @@ func TestClockJumpDeletesNothing(t *testing.T) {
 	}
 }
 
-// TestSweepAfterDowntime has Redis away for ten days. An abandoned run is deleted a day
+// TestDeleteOldAfterDowntime has Redis away for ten days. An abandoned run is deleted a day
 // later.
-func TestSweepAfterDowntime(t *testing.T) {
+func TestDeleteOldAfterDowntime(t *testing.T) {
 	w := newWorker(t)
 	m, now := redistest.Mini(t), time.Now()
 	m.SetTime(now)
 	w.create("abandoned")
-	w.sweep()
+	w.deleteOld()
 	now = now.Add(10 * 24 * time.Hour)
-	if n := w.sweepEvery(time.Duration(redistest.Stride(10))*time.Minute, m, &now, ledger.AbandonedAfter); n != 0 {
+	if n := w.deleteOldEvery(time.Duration(redistest.Stride(10))*time.Minute, m, &now, ledger.AbandonedAfter); n != 0 {
 		t.Errorf("%d runs deleted, want none", n)
 	}
-	if n := w.sweepEvery(time.Minute, m, &now, 5*time.Minute); n != 1 {
+	if n := w.deleteOldEvery(time.Minute, m, &now, 5*time.Minute); n != 1 {
 		t.Errorf("%d runs deleted, want the abandoned one", n)
 	}
 }
@@ -373,14 +374,14 @@ func (w *worker) stage(run ledger.Run, number int) {
 func (w *worker) retain(id ledger.RunID) {
 	w.t.Helper()
 	w.must(w.Finish, id)
-	if n := w.sweep(); n != 0 {
+	if n := w.deleteOld(); n != 0 {
 		w.t.Fatalf("%d runs deleted, want none", n)
 	}
 }
 
-func (w *worker) sweep() int {
+func (w *worker) deleteOld() int {
 	w.t.Helper()
-	n, err := w.Sweep(context.WithoutCancel(w.t.Context()), tenant)
+	n, err := w.DeleteOld(context.WithoutCancel(w.t.Context()), tenant)
 	if err != nil {
 		w.t.Fatal(err)
 	}

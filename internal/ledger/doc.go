@@ -27,7 +27,7 @@
 // may lose the writes of its last second; then it submits the rows again. One stager at a time
 // stages the rows of a run: the one that began last, from the first row on. So the producer that
 // repeats one which was killed, or lost its Redis, needs to know nothing of it. An abandoned staged
-// run is deleted by [Ledger.Sweep] after a day.
+// run is deleted by [Ledger.DeleteOld] after a day.
 //
 // [Ledger.SubmitRow] does all of this for a single row, by one script. There may be very many of
 // them: lists of runs leave them out, and header, segment and row are one hash, which takes some
@@ -89,7 +89,7 @@
 //
 // The script that settles the last row of a run ends it. [Ledger.TakeDue] returns the run until
 // [Ledger.Finish], which the dispatcher calls after notifications and other follow-ups of the end.
-// From then on its retention counts, at the end of which [Ledger.Sweep] deletes it. If the
+// From then on its retention counts, at the end of which [Ledger.DeleteOld] deletes it. If the
 // follow-ups fail, [Ledger.NoteStuck] puts them off for a minute.
 //
 // # Keys
@@ -105,7 +105,8 @@
 //	orgops:v3:{tenant:<tenant>}:runs   sorted set: <run>/<incarnation> by creation in ms
 //	                           :singles the same, of single rows that are not finished; they are not in runs
 //	                           :runs_of:<hash> the same, of the runs of a caller, by the SHA-256 of its name
-//	                           :open   the same, of runs that are not finished, by the clock of the sweeps
+//	                           :open   the same, of runs that are not finished, by the clock by which runs are
+//	                                   deleted
 //	                           :staged the same, of those that are not committed
 //	                           :finishing sorted set: runs that have ended and are not finished, by their end in ms,
 //	                                   or by when the follow-ups of the end are tried again
@@ -119,7 +120,7 @@
 //	                           :ids    hash: four digits of the SHA-1 of an id -> \1<id>\2<name> of each such id
 //	                           :sessions hash: <session>,<run>/<incarnation>/<number> of segments -> number of rows
 //	                                   that the session has in progress there
-//	                           :clock  hash: Redis' time of the last sweep, and the time by which runs are
+//	                           :clock  hash: Redis' time of the last DeleteOld, and the time by which runs are
 //	                                   deleted, in ms
 //	...:run:<id>:header                hash: see Run; results with which rows were staged apart from those of the run
 //	            :sums                  string: number of rows and digest of each segment, 18 bytes each
@@ -193,8 +194,8 @@
 //     releases 250 rows of 512 KiB. Longer operations are divided, apart from index entries: a
 //     commit, a resume, a cancel and a deletion store or remove one for each segment of a run.
 //   - All times are Redis'. A jump of its clock by more than an hour, ahead or back,
-//     deletes nothing, and no time counts in which no sweep runs: the time by which runs
-//     are deleted advances with the sweeps. No key expires by itself.
+//     deletes nothing, and no time counts in which DeleteOld is not called: the time by which runs
+//     are deleted advances with its calls. No key expires by itself.
 //
 // # Files
 //
@@ -204,7 +205,7 @@
 //	scan.go               the steps of a scan, and the rows that it finds
 //	group.go, stage.go    rows that are released together; the storing of a segment
 //	due.go                the dispatcher's side: due segments, and wake-ups
-//	sweep.go              deletion after the retention, and of leftovers
+//	delete_old.go         deletion after the retention, and of leftovers
 //	control.go            pause, cancel and the finished end
 //	stuck.go              runs that make no progress
 //	create.go, delete.go  the beginning of a run, and its deletion

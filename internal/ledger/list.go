@@ -170,7 +170,8 @@ func (p Place) entry() *entry {
 type Query struct {
 	// Tenant reports whether runs of the tenant may belong to the page; nil: those of all tenants may.
 	Tenant func(Tenant) bool
-	// Open leaves finished runs out. The page is in the order of the sweeps' clock then.
+	// Open leaves finished runs out. The page is in the order of the clock by which runs
+	// are deleted then.
 	Open bool
 	// Caller is the HTTP client whose runs belong to the page, and no others are read; "": all do.
 	Caller string

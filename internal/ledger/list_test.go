@@ -38,8 +38,8 @@ func TestUnreadableHeader(t *testing.T) {
 					t.Errorf("%s: %d runs, %v: want %d and an error that names run b", operation, n, err, want)
 				}
 			}
-			if n := w.sweep(); n != 1 {
-				t.Errorf("sweep: %d runs deleted, want 1", n)
+			if n := w.deleteOld(); n != 1 {
+				t.Errorf("DeleteOld: %d runs deleted, want 1", n)
 			}
 			runs, err := w.Runs(t.Context(), tenant)
 			others("runs", len(runs), 2, err)
@@ -93,9 +93,9 @@ func TestMalformedEntry(t *testing.T) {
 	if len(runs) != 1 || err == nil || !strings.Contains(err.Error(), "odd") {
 		t.Errorf("%d runs, %v: want one and an error that names the entry", len(runs), err)
 	}
-	if _, err := w.Sweep(t.Context(), tenant); err == nil ||
+	if _, err := w.DeleteOld(t.Context(), tenant); err == nil ||
 		!strings.Contains(err.Error(), "2 runs failed, the first: run \"odd\"") {
-		t.Errorf("sweep: %v, want an error that names the entry of each list", err)
+		t.Errorf("DeleteOld: %v, want an error that names the entry of each list", err)
 	}
 }
 

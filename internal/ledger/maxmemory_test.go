@@ -103,8 +103,8 @@ func TestAtMaxmemory(t *testing.T) {
 			_, err := s.Renew(s.t.Context(), ledger.Session{ID: s.session})
 			return err
 		}, func(*state) bool { return true }},
-		{"sweep", func(s *state) error {
-			_, err := s.Sweep(s.t.Context(), tenant)
+		{"delete old", func(s *state) error {
+			_, err := s.DeleteOld(s.t.Context(), tenant)
 			return err
 		}, func(*state) bool { return true }},
 	}

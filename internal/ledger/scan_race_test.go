@@ -108,7 +108,7 @@ func (w *worker) gone(run ledger.Run) {
 	if err := w.Delete(w.t.Context(), tenant, run.ID); err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		w.t.Fatal(err)
 	}
-	w.sweep()
+	w.deleteOld()
 	if keys := keysOf(w.t, run); len(keys) > 0 {
 		w.t.Errorf("keys %q remain", keys)
 	}

@@ -43,8 +43,8 @@ const (
 	// silentFleet is the time without any renewal after which Redis counts as having been
 	// away.
 	silentFleet = 2 * RenewEvery
-	// clockJump is the longest time between two sweeps that counts for the age of runs. If it
-	// is longer, Redis' clock jumped, or Redis or the dispatchers were away.
+	// clockJump is the longest time between two calls of [Ledger.DeleteOld] that counts for the
+	// age of runs. If it is longer, Redis' clock jumped, or Redis or the dispatchers were away.
 	clockJump = time.Hour
 	// clockMargin is by how much Redis' clock may go back without making rows due that
 	// wait for [MaxWait] or [MaxDue].

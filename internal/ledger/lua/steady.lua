@@ -1,9 +1,9 @@
 -- Follows the names of keys in the scripts of headers and of a tenant's lists, behind clock.lua.
 
 -- steady returns the time in ms by which runs are deleted. It advances as
--- Redis' clock does from sweep to sweep, but not by a step back or one of more than jump_ms:
--- so neither a jump nor a downtime deletes anything, and a time that was stored with it
--- stays right.
+-- Redis' clock does from one call of DeleteOld to the next, but not by a step back or one of
+-- more than jump_ms: so neither a jump nor a downtime deletes anything, and a time that was
+-- stored with it stays right.
 local function steady()
   local h = redis.call('HMGET', clock, 'seen', 'steady')
   local step = t - (tonumber(h[1] or t) or t)

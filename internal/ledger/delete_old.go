@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// sweepPage is how many entries of a list [Ledger.Sweep] reads at once.
-	sweepPage = 100
-	// sweepFor bounds the time of a call, so that the next one advances the clock by which runs
+	// deletePage is how many entries of a list [Ledger.DeleteOld] reads at once.
+	deletePage = 100
+	// deleteFor bounds the time of a call, so that the next one advances the clock by which runs
 	// are deleted. It is enough for some 100,000 runs.
-	sweepFor = 30 * time.Second
+	deleteFor = 30 * time.Second
 )
 
-// Sweep deletes finished runs of a tenant after their retention, and staged runs that are
+// DeleteOld deletes finished runs of a tenant after their retention, and staged runs that are
 // incomplete and abandoned, and returns their number. What it does not do in half a minute is
 // left for the next call. It also completes deletions that were interrupted. No time counts in
-// which Sweep is not called. If it fails for some runs it does the others and returns an error. The
-// dispatcher calls it once a minute.
-func (l *Ledger) Sweep(ctx context.Context, t Tenant) (deleted int, err error) {
-	defer wrap(&err, "sweep runs of %s", t)
+// which DeleteOld is not called. If it fails for some runs it does the others and returns an
+// error. The dispatcher calls it once a minute.
+func (l *Ledger) DeleteOld(ctx context.Context, t Tenant) (deleted int, err error) {
+	defer wrap(&err, "delete old runs of %s", t)
 	a, err := l.onTenant(ctx, clockScript, t)
 	if err != nil || len(a) == 1 {
 		return 0, err
@@ -39,11 +39,11 @@ func (l *Ledger) Sweep(ctx context.Context, t Tenant) (deleted int, err error) {
 	}
 	steady := fromMillis(a.int(1))
 	now := fromMillis(a.int(2))
-	end := time.Now().Add(sweepFor)
-	ended, failed := l.sweepList(ctx, t, "ended", steady, end, func(run Run) (bool, error) {
+	end := time.Now().Add(deleteFor)
+	ended, failed := l.deleteListed(ctx, t, "ended", steady, end, func(run Run) (bool, error) {
 		return l.delete(ctx, run, "", "")
 	})
-	abandoned, some := l.sweepList(ctx, t, "staged", steady.Add(-AbandonedAfter), end, func(run Run) (bool, error) {
+	abandoned, some := l.deleteListed(ctx, t, "staged", steady.Add(-AbandonedAfter), end, func(run Run) (bool, error) {
 		run, err := l.same(ctx, run)
 		if err != nil || now.Sub(run.StagedAt) <= AbandonedAfter { // by both: Redis' clock may have jumped since
 			return false, err
@@ -53,11 +53,11 @@ func (l *Ledger) Sweep(ctx context.Context, t Tenant) (deleted int, err error) {
 	return ended + abandoned, joined("runs", append(failed, some...))
 }
 
-// sweepList calls f for the runs of a list up to a time, several at a time, until that process time
-// has come, and returns how many of them it has deleted.
-func (l *Ledger) sweepList(ctx context.Context, t Tenant, list string, until, end time.Time,
+// deleteListed calls f for the runs of a list up to a time, several at a time, until that process
+// time has come, and returns how many of them it has deleted.
+func (l *Ledger) deleteListed(ctx context.Context, t Tenant, list string, until, end time.Time,
 	f func(Run) (deleted bool, err error)) (deleted int, failed []error) {
-	page := &redis.ZRangeBy{Min: "-inf", Max: strconv.FormatInt(until.UnixMilli(), 10), Count: sweepPage}
+	page := &redis.ZRangeBy{Min: "-inf", Max: strconv.FormatInt(until.UnixMilli(), 10), Count: deletePage}
 	for {
 		entries, err := l.rdb.ZRangeByScore(ctx, tenantKey(t, list), page).Result()
 		if err != nil {
@@ -89,7 +89,7 @@ func (l *Ledger) sweepList(ctx context.Context, t Tenant, list string, until, en
 			})
 		}
 		_ = group.Wait() // the functions return nil
-		if len(entries) < sweepPage || ctx.Err() != nil || time.Now().After(end) {
+		if len(entries) < deletePage || ctx.Err() != nil || time.Now().After(end) {
 			return deleted, failed
 		}
 	}
