@@ -147,7 +147,7 @@ func checkRows(ctx context.Context, run view.Run, form url.Values) result {
 	if err != nil {
 		return result{err: err}
 	}
-	rows, err := run.Hasten(ctx, items)
+	rows, err := run.CheckRows(ctx, items)
 	return result{text: plural(int64(rows), "chosen row is", "chosen rows are") + " checked now; the others do not wait " +
 		"for a check, or their last attempt failed and the next is made by itself.", err: err}
 }

@@ -237,12 +237,12 @@ func (r Run) Cancel(ctx context.Context, reason string) (effect string, err erro
 	return actions.Cancel(ctx, r.view.author(reason), r.view.ledger, r.Run)
 }
 
-// Hasten has its open rows of those numbers checked now, and returns how many are: see
+// CheckRows has its open rows of those numbers checked now, and returns how many are: see
 // [actions.CheckRows].
-func (r Run) Hasten(ctx context.Context, items []int64) (hastened int, err error) {
-	hastened, err = actions.CheckRows(ctx, r.view.ledger, r.Run, items)
-	if hastened > 0 {
-		r.view.author("").Record(ctx, activity.OfRun(r.Tenant, r.ID, activity.Checked, fmt.Sprintf("rows: %d", hastened)))
+func (r Run) CheckRows(ctx context.Context, items []int64) (checked int, err error) {
+	checked, err = actions.CheckRows(ctx, r.view.ledger, r.Run, items)
+	if checked > 0 {
+		r.view.author("").Record(ctx, activity.OfRun(r.Tenant, r.ID, activity.Checked, fmt.Sprintf("rows: %d", checked)))
 	}
-	return hastened, err
+	return checked, err
 }
