@@ -81,7 +81,7 @@ func CheckDomain(ctx context.Context, rdb redis.Cmdable, l *ledger.Ledger, d *st
 	// The open row is made due then, unless an execution begins by itself: then it is due, or no
 	// worker has executed it yet.
 	if segment, row, open := d.OpenRow(); open {
-		done, err := l.Hasten(ctx, segment, row, minute)
+		done, err := l.MakeDue(ctx, segment, row, minute)
 		gone := errors.Is(err, ledger.ErrNotFound) || done == ledger.RowSettled // meanwhile
 		if err != nil && !gone {
 			return err

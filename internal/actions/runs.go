@@ -65,7 +65,7 @@ func Resume(ctx context.Context, by activity.Author, l *ledger.Ledger, run ledge
 
 // CheckRows makes open rows of a run due at once that wait for their next check, and returns how
 // many are. Those that are being checked are checked again after that. Those whose last attempt
-// failed wait on: see [ledger.Ledger.Hasten]. items are the numbers of these rows.
+// failed wait on: see [ledger.Ledger.MakeDue]. items are the numbers of these rows.
 func CheckRows(ctx context.Context, l *ledger.Ledger, r ledger.Run, items []int64) (checked int, err error) {
 	sums, err := l.Sums(ctx, r)
 	for _, item := range items {
@@ -78,7 +78,8 @@ func CheckRows(ctx context.Context, l *ledger.Ledger, r ledger.Run, items []int6
 			return checked, err
 		}
 		var done ledger.Status
-		if done, err = l.Hasten(ctx, seg, ledger.Row(item), time.Time{}); done == ledger.RowWritten || done == ledger.RowDue {
+		done, err = l.MakeDue(ctx, seg, ledger.Row(item), time.Time{})
+		if done == ledger.RowWritten || done == ledger.RowDue {
 			checked++
 		}
 	}

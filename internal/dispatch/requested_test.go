@@ -30,7 +30,7 @@ func TestRequestedChecksUseUpNoAttempts(t *testing.T) {
 		const seconds = 120
 		for range seconds {
 			time.Sleep(time.Second)
-			if _, err := s.Hasten(t.Context(), seg, 0, time.Time{}); err != nil {
+			if _, err := s.MakeDue(t.Context(), seg, 0, time.Time{}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -250,13 +250,13 @@ func TestCheckMakesTheRowDue(t *testing.T) {
 func TestCheckOfAFailingRow(t *testing.T) {
 	w := domainWorld(t)
 	seg := w.waits("a", [3]string{"org_1", "ord_1", "acme.example"})
-	_, hasten := w.ledger.Hasten(t.Context(), seg, 0, time.Time{})
+	_, due := w.ledger.MakeDue(t.Context(), seg, 0, time.Time{})
 	first, release := w.ledger.Release(t.Context(), seg, ledger.Quota{Check: 1})
 	e := ledger.Execution{Token: first.Token, Nonce: ledger.NewNonce(), Session: ledger.NewSessionID()}
 	_, begin := w.ledger.Begin(t.Context(), seg, e, 0)
 	failed := ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour, CountAttempt: true}
 	_, end := w.ledger.End(t.Context(), seg, e.Nonce, ledger.RowEnd{Row: 0, Ending: failed})
-	if err := errors.Join(hasten, release, begin, end); err != nil {
+	if err := errors.Join(due, release, begin, end); err != nil {
 		t.Fatal(err)
 	}
 	got := w.do(call{method: "POST", path: "/v1/domains/ord_1/check", token: one})

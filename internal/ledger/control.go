@@ -74,19 +74,19 @@ func (l *Ledger) Cancel(ctx context.Context, t Tenant, id RunID) error {
 	return nil
 }
 
-// Hasten makes a row due at that time, or now if that is over, that waits for a later one after an
+// MakeDue makes a row due at that time, or now if that is over, that waits for a later one after an
 // execution: RowWritten. If the row is in progress, its execution may have queried DNS or the API
 // before the call, so the row is due again once the execution has ended, by that time: RowWritten
 // too. RowDue: an execution of the row begins by itself, without a write. A row with an intent is
 // left as it is, since it waits for its request, and so is one that has not been executed. One
 // whose last attempt failed waits for the next as long as without the call, so that no number of
 // calls uses up its attempts: RowFailing.
-func (l *Ledger) Hasten(ctx context.Context, seg Segment, row Row, by time.Time) (Status, error) {
+func (l *Ledger) MakeDue(ctx context.Context, seg Segment, row Row, by time.Time) (Status, error) {
 	var due int64
 	if !by.IsZero() {
 		due = by.UnixMilli()
 	}
-	r, err := l.write(ctx, seg, rowWrite{"hasten", hastenScript, checkRows([]Row{row}), []any{due},
+	r, err := l.write(ctx, seg, rowWrite{"make due", makeDueScript, checkRows([]Row{row}), []any{due},
 		rowParts([]Row{row}, 1)})
 	if err != nil {
 		return "", err

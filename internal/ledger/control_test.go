@@ -121,10 +121,10 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestHasten makes rows due in each phase: only those that wait without an intent are, and not
+// TestMakeDue makes rows due in each phase: only those that wait without an intent are, and not
 // after a failure, or after a death of their worker. One in progress is due again once its
 // execution has ended.
-func TestHasten(t *testing.T) {
+func TestMakeDue(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 8), 0)
 	wait := ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour, Memo: []byte("memo")}
@@ -147,7 +147,7 @@ func TestHasten(t *testing.T) {
 	before := w.rows(seg)
 	for row, want := range []ledger.Status{ledger.RowWritten, ledger.RowWritten, ledger.RowSuperseded, ledger.RowSettled,
 		ledger.RowFailing, ledger.RowFailing, ledger.RowWritten, ledger.RowSuperseded} {
-		if got, err := w.Hasten(t.Context(), seg, ledger.Row(row), time.Time{}); err != nil || got != want {
+		if got, err := w.MakeDue(t.Context(), seg, ledger.Row(row), time.Time{}); err != nil || got != want {
 			t.Errorf("row %d: %s, %v; want %s", row, got, err, want)
 		}
 	}
@@ -174,10 +174,10 @@ func TestHasten(t *testing.T) {
 	}
 }
 
-// TestHastenForATime has rows due by a time: one that waits for a later one, one that waits for an
+// TestMakeDueByATime has rows due by a time: one that waits for a later one, one that waits for an
 // earlier one, one in progress for which an earlier time is requested too, and one whose execution
 // fails after the request. A row that is released begins by itself.
-func TestHastenForATime(t *testing.T) {
+func TestMakeDueByATime(t *testing.T) {
 	w := newWorker(t)
 	seg := segment(w.submit("a", 5), 0)
 	wait := ledger.Waiting{Stage: ledger.StageCheck, After: time.Hour}
@@ -191,7 +191,7 @@ func TestHastenForATime(t *testing.T) {
 	for row, want := range []ledger.Status{ledger.RowWritten, ledger.RowWritten, ledger.RowWritten, ledger.RowWritten,
 		ledger.RowDue} {
 		for _, by := range []time.Time{by, by.Add(time.Minute)} {
-			if got, err := w.Hasten(t.Context(), seg, ledger.Row(row), by); err != nil || got != want {
+			if got, err := w.MakeDue(t.Context(), seg, ledger.Row(row), by); err != nil || got != want {
 				t.Errorf("row %d: %s, %v; want %s", row, got, err, want)
 			}
 		}

@@ -29,9 +29,9 @@ const (
 	// RowCancelled: the run was cancelled. End and GiveBack have settled the row as
 	// cancelled, perhaps by an earlier call; Intend has written nothing.
 	RowCancelled Status = "cancelled"
-	// RowFailing: the row waits for its next attempt after a failure. Hasten has written nothing.
+	// RowFailing: the row waits for its next attempt after a failure. MakeDue has written nothing.
 	RowFailing Status = "failing"
-	// RowDue: the row is due, or released, so that its next execution begins by itself. Hasten has
+	// RowDue: the row is due, or released, so that its next execution begins by itself. MakeDue has
 	// written nothing.
 	RowDue Status = "due"
 	// RowEnded: an earlier call, whose answer may have been lost, has ended this release or

@@ -86,7 +86,7 @@ var (
 	endScript      = segmentScript("end", "named")
 	giveBackScript = segmentScript("give_back")
 	dismissScript  = segmentScript("dismiss")
-	hastenScript   = segmentScript("hasten")
+	makeDueScript  = segmentScript("make_due")
 	reclaimScript  = segmentScript("reclaim")
 	intendScript   = segmentScript("intend")
 	rowsScript     = segmentScript("rows")

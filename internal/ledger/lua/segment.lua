@@ -37,9 +37,9 @@ local function owned(execution, nonce)
   return execution and string.sub(execution, 1, #nonce + 2) == 'b' .. nonce .. ','
 end
 
--- hastened returns the field of executions with the time by which a row in progress shall be due
--- again: see segment_hasten.lua.
-local function hastened(row) return 'due' .. row end
+-- dueBy returns the field of executions with the time by which a row in progress shall be due
+-- again: see segment_make_due.lua.
+local function dueBy(row) return 'due' .. row end
 
 -- read returns the value that is stored with a row, as a table: stage, attempts, first
 -- begin in ms (0: none), the beginning of the token or nonce of the last release or
@@ -81,7 +81,7 @@ end
 
 -- free ends a row's release or execution.
 local function free(row, execution)
-  redis.call('HDEL', executions, row, hastened(row))
+  redis.call('HDEL', executions, row, dueBy(row))
   if not begun(execution) then
     redis.call('ZREM', released, row)
     return

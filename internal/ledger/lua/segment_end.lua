@@ -48,7 +48,7 @@ local function finish(row, ending, a, b, c, d)
     v.attempts = (tonumber(c) < 2 and v.attempts or 0) + c % 2
     v.damaged, v.died = false, 0
     -- A check that was requested meanwhile is made earlier, unless this attempt has failed.
-    local by = tonumber(redis.call('HGET', executions, hastened(row)) or '')
+    local by = tonumber(redis.call('HGET', executions, dueBy(row)) or '')
     if by and c % 2 == 0 then due = math.min(due, math.max(by, now)) end
   else
     due, v.note = now + tonumber(a), b

@@ -29,8 +29,8 @@ local execution = redis.call('HGET', executions, row)
 if execution and not begun(execution) then
   status = 'due'
 elseif execution and not intended(row) then
-  local former = tonumber(redis.call('HGET', executions, hastened(row)) or '')
-  redis.call('HSET', executions, hastened(row), text(math.min(by, former or by)))
+  local former = tonumber(redis.call('HGET', executions, dueBy(row)) or '')
+  redis.call('HSET', executions, dueBy(row), text(math.min(by, former or by)))
   status = 'written'
 end
 if redis.call('GETBIT', settled, row) == 1 then status = 'settled' end
