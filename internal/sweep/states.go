@@ -195,9 +195,9 @@ func (s *States) alsoLostBy(ctx context.Context, lost DomainState) (tick int64, 
 	return last.Tick, nil
 }
 
-// Forget deletes the state of a domain that does not exist any more, after its pending
+// DeleteState deletes the state of a domain that does not exist any more, after its pending
 // events.
-func (s *States) Forget(ctx context.Context, domainID string) error {
+func (s *States) DeleteState(ctx context.Context, domainID string) error {
 	state, raw, err := s.ReadNotified(ctx, domainID)
 	if err != nil || raw == nil {
 		return err
@@ -293,10 +293,10 @@ func (s *States) Summary(ctx context.Context) (summary Summary, raw []byte, err 
 	return summary, raw, nil
 }
 
-// Forget removes what is stored about a tenant as a whole: its watched domains, counted
+// DeleteTenant removes what is stored about a tenant as a whole: its watched domains, counted
 // revocations, ticks, and the summary of its last sweep. States of domains stay until they
 // expire, since no other tenant has domains of their ids.
-func (s *Store) Forget(ctx context.Context) error {
+func (s *Store) DeleteTenant(ctx context.Context) error {
 	keys := []string{s.key("watched"), s.key("revocations"), s.key("withdrawn"), s.key("state:" + ticksState),
 		s.key("state:" + SummaryState)}
 	if err := s.rdb.Unlink(ctx, keys...).Err(); err != nil {

@@ -92,7 +92,7 @@ func TestNothingToStore(t *testing.T) {
 	if _, err := w.states(nil).Change(t.Context(), "ord_1", func(*sweep.DomainState) {}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.states(nil).Forget(t.Context(), "ord_1"); err != nil {
+	if err := w.states(nil).DeleteState(t.Context(), "ord_1"); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := w.get("ord_1"); ok {
@@ -168,7 +168,7 @@ func TestForgetKilledAnywhere(t *testing.T) {
 		}
 		return w
 	}, func(ctx context.Context, w *world, sab *saboteur) error {
-		return w.states(sab).Forget(ctx, "ord_1")
+		return w.states(sab).DeleteState(ctx, "ord_1")
 	}, func(w *world) {
 		if s, ok := w.get("ord_1"); ok || len(w.watched()) > 0 {
 			w.t.Errorf("state %+v, watched %q", s, w.watched())
@@ -187,7 +187,7 @@ func TestForgetChangedMeanwhile(t *testing.T) {
 		w.check("ord_1", dnscheck.Absent)
 		return nil
 	}}
-	if err := w.states(sab).Forget(t.Context(), "ord_1"); !errors.Is(err, sweep.ErrChanged) {
+	if err := w.states(sab).DeleteState(t.Context(), "ord_1"); !errors.Is(err, sweep.ErrChanged) {
 		t.Errorf("error %v, want %v", err, sweep.ErrChanged)
 	}
 	if s, ok := w.get("ord_1"); !ok || s.Absence == nil {

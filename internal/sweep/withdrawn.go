@@ -106,7 +106,7 @@ func (s *States) Notice(ctx context.Context, r RecordRead, since time.Time) (why
 		after.notify(events.DomainWithdrawn, r.ID, after.Tick, r.At, events.Data{Reason: why})
 	})
 	if err == nil && r.Gone {
-		err = s.Forget(ctx, r.ID)
+		err = s.DeleteState(ctx, r.ID)
 	}
 	return why, err
 }

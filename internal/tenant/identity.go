@@ -112,7 +112,7 @@ func Claim(ctx context.Context, rdb redis.Cmdable, name string, id Identity) err
 		// The name was given up. Nothing that was stored about another tenant's domains may count
 		// for this one. It is removed before the identity is stored, in case this worker dies.
 		if stored.Identity != id && !stored.Same {
-			if err := sweep.NewStore(rdb, name).Forget(ctx); err != nil {
+			if err := sweep.NewStore(rdb, name).DeleteTenant(ctx); err != nil {
 				return fmt.Errorf("tenant %s: %w", name, err)
 			}
 			if err := ledger.New(rdb).ForgetNames(ctx, ledger.Tenant(name)); err != nil {

@@ -215,7 +215,7 @@ func (r *recheck) read(ctx context.Context) *engine.Consequence {
 		s, _, err := r.cfg.States.Read(ctx, id)
 		if err == nil && s.Revoked == nil {
 			r.row.Subject = &ledger.Subject{ID: id, At: r.x.Now()}
-			err = r.cfg.States.Forget(ctx, id)
+			err = r.cfg.States.DeleteState(ctx, id)
 		}
 		if err != nil {
 			return fail(err)

@@ -191,7 +191,7 @@ func (r *revocation) gone(ctx context.Context) *engine.Consequence {
 		return engine.Settle(unchanged("the domain was not found"))
 	}
 	r.row.Subject = &ledger.Subject{ID: r.domain, At: r.x.Now()}
-	if err := r.cfg.States.Forget(ctx, r.domain); err != nil {
+	if err := r.cfg.States.DeleteState(ctx, r.domain); err != nil {
 		return fail(err)
 	}
 	return engine.Settle(unchanged("the domain is gone"))

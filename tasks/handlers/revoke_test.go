@@ -54,7 +54,7 @@ func TestRevokeDecidesAgain(t *testing.T) {
 			s.alter(func(m *sweep.DomainState) { m.State = "unknown" })
 		}, "the last sweep had no answer", true},
 		{"no state", func(s *sweepSite, _ sandbox.Domain) {
-			if err := s.states.Forget(s.t.Context(), dom); err != nil {
+			if err := s.states.DeleteState(s.t.Context(), dom); err != nil {
 				s.t.Fatal(err)
 			}
 		}, "no sweep has found the domain", false},
