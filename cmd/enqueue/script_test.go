@@ -396,7 +396,7 @@ func submitted(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "submitted RUN")
 	end := time.After(patience)
 	for tick := time.Tick(5 * time.Millisecond); ; {
-		if r, err := of(ts).ledger().Get(context.Background(), "", ledger.RunID(args[0])); err == nil && r.Sealed() {
+		if r, err := of(ts).ledger().Get(context.Background(), "", ledger.RunID(args[0])); err == nil && r.HasAllRows() {
 			return
 		}
 		select {

@@ -218,7 +218,7 @@ func (t *tool) printSubmitted(ctx context.Context, sub intake.Submitted) error {
 	switch {
 	case run.Ended():
 		t.log.InfoContext(ctx, "run has ended: nothing to submit", "run", run.ID, "rows", run.Total())
-	case run.Sealed() && run.Paused:
+	case run.HasAllRows() && run.Paused:
 		t.log.WarnContext(ctx, "run is complete and paused: resume it to continue", "run", run.ID, "command",
 			"enqueue runs resume "+run.ID)
 	default:

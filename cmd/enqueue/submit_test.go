@@ -102,9 +102,9 @@ func TestWireContract(t *testing.T) {
 			if tc.tenant == "" {
 				tc.tenant = "default"
 			}
-			if string(r.Kind) != tc.typ || string(r.Tenant) != tc.tenant || !r.Sealed() || r.GiveUp != tc.giveUp ||
+			if string(r.Kind) != tc.typ || string(r.Tenant) != tc.tenant || !r.HasAllRows() || r.GiveUp != tc.giveUp ||
 				r.Label != tc.label {
-				t.Errorf("run is of kind %s, tenant %s, sealed %t, given up after %s, labelled %q", r.Kind, r.Tenant, r.Sealed(),
+				t.Errorf("run is of kind %s, tenant %s, all rows known %t, given up after %s, labelled %q", r.Kind, r.Tenant, r.HasAllRows(),
 					r.GiveUp, r.Label)
 			}
 			holdRows(t, r, tc.rows)
@@ -233,8 +233,8 @@ func wantStaged(t *testing.T, l *ledger.Ledger, staged bool) {
 		}
 		return
 	}
-	if err != nil || r.Sealed() {
-		t.Errorf("run sealed %t, %v: want it open", r.Sealed(), err)
+	if err != nil || r.HasAllRows() {
+		t.Errorf("run all rows known %t, %v: want it open", r.HasAllRows(), err)
 	}
 	seg, _, err := firstSegment(t.Context(), l, "job")
 	if err != nil {

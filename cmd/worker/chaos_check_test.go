@@ -61,7 +61,7 @@ func (c *chaos) bringOn(j *job) {
 	case err == nil && r.Paused && j.found(): // the scan does not continue before
 		c.enter("runs", "resume", j.run)
 	case err == nil && j.found(): // its scan continues
-	case missing || err == nil && !r.Sealed() && !j.cancelled:
+	case missing || err == nil && !r.HasAllRows() && !j.cancelled:
 		c.t.Logf("run %s is not submitted whole (%v, submitted before: %t; %+v): once more", j.run, err, j.submitted, r)
 		c.submit(j)
 	case err != nil:

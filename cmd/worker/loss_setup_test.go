@@ -60,7 +60,7 @@ func (f *fleet) bringBack() {
 		ended := true
 		for _, s := range submissions {
 			r, err := f.ledger.Get(f.t.Context(), "", ledger.RunID(s.run))
-			if err != nil || !r.Sealed() {
+			if err != nil || !r.HasAllRows() {
 				f.t.Logf("run %s is not submitted whole (%v): once more", s.run, err)
 				f.typed(append(slices.Clone(s.command), "--run", s.run, f.dir+"/"+s.file)...)
 			}

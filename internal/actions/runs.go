@@ -27,9 +27,9 @@ func Cancel(ctx context.Context, by activity.Author, l *ledger.Ledger, run ledge
 	}
 	switch {
 	case ended != nil:
-	case rows == 0 && !run.Sealed() && run.Scan == nil:
+	case rows == 0 && !run.HasAllRows() && run.Scan == nil:
 		return "cancelled: it was still being submitted, and none of its rows had started", nil
-	case rows == 0 && !run.Sealed() && run.CancelledAt.IsZero():
+	case rows == 0 && !run.HasAllRows() && run.CancelledAt.IsZero():
 		return "cancelled: its scan had found no row that was open", nil
 	case rows > 0 && r.Ended():
 		return "cancelled; rows that were open: " + status.Grouped(rows), nil

@@ -165,7 +165,7 @@ func viewOf(d status.RunDetails, ahead status.Estimate) runView {
 	r := d.Ledger
 	v := runView{RunDetails: d, Text: d.Text, Bar: barOf(r), Ahead: ahead,
 		Trouble: status.Trouble(r)}
-	v.Tone = tone(r, len(v.Trouble) > 0 || (len(ahead.Held) > 0 && !r.Scanning() && r.Sealed()))
+	v.Tone = tone(r, len(v.Trouble) > 0 || (len(ahead.Held) > 0 && !r.Scanning() && r.HasAllRows()))
 	once := ahead
 	if len(ahead.Held) > 0 || d.Waiting != nil {
 		once.Again = 0 // they wait for the same reason, or the table of reasons has theirs
@@ -177,7 +177,7 @@ func viewOf(d status.RunDetails, ahead status.Estimate) runView {
 	v.News, _, _ = strings.Cut(strings.ReplaceAll(v.Text, ";", ","), ",")
 	settled := plural(r.Settled(), "row", "rows") + " settled"
 	switch {
-	case r.Sealed():
+	case r.HasAllRows():
 		v.Progress = status.Grouped(r.Settled()) + " of " + plural(r.Total(), "row", "rows") + " settled"
 	case r.Scan != nil:
 		v.Progress = settled + ", " + status.Grouped(r.Rows) + " found so far"

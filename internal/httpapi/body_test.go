@@ -49,7 +49,7 @@ func TestRefusedAfterTheFirstRows(t *testing.T) {
 			u.stored(1)
 			u.send(test.rest).answer().want(t, test.status, test.problem)
 			w.noRuns()
-			if r := w.sealed(w.submit("k", rows(3)).Run); r.Total() != 3 {
+			if r := w.wholeRun(w.submit("k", rows(3)).Run); r.Total() != 3 {
 				t.Errorf("run %+v; want 3 rows", r)
 			}
 		})
@@ -68,7 +68,7 @@ func TestCutOff(t *testing.T) {
 	})
 	w.noRuns()
 	w.eventually(func() bool { return strings.Contains(w.log.String(), "status=400") })
-	if r := w.sealed(w.submit("k", rows(manyRows)).Run); string(r.ID) != id || r.Total() != manyRows {
+	if r := w.wholeRun(w.submit("k", rows(manyRows)).Run); string(r.ID) != id || r.Total() != manyRows {
 		t.Errorf("run %+v; want %s with %d rows", r, id, manyRows)
 	}
 }

@@ -132,7 +132,7 @@ func TestStopCutsOff(t *testing.T) {
 		t.Errorf("it was answered: %d %s", u.got.StatusCode, u.got.body)
 	}
 	w.start()
-	if r := w.sealed(w.submit("k", rows(manyRows)).Run); r.Total() != manyRows {
+	if r := w.wholeRun(w.submit("k", rows(manyRows)).Run); r.Total() != manyRows {
 		t.Errorf("run %+v; want %d rows", r, manyRows)
 	}
 }
@@ -168,7 +168,7 @@ func TestAllAtOnce(t *testing.T) {
 	for i := range 6 {
 		callers.Go(func() {
 			run := w.submit(fmt.Sprint("k", i), rows(5))
-			w.sealed(run.Run)
+			w.wholeRun(run.Run)
 			w.settle(run.Run, "done", "", 0, 1)
 			w.do(call{path: "/v1/runs", token: billing}).want(t, 200, "")
 			w.do(call{path: "/v1/runs/" + run.Run + "/failed", token: billing}).want(t, 200, "")
@@ -280,7 +280,7 @@ func TestCallers(t *testing.T) {
 func TestScope(t *testing.T) {
 	w := newWorld(t)
 	run := w.submit("k", rows(1))
-	w.sealed(run.Run)
+	w.wholeRun(run.Run)
 	for path, method := range map[string]string{"": "GET", "/failed": "GET", "/events": "GET",
 		"/cancel": "POST", "/retry": "POST"} {
 		w.do(call{method: method, path: "/v1/runs/" + run.Run + path, token: crm, key: "k"}).want(t, 404, "not-found")
@@ -288,7 +288,7 @@ func TestScope(t *testing.T) {
 	if got := w.do(call{path: "/v1/runs", token: crm}); got.body != `{"runs":[]}`+"\n" {
 		t.Errorf("crm sees %s", got.body)
 	}
-	if r := w.sealed(run.Run); r.Ended() {
+	if r := w.wholeRun(run.Run); r.Ended() {
 		t.Errorf("run %+v was cancelled by another", r)
 	}
 	w.do(call{method: "POST", path: "/v1/runs/" + run.Run + "/cancel", token: billing}).want(t, 200, "")
@@ -312,7 +312,7 @@ func TestSubmittersSeeNoOperators(t *testing.T) {
 	const operator = "olga@desk"
 	run := w.submit("k", rows(1)).Run
 	by := activity.Author{Redis: w.rdb, Name: operator}
-	if _, err := actions.Pause(t.Context(), by, w.ledger, w.sealed(run)); err != nil {
+	if _, err := actions.Pause(t.Context(), by, w.ledger, w.wholeRun(run)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pace.New(pace.Config{Redis: w.rdb, Tenant: "default"}).Stop(t.Context(), operator,
@@ -331,7 +331,7 @@ func TestSubmittersSeeNoOperators(t *testing.T) {
 			t.Errorf("%s %s: status %d: %s", c.method, c.path, got.StatusCode, got.body)
 		}
 	}
-	details, err := status.DetailsOf(t.Context(), w.rdb, w.ledger, w.sealed(run), 1)
+	details, err := status.DetailsOf(t.Context(), w.rdb, w.ledger, w.wholeRun(run), 1)
 	if err != nil || len(details.Activity) != 3 || details.Activity[1].By != operator {
 		t.Errorf("operators see %+v, %v; want %s in the activity", details.Activity, err, operator)
 	}

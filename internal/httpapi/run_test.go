@@ -113,7 +113,7 @@ func TestRunOfWhicheverTenant(t *testing.T) {
 func TestShow(t *testing.T) {
 	w := newWorld(t)
 	id := w.submit("k", rows(2)).Run
-	w.sealed(id)
+	w.wholeRun(id)
 	w.settle(id, "refused", "no such domain", 1)
 	got := w.do(call{path: "/v1/runs/" + id, token: billing})
 	got.want(t, 200, "")
@@ -136,7 +136,7 @@ func TestShow(t *testing.T) {
 func TestCancel(t *testing.T) {
 	w := newWorld(t)
 	id := w.submit("k", rows(3)).Run
-	w.sealed(id)
+	w.wholeRun(id)
 	w.settle(id, "done", "", 0)
 	for range 2 { // the second time it changes nothing
 		got := w.do(call{method: "POST", path: "/v1/runs/" + id + "/cancel", token: billing})
@@ -220,7 +220,7 @@ func TestRows(t *testing.T) {
 		})
 	}
 	w.do(call{path: "/v1/runs/" + csv + "/rows", token: crm}).want(t, 404, "not-found")
-	if r := w.submit("again", failed); w.sealed(r.Run).Total() != 1 {
+	if r := w.submit("again", failed); w.wholeRun(r.Run).Total() != 1 {
 		t.Errorf("run %+v of the failed rows, want a row", r)
 	}
 }
@@ -228,7 +228,7 @@ func TestRows(t *testing.T) {
 func TestRetry(t *testing.T) {
 	w := newWorld(t)
 	id := w.submit("k", rows(4)).Run
-	w.sealed(id)
+	w.wholeRun(id)
 	retry := func(key, more string) response {
 		return w.do(call{method: "POST", path: "/v1/runs/" + id + "/retry" + more, token: billing, key: key})
 	}
@@ -248,7 +248,7 @@ func TestRetry(t *testing.T) {
 	if child.Parent != id || child.Label != "again" || got.Header.Get("Location") != "/v1/runs/"+child.Run {
 		t.Errorf("run %+v at %s, want a child of %s", child, got.Header.Get("Location"), id)
 	}
-	if r := w.sealed(child.Run); r.Total() != 2 || r.Caller != "billing" {
+	if r := w.wholeRun(child.Run); r.Total() != 2 || r.Caller != "billing" {
 		t.Errorf("run %+v, want billing's with 2 rows", r)
 	}
 	again := retry("r1", "?outcomes=expired&label=again")
@@ -278,7 +278,7 @@ func TestRetry(t *testing.T) {
 func TestEvents(t *testing.T) {
 	w := newWorld(t)
 	id := w.submit("k", rows(2)).Run
-	w.sealed(id)
+	w.wholeRun(id)
 	r := w.request(call{path: "/v1/runs/" + id + "/events", token: billing})
 	got, err := w.client.Do(r)
 	if err != nil {

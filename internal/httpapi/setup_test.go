@@ -319,11 +319,11 @@ func (w *world) submit(key, body string) run {
 	return got.run(w.t)
 }
 
-// sealed returns a run that was answered with: all of its rows are committed.
-func (w *world) sealed(id string) ledger.Run {
+// wholeRun returns a run that was answered with: all of its rows are committed.
+func (w *world) wholeRun(id string) ledger.Run {
 	w.t.Helper()
 	r, err := w.ledger.Get(w.t.Context(), "", ledger.RunID(id))
-	if err != nil || !r.Sealed() {
+	if err != nil || !r.HasAllRows() {
 		w.t.Fatalf("run %+v, %v; want it committed", r, err)
 	}
 	return r

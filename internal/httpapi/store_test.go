@@ -166,7 +166,7 @@ func (w *world) parent() {
 // the last are read.
 func (w *world) holdsOnce(id string, n int) {
 	w.t.Helper()
-	r := w.sealed(id)
+	r := w.wholeRun(id)
 	first, err := w.ledger.Contents(w.t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)}, 0, 100)
 	last, failed := w.ledger.Contents(w.t.Context(), ledger.Run{Tenant: "default", ID: ledger.RunID(id)},
 		int64(max(n-100, 100)), 101)
@@ -198,7 +198,7 @@ func TestLeftByAKilledServer(t *testing.T) {
 	if r := got.run(t); r.State != "being submitted" || r.Rows != nil {
 		t.Errorf("run %+v; want it being submitted", r)
 	}
-	if r := w.sealed(w.submit("k", rows(manyRows+1)).Run); string(r.ID) != id || r.Total() != manyRows+1 {
+	if r := w.wholeRun(w.submit("k", rows(manyRows+1)).Run); string(r.ID) != id || r.Total() != manyRows+1 {
 		t.Errorf("run %+v; want %s with %d rows", r, id, manyRows+1)
 	}
 }
@@ -228,7 +228,7 @@ func TestRedisIsFull(t *testing.T) {
 	w.do(call{method: "POST", path: "/v1/runs/domain:verify", token: billing, key: "k", body: rows(1)}).want(t,
 		507, "full")
 	limit("0")
-	if r := w.sealed(w.submit("k", rows(manyRows)).Run); r.Total() != manyRows {
+	if r := w.wholeRun(w.submit("k", rows(manyRows)).Run); r.Total() != manyRows {
 		t.Errorf("run %+v; want %d rows", r, manyRows)
 	}
 }
@@ -258,7 +258,7 @@ func (w *world) committed() string {
 		w.t.Error(err)
 	}
 	for _, r := range all {
-		if string(r.ID) != "parent" && r.Sealed() {
+		if string(r.ID) != "parent" && r.HasAllRows() {
 			return string(r.ID)
 		}
 	}

@@ -75,7 +75,7 @@ func TestSubmit(t *testing.T) {
 				told.State != "open" || told.Rows == nil || *told.Rows != 1 || told.Submission.Rows != 1 {
 				t.Errorf("Location %q, run %+v", got.Header.Get("Location"), told)
 			}
-			r := w.sealed(told.Run)
+			r := w.wholeRun(told.Run)
 			if r.Total() != 1 || r.Caller != "billing" {
 				t.Errorf("run %+v; want a row, billing's", r)
 			}
@@ -210,7 +210,7 @@ func TestBadRows(t *testing.T) {
 	if run := got.run(t); run.Submission.Invalid.Rows != 60 || run.Submission.Rows != 61 {
 		t.Errorf("submission %+v, want 60 of 61 rows bad", run.Submission)
 	}
-	if r := w.sealed(got.run(t).Run); r.Total() != 61 || r.Counts["invalid"] != 60 {
+	if r := w.wholeRun(got.run(t).Run); r.Total() != 61 || r.Counts["invalid"] != 60 {
 		t.Errorf("%d rows, counts %v; want 61 with 60 invalid", r.Total(), r.Counts)
 	}
 }
@@ -232,7 +232,7 @@ func TestByName(t *testing.T) {
 	c.path, c.body = "/v1/runs/domain:verify", `{"organization_id":"org_1","domain":"acme.example"}`
 	got := w.do(c)
 	got.want(t, 202, "")
-	if r := w.sealed(got.run(t).Run); r.Total() != 1 {
+	if r := w.wholeRun(got.run(t).Run); r.Total() != 1 {
 		t.Errorf("%d rows", r.Total())
 	}
 }
@@ -240,7 +240,7 @@ func TestByName(t *testing.T) {
 func TestSameKey(t *testing.T) {
 	w := newWorld(t)
 	first := w.submit("k", rows(3))
-	w.sealed(first.Run)
+	w.wholeRun(first.Run)
 
 	t.Run("the same content", func(t *testing.T) {
 		got := w.do(call{method: "POST", path: "/v1/runs/" + w.kind, token: billing, key: `"k"`,
@@ -291,7 +291,7 @@ func TestSameKey(t *testing.T) {
 		if got.run(t).Run == first.Run {
 			t.Error("it is billing's run")
 		}
-		w.sealed(got.run(t).Run)
+		w.wholeRun(got.run(t).Run)
 	})
 	t.Run("after its end", func(t *testing.T) {
 		w.settle(first.Run, "done", "", 0, 1, 2)
@@ -337,7 +337,7 @@ func TestGiveUp(t *testing.T) {
 	got := w.do(call{method: "POST", path: "/v1/runs/domain:verify?give_up=90m", token: billing,
 		key: "given", body: rows(1)})
 	got.want(t, 202, "")
-	if r := w.sealed(got.run(t).Run); r.GiveUp != 90*time.Minute {
+	if r := w.wholeRun(got.run(t).Run); r.GiveUp != 90*time.Minute {
 		t.Errorf("gives up after %s, want 90m", r.GiveUp)
 	}
 	again := call{method: "POST", path: "/v1/runs/domain:verify?give_up=91m", token: billing, key: "given", body: rows(1)}

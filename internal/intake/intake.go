@@ -84,7 +84,7 @@ func Cancelled(run ledger.RunID) error {
 func (i Intake) stager(ctx context.Context, run ledger.Run) (stager *ledger.Stager, complete bool, err error) {
 	for core := i.Ledger; ; {
 		cancelled := !run.CancelledAt.IsZero()
-		if run.Sealed() && (!cancelled || run.Total() > 0) {
+		if run.HasAllRows() && (!cancelled || run.Total() > 0) {
 			stager, err = core.NewComparer(ctx, run)
 			return stager, true, err
 		}

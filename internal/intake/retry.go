@@ -307,7 +307,7 @@ func (i Intake) anyRow(ctx context.Context, from ledger.Run, o RetryOptions) err
 			failed = failed || (rows > 0 && results.CanRetry(child, outcome))
 		}
 		if failed || !child.Ended() {
-			found := &RetriedError{Run: from.ID, Child: id, Ended: child.Ended(), Incomplete: !child.Sealed()}
+			found := &RetriedError{Run: from.ID, Child: id, Ended: child.Ended(), Incomplete: !child.HasAllRows()}
 			return found.retried(o)
 		}
 	}
@@ -388,7 +388,7 @@ func (i Intake) stageClaimed(ctx context.Context, from, child ledger.Run, o Retr
 			return err
 		}
 		may, by := results.MayRetry(from, row)
-		if child.Sealed() {
+		if child.HasAllRows() {
 			may = false
 		}
 		if !o.choose(row) {
@@ -418,7 +418,7 @@ func (i Intake) stagePage(ctx context.Context, from, child ledger.Run, page []le
 
 	// The claims come before the rows. All rows of a committed child are claimed.
 	granted := slices.Repeat([]bool{true}, len(page))
-	if !child.Sealed() {
+	if !child.HasAllRows() {
 		own, _ := from.ChildOf(child.ID)
 		claims := make([]ledger.Claim, len(page))
 		for at, row := range page {

@@ -184,7 +184,7 @@ func repeated(t *testing.T, l *ledger.Ledger) map[string]ledger.RunID {
 	}
 	has := map[string]ledger.RunID{}
 	for _, child := range all {
-		if child.Parent == "" || !child.Sealed() {
+		if child.Parent == "" || !child.HasAllRows() {
 			continue
 		}
 		for row, err := range l.Each(t.Context(), child, ledger.Every, 0) {

@@ -214,7 +214,7 @@ func deleteRun(t *testing.T, id string) {
 	l := taker(t).Ledger
 	if run, err := l.Get(t.Context(), "", ledger.RunID(id)); err != nil {
 		t.Fatal(err)
-	} else if run.Sealed() && !run.Ended() {
+	} else if run.HasAllRows() && !run.Ended() {
 		if err := l.Cancel(t.Context(), "default", ledger.RunID(id)); err != nil {
 			t.Fatal(err)
 		}

@@ -165,15 +165,15 @@ func (r Run) Staged() bool { return r.CommittedAt.IsZero() }
 // Ended reports whether the whole run is committed and every row is settled.
 func (r Run) Ended() bool { return !r.EndedAt.IsZero() }
 
-// Sealed reports whether all rows of the run are known: no more are submitted or found.
-func (r Run) Sealed() bool { return !r.Staged() && !r.Growing }
+// HasAllRows reports whether all rows of the run are known: no more are submitted or found.
+func (r Run) HasAllRows() bool { return !r.Staged() && !r.Growing }
 
 // Scanning reports whether a scan may still find rows of the run.
-func (r Run) Scanning() bool { return r.Scan != nil && !r.Sealed() && r.CancelledAt.IsZero() }
+func (r Run) Scanning() bool { return r.Scan != nil && !r.HasAllRows() && r.CancelledAt.IsZero() }
 
 // Total returns the number of rows once all are known, until then 0.
 func (r Run) Total() int64 {
-	if !r.Sealed() {
+	if !r.HasAllRows() {
 		return 0
 	}
 	return r.Rows

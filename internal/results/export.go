@@ -146,7 +146,7 @@ func Export(ctx context.Context, l *ledger.Ledger, r ledger.Run, o Options,
 // startOf returns when rows of the run could start.
 func startOf(r ledger.Run) time.Time {
 	start := r.CreatedAt
-	if r.Sealed() {
+	if r.HasAllRows() {
 		start = r.CommittedAt
 	}
 	if r.NotBefore.After(start) {

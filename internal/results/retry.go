@@ -43,7 +43,7 @@ func hasChosenRows(run ledger.Run) bool {
 // are, unless they were before: see [MayRetry].
 func CanRetry(run ledger.Run, outcome ledger.Outcome) bool {
 	switch {
-	case !run.Sealed(): // rows of it may still be found
+	case !run.HasAllRows(): // rows of it may still be found
 		return false
 	case hasChosenRows(run):
 		return false

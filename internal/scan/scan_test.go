@@ -111,7 +111,7 @@ func TestScan(t *testing.T) {
 		for range 20 {
 			w.round(again)
 		}
-		if n := w.requests() - before; n != 0 || !w.read(run0).Sealed() {
+		if n := w.requests() - before; n != 0 || !w.read(run0).HasAllRows() {
 			t.Errorf("%d requests after the end", n)
 		}
 	})

@@ -193,7 +193,7 @@ func (e *Estimator) record(now time.Time, r ledger.Run, of budget, read waits, f
 	if failed == nil {
 		w.waits = read
 	}
-	if r.Sealed() {
+	if r.HasAllRows() {
 		w.dns = min(w.dns, r.Total()-r.Settled())
 	}
 	w.usedAt = now
@@ -288,7 +288,7 @@ func held(r ledger.Run, of budget, paused string) (all []Hold) {
 		all = append(all, Hold{Why: Stopped(r)})
 	case r.Scanning():
 		all = append(all, Hold{Why: "scanning for rows", Fix: scanOf(r).String()})
-	case !r.Sealed():
+	case !r.HasAllRows():
 		all = append(all, Hold{Why: "still being submitted"})
 	}
 	for _, o := range of.obstacles {

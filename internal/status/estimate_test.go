@@ -74,7 +74,7 @@ func (f *followed) get(id string) ledger.Run {
 	return r
 }
 
-// run makes a sealed run of that many rows; %d in a row is its number.
+// run makes a committed run of that many rows; %d in a row is its number.
 func (f *followed) run(id, kind string, rows int, columns, row string) {
 	f.t.Helper()
 	var stored []string

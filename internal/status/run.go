@@ -63,7 +63,7 @@ func RunOf(r ledger.Run) Run {
 		CancelledAt: r.CancelledAt, Scan: scanOf(r), SilentSince: SilentSince(r, time.Now()), Undo: UndoOf(r),
 		Ledger: r,
 	}
-	if r.Sealed() {
+	if r.HasAllRows() {
 		d.Rows = &r.Rows
 	}
 	if !r.Cancelled && r.NotBefore.After(time.Now()) {
@@ -93,7 +93,7 @@ func stateOf(r ledger.Run) string {
 		return Postponed
 	case r.Scanning():
 		return Scanning
-	case !r.Sealed():
+	case !r.HasAllRows():
 		return BeingSubmitted
 	}
 	return Open
@@ -195,7 +195,7 @@ func Counts(r ledger.Run) string {
 
 // Total returns the number of the run's rows, or "?" while that is not known.
 func Total(r ledger.Run) string {
-	if !r.Sealed() {
+	if !r.HasAllRows() {
 		return "?"
 	}
 	return fmt.Sprint(r.Total())
@@ -283,7 +283,7 @@ const silentAfter = 5 * time.Minute
 // SilentSince returns when the last rows of the run were staged, if it is still being
 // submitted and no rows were staged for five minutes; else the zero time.
 func SilentSince(r ledger.Run, now time.Time) time.Time {
-	if r.Sealed() || r.Scan != nil || now.Sub(r.StagedAt) < silentAfter {
+	if r.HasAllRows() || r.Scan != nil || now.Sub(r.StagedAt) < silentAfter {
 		return time.Time{}
 	}
 	return r.StagedAt

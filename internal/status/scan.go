@@ -33,7 +33,7 @@ func scanOf(r ledger.Run) *Scan {
 	}
 	switch s.Cancelled = !r.CancelledAt.IsZero(); {
 	case s.Cancelled, s.Ended:
-	case r.Sealed(): // its row has failed
+	case r.HasAllRows(): // its row has failed
 		s.Early = cmp.Or(text, "the reason is not stored")
 		s.Ended = true
 	default:

@@ -50,7 +50,7 @@ func WaitingOf(ctx context.Context, l *ledger.Ledger, r ledger.Run, sample int) 
 		return nil, err
 	}
 	w := Waiting{Read: int64(len(notes)), WithReason: noted}
-	if r.Sealed() {
+	if r.HasAllRows() {
 		w.WithoutReason = max(r.Total()-r.Settled()-w.WithReason, 0)
 	}
 	if w.Read == 0 && w.WithoutReason == 0 {

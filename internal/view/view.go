@@ -84,7 +84,7 @@ func (v View) ofRows(ctx context.Context, r ledger.Run) (bool, error) {
 			return false, nil
 		}
 	}
-	if r.Sealed() {
+	if r.HasAllRows() {
 		known.put(key, true)
 	}
 	return true, nil
