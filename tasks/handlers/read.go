@@ -37,7 +37,7 @@ func NewRead(cfg VerifyConfig) engine.Handler {
 			if err != nil {
 				return v.withID(engine.Fail(err))
 			}
-			if end := v.unfit(); end != nil {
+			if end := v.acceptRecord(); end != nil {
 				return v.withID(end)
 			}
 		}

@@ -131,7 +131,7 @@ func (r *revocation) execute(ctx context.Context) *engine.Consequence {
 	if r.x.FinishOnly {
 		return engine.Fail(stopped(ctx, r.x, r.row))
 	}
-	why, err := r.unfit(ctx)
+	why, err := r.nothingToDo(ctx)
 	if err != nil {
 		return fail(err)
 	}
@@ -163,8 +163,8 @@ func (r *revocation) execute(ctx context.Context) *engine.Consequence {
 	return r.revoke(ctx, d, free)
 }
 
-// unfit returns why the row has nothing to do by the domain's state; "": its record is read.
-func (r *revocation) unfit(ctx context.Context) (string, error) {
+// nothingToDo returns why the row has nothing to do by the domain's state; "": its record is read.
+func (r *revocation) nothingToDo(ctx context.Context) (string, error) {
 	switch s := r.state; {
 	case r.raw == nil || s.OrganizationID != r.organization:
 		return "no sweep has found the domain", nil

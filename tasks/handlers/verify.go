@@ -99,11 +99,11 @@ func (v *verification) execute(ctx context.Context) *engine.Consequence {
 // since the token is there and a permit is near.
 func (v *verification) check(ctx context.Context) *engine.Consequence {
 	if v.row.Stage == ledger.StageReady {
-		return v.fresh(ctx, pace.Finish)
+		return v.freshRecord(ctx, pace.Finish)
 	}
-	read := v.state.Record == nil || v.isListed()
+	read := v.state.Record == nil || v.hasFreshListing()
 	if read {
-		if end := v.fresh(ctx, pace.Look); end != nil {
+		if end := v.freshRecord(ctx, pace.Look); end != nil {
 			return end
 		}
 	}
@@ -122,24 +122,26 @@ func (v *verification) check(ctx context.Context) *engine.Consequence {
 	if read {
 		return nil
 	}
-	return v.fresh(ctx, pace.Finish)
+	return v.freshRecord(ctx, pace.Finish)
 }
 
-// isListed reports whether the row's listing is fresh.
-func (v *verification) isListed() bool { return v.want.Listed != nil && v.isFresh(v.want.Listed.At) }
+// hasFreshListing reports whether the row's listing is fresh.
+func (v *verification) hasFreshListing() bool {
+	return v.want.Listed != nil && v.isFresh(v.want.Listed.At)
+}
 
-// fresh sets the record to prove, and returns nil if it is the row's, and can be proven. The class
-// is that of its requests.
-func (v *verification) fresh(ctx context.Context, c pace.Class) *engine.Consequence {
+// freshRecord sets the record to prove, and returns nil if it is the row's, and can be proven.
+// The class is that of its requests.
+func (v *verification) freshRecord(ctx context.Context, c pace.Class) *engine.Consequence {
 	if err := v.readFresh(ctx, c); err != nil {
 		return engine.Fail(err)
 	}
-	return v.unfit()
+	return v.acceptRecord()
 }
 
 // readFresh sets the record to prove: listed a moment ago, or read now.
 func (v *verification) readFresh(ctx context.Context, c pace.Class) error {
-	if v.isListed() {
+	if v.hasFreshListing() {
 		v.record = *v.want.ListedDomain()
 		v.readAt = v.want.Listed.At
 		learnRead(v.x, v.row, v.record)
@@ -157,9 +159,9 @@ func (v *verification) readFresh(ctx context.Context, c pace.Class) error {
 	return err
 }
 
-// unfit ends a row whose record is not the one that it names, or cannot be proven, or need not;
-// nil: it is next to be proven.
-func (v *verification) unfit() *engine.Consequence {
+// acceptRecord ends a row whose record is not the one that it names, or cannot be proven, or
+// need not; nil: it is next to be proven.
+func (v *verification) acceptRecord() *engine.Consequence {
 	if v.undo != nil && !v.undo.Holds(v.record) {
 		return v.leaveAlone(v.undo.LeftAlone())
 	}
