@@ -89,8 +89,8 @@ const (
 	longestEvery = 9
 	// planSteps bounds the portions of a plan: many tasks are shared in bigger portions.
 	planSteps = 128
-	// longestLine is how long requests may wait for their permits before rows of bulk runs wait.
-	longestLine = time.Second
+	// longestBulkWait is how long requests may wait for their permits before rows of bulk runs wait.
+	longestBulkWait = time.Second
 )
 
 // Plan returns how many tasks each run may have for its rows of each stage, or why none. It depends
@@ -146,7 +146,7 @@ func (r Round) Plan() Plan {
 	// pause, or while the API does not answer, and moves again after it: each request leaves the
 	// line when it has waited too long.
 	for _, s := range shares {
-		s.inLine = s.run.Class == ledger.Bulk && s.cost > 0 && r.Line >= longestLine
+		s.inLine = s.run.Class == ledger.Bulk && s.cost > 0 && r.Line >= longestBulkWait
 	}
 
 	// Runs of the first class that has one take equal portions, the one served the longest ago first.

@@ -138,9 +138,9 @@ func newVerifier(cfg VerifyConfig, x *engine.Execution, row *engine.Row,
 	return v, err
 }
 
-// longestLine is the time to wait for a permit from which on a row with a token waits in the
+// longestReadyWait is the time to wait for a permit from which on a row with a token waits in the
 // ledger, where it holds no place of the worker.
-const longestLine = 2 * time.Second
+const longestReadyWait = 2 * time.Second
 
 // named has the members of a record that a row names; the others are empty.
 type named struct{ domain, host, token string }
@@ -163,7 +163,7 @@ func (n named) differs(d discovery.Domain) error {
 // inLine leaves a row open whose token is there if it would wait long for its permit; nil: it would
 // not.
 func (v *verifier) inLine() *engine.Consequence {
-	if v.cfg.Line.Ahead(pace.Finish) < longestLine {
+	if v.cfg.Line.Ahead(pace.Finish) < longestReadyWait {
 		return nil
 	}
 	return engine.Ready("the token is there; waiting for a permit to verify the domain")
