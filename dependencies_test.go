@@ -98,9 +98,9 @@ var rooms = map[string]string{
 	"dnscheck/report":         "dnscheck/dnsname",
 }
 
-// TestRooms compares the packages with rooms, in both directions: an import that is not used any
-// more is removed from the table.
-func TestRooms(t *testing.T) {
+// TestImportsMatchTheTable compares the packages with rooms, in both directions: an import that is
+// not used any more is removed from the table.
+func TestImportsMatchTheTable(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,GoFiles,Imports", "./...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
@@ -140,8 +140,8 @@ func TestRooms(t *testing.T) {
 	}
 }
 
-// TestMap checks that the map of ARCHITECTURE.md has a line for each package.
-func TestMap(t *testing.T) {
+// TestMapNamesEachPackage checks that the map of ARCHITECTURE.md has a line for each package.
+func TestMapNamesEachPackage(t *testing.T) {
 	text, err := os.ReadFile("ARCHITECTURE.md")
 	if err != nil {
 		t.Fatal(err)
@@ -153,9 +153,9 @@ func TestMap(t *testing.T) {
 	}
 }
 
-// TestLeaves: apiclient and dnscheck know no queue and no Redis, directly or not, and neither does
-// what reads and writes files of rows.
-func TestLeaves(t *testing.T) {
+// TestLeafPackagesImportNoQueue: apiclient and dnscheck know no queue and no Redis, directly or
+// not, and neither does what reads and writes files of rows.
+func TestLeafPackagesImportNoQueue(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./apiclient", "./dnscheck",
 		"./internal/rowfile").Output()
 	if err != nil {
@@ -287,9 +287,9 @@ func TestProofsNeedDNS(t *testing.T) {
 	}
 }
 
-// TestSurroundings: only cmd reads the environment, handles signals and ends the process.
-// Elsewhere that cannot be tested, or surprises.
-func TestSurroundings(t *testing.T) {
+// TestOnlyCommandsReadTheEnvironment: only cmd reads the environment, handles signals and ends the
+// process. Elsewhere that cannot be tested, or surprises.
+func TestOnlyCommandsReadTheEnvironment(t *testing.T) {
 	reach := regexp.MustCompile(`\bos\.(Getenv|LookupEnv|Environ|Exit)\b|\bsignal\.Notify`)
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||

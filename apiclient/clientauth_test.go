@@ -397,9 +397,9 @@ func TestEndpointInTrouble(t *testing.T) {
 	}
 }
 
-// TestRenewalHoldsNobodyUp checks that callers do not wait for a renewal while the token is
+// TestRenewalDelaysNoCaller checks that callers do not wait for a renewal while the token is
 // valid, even if the endpoint hangs.
-func TestRenewalHoldsNobodyUp(t *testing.T) {
+func TestRenewalDelaysNoCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &endpoint{answer: func(ctx context.Context, n int, _ *http.Request) (reply, error) {
 			if n == 2 {

@@ -485,7 +485,7 @@ func TestCheckTokenURL(t *testing.T) {
 	}
 }
 
-func TestQuotaIsNotAskedAgain(t *testing.T) {
+func TestTokenIsNotRequestedBeforeRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &endpoint{answer: func(_ context.Context, n int, _ *http.Request) (reply, error) {
 			if n == 1 {

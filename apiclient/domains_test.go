@@ -143,7 +143,7 @@ func TestUnknownStatus(t *testing.T) {
 	}
 }
 
-func TestFlagThatWasNotSaid(t *testing.T) {
+func TestOmittedFlagIsNil(t *testing.T) {
 	a := serve(t, answer(200, strings.Replace(domainRecord, `"use_for_organization_discovery":false,`, "", 1)))
 	d, err := a.client(t).DiscoveryDomain(t.Context(), orgID, domainID)
 	if err != nil || d.UseForOrganizationDiscovery != nil {

@@ -315,9 +315,9 @@ func TestAnswersOfOthers(t *testing.T) {
 	}
 }
 
-// TestAnswersOfOthersThatPass checks that a 429 and a 5xx are what they say, whoever sends
+// TestStatusesOfIntermediaries checks that a 429 and a 5xx are what they say, whoever sends
 // them: a firewall's 429 means to slow down too.
-func TestAnswersOfOthersThatPass(t *testing.T) {
+func TestStatusesOfIntermediaries(t *testing.T) {
 	for _, status := range []int{408, 429, 500, 503} {
 		a, g := serve(t, answer(status, "<html>")), &gate{}
 		err := get(t.Context(), a.client(t, func(cfg *apiclient.Config) { cfg.Gate = g }))

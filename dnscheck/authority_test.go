@@ -1255,7 +1255,7 @@ func TestResolversThatMakeAnswersUpDoNotChooseTheNameServers(t *testing.T) {
 
 func made(addr string, q *dns.Msg) dns.RR { return address(q.Question[0].Name, addr) }
 
-func TestNamesThatNoResolverIsQueriedFor(t *testing.T) {
+func TestResolversAreNeverQueriedForTheHost(t *testing.T) {
 	bubble(t, "of a zone that the host is an alias into", func(t *testing.T) {
 		n := delegated(t, cname(host, "_v.target.org"))
 		n.know(ns("org", "a.registry.org"), address("a.registry.org", "5.0.0.2"))

@@ -224,7 +224,8 @@ func caseSections() []caseSection {
 					TestStaleServerOfARegistry),
 				tested("half of a country's servers hold a suffix below as well; one refers to another suffix",
 					"present; the one is not followed", TestRegistryThatHoldsASuffixBelow),
-				tested("what a registry is told", "the registered domain, not the host", TestRegistryIsNotToldTheHost),
+				tested("what a registry is told", "the registered domain, not the host",
+					TestRegistryIsQueriedForTheRegisteredDomain),
 				tested("a denial 600 ms after the token", "unknown: a proof waits for each server", TestLateDenial),
 				tested("servers with IPv6 addresses that lead nowhere", "present, without waiting", TestIPv6BlackHole),
 				tested("name servers that cannot be looked up, with addresses from the registry: of a zone with a dead server, of two zones that name their servers in each other, stale ones",
@@ -247,7 +248,7 @@ func caseSections() []caseSection {
 			append(listed(signatures, ofProof), listed(requiredSignatures, ofProof)...),
 			[]testCase{
 				tested(
-					"a quorum below all of two, all but one of three to five, all but two of six and more; above the number of resolvers", "refused", TestQuorumOfAProof, TestConfigThatDoesNotFit),
+					"a quorum below all of two, all but one of three to five, all but two of six and more; above the number of resolvers", "refused", TestQuorumOfAProof, TestNewRefusesInvalidConfig),
 				tested("mode resolvers: public resolvers without HTTPS", "they do not count; refused if the others are no quorum",
 					TestResolversInTheClearAreNoQuorum),
 				tested("only one resolver sees the token, the name servers do too", "unknown; a check and advice work",
@@ -266,7 +267,7 @@ func caseSections() []caseSection {
 				tested(
 					"all resolvers in one perspective; a public resolver in another than this machine's; one public operator has a quorum all the same", "refused", TestPerspectivesThatCannotBeSpanned),
 				tested("one perspective of three is lied to completely, this machine's with its name servers or another",
-					"not present", TestPerspectiveThatIsLiedTo),
+					"not present", TestOneDeceivedPerspectiveProvesNothing),
 				tested("the resolvers of one perspective give other name servers, or deny the record that others are silent about",
 					"unknown",
 					TestNameServersByOnePerspective, TestDisproofSpansPerspectives),

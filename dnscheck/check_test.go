@@ -459,7 +459,7 @@ func TestWhatAnObservationHolds(t *testing.T) {
 	}
 }
 
-func TestConfigThatDoesNotFit(t *testing.T) {
+func TestNewRefusesInvalidConfig(t *testing.T) {
 	three := anyResolver(3)
 	tests := []struct {
 		name, want string

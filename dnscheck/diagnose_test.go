@@ -472,7 +472,7 @@ func TestDiagnosisOfADomainBelowTheRegisteredOne(t *testing.T) {
 	}
 }
 
-func TestDiagnosisOfWhatIsNotAbsent(t *testing.T) {
+func TestDiagnosisNeedsAnAbsentRecord(t *testing.T) {
 	var queries counter
 	c := checker(t, both(t, func(q *dns.Msg) *dns.Msg {
 		queries.add(q)

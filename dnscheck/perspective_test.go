@@ -242,11 +242,11 @@ func TestObservationsNameOperatorAndPerspective(t *testing.T) {
 	})
 }
 
-// TestPerspectiveThatIsLiedTo has one perspective of three lied to completely: its resolvers, and
-// as seen from this machine's also the name servers, give the token, and the attacker's servers
-// for a top-level domain's. Nothing is proven whichever it is; all is proven if all are told the
-// truth.
-func TestPerspectiveThatIsLiedTo(t *testing.T) {
+// TestOneDeceivedPerspectiveProvesNothing has one perspective of three lied to completely: its
+// resolvers, and as seen from this machine's also the name servers, give the token, and the
+// attacker's servers for a top-level domain's. Nothing is proven whichever it is; all is proven if
+// all are told the truth.
+func TestOneDeceivedPerspectiveProvesNothing(t *testing.T) {
 	names := []string{"", "eu", "us"}
 	for liar, name := range []string{"this machine's", "eu", "us", "none"} {
 		for _, mode := range []dnscheck.Mode{dnscheck.ModeAuthority, dnscheck.ModeResolvers} {

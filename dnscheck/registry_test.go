@@ -157,9 +157,9 @@ func TestRegistryThatHoldsASuffixBelow(t *testing.T) {
 	}
 }
 
-// TestRegistryIsNotToldTheHost checks that registries are asked for the registered domain, and for
-// the host only if they do not refer to others for that.
-func TestRegistryIsNotToldTheHost(t *testing.T) {
+// TestRegistryIsQueriedForTheRegisteredDomain checks that registries are asked for the registered
+// domain, and for the host only if they do not refer to others for that.
+func TestRegistryIsQueriedForTheRegisteredDomain(t *testing.T) {
 	bubble(t, "a referral", func(t *testing.T) {
 		n := delegated(t, txt(host, token))
 		n.know(txt(host, token))

@@ -212,7 +212,7 @@ func TestResolverOverHTTPS(t *testing.T) {
 	}
 }
 
-func TestAuthenticatedIsWhatAllAnswersSay(t *testing.T) {
+func TestAuthenticatedNeedsAllAnswers(t *testing.T) {
 	for _, test := range []struct{ first, last bool }{{true, true}, {true, false}, {false, true}} {
 		v := look(t, checker(t, both(t, func(q *dns.Msg) *dns.Msg {
 			if asksFor(q, "target.example") {

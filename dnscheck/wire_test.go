@@ -528,8 +528,8 @@ func TestQueryAsItGoesOut(t *testing.T) {
 	}
 }
 
-// TestQueryIsWhatTheCodecWrites compares packed queries with those of the codec.
-func TestQueryIsWhatTheCodecWrites(t *testing.T) {
+// TestPackedQueryEqualsTheCodecs compares packed queries with those of the codec.
+func TestPackedQueryEqualsTheCodecs(t *testing.T) {
 	longest := strings.Repeat(strings.Repeat("a", 63)+".", 3) + strings.Repeat("b", 61) + "."
 	for _, name := range []string{host + ".", longest, `a\.b\032c.example.com.`} {
 		for form := range 8 {

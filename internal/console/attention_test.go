@@ -14,8 +14,8 @@ import (
 	"orgops/internal/sweep"
 )
 
-// TestAllIsWell checks that the first page says so only while it is.
-func TestAllIsWell(t *testing.T) {
+// TestOverviewSaysWhenAllIsWell checks that the first page says that all is well only while it is.
+func TestOverviewSaysWhenAllIsWell(t *testing.T) {
 	d := newDesk(t)
 	d.handIn("a", "domain:verify", domains(2))
 	says := func(title string, wanted ...string) {
@@ -107,8 +107,9 @@ func TestRevokedDomainsAreNoLongerLost(t *testing.T) {
 	}
 }
 
-// TestLostDataIsSaid checks that the first page of a Redis that came back empty is not all well.
-func TestLostDataIsSaid(t *testing.T) {
+// TestOverviewReportsLostData checks that the first page of a Redis that came back empty is not all
+// well.
+func TestOverviewReportsLostData(t *testing.T) {
 	p := newPages(t, func(c *console.Config) {
 		c.Ledger, c.Intake = ledger.New(c.Redis), intake.New(c.Redis, ledger.New(c.Redis))
 		c.Faults = func() []health.Finding {

@@ -69,9 +69,9 @@ func TestRemoveEverywhere(t *testing.T) {
 	}
 }
 
-// TestListThatIsNotWhole checks that no client is offered to be removed by a list without all
-// organizations, and why.
-func TestListThatIsNotWhole(t *testing.T) {
+// TestIncompleteListOffersNoRemoval checks that no client is offered to be removed by a list
+// without all organizations, and why.
+func TestIncompleteListOffersNoRemoval(t *testing.T) {
 	d := newDesk(t)
 	_, at := d.post("/clients/list", url.Values{"tenant": {"default"}, "client": {"client_1"}})
 	id, _, _ := strings.Cut(strings.TrimPrefix(at, "/runs/"), "?")

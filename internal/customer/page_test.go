@@ -429,9 +429,9 @@ func TestParseLife(t *testing.T) {
 	}
 }
 
-// TestInk checks that the text on the button can be read in all colors: WCAG 2.2 wants a contrast
-// of 4.5.
-func TestInk(t *testing.T) {
+// TestButtonTextIsReadable checks that the text on the button can be read in all colors: WCAG 2.2
+// wants a contrast of 4.5.
+func TestButtonTextIsReadable(t *testing.T) {
 	light := []string{"#ffffff", "#ffee00", "#00ff00", "#777777", "#ff0000"}
 	for _, color := range append(slices.Clone(light), "#000000", "#0b57b4", "#1a7033", "#0000ff") {
 		l, err := PageSettings{Color: color}.look()

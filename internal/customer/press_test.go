@@ -113,10 +113,10 @@ func (v *verifying) execute(t *testing.T) {
 	}
 }
 
-// TestPressMendPress has a customer press Check now, correct the record once that check has read
-// it, and press again in the same minute: the page says when the record is checked again, and that
-// check verifies the domain, though the row by itself would wait much longer.
-func TestPressMendPress(t *testing.T) {
+// TestCheckAgainAfterACorrection has a customer press Check now, correct the record once that check
+// has read it, and press again in the same minute: the page says when the record is checked again,
+// and that check verifies the domain, though the row by itself would wait much longer.
+func TestCheckAgainAfterACorrection(t *testing.T) {
 	redistest.InBubble(t, func(t *testing.T, out *redistest.Outside) {
 		if out == nil {
 			t.Skip("in real time it takes a minute")

@@ -20,10 +20,10 @@ import (
 	"orgops/internal/webhooks"
 )
 
-// TestSlowReceiversHoldUpNoOther sends events at 50 a second to a receiver, alone and next to two
+// TestSlowReceiversDelayNoOther sends events at 50 a second to a receiver, alone and next to two
 // others: one that answers after 14 s, and one whose answers never end. It logs how long deliveries
 // to the first one took.
-func TestSlowReceiversHoldUpNoOther(t *testing.T) {
+func TestSlowReceiversDelayNoOther(t *testing.T) {
 	redistest.NeedsLong(t, "it takes half a minute")
 	const count, each = 500, 20 * time.Millisecond
 	for name, to := range map[string][]string{"alone": {"healthy"}, "beside": {"healthy", "slow", "dripping"}} {

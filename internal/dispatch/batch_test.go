@@ -101,9 +101,9 @@ func TestGroupsTakeNoMoreTasksThanPermits(t *testing.T) {
 	}
 }
 
-// TestTogether has runs of one row: those of a group share tasks of at most a batch each,
-// and the others have a task each.
-func TestTogether(t *testing.T) {
+// TestGroupedRowsShareTasks has runs of one row: those of a group share tasks of at most a batch
+// each, and the others have a task each.
+func TestGroupedRowsShareTasks(t *testing.T) {
 	s := newSite(t)
 	for i := range 25 { // ten of group a, fifteen of b
 		s.submitOne(ledger.RunID(fmt.Sprintf("run-%02d", i)), string(rune('a'+min(i/10, 1))))
@@ -134,9 +134,9 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestTogetherNotEnqueued has no task enqueued: all rows are given back, and are in a task
+// TestGroupedRowsNotEnqueued has no task enqueued: all rows are given back, and are in a task
 // again.
-func TestTogetherNotEnqueued(t *testing.T) {
+func TestGroupedRowsNotEnqueued(t *testing.T) {
 	s := newSite(t)
 	for i := range 5 {
 		s.submitOne(ledger.RunID(fmt.Sprintf("run-%d", i)), "a")

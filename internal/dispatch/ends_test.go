@@ -123,9 +123,10 @@ func TestFinish(t *testing.T) {
 	})
 }
 
-// TestEndsTakeLong: while calls of Ended take longer than the lease, the dispatcher stays
-// the active one and releases rows. No more than four run at a time, and one for each run.
-func TestEndsTakeLong(t *testing.T) {
+// TestSlowEndsKeepTheDispatcherActive: while calls of Ended take longer than the lease, the
+// dispatcher stays the active one and releases rows. No more than four run at a time, and one for
+// each run.
+func TestSlowEndsKeepTheDispatcherActive(t *testing.T) {
 	t.Parallel()
 	onSite(t, func(t *testing.T, s *site) {
 		ids := s.ended(7)

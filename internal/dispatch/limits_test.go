@@ -82,10 +82,10 @@ func TestWindowOfASlowRedis(t *testing.T) {
 	}
 }
 
-// TestWindowOfDeadTasks: tasks of a killed worker count as active in all places, and each
-// task that is enqueued starts at once and ends within 100 ms. The window opens within
-// seconds.
-func TestWindowOfDeadTasks(t *testing.T) {
+// TestWindowOpensBehindTasksOfAKilledWorker: tasks of a killed worker count as active in all
+// places, and each task that is enqueued starts at once and ends within 100 ms. The window opens
+// within seconds.
+func TestWindowOpensBehindTasksOfAKilledWorker(t *testing.T) {
 	const places, every = 16, 20 * time.Millisecond
 	var w dispatch.Window
 	now := time.Unix(1000, 0)

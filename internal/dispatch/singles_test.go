@@ -15,11 +15,11 @@ import (
 	"orgops/internal/workers"
 )
 
-// TestBesideOpenSingles has two workers execute a run of quick rows, alone and next to single rows
-// that are open for an hour: either ends, and all rows are there. It logs the times of both, and
-// how often a dispatcher became active: next to 100,000 (ORGOPS_TEST_SINGLES) the second is to be
-// at most a fifth longer, under one dispatcher. A machine that is busy lets leases expire.
-func TestBesideOpenSingles(t *testing.T) {
+// TestRunNextToOpenSingles has two workers execute a run of quick rows, alone and next to single
+// rows that are open for an hour: either ends, and all rows are there. It logs the times of both,
+// and how often a dispatcher became active: next to 100,000 (ORGOPS_TEST_SINGLES) the second is to
+// be at most a fifth longer, under one dispatcher. A machine that is busy lets leases expire.
+func TestRunNextToOpenSingles(t *testing.T) {
 	t.Parallel()
 	singles := redistest.Given("ORGOPS_TEST_SINGLES", redistest.Amount(300, 3_000))
 	rows := max(900, singles*3/5)

@@ -114,9 +114,9 @@ func TestSlowBodies(t *testing.T) {
 	}
 }
 
-// TestPatience holds that the pauses which are allowed to a client are no limit on storing
-// rows.
-func TestPatience(t *testing.T) {
+// TestStoringIsNotBoundByPauses holds that the pauses which are allowed to a client are no limit on
+// storing rows.
+func TestStoringIsNotBoundByPauses(t *testing.T) {
 	const pause = 3 * time.Second // longer than a busy machine takes to read a body
 	start := func(t *testing.T) (w *world, hold func(head int) (release func())) {
 		t.Parallel()
@@ -249,9 +249,9 @@ orgops_intake_rows_total 1
 	})
 }
 
-// TestSlowestUploadGivesWay: slow uploads that hold all places do not keep out a caller that has
-// none. One of them is ended, and may be repeated; the other one continues.
-func TestSlowestUploadGivesWay(t *testing.T) {
+// TestSlowestUploadEndsForANewCaller: slow uploads that hold all places do not keep out a caller
+// that has none. One of them is ended, and may be repeated; the other one continues.
+func TestSlowestUploadEndsForANewCaller(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	w := newWorld(t, func(c *httpapi.Config) {
 		c.Limits.Uploads, c.Limits.Slow, c.Registry = 2, time.Nanosecond, registry

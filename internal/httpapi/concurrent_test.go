@@ -10,9 +10,9 @@ import (
 	"orgops/internal/ledger"
 )
 
-// TestAtOnce has one submission sent by many at once: one run, each row once. The
-// requests that began before the last one may get a 409.
-func TestAtOnce(t *testing.T) {
+// TestSameSubmissionConcurrently has one submission sent by many at once: one run, each row once.
+// The requests that began before the last one may get a 409.
+func TestSameSubmissionConcurrently(t *testing.T) {
 	w := newWorld(t)
 	for _, test := range []struct {
 		key           string
@@ -63,9 +63,9 @@ func TestInterleaved(t *testing.T) {
 	w.holdsOnce(second.run(t).Run, 2*manyRows)
 }
 
-// TestOtherRowsAtOnce has two requests with one key and different rows: the one that began last is
-// carried out.
-func TestOtherRowsAtOnce(t *testing.T) {
+// TestSameKeyOtherRowsConcurrently has two requests with one key and different rows: the one that
+// began last is carried out.
+func TestSameKeyOtherRowsConcurrently(t *testing.T) {
 	start := func(t *testing.T, hook *commands) (w *world, some, other string) {
 		return newWorld(t, hook.of(t)), rows(manyRows), strings.ReplaceAll(rows(3*manyRows), "org_", "org_other")
 	}
@@ -113,9 +113,9 @@ func TestOtherRowsAtOnce(t *testing.T) {
 	})
 }
 
-// TestOtherPropertiesAtOnce has two first requests with one key and another label, both of which
-// find no run before they read the rows.
-func TestOtherPropertiesAtOnce(t *testing.T) {
+// TestSameKeyOtherLabelConcurrently has two first requests with one key and another label, both of
+// which find no run before they read the rows.
+func TestSameKeyOtherLabelConcurrently(t *testing.T) {
 	hook, begun := &commands{}, atomic.Int32{}
 	hook.set(func(_ int, name string) error {
 		if name == "smembers" {

@@ -24,7 +24,7 @@ import (
 	"orgops/internal/web"
 )
 
-func TestNotThere(t *testing.T) {
+func TestUnknownPathsAndMethods(t *testing.T) {
 	w := newWorld(t)
 	tests := []struct {
 		method, path string
@@ -161,8 +161,8 @@ func (w *world) trust(root *x509.Certificate) {
 	w.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}
 }
 
-// TestAllAtOnce has many callers do everything at once, for the race detector.
-func TestAllAtOnce(t *testing.T) {
+// TestManyCallersConcurrently has many callers do everything at once, for the race detector.
+func TestManyCallersConcurrently(t *testing.T) {
 	w := newWorld(t)
 	var callers sync.WaitGroup
 	for i := range 6 {

@@ -179,8 +179,8 @@ func (w *world) holdsOnce(id string, n int) {
 	}
 }
 
-// TestLeftByAKilledServer has a server end, with all that it had begun, while a body arrives.
-func TestLeftByAKilledServer(t *testing.T) {
+// TestSubmissionOfAKilledServer has a server end, with all that it had begun, while a body arrives.
+func TestSubmissionOfAKilledServer(t *testing.T) {
 	hook := &commands{}
 	w := newWorld(t, hook.of(t))
 	u := w.upload("k").send(rows(manyRows))

@@ -32,8 +32,8 @@ func zipped(t testing.TB, text string) string {
 	return b.String()
 }
 
-// TestNotBefore: a postponed run says so, and a time that cannot be read is refused.
-func TestNotBefore(t *testing.T) {
+// TestSubmitNotBefore: a postponed run says so, and a time that cannot be read is refused.
+func TestSubmitNotBefore(t *testing.T) {
 	w := newWorld(t)
 	later := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
 	path := "/v1/runs/domain:verify" + query("not_before", later.Format(time.RFC3339))

@@ -228,10 +228,10 @@ func TestResumedWithBadRowsAndDuplicates(t *testing.T) {
 	}
 }
 
-// TestDuplicatesBeyondTheFirst: a body that is little else than duplicates, which compress to
+// TestDuplicatesFillNoRedis: a body that is little else than duplicates, which compress to
 // nothing, fills no Redis with their results. All of them are counted, rows behind them are stored,
 // and the same rows again are those of the run.
-func TestDuplicatesBeyondTheFirst(t *testing.T) {
+func TestDuplicatesFillNoRedis(t *testing.T) {
 	const more = 500
 	duplicates := strings.Repeat("org_1,c_1\n", intake.StoredDuplicates+more)
 	text := "organization_id,client_id\norg_1,c_1\n" + duplicates + "org_1,c_2\n"

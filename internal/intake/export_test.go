@@ -148,8 +148,8 @@ func TestExportOfHostileCells(t *testing.T) {
 	}
 }
 
-// TestQuotesOfAFileOfOnesOwn: only a file that we wrote had quotes added.
-func TestQuotesOfAFileOfOnesOwn(t *testing.T) {
+// TestQuotesAreRemovedOnlyFromExports: only a file that we wrote had quotes added.
+func TestQuotesAreRemovedOnlyFromExports(t *testing.T) {
 	run := handInAs(t, "a", tasks.TypeVerify, "organization_id,discovery_domain_id,verification_txt\no1,d1,'=x\n")
 	settleAs(t, run, "failed", "", 0)
 	out, _ := export(t, run, true)

@@ -40,8 +40,8 @@ func TestPlanTellsTheLargestOrganizations(t *testing.T) {
 	}
 }
 
-// TestPlanIsWhatHandingInComesTo, of batches of clients above all.
-func TestPlanIsWhatHandingInComesTo(t *testing.T) {
+// TestPlanEqualsSubmission compares a plan with its submission, of batches of clients above all.
+func TestPlanEqualsSubmission(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("organization_id,client_id\n")
 	for i := range 25_000 {

@@ -41,8 +41,9 @@ func removals(first, n int) string {
 	return b.String()
 }
 
-// TestRoom submits rows to a Redis that has room for 16,000 waiting rows, at 625 bytes each.
-func TestRoom(t *testing.T) {
+// TestSubmitNeedsFreeMemory submits rows to a Redis that has room for 16,000 waiting rows, at 625
+// bytes each.
+func TestSubmitNeedsFreeMemory(t *testing.T) {
 	redistest.Single(t, "of a Cluster each node is asked for its memory")
 	const mb = 1_000_000
 	for _, tt := range []struct {
@@ -92,8 +93,9 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestRoomOfACommittedRun submits rows again whose run is committed: no more memory is needed.
-func TestRoomOfACommittedRun(t *testing.T) {
+// TestRepeatedSubmitNeedsNoMemory submits rows again whose run is committed: no more memory is
+// needed.
+func TestRepeatedSubmitNeedsNoMemory(t *testing.T) {
 	redistest.Single(t, "of a Cluster each node is asked for its memory")
 	text := removals(0, 10_000)
 	if _, err := taker(t).Submit(t.Context(), input(t, tasks.TypeRemove, text, tasks.Defaults{}), runA); err != nil {

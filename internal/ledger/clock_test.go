@@ -79,9 +79,9 @@ func TestLapsesByAJumpCountNoAttempt(t *testing.T) {
 	}
 }
 
-// TestJumpsPutNoRowOff: Redis' clock is five hours ahead for a moment, in which executions end and
-// releases and executions lapse or are given up. No row waits longer than it was to wait.
-func TestJumpsPutNoRowOff(t *testing.T) {
+// TestClockJumpDelaysNoRow: Redis' clock is five hours ahead for a moment, in which executions end
+// and releases and executions lapse or are given up. No row waits longer than it was to wait.
+func TestClockJumpDelaysNoRow(t *testing.T) {
 	const jump = 5 * time.Hour
 	// A row was released before the jump, and has begun unless it is said to be released only.
 	type before struct {

@@ -12,9 +12,9 @@ import (
 	"orgops/internal/ledger"
 )
 
-// TestFailingEndsStepAside: a hundred runs whose end fails again and again do not keep a later one
-// from being finished.
-func TestFailingEndsStepAside(t *testing.T) {
+// TestFailingEndsDelayNoOtherRun: a hundred runs whose end fails again and again do not keep a
+// later one from being finished.
+func TestFailingEndsDelayNoOtherRun(t *testing.T) {
 	w := newWorker(t)
 	for i := range 101 {
 		id := ledger.RunID(fmt.Sprintf("run-%03d", i))

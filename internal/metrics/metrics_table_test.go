@@ -330,8 +330,9 @@ func TestTokenInMetrics(t *testing.T) {
 	}
 }
 
-// TestForget: a tenant that is not served any more has no series, and can be served again.
-func TestForget(t *testing.T) {
+// TestForgottenTenantHasNoSeries: a tenant that is not served any more has no series, and can be
+// served again.
+func TestForgottenTenantHasNoSeries(t *testing.T) {
 	m, _ := newMetrics(t)
 	all := func(tenant string) func() {
 		m.Task(tenant, "domain:verify", "done", time.Second)

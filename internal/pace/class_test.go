@@ -175,7 +175,7 @@ func TestSweepsAreHeldToTheirShare(t *testing.T) {
 	}
 }
 
-func TestASweepWaitingForItsShareHoldsNobodyUp(t *testing.T) {
+func TestSweepWaitingForItsShareDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFleet(t, pace.Limit{Rate: pace.Rate{Count: 10, Per: time.Second}, Burst: 4,
 			SweepShare: 0.01}).process(patient)

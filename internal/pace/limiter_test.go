@@ -171,7 +171,7 @@ func TestManyProcessesShareOneBudget(t *testing.T) {
 	}
 }
 
-func TestPermitsAreGivenInTheOrderOfAsking(t *testing.T) {
+func TestPermitsAreGivenInOrderOfRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFleet(t, perSecond(2, 1)).process()
 		wait(t, l, op)
@@ -196,7 +196,7 @@ func TestPermitsAreGivenInTheOrderOfAsking(t *testing.T) {
 	})
 }
 
-func TestOnlyTheFirstInLineAsksRedis(t *testing.T) {
+func TestOnlyTheFirstRequestInLineQueriesRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, perSecond(2, 1))
 		l := f.process()
@@ -387,10 +387,10 @@ func TestA429OfOneOperation(t *testing.T) {
 	}
 }
 
-// TestA429OfABucketThatTheFleetHasSpent answers 429 to an operation with a bucket of its own. If
-// another process has taken the tenant's last permit just now the tenant is paused; a second later
-// the operation is.
-func TestA429OfABucketThatTheFleetHasSpent(t *testing.T) {
+// TestA429WhenAnotherProcessTookTheLastPermit answers 429 to an operation with a bucket of its own.
+// If another process has taken the tenant's last permit just now the tenant is paused; a second
+// later the operation is.
+func TestA429WhenAnotherProcessTookTheLastPermit(t *testing.T) {
 	for after, ofTenant := range map[time.Duration]bool{50 * time.Millisecond: true, time.Second: false} {
 		bubble(t, after.String(), func(t *testing.T) {
 			f := newFleet(t, perSecond(10, 1))
@@ -906,9 +906,9 @@ func TestBlockingAll(t *testing.T) {
 	})
 }
 
-// TestASuccessAsksNothingOfRedis checks that a success costs a round trip only if a block is
+// TestSuccessNeedsNoRoundTrip checks that a success costs a round trip only if a block is
 // known.
-func TestASuccessAsksNothingOfRedis(t *testing.T) {
+func TestSuccessNeedsNoRoundTrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, perSecond(100, 100))
 		l := f.process()

@@ -89,9 +89,9 @@ func TestNoPermitsWithoutRedis(t *testing.T) {
 	})
 }
 
-// TestAPauseThatRedisWasNotToldOf checks that a pause missing in Redis is stored with the next
-// request for a permit, and holds for the fleet. The bucket is empty after it.
-func TestAPauseThatRedisWasNotToldOf(t *testing.T) {
+// TestUnstoredPauseIsStoredWithTheNextPermit checks that a pause missing in Redis is stored with
+// the next request for a permit, and holds for the fleet. The bucket is empty after it.
+func TestUnstoredPauseIsStoredWithTheNextPermit(t *testing.T) {
 	const pause = 15 * time.Second
 	paused := func(t *testing.T, l *pace.Limiter) {
 		l.Answered(t.Context(), op, http.StatusTooManyRequests, nil, 15*time.Second)

@@ -175,9 +175,9 @@ func TestUseOfTheRate(t *testing.T) {
 	}
 }
 
-// TestAnotherBucketIsNotLookedAt checks that the headers of another bucket, such as an
+// TestHeadersOfAnotherBucketAreIgnored checks that the headers of another bucket, such as an
 // endpoint's own or one with a wrong burst, do not affect the known bucket.
-func TestAnotherBucketIsNotLookedAt(t *testing.T) {
+func TestHeadersOfAnotherBucketAreIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, perSecond(10, 20))
 		l := f.process()

@@ -126,9 +126,9 @@ func TestLostTaskIsExecuted(t *testing.T) {
 	})
 }
 
-// TestForgetsKilledServers: a server that was killed is still in asynq's lists, since only one
-// that is shut down leaves them.
-func TestForgetsKilledServers(t *testing.T) {
+// TestKilledServersAreRemovedFromLists: a server that was killed is still in asynq's lists, since
+// only one that is shut down leaves them.
+func TestKilledServersAreRemovedFromLists(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		s, ctx := newSite(t, time.Minute), t.Context()

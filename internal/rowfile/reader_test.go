@@ -571,7 +571,7 @@ func (e endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func TestRecordIsTheCallersToKeep(t *testing.T) {
+func TestRecordOutlastsTheNextRead(t *testing.T) {
 	for _, input := range []io.Reader{
 		io.MultiReader(strings.NewReader("organization_id,discovery_domain_id\n"), endless{"o,d\n"}),
 		endless{`{"organization_id":"o","discovery_domain_id":"d"}` + "\n"},

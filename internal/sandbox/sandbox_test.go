@@ -142,7 +142,7 @@ func (c *clock) Add(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-func TestStartRefusesWhatMakesNoSense(t *testing.T) {
+func TestStartRefusesInvalidOptions(t *testing.T) {
 	taken := start(t, sandbox.Options{RedisAddr: "127.0.0.1:0"})
 	tests := []struct {
 		name    string

@@ -202,9 +202,9 @@ func TestScanOfBadOrganizations(t *testing.T) {
 	})
 }
 
-// TestScanOfAPageThatIsNone: an answer that is no page of records keeps the organization
+// TestScanOfAnInvalidPage: an answer that is no page of records keeps the organization
 // from being read, and no other.
-func TestScanOfAPageThatIsNone(t *testing.T) {
+func TestScanOfAnInvalidPage(t *testing.T) {
 	for name, body := range map[string]string{
 		"no domains": `{"next":null}`, "another type": `{"domains":{}}`, "no JSON": `{"domains":[`,
 		"next of another type":    `{"domains":[],"next":{}}`,

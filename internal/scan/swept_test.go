@@ -142,9 +142,9 @@ func TestSweepOfPending(t *testing.T) {
 	}
 }
 
-// TestSweepOfWhatCannotBeChecked: each such record is a settled row of its own, with
+// TestSweepOfUncheckableRecords: each such record is a settled row of its own, with
 // its names.
-func TestSweepOfWhatCannotBeChecked(t *testing.T) {
+func TestSweepOfUncheckableRecords(t *testing.T) {
 	long := func(c string) string { return strings.Repeat(c, 1<<20) }
 	for name, tt := range map[string]struct {
 		record schema.DiscoveryDomain

@@ -131,9 +131,9 @@ func (f *followed) at(seconds int) status.Estimate {
 	return f.see(f.now.Add(time.Duration(seconds) * time.Second))[0]
 }
 
-// TestLeft: how long a run takes at its rate, of which 40 of 80 rows were settled in ten seconds;
-// nothing is said of a run that does not move.
-func TestLeft(t *testing.T) {
+// TestTimeLeftOfARun: how long a run takes at its rate, of which 40 of 80 rows were settled in ten
+// seconds; nothing is said of a run that does not move.
+func TestTimeLeftOfARun(t *testing.T) {
 	tests := []struct {
 		name     string
 		settings tenants.Announced

@@ -154,8 +154,8 @@ func TestObserveKilledAnywhere(t *testing.T) {
 		})
 }
 
-// TestForgetKilledAnywhere checks that a state is deleted after its pending events.
-func TestForgetKilledAnywhere(t *testing.T) {
+// TestDeleteStateKilledAnywhere checks that a state is deleted after its pending events.
+func TestDeleteStateKilledAnywhere(t *testing.T) {
 	eachCall(t, func(t *testing.T) *world {
 		w := newWorld(t)
 		s, _ := proven().Observe(observed(w.now, dnscheck.Absent), sweep.Rules{})
@@ -177,9 +177,9 @@ func TestForgetKilledAnywhere(t *testing.T) {
 	})
 }
 
-// TestForgetChangedMeanwhile checks that a state which another process has changed is not
+// TestDeleteStateChangedMeanwhile checks that a state which another process has changed is not
 // deleted.
-func TestForgetChangedMeanwhile(t *testing.T) {
+func TestDeleteStateChangedMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	w.check("ord_1", dnscheck.Present)
 	sab := &saboteur{call: 1, act: func() error {

@@ -162,9 +162,9 @@ func TestIdentityOfSettings(t *testing.T) {
 	}
 }
 
-// TestGiveUpNothing checks that a name without an identity, or with one that cannot be read, is
-// left as it is.
-func TestGiveUpNothing(t *testing.T) {
+// TestGiveUpWithoutAnIdentity checks that a name without an identity, or with one that cannot be
+// read, is left as it is.
+func TestGiveUpWithoutAnIdentity(t *testing.T) {
 	rdb := redistest.New(t)
 	if _, err := tenants.GiveUp(t.Context(), rdb, "acme", false); err == nil {
 		t.Error("a name without an identity was given up")

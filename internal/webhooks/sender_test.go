@@ -407,8 +407,9 @@ func TestHostileReceivers(t *testing.T) {
 	}
 }
 
-// TestNobodyThere checks the errors of a refused connection and of an unknown name.
-func TestNobodyThere(t *testing.T) {
+// TestErrorsOfUnreachableReceivers checks the errors of a refused connection and of an unknown
+// name.
+func TestErrorsOfUnreachableReceivers(t *testing.T) {
 	const at = "127.0.0.1:1" // given to no process, unlike a port that was closed a moment ago
 	s := newSender(t, webhooks.Config{Endpoints: endpointAt(t, "https://"+at+"/?token=canary", secret)})
 	failure := failed(t, s.Deliver(t.Context(), "crm", "id", attemptAt, []byte(body)))

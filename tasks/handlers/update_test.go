@@ -241,9 +241,10 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// TestUndoIsAskedAgain has another client change the flag after a PATCH of an undo that was not
-// carried out, and whose answer was lost. The record is no longer as the undone run has set it.
-func TestUndoIsAskedAgain(t *testing.T) {
+// TestUndoAfterAnotherClientsChange has another client change the flag after a PATCH of an undo
+// that was not carried out, and whose answer was lost. The record is no longer as the undone run
+// has set it.
+func TestUndoAfterAnotherClientsChange(t *testing.T) {
 	s := newUpdateSite(t, "")
 	s.handlers = func(cfg handlers.VerifyConfig) map[ledger.Kind]engine.Handler {
 		return map[ledger.Kind]engine.Handler{handlers.Verify: handlers.NewVerify(cfg)}

@@ -255,9 +255,9 @@ func TestVerifyNotLandedAndChanged(t *testing.T) {
 	}
 }
 
-// TestVerifyForeign has another client verify the domain, or set its flag, after a PATCH
-// without an answer. Nothing that it did is changed, whatever DNS says by then.
-func TestVerifyForeign(t *testing.T) {
+// TestVerifyKeepsChangesOfOthers has another client verify the domain, or set its flag, after a
+// PATCH without an answer. Nothing that it did is changed, whatever DNS says by then.
+func TestVerifyKeepsChangesOfOthers(t *testing.T) {
 	silent := func(context.Context, string, string) (dnscheck.Verdict, error) {
 		return dnscheck.Verdict{State: dnscheck.Unknown, Reason: "no server answered"}, nil
 	}
