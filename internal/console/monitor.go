@@ -251,7 +251,7 @@ func (m *monitor) serveWrite(w http.ResponseWriter, r *http.Request) {
 	answer := &capture{header: w.Header(), status: http.StatusOK}
 	m.asynqmon.ServeHTTP(answer, r)
 	if answer.status < http.StatusMultipleChoices {
-		m.record(r, chosen, answer.body.Bytes())
+		m.logWrite(r, chosen, answer.body.Bytes())
 	}
 	w.WriteHeader(answer.status)
 	_, _ = w.Write(answer.body.Bytes()) // fails if the client has gone
@@ -292,9 +292,9 @@ func (m *monitor) mayWrite(w http.ResponseWriter, r *http.Request) (chosen []str
 	return list.IDs, false
 }
 
-// record logs a write that was carried out. answer is asynqmon's, which names the chosen tasks with
-// which it failed.
-func (m *monitor) record(r *http.Request, chosen []string, answer []byte) {
+// logWrite logs a write that was carried out. answer is asynqmon's, which names the chosen tasks
+// with which it failed.
+func (m *monitor) logWrite(r *http.Request, chosen []string, answer []byte) {
 	var list struct {
 		Failed []string `json:"failed_ids"`
 	}

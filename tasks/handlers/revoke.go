@@ -459,12 +459,12 @@ func (r *revocation) revoked(ctx context.Context, request sweep.Revocation) *eng
 	if err != nil {
 		return fail(err)
 	}
-	r.record(ctx, activity.Revoked, string(request.Set))
+	r.recordActivity(ctx, activity.Revoked, string(request.Set))
 	return engine.Settle(r.result())
 }
 
-// record adds the change to the activity, with what the domain is by it.
-func (r *revocation) record(ctx context.Context, action activity.Action, now string) {
+// recordActivity adds the change to the activity, with what the domain is by it.
+func (r *revocation) recordActivity(ctx context.Context, action activity.Action, now string) {
 	e := activity.OfRun(r.x.Segment.Tenant, r.x.Run, action, r.state.Domain+": "+now)
 	e.Domain = r.domain
 	r.cfg.By.Record(ctx, e)
@@ -485,7 +485,7 @@ func (r *revocation) restored(ctx context.Context) *engine.Consequence {
 	if err := r.write(ctx); err != nil {
 		return fail(err)
 	}
-	r.record(ctx, activity.Restored, r.want.Set.Undone())
+	r.recordActivity(ctx, activity.Restored, r.want.Set.Undone())
 	return engine.Settle(ledger.Result{Outcome: ledger.Done, Detail: detailRestored, Evidence: r.intent.Verdict})
 }
 
