@@ -30,16 +30,16 @@ func (l *Ledger) Adopt(ctx context.Context, parent Run, child RunID) (adopted Ru
 	if _, ok := parent.ChildOf(child); ok {
 		return parent, nil
 	}
-	if len(parent.Children) >= maxChildren || len(parent.places) >= maxChildNumber {
+	if len(parent.Children) >= maxChildren || len(parent.childEntries) >= maxChildNumber {
 		return parent, fmt.Errorf("it has %d children: delete some of them, or submit the rows as a run of their own",
 			len(parent.Children))
 	}
 
 	adopted = parent
-	adopted.places = append(slices.Clone(parent.places), string(child))
-	adopted.Children = childrenOf(adopted.places)
-	_, err = l.onHeader(ctx, childrenScript, parent, strings.Join(parent.places, " "), strings.Join(adopted.places, " "),
-		flag(parent.Ended()))
+	adopted.childEntries = append(slices.Clone(parent.childEntries), string(child))
+	adopted.Children = childrenOf(adopted.childEntries)
+	_, err = l.onHeader(ctx, childrenScript, parent, strings.Join(parent.childEntries, " "),
+		strings.Join(adopted.childEntries, " "), flag(parent.Ended()))
 	if err != nil {
 		return parent, err
 	}

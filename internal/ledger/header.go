@@ -119,8 +119,8 @@ func parseRun(t Tenant, id RunID, hash map[string]string) (Run, error) {
 	}
 
 	// Convert the optional fields, and those with a format of their own.
-	r.places = strings.Fields(hash["children"])
-	r.Children = childrenOf(r.places)
+	r.childEntries = strings.Fields(hash["children"])
+	r.Children = childrenOf(r.childEntries)
 	if r.Cancelled {
 		r.Paused = false // the same request is compared with the time from which it was to start
 	}

@@ -60,27 +60,27 @@ type RowState struct {
 // child has no ID if it was deleted, or adopted after the run was read.
 func (r Run) Claimed(row RowState) (by Child, claimed bool) {
 	by.Number = row.ClaimedBy
-	switch place := r.place(by.Number); place {
+	switch entry := r.childEntry(by.Number); entry {
 	case "", deletedChild:
 		return by, by.Number > 0
 	case withoutRows:
 		return Child{}, false
 	default:
-		by.ID = RunID(place)
+		by.ID = RunID(entry)
 		return by, true
 	}
 }
 
 // Knows reports whether the child of that number was adopted before the run was read.
-func (r Run) Knows(number int) bool { return number <= len(r.places) }
+func (r Run) Knows(number int) bool { return number <= len(r.childEntries) }
 
-// place returns the entry of a child in the run's list: its id, [deletedChild] or [withoutRows];
-// "": the run has no child of that number.
-func (r Run) place(number int) string {
+// childEntry returns the entry of a child in the run's list: its id, [deletedChild] or
+// [withoutRows]; "": the run has no child of that number.
+func (r Run) childEntry(number int) string {
 	if number < 1 || !r.Knows(number) {
 		return ""
 	}
-	return r.places[number-1]
+	return r.childEntries[number-1]
 }
 
 // Rows returns at most n rows of a segment, staged or committed, from a row on, as they are

@@ -136,10 +136,10 @@ type Run struct {
 	// Scan is the scan that finds the rows; nil if they are submitted.
 	Scan *Scan
 
-	// Children are the runs that repeat rows of this one, in the order of [Ledger.Adopt]. places has
-	// their ids by their numbers, with marks in the places of those that are none any more.
-	Children []Child
-	places   []string
+	// Children are the runs that repeat rows of this one, in the order of [Ledger.Adopt]. childEntries
+	// has their ids by their numbers, with marks instead of those that are none any more.
+	Children     []Child
+	childEntries []string
 
 	// Counts is the number of settled rows by outcome, of those that are committed.
 	Counts Counts
@@ -217,9 +217,9 @@ func (r Run) ChildOf(id RunID) (child Child, ok bool) {
 	return r.Children[at], true
 }
 
-// childrenOf returns the children in these places of a header.
-func childrenOf(places []string) (children []Child) {
-	for at, id := range places {
+// childrenOf returns the children among these entries of a header.
+func childrenOf(entries []string) (children []Child) {
+	for at, id := range entries {
 		if id != withoutRows && id != deletedChild {
 			children = append(children, Child{ID: RunID(id), Number: at + 1})
 		}
