@@ -205,6 +205,17 @@ func (r domainRow) in(run ledger.Run) ledger.Segment {
 	return ledger.Segment{Tenant: run.Tenant, Run: run.ID, Incarnation: run.Incarnation, Number: r.segment}
 }
 
+// EvidenceTitle names the evidence of the row, for a heading.
+func (d DomainRow) EvidenceTitle() string {
+	switch {
+	case !d.Evidence.IsProof():
+		return "Last check that did not find the expected record"
+	case d.Kind == tasks.TypeRecheck:
+		return "Proof by a sweep, after the verification"
+	}
+	return "Proof of the verification"
+}
+
 // add adds a row.
 func (d *Domain) add(found results.DomainRow) error {
 	r := found.Run

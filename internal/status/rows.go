@@ -16,6 +16,7 @@ import (
 	"orgops/internal/ledger"
 	"orgops/internal/results"
 	"orgops/internal/sweep"
+	"orgops/tasks"
 )
 
 // Row describes a row of a run.
@@ -43,10 +44,17 @@ func (row Row) Well() bool { return ledger.Succeeded(row.Outcome) }
 // settledRow describes a settled row of the run without its name.
 func settledRow(r ledger.Run, row ledger.RowState) Row {
 	may, by := results.MayRetry(r, row)
-	return Row{
+	settled := Row{
 		Item: row.Item, Outcome: row.Result.Outcome, Reason: row.Result.Detail, SettledAt: row.SettledAt,
 		RetriedBy: by.ID, MayRetry: may,
 	}
+	// An update that is done says what it has replaced.
+	if r.Kind == tasks.TypeUpdate && settled.Reason == "" {
+		if e, err := evidence.Read(row.Result.Evidence); err == nil && e.Before != nil {
+			settled.Reason = "before: " + e.Before.String()
+		}
+	}
+	return settled
 }
 
 // openRow describes an open row of the run without its name. If the run is stopped, that is the
@@ -213,8 +221,8 @@ func RowsPage(ctx context.Context, l *ledger.Ledger, r ledger.Run, w RowsQuery) 
 		if err != nil {
 			return nil, 0, err
 		}
-		if which == ledger.WithResult && row.Outcome == ledger.Done && row.Reason == "" {
-			continue // it has evidence
+		if which == ledger.WithResult && row.Outcome == ledger.Done {
+			continue // it has evidence, and no selection of rows with a result has it
 		}
 		if read++; w.MaxRead > 0 && read > w.MaxRead {
 			return page, row.Item, nil
