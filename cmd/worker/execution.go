@@ -14,6 +14,7 @@ import (
 
 	"orgops/apiclient"
 	"orgops/dnscheck"
+	"orgops/internal/actions"
 	"orgops/internal/activity"
 	"orgops/internal/dispatch"
 	"orgops/internal/engine"
@@ -72,8 +73,12 @@ func (w *worker) newExecution(t *served, notifier events.Notifier) (queues.Queue
 		Ended: func(ctx context.Context, run ledger.Run) error {
 			return afterEnd(ctx, states, notifier, w.author("worker"), run)
 		},
-		Reclaimed: func(ctx context.Context, all []ledger.Reclaimed) { recordDead(ctx, w.author("worker"), all) },
-		Enqueued:  func() { w.queues.Wake(queue) },
+		Reclaimed: func(ctx context.Context, all []ledger.Reclaimed) {
+			if err := actions.RecordReclaimed(ctx, w.author("worker"), name, all); err != nil {
+				t.logger.WarnContext(ctx, "death of a worker perhaps recorded twice", "error", err)
+			}
+		},
+		Enqueued: func() { w.queues.Wake(queue) },
 	})
 	return queues.Queue{Name: queue, Tenant: t.Name, Config: engine.ServerConfig(places),
 		Handler: w.traces.Traced(t.engine), Full: fullAt}, nil
@@ -289,18 +294,6 @@ func (w *worker) endSession() bool {
 		return false
 	}
 	return true
-}
-
-// recordDead records the workers that have died while they executed rows, which are due again.
-func recordDead(ctx context.Context, by activity.Author, all []ledger.Reclaimed) {
-	rows := map[ledger.SessionID]int{}
-	for _, r := range all {
-		rows[r.Session] += r.Rows
-	}
-	for _, session := range slices.Sorted(maps.Keys(rows)) {
-		result := fmt.Sprintf("worker %s; rows that others take over: %d; none is lost", session, rows[session])
-		by.Record(ctx, activity.Entry{Tenant: string(all[0].Segment.Tenant), Action: activity.WorkerDied, Result: result})
-	}
 }
 
 // afterEnd stores the summary of a complete sweep, and notifies and records that a run has ended,

@@ -263,7 +263,7 @@ func (w *worker) noticeDeleted(ctx context.Context) {
 }
 
 // recordObstacles records, every minute, which obstacles of the tenants whose first worker this is
-// have begun or ended.
+// have begun or ended, and which workers of them have died.
 func (w *worker) recordObstacles(ctx context.Context) {
 	for engine.Sleep(ctx, obstaclesEvery) == nil {
 		var own []*served
@@ -275,13 +275,15 @@ func (w *worker) recordObstacles(ctx context.Context) {
 			}
 		}
 		states, err := status.ReadTenants(ctx, w.permits, names, nil)
-		if err != nil {
+		died, unread := ledger.New(w.permits).Died(ctx)
+		if err = errors.Join(err, unread); err != nil {
 			w.logger.DebugContext(ctx, "obstacles not recorded", "error", err)
 			continue
 		}
 		for i, state := range states {
 			state.Known.Token = own[i].shown.NoToken()
-			err := errors.Join(own[i].limiter.Expire(ctx), actions.RecordObstacles(ctx, w.author("worker"), state))
+			err := errors.Join(own[i].limiter.Expire(ctx), actions.RecordObstacles(ctx, w.author("worker"), state),
+				actions.RecordDeaths(ctx, w.author("worker"), ledger.Tenant(state.Name), died))
 			if err != nil && ctx.Err() == nil {
 				own[i].logger.WarnContext(ctx, "obstacles not recorded", "error", err)
 			}

@@ -7,4 +7,5 @@
 //	check.go      have a domain checked now, a limited number of times
 //	tenants.go    stop, start, sweep and reassign a tenant; send deliveries again
 //	obstacles.go  record when obstacles of a tenant begin and end
+//	deaths.go     record that workers of a tenant have died
 package actions

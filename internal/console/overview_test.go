@@ -172,6 +172,20 @@ func TestOverviewHasDeadWorkers(t *testing.T) {
 			t.Errorf("%s: %s", user, page)
 		}
 	}
+
+	// The link leads to their entries in the activity.
+	d.handIn("a", tasks.TypeVerify, domains(2))
+	all, err := d.ledger.Died(t.Context())
+	mustNot(t, err)
+	by := activity.Author{Redis: d.rdb, Logger: slog.New(slog.DiscardHandler), Name: "worker"}
+	mustNot(t, actions.RecordDeaths(t.Context(), by, "default", all))
+	overview := do(pages, http.MethodGet, "/", nil, basic(tokens["olga"])).Body.String()
+	_, after, _ := strings.Cut(overview, `None is lost: <a href="`)
+	link, _, _ := strings.Cut(after, `"`)
+	found := plain(do(pages, http.MethodGet, link, nil, basic(tokens["olga"])).Body.String())
+	if !strings.Contains(found, "worker worker0000000001; it executed no row of this tenant; none is lost") {
+		t.Errorf("%s: %s", link, found)
+	}
 }
 
 // TestOverviewIsBrief: a warning has the fact, since when, and the act as a link to the page with
