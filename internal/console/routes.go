@@ -98,7 +98,8 @@ func newSite(cfg Config) *site {
 	// Each page is the layout with its own template.
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
 		"shown": status.Shown, "whole": status.Whole, "stamp": stamp, "grouped": grouped, "printable": printable,
-		"asset": asset, "capital": capital, "tone": toneOf,
+		"droppedText": status.DroppedText,
+		"asset":       asset, "capital": capital, "tone": toneOf,
 		"runPath": runPath, "runLink": runLink, "domainURL": domainURL, "domainPath": domainPath, "tenantPath": tenantsPath,
 		"missingAnswers": status.MissingAnswers, "serverName": status.ServerName,
 		"answerText": status.AnswerText, "took": status.Took, "sentence": sentence, "timed": timed,

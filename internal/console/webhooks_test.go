@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hibiken/asynq"
 
@@ -28,6 +29,26 @@ func (d *desk) given(tenant, endpoint, reason string) {
 	mustNot(d.t, d.inspector.ArchiveTask(queue, "1"))
 	mustNot(d.t, d.rdb.HSet(d.t.Context(), "orgops:v3:{tenant:"+tenant+"}:webhooks", endpoint+".failed", 1_900_000_000_000,
 		endpoint+".reason", reason).Err())
+}
+
+// TestDroppedEvents: the overview and the page of a tenant say that events were dropped, and how many.
+func TestDroppedEvents(t *testing.T) {
+	d := newDesk(t)
+	d.given("default", "crm", "answered 503")
+	last := time.Now().Add(-time.Hour).UTC()
+	mustNot(t, d.rdb.HSet(t.Context(), "orgops:v3:{tenant:default}:webhooks", "crm.dropped", 12_345,
+		"crm.dropped_since", last.UnixMilli(), "crm.dropped_last", last.UnixMilli()).Err())
+	const text = "its backlog was full, and the oldest 12,345 events dropped since "
+	wantIn(t, plain(d.get("/")), "Webhook endpoint crm: "+text)
+	wantIn(t, plain(d.get("/tenants?tenant=default")), "Webhook endpoint crm: "+text, "; "+text,
+		"dropped ones are not sent again")
+
+	// After a week they are no news.
+	mustNot(t, d.rdb.HSet(t.Context(), "orgops:v3:{tenant:default}:webhooks",
+		"crm.dropped_last", last.AddDate(0, 0, -8).UnixMilli()).Err())
+	if page := plain(d.get("/tenants?tenant=default")); strings.Contains(page, "dropped") {
+		t.Errorf("the page of the tenant has events that were dropped long ago: %s", page)
+	}
 }
 
 // TestWebhooks checks that the page of tenants has the endpoints of the user's tenants only, and

@@ -94,6 +94,11 @@ func TestBacklogIsBounded(t *testing.T) {
 	if got := w.meter.count(dropped); got != 2*bound {
 		t.Errorf("%d counted as dropped, want %d", got, 2*bound)
 	}
+	counted, err := deliveries.Count(t.Context(), w.rdb, "acme")
+	mustNot(t, err)
+	if told := counted.Dropped["crm"]; told.Events != 2*bound || told.Since.After(told.Last) {
+		t.Errorf("people are told of %+v, want %d dropped events", told, 2*bound)
+	}
 	r.comeUp()
 	if _, err := w.inspector.RunAllRetryTasks("acme.webhook.crm"); err != nil {
 		t.Fatal(err)

@@ -91,6 +91,12 @@ func (n *Notifier) drop(ctx context.Context, endpoint string, excess []string) {
 	for range dropped {
 		n.cfg.Meter.Delivery(n.cfg.Tenant, endpoint, "dropped")
 	}
+	if dropped > 0 {
+		if err := noteDropped(ctx, n.cfg.Redis, n.cfg.Tenant, endpoint, dropped, n.cfg.Now()); err != nil {
+			n.cfg.Logger.WarnContext(ctx, "webhook events dropped, and not counted on pages", "tenant", n.cfg.Tenant,
+				"endpoint", endpoint, "dropped", dropped, "error", err)
+		}
+	}
 	if report := n.drops.add(endpoint, dropped, n.cfg.Now()); report > 0 {
 		n.cfg.Logger.WarnContext(ctx, "webhook events dropped: too many wait for the endpoint", "tenant",
 			n.cfg.Tenant, "endpoint", endpoint,

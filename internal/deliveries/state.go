@@ -2,6 +2,7 @@ package deliveries
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,13 +24,50 @@ const stateTTL = 100 * 24 * time.Hour
 // stateKey returns the key of the state of a tenant's endpoints: a hash. The fields of an endpoint
 // begin with its name: .delivered and .failed are the times of the last attempts in ms, .reason is
 // that of the failed one, .failing is the time of the first failed attempt since the last delivery,
-// and .gone the [Receivers] entry of an endpoint that answered 410. The keys of a tenant's
+// .dropped, .dropped_since and .dropped_last are a [Dropped], and .gone is the [Receivers] entry of
+// an endpoint that answered 410. The keys of a tenant's
 // deliveries have its hash tag, apart from those of asynq.
 func stateKey(tenant string) string { return "orgops:v3:{tenant:" + tenant + "}:webhooks" }
 
 // pausedKey returns the key by which asynq serves no task of an endpoint.
 func pausedKey(tenant, endpoint string) string {
 	return "asynq:{" + Queue(tenant, endpoint) + "}:paused"
+}
+
+// droppedFor is how long people are told of events that were dropped, from the last one on.
+const droppedFor = 7 * 24 * time.Hour
+
+var (
+	//go:embed lua/dropped.lua
+	droppedLua    string
+	droppedScript = redis.NewScript(droppedLua)
+)
+
+// Dropped are events that were dropped, since too many waited for their endpoint.
+type Dropped struct {
+	Events int64     `json:"events"`
+	Since  time.Time `json:"since"`
+	Last   time.Time `json:"last"` // less than seven days ago
+}
+
+// noteDropped counts events that were dropped.
+func noteDropped(ctx context.Context, rdb redis.Scripter, tenant, endpoint string, n int, now time.Time) error {
+	err := droppedScript.Run(ctx, rdb, []string{stateKey(tenant)}, endpoint, n, now.UnixMilli(),
+		droppedFor.Milliseconds(), stateTTL.Milliseconds()).Err()
+	if err != nil {
+		return fmt.Errorf("count dropped events of endpoint %s: %w", endpoint, err)
+	}
+	return nil
+}
+
+// droppedOf returns the dropped events of an endpoint; the zero Dropped: there were none.
+func droppedOf(state map[string]string, endpoint string) (d Dropped) {
+	last := moment(state[endpoint+".dropped_last"])
+	events, err := strconv.ParseInt(state[endpoint+".dropped"], 10, 64)
+	if err != nil || time.Since(last) > droppedFor {
+		return d
+	}
+	return Dropped{Events: events, Since: moment(state[endpoint+".dropped_since"]), Last: last}
 }
 
 // readState reads the state of the endpoints of a tenant, and the names of those that have one.
@@ -126,6 +164,7 @@ type EndpointState struct {
 	FailingSince time.Time
 	Failure      string // why it failed
 	Gone         bool   // it answered 410
+	Dropped      Dropped
 	// Queue counts deliveries and attempts: archived ones were given up. Paused ones wait, since
 	// the endpoint is gone, or by hand.
 	Queue queues.State
@@ -144,7 +183,8 @@ func ReadEndpoints(ctx context.Context, rdb redis.Cmdable, tenant string,
 	read, unread := readQueues(ctx, rdb, tenant, names)
 	for i, name := range names {
 		e := EndpointState{Name: name, DeliveredAt: moment(state[name+".delivered"]), FailedAt: moment(state[name+".failed"]),
-			FailingSince: moment(state[name+".failing"]), Failure: state[name+".reason"], Gone: state[name+".gone"] != ""}
+			FailingSince: moment(state[name+".failing"]), Failure: state[name+".reason"], Gone: state[name+".gone"] != "",
+			Dropped: droppedOf(state, name)}
 		if unread == nil {
 			e.Queue = read[i]
 		}
@@ -179,6 +219,7 @@ func moment(text string) (t time.Time) {
 type Counted struct {
 	Waiting, GivenUp int64
 	Failing          map[string]Failing // endpoints that have some waiting, and whose last attempt failed
+	Dropped          map[string]Dropped // by endpoint, those that have some
 }
 
 // Failing describes an endpoint to which deliveries fail.
@@ -198,6 +239,7 @@ func Count(ctx context.Context, rdb redis.Cmdable, tenant string) (c Counted, er
 		return c, err
 	}
 	c.Failing = map[string]Failing{}
+	c.Dropped = map[string]Dropped{}
 	for i, name := range names {
 		waiting := waiting(read[i])
 		c.Waiting += waiting
@@ -205,6 +247,9 @@ func Count(ctx context.Context, rdb redis.Cmdable, tenant string) (c Counted, er
 			c.Failing[name] = Failing{Since: since, Reason: state[name+".reason"]}
 		}
 		c.GivenUp += int64(read[i].Archived)
+		if dropped := droppedOf(state, name); dropped.Events > 0 {
+			c.Dropped[name] = dropped
+		}
 	}
 	return c, nil
 }

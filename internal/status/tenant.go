@@ -39,6 +39,9 @@ type Tenant struct {
 	GivenUp int64 `json:"webhooks_given_up,omitempty"`
 	// Failing are the endpoints of webhooks to which deliveries fail at present.
 	Failing map[string]deliveries.Failing `json:"webhooks_failing,omitempty"`
+	// Dropped are the events that were dropped in the last seven days, by endpoint, since too many
+	// waited for it.
+	Dropped map[string]deliveries.Dropped `json:"webhooks_dropped,omitempty"`
 	Pace    *pace.State                   `json:"-"`
 	// Known is the state from which its obstacles are derived.
 	Known obstacle.State `json:"-"`
@@ -112,5 +115,6 @@ func ReadDetails(ctx context.Context, rdb redis.Cmdable, name string, fleet Flee
 	t.Waiting = counted.Waiting
 	t.GivenUp = counted.GivenUp
 	t.Failing = counted.Failing
+	t.Dropped = counted.Dropped
 	return t, errors.Join(err, obstaclesErr, refusedErr, notCounted)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"orgops/dnscheck"
+	"orgops/internal/deliveries"
 	"orgops/internal/ledger"
 	"orgops/internal/obstacle"
 	"orgops/internal/redisconn"
@@ -108,11 +109,21 @@ func (t Tenant) Warnings() (all []Warning) {
 	}
 
 	// Its receivers of events.
+	for _, name := range slices.Sorted(maps.Keys(t.Dropped)) {
+		all = append(all, Warning{Urgent: true, What: "webhook endpoint " + Shown(name) + ": " + DroppedText(t.Dropped[name]),
+			Fix: "fix the receiver, and have it read what it missed by the intake's GET /v1/runs, or from the log, which " +
+				"has each event: dropped ones are not sent again; webhook_backlog is how many may wait",
+			Act: "fix the receiver", Since: t.Dropped[name].Since})
+	}
 	for _, name := range slices.Sorted(maps.Keys(t.Failing)) {
 		failing := t.Failing[name]
 		what := "webhooks fail since " + stamp.UTC(failing.Since) + ": " + ShownReason(failing.Reason)
+		wait := "its events wait"
+		if t.Dropped[name].Events > 0 {
+			wait = "its newest events wait"
+		}
 		all = append(all, Warning{What: what,
-			Fix: "fix the receiver; its events wait, and are sent again for three days; to send them now: enqueue tenant deliver " +
+			Fix: "fix the receiver; " + wait + ", and are sent again for three days; to send them now: enqueue tenant deliver " +
 				t.Name + " " + name + ", or on the page of the tenant", Act: "fix the receiver", Since: failing.Since})
 	}
 	if t.GivenUp > 0 {
@@ -121,6 +132,12 @@ func (t Tenant) Warnings() (all []Warning) {
 				"enqueue tenant deliver " + t.Name + " ENDPOINT --given-up", Act: "send them again"})
 	}
 	return all
+}
+
+// DroppedText describes events that were dropped.
+func DroppedText(d deliveries.Dropped) string {
+	return fmt.Sprintf("its backlog was full, and the oldest %s dropped since %s, the last at %s",
+		CountOf(d.Events, "event"), stamp.UTC(d.Since), stamp.UTC(d.Last))
 }
 
 // refused returns the warning that the API refuses requests. Who sends too many is the question:
