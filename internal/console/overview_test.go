@@ -266,7 +266,7 @@ func TestNumbersAreGrouped(t *testing.T) {
 	for path, want := range map[string][]string{
 		"/":                         {"1,240 open rows", "1,200 domains lost", "1,300 absent"},
 		"/runs":                     {"0 of 1,240 rows settled", "1 of 1 row settled"},
-		"/tenants?tenant=default":   {"0 organizations, 1,301 domains: 1 present, 1,300 absent (1,200 lost"},
+		"/tenants?tenant=default":   {"0 organizations, 1,301 domains: 1 present, 1,300 absent (gone for the grace period: 1,200 lost"},
 		"/runs/one?outcome=refused": {"1 of 1 row settled", "1 row, in order"},
 	} {
 		page := plain(d.get(path))

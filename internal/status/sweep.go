@@ -89,9 +89,11 @@ func (s Sweep) String() string {
 	if s.Revoked > 0 {
 		lost += fmt.Sprintf(", %s revoked since", Grouped(s.Revoked))
 	}
-	return fmt.Sprintf("%s (run %s): %s, %s: %s present, %s absent (%s, %s unproven), %s unknown",
+	// Others of the absent may be unproven too: their rows say so before the grace period is over.
+	gone := fmt.Sprintf("gone for the grace period: %s, %s unproven", lost, Grouped(s.Unproven))
+	return fmt.Sprintf("%s (run %s): %s, %s: %s present, %s absent (%s), %s unknown",
 		stamp.UTC(s.Tick), Shown(s.Run), CountOf(s.Organizations, "organization"), CountOf(s.Domains(), "domain"),
-		Grouped(s.Present), Grouped(s.Absent), lost, Grouped(s.Unproven), Grouped(s.Unknown))
+		Grouped(s.Present), Grouped(s.Absent), gone, Grouped(s.Unknown))
 }
 
 // RulesText describes when a domain is lost, and what is never revoked.
