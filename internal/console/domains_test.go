@@ -775,7 +775,8 @@ func TestMakeALink(t *testing.T) {
 	ledgertest.Settle(t, s.ledger, "run-1", "expired", "there is no TXT record", 0)
 	knows(t, s.ledger, "run-1", s.org, s.domain.ID, "northwind.example")
 	_, page := s.do(t, http.MethodGet, address, nil)
-	wantIn(t, page, "Once the customer has corrected the record: press Check now.")
+	wantIn(t, page, "Once the customer has corrected the record: press Check now.",
+		"If the record is there, a worker proves it and verifies the domain at once; otherwise this changes nothing.")
 	wantNotIn(t, page, `action="/domains/link"`, "Make a link", "runs retry")
 	_, page = s.do(t, http.MethodPost, "/domains/link", asked("acme", s.org, s.domain.ID))
 	wantIn(t, page, "No link was made: this worker makes no links")
@@ -798,6 +799,10 @@ func TestMakeALink(t *testing.T) {
 	}
 
 	never := s.box.AddDomain(s.org, sandbox.Domain{Domain: "never.example"})
+	_, page = s.do(t, http.MethodGet, "/domains?"+asked("acme", s.org, never.ID).Encode(), nil)
+	wantIn(t, page, "This changes nothing. To have a worker verify the domain:",
+		"enqueue domains verify --tenant acme --org "+s.org+" --domain "+never.ID)
+	wantNotIn(t, page, "press Check now")
 	_, page = s.do(t, http.MethodPost, "/domains/link", asked("acme", s.org, never.ID))
 	wantIn(t, page, "No link was made: no row about the domain was executed", "domains verify --tenant acme --org "+s.org)
 }
