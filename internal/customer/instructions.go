@@ -12,6 +12,7 @@ import (
 
 	"orgops/dnscheck"
 	"orgops/dnscheck/dnsname"
+	"orgops/dnscheck/report"
 	"orgops/internal/remedy"
 	"orgops/internal/stamp"
 	"orgops/internal/status"
@@ -36,6 +37,11 @@ type Instructions struct {
 	Next    time.Time `json:"next_check,omitzero"`
 	// Command has the record checked if nothing does; "": it is checked, or the domain is verified.
 	Command string `json:"command,omitempty"`
+
+	// Mistake is the sentence of the mistake in the record, and Change says that its value is to be
+	// changed: see [Instructions.correct].
+	Mistake string `json:"-"`
+	Change  bool   `json:"-"`
 }
 
 const (
@@ -72,6 +78,17 @@ func InstructionsOf(ctx context.Context, d status.Domain, checker *dnscheck.Chec
 		i.Publish = status.PublishIn(i.Host, zone)
 	}
 	return i, nil
+}
+
+// correct has the instructions name the mistake that the last check has found. A record at the host
+// with a wrong value is changed; one at another name, or a value for somebody else, stays as it is.
+func (i *Instructions) correct(found report.Finding) {
+	i.Mistake = found.Advice(i.Host)
+	switch found.Mistake {
+	case report.MistakeQuoted, report.MistakePadded, report.MistakeCut, report.MistakeLetters, report.MistakeAlong,
+		report.MistakeTyped, report.MistakeEmpty:
+		i.Change = dnsname.Same(found.Host, i.Host)
+	}
 }
 
 // doubledIn returns how the host's record is entered, by a record that the last check of the domain

@@ -209,6 +209,9 @@ func (p *page) answer(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	v.Done = v.Status == "verified" && !v.Absent
 	if !v.Done {
 		instructions, err := InstructionsOf(ctx, v.Domain(), p.checker)
+		if v.Finding != nil && !v.Absent {
+			instructions.correct(*v.Finding)
+		}
 		if err == nil {
 			v.Steps, err = instructions.Steps()
 		}
