@@ -239,7 +239,6 @@ func Count(ctx context.Context, rdb redis.Cmdable, tenant string) (c Counted, er
 		return c, err
 	}
 	c.Failing = map[string]Failing{}
-	c.Dropped = map[string]Dropped{}
 	for i, name := range names {
 		waiting := waiting(read[i])
 		c.Waiting += waiting
@@ -248,6 +247,9 @@ func Count(ctx context.Context, rdb redis.Cmdable, tenant string) (c Counted, er
 		}
 		c.GivenUp += int64(read[i].Archived)
 		if dropped := droppedOf(state, name); dropped.Events > 0 {
+			if c.Dropped == nil {
+				c.Dropped = map[string]Dropped{}
+			}
 			c.Dropped[name] = dropped
 		}
 	}
