@@ -19,8 +19,8 @@ const reclaimedBy = 2 * ledger.DeadAfter
 // deathKept is how long a recorded death is known: longer than a dead session, a day.
 const deathKept = 48 * time.Hour
 
-// RecordReclaimed records the workers that have died while they executed rows of a tenant, which are
-// due again. [RecordDeaths] does not record them again.
+// RecordReclaimed records the workers that have died while they executed rows of a tenant, which
+// are due again. [RecordDeaths] does not record them again.
 func RecordReclaimed(ctx context.Context, by activity.Author, t ledger.Tenant, all []ledger.Reclaimed) error {
 	rows := map[ledger.SessionID]int{}
 	for _, r := range all {

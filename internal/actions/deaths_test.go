@@ -13,8 +13,8 @@ import (
 	"orgops/internal/redistest"
 )
 
-// TestRecordDeaths: the activity of a tenant has each worker of it that died, once: with its rows of
-// all runs, or without a row in progress, whichever worker looks.
+// TestRecordDeaths: the activity of a tenant has each worker of it that died, once: with its rows
+// of all runs, or without a row in progress, whichever worker looks.
 func TestRecordDeaths(t *testing.T) {
 	rdb := redistest.New(t)
 	by := activity.Author{Redis: rdb, Logger: slog.New(slog.DiscardHandler), Name: "worker"}

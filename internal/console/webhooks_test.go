@@ -31,7 +31,8 @@ func (d *desk) given(tenant, endpoint, reason string) {
 		endpoint+".reason", reason).Err())
 }
 
-// TestDroppedEvents: the overview and the page of a tenant say that events were dropped, and how many.
+// TestDroppedEvents: the overview and the page of a tenant say that events were dropped, and
+// how many.
 func TestDroppedEvents(t *testing.T) {
 	d := newDesk(t)
 	d.given("default", "crm", "answered 503")
