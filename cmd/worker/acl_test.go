@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,6 +30,7 @@ type guarded struct {
 	t         *testing.T
 	server    *redistest.Server
 	passwords map[string]string
+	users     string // the file of them
 }
 
 // startGuarded starts one with those further settings.
@@ -35,7 +38,7 @@ func startGuarded(t *testing.T, settings ...string) *guarded {
 	t.Helper()
 	dir, passwords := t.TempDir(), map[string]string{}
 	args := []string{"../../deploy/redis/render"}
-	for _, user := range []string{"worker", "producer", "operator", "reader"} {
+	for _, user := range []string{"worker", "producer", "operator", "reader", "admin"} {
 		passwords[user] = rand.Text() + rand.Text()
 		file := filepath.Join(dir, user)
 		write(t, file, passwords[user]+"\n")
@@ -53,7 +56,7 @@ func startGuarded(t *testing.T, settings ...string) *guarded {
 	file := filepath.Join(dir, "users.acl")
 	write(t, file, string(rules)+"user auditor on nopass ~* &* +@all\n")
 	passwords["auditor"], passwords["health"] = "any", "any"
-	return &guarded{t, redistest.Start(t, append(settings, "--aclfile", file)...), passwords}
+	return &guarded{t, redistest.Start(t, append(settings, "--aclfile", file)...), passwords, file}
 }
 
 // url names the user.
@@ -341,6 +344,69 @@ func TestRedisUsersKeepTransactions(t *testing.T) {
 		t.Errorf("after a restart %d of the script's 2 keys exist", n)
 	}
 }
+
+// TestRedisAdmin checks that the user admin can do what deploy/redis and docs/operations/backup.md
+// have it do, and that it has no access to keys.
+func TestRedisAdmin(t *testing.T) {
+	inProcesses(t)
+	t.Parallel()
+	g := startGuarded(t, "--appendonly", "yes")
+	for _, command := range [][]any{{"PING"}, {"CONFIG", "SET", "auto-aof-rewrite-percentage", 0}, {"BGREWRITEAOF"},
+		{"INFO", "persistence"}, {"CONFIG", "SET", "auto-aof-rewrite-percentage", 100}, {"ACL", "LOG"}} {
+		if err := g.try("admin", command); err != nil {
+			t.Errorf("%v: %v", command, err)
+		}
+	}
+	for _, command := range [][]any{{"GET", "orgops:schema"}, {"SET", "orgops:schema", 1}, {"KEYS", "*"}, {"FLUSHALL"},
+		{"SHUTDOWN", "NOSAVE"}, {"ACL", "SETUSER", "me", "on", "nopass", "~*", "+@all"}, {"ACL", "LIST"}, {"MONITOR"},
+		{"EVAL", "return 1", 0}, {"REPLICAOF", "192.0.2.1", 6379}, {"MODULE", "LIST"}} {
+		if err := g.try("admin", command); !refused(err) {
+			t.Errorf("%v: got %v, want it refused to the user", command, err)
+		}
+	}
+
+	// Replace the worker's password. Both are valid between the two loads.
+	former := g.passwords["worker"]
+	next := rand.Text() + rand.Text()
+	write(t, g.users, strings.Replace(g.read(), "user worker on ", "user worker on "+hashed(next)+" ", 1))
+	g.loads()
+	for _, password := range []string{former, next} {
+		g.passwords["worker"] = password
+		if err := g.try("worker", []any{"PING"}); err != nil {
+			t.Errorf("while there are two passwords: %v", err)
+		}
+	}
+	write(t, g.users, strings.Replace(g.read(), " "+hashed(former), "", 1))
+	g.loads()
+	if err := g.try("worker", []any{"PING"}); err != nil {
+		t.Errorf("the new password: %v", err)
+	}
+	g.passwords["worker"] = former
+	if err := g.try("worker", []any{"PING"}); !refused(err) {
+		t.Errorf("the former password: %v, want a refusal", err)
+	}
+}
+
+// loads has the user admin load the file of the users.
+func (g *guarded) loads() {
+	g.t.Helper()
+	if err := g.try("admin", []any{"ACL", "LOAD"}); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// read returns the file of the users.
+func (g *guarded) read() string {
+	g.t.Helper()
+	text, err := os.ReadFile(g.users)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// hashed returns a password as the file of the users has it.
+func hashed(password string) string { return fmt.Sprintf("#%x", sha256.Sum256([]byte(password))) }
 
 // try sends one command on a connection of its own, since some commands change the
 // connection's state.
