@@ -73,31 +73,32 @@ func checkTogether(selected *kong.Context, s systems, sandbox bool) error {
 	return nil
 }
 
-func (s systems) tenants(env func(string) string) ([]tenant.Settings, error) {
+// tenants returns the tenants, and the digest of their file; empty: there is none.
+func (s systems) tenants(env func(string) string) (all []tenant.Settings, digest string, err error) {
 	proxy, err := tenant.Proxies(env)
 	if err != nil {
-		return nil, cli.Usage(err)
+		return nil, "", cli.Usage(err)
 	}
-	all, err := s.named(env)
+	all, digest, err = s.named(env)
 	for i := range all {
 		all[i].Network.Proxy = proxy
 	}
-	return all, err
+	return all, digest, err
 }
 
-func (s systems) named(env func(string) string) ([]tenant.Settings, error) {
+func (s systems) named(env func(string) string) (all []tenant.Settings, digest string, err error) {
 	if s.Config != "" && s.BaseURL != "" {
-		return nil, cli.Usage(errors.New("base-url and config are both set: with a file, the tenants are in it"))
+		return nil, "", cli.Usage(errors.New("base-url and config are both set: with a file, the tenants are in it"))
 	}
 	if s.Config != "" {
-		all, err := tenant.ReadFile(s.Config, env)
-		return all, cli.Usage(err)
+		all, digest, err = tenant.ReadFile(s.Config, env)
+		return all, digest, cli.Usage(err)
 	}
 	t := s.WithSecrets(env)
 	if err := t.Complete(env); err != nil {
-		return nil, cli.Usage(err)
+		return nil, "", cli.Usage(err)
 	}
-	return []tenant.Settings{t}, nil
+	return []tenant.Settings{t}, "", nil
 }
 
 func (s systems) redis(p cli.Program, fromArgs bool) (redisconn.Config, error) {

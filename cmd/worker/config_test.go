@@ -8,6 +8,8 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
+	"io"
 	"maps"
 	"math/big"
 	"os"
@@ -531,6 +533,28 @@ func TestBaseURLAsPeopleWriteIt(t *testing.T) {
 			!strings.Contains(stdout, "  audience: https://") {
 			t.Errorf("%s: status %d, want %s\n%s%s", given, status, want, stdout, stderr)
 		}
+	}
+}
+
+// TestSettingsFromAPipe checks that the file of tenants is read once, so that a shell's <(command)
+// can be it.
+func TestSettingsFromAPipe(t *testing.T) {
+	pipe, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = pipe.Close() }()
+	const body = "tenants:\n  - base_url: https://acme.example.com/api/v2\n    client_id: id\n    client_secret_env: SECRET\n"
+	if _, err := io.WriteString(in, body); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	status, stdout, stderr := typed(t, map[string]string{"SECRET": "s3cret"}, "--check-config",
+		"--config", fmt.Sprintf("/dev/fd/%d", pipe.Fd()))
+	if status != 0 || !strings.Contains(stdout, "base-url: https://acme.example.com/api/v2\n") {
+		t.Errorf("status %d, %s%s", status, stdout, stderr)
 	}
 }
 

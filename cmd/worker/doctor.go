@@ -34,7 +34,7 @@ var errFoundWrong = errors.New("something is wrong: see above")
 
 // run runs the tests and prints their results. An error is one of the settings, or errFoundWrong.
 func (d doctorCommand) run(ctx context.Context, p cli.Program, redisFromArgs bool) error {
-	tenants, err := d.tenants(p.Env.Get)
+	tenants, _, err := d.tenants(p.Env.Get)
 	if err != nil {
 		return err
 	}

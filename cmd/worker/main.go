@@ -79,13 +79,12 @@ func (s settings) run(ctx context.Context, p cli.Program, redisFromArgs bool) er
 	if err != nil {
 		return err
 	}
-	read := func() ([]tenant.Settings, error) { return s.tenants(p.Env.Get) }
+	read := func() ([]tenant.Settings, string, error) { return s.tenants(p.Env.Get) }
 	var content string
 	var tenants []tenant.Settings
 	var redis redisconn.Config
 	err = s.awaitFiles(ctx, logger, func() (err error) {
-		content = tenant.Digest(s.Config)
-		if tenants, err = read(); err != nil {
+		if tenants, content, err = read(); err != nil {
 			return err
 		}
 		redis, err = s.redis(p, redisFromArgs)

@@ -65,9 +65,7 @@ func (f *settingsFile) digests(all []*served) (present []string, changed bool) {
 // nothing. Tenants whose settings are the same continue. One whose settings have changed is
 // stopped and started again, so that no row is in progress while they change.
 func (w *worker) reload(ctx context.Context) error {
-	// The digest comes before the content: a change between them is read again, not missed.
-	content := tenant.Digest(w.file.path)
-	settings, err := w.file.read()
+	settings, content, err := w.file.read()
 	if err != nil {
 		return err
 	}

@@ -216,12 +216,12 @@ func (f tenantFile) watched() (w *worker, log *logtest.Buffer) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	w.file = &settingsFile{path: f.path, read: func() ([]tenant.Settings, error) { return s.tenants(env) },
-		content: tenant.Digest(f.path), every: 20 * time.Millisecond}
-	all, err := w.file.read()
+	read := func() ([]tenant.Settings, string, error) { return s.tenants(env) }
+	all, content, err := read()
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	w.file = &settingsFile{path: f.path, read: read, content: content, every: 20 * time.Millisecond}
 	ctx, cancel := context.WithCancel(f.t.Context())
 	started, ended := make(chan struct{}), make(chan struct{})
 	go pprof.Do(ctx, pprof.Labels("test", f.t.Name()), func(ctx context.Context) {

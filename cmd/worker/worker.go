@@ -179,8 +179,8 @@ type served struct {
 // settingsFile is the file of tenants, whose changes take effect while the worker runs.
 type settingsFile struct {
 	path    string
-	read    func() ([]tenant.Settings, error) // as at the start
-	content string                            // digest of the file that is in force
+	read    func() (all []tenant.Settings, digest string, err error) // as at the start
+	content string                                                   // digest of the file that is in force
 	hangups <-chan os.Signal
 	every   time.Duration
 	refused atomic.Bool // the present content

@@ -24,13 +24,22 @@ func (t Settings) DigestFiles() string { return Digest(t.CAFile, t.Webhooks) }
 // Digest returns a digest of the content of files. One that cannot be read, such as "", counts as
 // missing.
 func Digest(paths ...string) string {
-	all := sha256.New()
+	var sums [][sha256.Size]byte
 	for _, path := range paths {
 		content, err := os.ReadFile(path)
 		sum := sha256.Sum256(content)
 		if err != nil {
 			sum = [sha256.Size]byte{}
 		}
+		sums = append(sums, sum)
+	}
+	return digestOf(sums...)
+}
+
+// digestOf returns the [Digest] of files whose contents have these sums.
+func digestOf(sums ...[sha256.Size]byte) string {
+	all := sha256.New()
+	for _, sum := range sums {
 		_, _ = all.Write(sum[:]) // it never fails
 	}
 	return hex.EncodeToString(all.Sum(nil))

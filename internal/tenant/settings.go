@@ -1,6 +1,7 @@
 package tenant
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -86,18 +87,18 @@ func (t Settings) WithSecrets(env func(string) string) Settings {
 	return t
 }
 
-// ReadFile reads a YAML file of tenants. Unknown members are refused. Errors name the line
-// of the tenant.
-func ReadFile(path string, env func(string) string) ([]Settings, error) {
+// ReadFile reads a YAML file of tenants, and returns its [Digest] too. It opens the file once,
+// which may be a pipe. Unknown members are refused. Errors name the line of the tenant.
+func ReadFile(path string, env func(string) string) (all []Settings, digest string, err error) {
 	body, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, "", fmt.Errorf("%s: %w", path, err)
 	}
-	all, err := parse(body, env)
+	all, err = parse(body, env)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, "", fmt.Errorf("%s: %w", path, err)
 	}
-	return all, nil
+	return all, digestOf(sha256.Sum256(body)), nil
 }
 
 func parse(body []byte, env func(string) string) ([]Settings, error) {
