@@ -23,9 +23,34 @@ import (
 type systems struct {
 	redisconn.Flags
 
+	origin `kong:"-"`
+
 	Config string `help:"YAML file of tenants, instead of the tenant's flags. Reloaded when it changes, and by SIGHUP." placeholder:"FILE"`
 
 	tenant.Settings `group:"The tenant"` // tenantGroup
+}
+
+// origin is what the values of the flags do not tell: where they are from.
+type origin struct {
+	redisFromArgs bool // --redis-url
+	// ignored are the variables of the environment that would describe the tenant if there were no
+	// --config. They are told of, and not refused as flags are: a machine that has one for another
+	// command would not start its worker any more.
+	ignored []string
+}
+
+// originOf returns the origin of the flags that were selected.
+func originOf(selected *kong.Context, config string) origin {
+	from := origin{redisFromArgs: cli.Given(selected, "redis-url")}
+	if config == "" {
+		return from
+	}
+	for _, name := range cli.VariablesIn(selected, tenantGroup) {
+		if name != cli.EnvName("tenant") { // which says for enqueue of which tenant it is to speak
+			from.ignored = append(from.ignored, name)
+		}
+	}
+	return from
 }
 
 // settings are the worker's flags; each has an environment variable.
@@ -50,8 +75,8 @@ type settings struct {
 // tenantGroup is the group of the flags that describe one tenant.
 const tenantGroup = "The tenant"
 
-// checkTogether refuses flags that would be ignored. Variables of the environment are ignored
-// without an error, since they are often set for other commands.
+// checkTogether refuses flags that would be ignored. Variables of the environment are not refused:
+// see [origin].
 func checkTogether(selected *kong.Context, s systems, sandbox bool) error {
 	given := cli.GivenIn(selected, tenantGroup)
 	switch {
@@ -101,9 +126,9 @@ func (s systems) named(env func(string) string) (all []tenant.Settings, digest s
 	return []tenant.Settings{t}, "", nil
 }
 
-func (s systems) redis(p cli.Program, fromArgs bool) (redisconn.Config, error) {
+func (s systems) redis(p cli.Program) (redisconn.Config, error) {
 	password := func() (string, error) { return cli.Secret(p.Env.Get, cli.EnvName("redis-password")) }
-	at, err := s.Flags.Config(fromArgs, password)
+	at, err := s.Flags.Config(s.redisFromArgs, password)
 	if err == nil {
 		_, err = password() // a fault of its file is one of the settings
 	}
@@ -112,8 +137,8 @@ func (s systems) redis(p cli.Program, fromArgs bool) (redisconn.Config, error) {
 
 // connect connects to Redis for a command that is not a worker: go-redis logs nothing, and each
 // error is returned.
-func (s systems) connect(p cli.Program, fromArgs bool) (redis.UniversalClient, redisconn.Config, error) {
-	at, err := s.redis(p, fromArgs)
+func (s systems) connect(p cli.Program) (redis.UniversalClient, redisconn.Config, error) {
+	at, err := s.redis(p)
 	if err != nil {
 		return nil, at, err
 	}

@@ -558,6 +558,30 @@ func TestSettingsFromAPipe(t *testing.T) {
 	}
 }
 
+// TestIgnoredVariablesAreReported checks that nobody takes a tenant's variable to be in force that
+// the file of tenants has replaced.
+func TestIgnoredVariablesAreReported(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tenants.yaml")
+	write(t, file, "tenants:\n  - base_url: http://127.0.0.1:1/api/v2\n    client_id: id\n    client_secret_env: SECRET\n"+
+		"    dns_mode: resolvers\n    resolvers: [127.0.0.1:1, 127.0.0.2:1]\n")
+	env := map[string]string{"SECRET": "s3cret", "ORGOPS_RATE": "3/s", "ORGOPS_DNS_MODE": "resolvers",
+		"ORGOPS_TENANT": "acme", "ORGOPS_REDIS_URL": "redis://127.0.0.1:1/0"}
+	for _, args := range [][]string{{"--check-config"}, {"doctor"}} {
+		var out, errs bytes.Buffer
+		run(t.Context(), append(args, "--config", file), strings.NewReader(""), &out, &errs, environ(env))
+		said := out.String() + errs.String()
+		if strings.Count(said, "ignored") != 1 || !strings.Contains(said, "ORGOPS_DNS_MODE") ||
+			!strings.Contains(said, "ORGOPS_RATE") || strings.Contains(said, "ORGOPS_TENANT") {
+			t.Errorf("%s: want one line with the ignored variables:\n%s", args[0], said)
+		}
+	}
+	delete(env, "ORGOPS_RATE")
+	delete(env, "ORGOPS_DNS_MODE")
+	if _, _, stderr := typed(t, env, "--check-config", "--config", file); strings.Contains(stderr, "ignored") {
+		t.Errorf("without such variables: %s", stderr)
+	}
+}
+
 func TestUnknownVariableIsReported(t *testing.T) {
 	status, _, stderr := typed(t, enough(map[string]string{"ORGOPS_RESERV": "10"}), "--check-config")
 	if status != 0 || !strings.Contains(stderr, "unknown environment variable") ||

@@ -33,12 +33,12 @@ type doctorCommand struct {
 var errFoundWrong = errors.New("something is wrong: see above")
 
 // run runs the tests and prints their results. An error is one of the settings, or errFoundWrong.
-func (d doctorCommand) run(ctx context.Context, p cli.Program, redisFromArgs bool) error {
+func (d doctorCommand) run(ctx context.Context, p cli.Program) error {
 	tenants, _, err := d.tenants(p.Env.Get)
 	if err != nil {
 		return err
 	}
-	client, at, err := d.connect(p, redisFromArgs)
+	client, at, err := d.connect(p)
 	if err != nil {
 		return err
 	}
@@ -52,6 +52,7 @@ func (d doctorCommand) run(ctx context.Context, p cli.Program, redisFromArgs boo
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	found = append(found, health.Ignored(d.ignored, d.Config)...)
 	return d.write(p.Stdout, found)
 }
 

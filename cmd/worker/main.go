@@ -51,17 +51,18 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err != nil || done {
 		return p.Fail(err)
 	}
-	redisFromArgs := cli.Given(selected, "redis-url")
+	g.Work.origin = originOf(selected, g.Work.Config)
+	g.Doctor.origin = originOf(selected, g.Doctor.Config)
 	switch selected.Command() {
 	case "sandbox":
 		err = g.Sandbox.run(ctx, p)
 	case "doctor":
 		if err = checkTogether(selected, g.Doctor.systems, false); err == nil {
-			err = g.Doctor.run(ctx, p, redisFromArgs)
+			err = g.Doctor.run(ctx, p)
 		}
 	case "work":
 		if err = checkTogether(selected, g.Work.systems, g.Work.Sandbox); err == nil {
-			err = g.Work.run(ctx, p, redisFromArgs)
+			err = g.Work.run(ctx, p)
 		}
 	default:
 		err = selected.Run()
@@ -69,7 +70,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return p.Fail(err)
 }
 
-func (s settings) run(ctx context.Context, p cli.Program, redisFromArgs bool) error {
+func (s settings) run(ctx context.Context, p cli.Program) error {
 	if s.Sandbox {
 		return workInSandbox(ctx, p, s)
 	}
@@ -87,7 +88,7 @@ func (s settings) run(ctx context.Context, p cli.Program, redisFromArgs bool) er
 		if tenants, content, err = read(); err != nil {
 			return err
 		}
-		redis, err = s.redis(p, redisFromArgs)
+		redis, err = s.redis(p)
 		return err
 	})
 	if err != nil {
@@ -97,6 +98,10 @@ func (s settings) run(ctx context.Context, p cli.Program, redisFromArgs bool) er
 		return err
 	}
 	p.WarnOfVariables(logger, false)
+	if len(s.ignored) > 0 {
+		logger.WarnContext(ctx, "variables of the environment ignored: with --config, the tenants' settings are in its file",
+			"file", s.Config, "variables", s.ignored)
+	}
 	if s.CheckConfig {
 		s.print(p.Stdout, tenants, redis)
 		return nil

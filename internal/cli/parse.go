@@ -108,6 +108,16 @@ func GivenIn(selected *kong.Context, group string) (flags []string) {
 	return flags
 }
 
+// VariablesIn returns the environment variables that the flags of a group have their values from.
+func VariablesIn(selected *kong.Context, group string) (names []string) {
+	for _, p := range selected.Path {
+		if p.Flag != nil && p.Resolved && p.Flag.Group != nil && p.Flag.Group.Key == group {
+			names = append(names, Variable(p.Flag))
+		}
+	}
+	return names
+}
+
 // resolve returns the value of a flag from the environment. A flag tagged `orenv:"NAME"` has a
 // second variable, which counts if its own is not set.
 func (p Program) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {

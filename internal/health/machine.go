@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"strings"
 )
 
 // Files tests which users may read the files of secrets. Those of a container are left out, since a
@@ -39,6 +40,16 @@ func Variables(unknown []string) []Finding {
 		found = append(found, warn("rename it, or unset it", "%s", problem))
 	}
 	return about("environment", found)
+}
+
+// Ignored reports the environment variables that describe a tenant, and are ignored because the
+// tenants are in a file.
+func Ignored(variables []string, file string) []Finding {
+	if len(variables) == 0 {
+		return nil
+	}
+	return about("environment", []Finding{warn("set them in the file, and unset them",
+		"ignored, since the tenants' settings are in %s: %s", file, strings.Join(variables, ", "))})
 }
 
 // containerSecrets is where Docker and Podman put a container's secrets.
