@@ -26,7 +26,8 @@ func TestUpdatedRows(t *testing.T) {
 	if _, err := l.End(t.Context(), seg, nonce, end); err != nil {
 		t.Fatal(err)
 	}
-	page, _, err := status.RowsPage(t.Context(), l, ledgertest.Find(t, l, "a"), status.RowsQuery{Which: status.EveryRow, Limit: 10})
+	every := status.RowsQuery{Which: status.EveryRow, Limit: 10}
+	page, _, err := status.RowsPage(t.Context(), l, ledgertest.Find(t, l, "a"), every)
 	if err != nil || len(page) != 1 {
 		t.Fatalf("%d rows, %v", len(page), err)
 	}
