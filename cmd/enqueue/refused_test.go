@@ -16,6 +16,9 @@ func TestRefusals(t *testing.T) {
 		"+time", "+eval", "+evalsha").Err(); err != nil {
 		t.Fatal(err)
 	}
+	if err := server.Client().HSet(t.Context(), "orgops:v3:{tenant:default}:webhooks", "crm.failed", 1).Err(); err != nil {
+		t.Fatal(err)
+	}
 	replica := redistest.Start(t, "--replicaof", strings.Replace(server.Addr, ":", " ", 1))
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -29,6 +32,7 @@ func TestRefusals(t *testing.T) {
 		{asReader, "runs show job", ""},
 		{asReader, "tenant stop default --no-worker-yet", "its user may not run enqueue tenant stop: |use the user operator of deploy/redis"},
 		{asReader, "runs cancel job", "may not run enqueue runs cancel: |use the user operator of deploy/redis"},
+		{asReader, "tenant deliver default crm", "may not run enqueue tenant deliver: |use the user operator of deploy/redis"},
 		{asReader, "clients remove --run other --no-worker-yet",
 			"enqueue: Redis redis://reader:***@|/0: its user may not run enqueue clients remove: |use the user producer of deploy/redis"},
 		{replica.URL(), "tenant stop default --no-worker-yet", "READONLY |\nit is a replica and takes no writes: name the master"},

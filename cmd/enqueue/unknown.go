@@ -85,7 +85,7 @@ func (t *tool) onlyTenant(ctx context.Context) string {
 
 // control are the commands for which the user operator of deploy/redis is enough.
 var control = []string{"runs pause", "runs resume", "runs cancel", "runs delete", "tenant stop", "tenant start",
-	"tenant reassign"}
+	"tenant reassign", "tenant deliver"}
 
 // refused adds to an answer by which Redis refuses this command how to fix it.
 func (t *tool) refused(command string, err error) error {
