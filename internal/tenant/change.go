@@ -2,7 +2,6 @@ package tenant
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"os"
 	"reflect"
 )
@@ -34,13 +33,4 @@ func Digest(paths ...string) string {
 		sums = append(sums, sum)
 	}
 	return digestOf(sums...)
-}
-
-// digestOf returns the [Digest] of files whose contents have these sums.
-func digestOf(sums ...[sha256.Size]byte) string {
-	all := sha256.New()
-	for _, sum := range sums {
-		_, _ = all.Write(sum[:]) // it never fails
-	}
-	return hex.EncodeToString(all.Sum(nil))
 }

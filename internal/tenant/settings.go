@@ -2,6 +2,7 @@ package tenant
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -99,6 +100,15 @@ func ReadFile(path string, env func(string) string) (all []Settings, digest stri
 		return nil, "", fmt.Errorf("%s: %w", path, err)
 	}
 	return all, digestOf(sha256.Sum256(body)), nil
+}
+
+// digestOf returns the [Digest] of files whose contents have these sums.
+func digestOf(sums ...[sha256.Size]byte) string {
+	all := sha256.New()
+	for _, sum := range sums {
+		_, _ = all.Write(sum[:]) // it never fails
+	}
+	return hex.EncodeToString(all.Sum(nil))
 }
 
 func parse(body []byte, env func(string) string) ([]Settings, error) {
