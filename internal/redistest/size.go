@@ -11,20 +11,20 @@ import (
 // time, and has tests that disturb an execution at some points disturb it at all of them.
 const EnvLong = "ORGOPS_TEST_LONG"
 
-// Long reports whether long tests run.
-func Long() bool { return os.Getenv(EnvLong) != "" }
+// long reports whether long tests run.
+func long() bool { return os.Getenv(EnvLong) != "" }
 
 // NeedsLong skips the test unless long tests run, for the given reason.
 func NeedsLong(t testing.TB, reason string) {
 	t.Helper()
-	if !Long() {
+	if !long() {
 		t.Skipf("%s: set %s=1", reason, EnvLong)
 	}
 }
 
 // whole reports whether tests do all that they can. With the race detector they do not: points and
 // amounts are of the same few paths through the code, of which the detector needs to see each once.
-func whole() bool { return Long() && !raceDetector }
+func whole() bool { return long() && !raceDetector }
 
 // Stride returns the distance between the points at which tests disturb an execution: one if long
 // tests run without the race detector, and otherwise the usual one.
