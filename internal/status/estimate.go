@@ -29,6 +29,7 @@ type Estimate struct {
 	// another attempt; 0: not known, no such rows, or the run is held. It changes with the tenant's
 	// other runs, two minutes behind them.
 	Left  time.Duration
+	Ends  time.Time // when they are executed then; zero: Left is 0
 	DNS   int64     // rows that wait for their token to appear
 	Until time.Time // when these are given up; zero: not known
 	Again int64     // rows that wait for another attempt
@@ -45,7 +46,11 @@ func (e Estimate) Figures() string {
 		parts = append(parts, fmt.Sprintf("%.1f rows/s", e.Rate))
 	}
 	if e.Left > 0 {
-		parts = append(parts, "about "+Span(max(e.Left, time.Second))+" left")
+		left := "about " + Span(max(e.Left, time.Second)) + " left"
+		if e.Left >= tellsTheTime {
+			left += ", until " + stamp.UTC(e.Ends.Truncate(time.Minute))
+		}
+		parts = append(parts, left)
 	}
 	return strings.Join(parts, ", ")
 }
@@ -78,13 +83,14 @@ func wait(rows int64) string {
 }
 
 const (
-	rateSpan    = 2 * time.Minute  // over which the rate is measured
-	burstSpan   = 5 * time.Second  // in which a rested tenant allows more than its rate
-	leastSpan   = 2 * time.Second  // below which there is no rate
-	forgetAfter = 5 * time.Minute  // without an estimate of the run
-	shortPause  = 10 * time.Second // by the API, of which the rate is that of the past
-	soon        = 5 * time.Second  // a row that is due by then does not wait
-	notesRead   = 1000             // from which the number of rows that wait for DNS is estimated
+	rateSpan     = 2 * time.Minute  // over which the rate is measured
+	burstSpan    = 5 * time.Second  // in which a rested tenant allows more than its rate
+	leastSpan    = 2 * time.Second  // below which there is no rate
+	forgetAfter  = 5 * time.Minute  // without an estimate of the run
+	shortPause   = 10 * time.Second // by the API, of which the rate is that of the past
+	soon         = 5 * time.Second  // a row that is due by then does not wait
+	tellsTheTime = 10 * time.Minute // left of a run, from which the time of its end is of use
+	notesRead    = 1000             // from which the number of rows that wait for DNS is estimated
 )
 
 // Estimator estimates runs from the states that it is given over time. It is safe for
@@ -179,6 +185,7 @@ func (e *Estimator) estimate(ctx context.Context, rdb redis.Cmdable, now time.Ti
 	}
 	if left := r.Total() - r.Settled() - w.dns - w.again; len(one.Held) == 0 && one.Rate > 0 && left > 0 {
 		one.Left = time.Duration(float64(left) / one.Rate * float64(time.Second))
+		one.Ends = now.Add(one.Left)
 	}
 	return one
 }

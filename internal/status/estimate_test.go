@@ -346,3 +346,16 @@ func TestObstacleOfAPause(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestEnds checks that of a run which takes more than ten minutes the time of its end is said.
+func TestEnds(t *testing.T) {
+	f := follow(t, announced)
+	f.verify("a", 1000)
+	f.at(0)
+	f.settle("a", 0, 10)
+	got := f.at(10)
+	want := "1.0 rows/s, about 16m left, until " + stamp.UTC(f.now.Add(10*time.Second+990*time.Second).Truncate(time.Minute))
+	if got.Figures() != want {
+		t.Errorf("%q, want %q", got.Figures(), want)
+	}
+}
