@@ -61,7 +61,7 @@ func lastingOf(t status.Tenant) map[string]lasting {
 	for _, p := range t.Pace.Pauses {
 		refuses(p.Operation, p.RefusedSince, false)
 	}
-	if t.Refused != nil && t.Refused.Requests > 0 {
+	if t.Refused != nil && t.Refused.Long && t.Refused.Requests > 0 {
 		add("refused", t.Refused.Since, lasting{what: t.Refused.String()})
 	}
 

@@ -354,7 +354,8 @@ func TestEnds(t *testing.T) {
 	f.at(0)
 	f.settle("a", 0, 10)
 	got := f.at(10)
-	want := "1.0 rows/s, about 16m left, until " + stamp.UTC(f.now.Add(10*time.Second+990*time.Second).Truncate(time.Minute))
+	ends := f.now.Add((10 + 990) * time.Second).Truncate(time.Minute)
+	want := "1.0 rows/s, about 16m left, until " + stamp.UTC(ends)
 	if got.Figures() != want {
 		t.Errorf("%q, want %q", got.Figures(), want)
 	}

@@ -19,6 +19,9 @@ const (
 	// refusedLong is how long the API refuses requests before a person should act: a pause that it
 	// asks for is usually one of seconds.
 	refusedLong = 10 * time.Minute
+	// refusedShown is how long it refuses some of them before people are told how many. Until then,
+	// and as long as all are refused, its pauses are shown, of which each says when it ends.
+	refusedShown = 2 * time.Minute
 	// tolerated is the share of refused requests, one in so many, that is normal near the limit: the
 	// alert OrgopsTooManyRequests has it too.
 	tolerated = 50
@@ -30,8 +33,8 @@ const (
 	mostSenders = 3
 )
 
-// Refused says that the API has refused requests of a tenant by 429s for more than ten minutes,
-// and which runs send the requests.
+// Refused says that the API has refused requests of a tenant by 429s for more than two minutes,
+// or all of them for more than ten, and which runs send the requests.
 type Refused struct {
 	// Since is when that began, at most an hour ago unless no request was accepted since.
 	Since time.Time `json:"since"`
@@ -39,14 +42,16 @@ type Refused struct {
 	// to a pause that goes on.
 	Requests int64 `json:"requests"`
 	Refused  int64 `json:"refused"`
+	// Long reports whether that is ten minutes ago, so that a person should act.
+	Long bool `json:"-"`
 	// Runs are those of the last ten minutes.
 	Runs []meters.RunRequests `json:"requests_by_run,omitempty"`
 }
 
 // refusedIn returns since when the API has refused requests, by the hour before the state of the
-// budget was read; nil: it does not, or for less than ten minutes. It refuses them in a minute if
-// that has more refused ones than are normal, and as long as a pause has lasted in which none was
-// accepted.
+// budget was read; nil: it does not, or not for long enough to be shown. It refuses them in a
+// minute if that has more refused ones than are normal, and as long as a pause has lasted in which
+// none was accepted.
 func refusedIn(hour []meters.Period, s pace.State) *Refused {
 	// From the newest minute backwards, to the first that was normal, or to a time without requests.
 	r := Refused{Since: s.RefusedSince}
@@ -76,7 +81,9 @@ func refusedIn(hour []meters.Period, s pace.State) *Refused {
 		}
 	}
 
-	if r.Since.IsZero() || s.At.Sub(r.Since) < refusedLong {
+	lasted := s.At.Sub(r.Since)
+	r.Long = lasted >= refusedLong
+	if r.Since.IsZero() || lasted < refusedShown || (r.Requests == 0 && !r.Long) {
 		return nil
 	}
 	return &r

@@ -24,7 +24,7 @@ type Tenant struct {
 	Identity  *tenant.StoredIdentity `json:"identity,omitempty"`
 	Stopped   *Stop                  `json:"stopped,omitempty"`
 	Obstacles []obstacle.Obstacle    `json:"obstacles,omitempty"` // why no row of it is executed, the worst first
-	// Refused says that the API has refused requests by 429s for more than ten minutes; nil: it has
+	// Refused says that the API has refused requests by 429s for a while; nil: it has
 	// not.
 	Refused *Refused `json:"refused,omitempty"`
 	// Sweep is the last complete one; nil also if there was none.

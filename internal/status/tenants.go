@@ -143,7 +143,7 @@ func DroppedText(d deliveries.Dropped) string {
 // refused returns the warning that the API refuses requests. Who sends too many is the question:
 // our runs, or another client of the tenant.
 func (t Tenant) refused() Warning {
-	w := Warning{Urgent: true, What: t.Refused.String(), Since: t.Refused.Since,
+	w := Warning{Urgent: t.Refused.Long, What: t.Refused.String(), Since: t.Refused.Since,
 		Fix: "lower --rate, or find the other client that uses the tenant's limit",
 		Act: "lower the rate, or find the other client"}
 	permits, err := t.Permits(t.Announced)
@@ -166,7 +166,7 @@ func (t Tenant) Held() bool {
 }
 
 // Red reports whether somebody should act so that rows are executed at their rate.
-func (t Tenant) Red() bool { return t.Held() || t.Refused != nil }
+func (t Tenant) Red() bool { return t.Held() || (t.Refused != nil && t.Refused.Long) }
 
 // kindTexts are the states of a tenant by its worst obstacle, that of no worker first.
 var kindTexts = []struct {

@@ -32,7 +32,7 @@ func TestTenantsInOrder(t *testing.T) {
 		{Name: "e", GivenUp: 2},
 		{Name: "f", Obstacles: held(obstacle.NoWorker, obstacle.TenantStopped)},
 		{Name: "g", Obstacles: held(obstacle.TenantStopped)},
-		{Name: "i", Obstacles: held(obstacle.TenantPaused), Refused: &status.Refused{Requests: 4, Refused: 3}},
+		{Name: "i", Obstacles: held(obstacle.TenantPaused), Refused: &status.Refused{Requests: 4, Refused: 3, Long: true}},
 		{Name: "h", Failing: map[string]deliveries.Failing{
 			"crm": {Since: time.Unix(1_900_000_000, 0), Reason: "the receiver answered 503"}}},
 	}
