@@ -458,8 +458,8 @@ func (p *play) stop(stop func(*ledger.Ledger, context.Context, ledger.Tenant, le
 	p.Pass(staleAnswer)
 }
 
-// takeOver has another execution settle the row that is in progress. That takes longer than the first
-// one may rely on the ledger's last answer.
+// takeOver has another execution settle the row that is in progress. That takes longer than the
+// first one may rely on the ledger's last answer.
 func (p *play) takeOver() {
 	if p.Row(0).Phase == ledger.PhaseInProgress {
 		p.takeBack(p.session, p.Run)
