@@ -20,7 +20,7 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
-// TestHowTos checks that a page of docs/how-to begins with its goal and what it needs, has
+// TestHowTos checks that a page of docs/how-to begins with its goal and its prerequisites, has
 // commands, ends with a check, and is short: lists of facts are in docs/reference.
 func TestHowTos(t *testing.T) {
 	const most = 700

@@ -315,8 +315,8 @@ func TestAnswersOfOthers(t *testing.T) {
 	}
 }
 
-// TestStatusesOfIntermediaries checks that a 429 and a 5xx are what they say, whoever sends
-// them: a firewall's 429 means to slow down too.
+// TestStatusesOfIntermediaries checks that the 429 and the 5xx of an intermediary have the same
+// meaning as the API's own: a firewall's 429 means to slow down too.
 func TestStatusesOfIntermediaries(t *testing.T) {
 	for _, status := range []int{408, 429, 500, 503} {
 		a, g := serve(t, answer(status, "<html>")), &gate{}

@@ -224,7 +224,7 @@ func caseSections() []caseSection {
 					TestStaleServerOfARegistry),
 				tested("half of a country's servers hold a suffix below as well; one refers to another suffix",
 					"present; the one is not followed", TestRegistryThatHoldsASuffixBelow),
-				tested("what a registry is told", "the registered domain, not the host",
+				tested("the name in a query to a registry", "the registered domain, not the host",
 					TestRegistryIsQueriedForTheRegisteredDomain),
 				tested("a denial 600 ms after the token", "unknown: a proof waits for each server", TestLateDenial),
 				tested("servers with IPv6 addresses that lead nowhere", "present, without waiting", TestIPv6BlackHole),

@@ -244,8 +244,8 @@ func TestObservationsNameOperatorAndPerspective(t *testing.T) {
 
 // TestOneDeceivedPerspectiveProvesNothing has one perspective of three lied to completely: its
 // resolvers, and as seen from this machine's also the name servers, give the token, and the
-// attacker's servers for a top-level domain's. Nothing is proven whichever it is; all is proven if
-// all are told the truth.
+// attacker's servers for a top-level domain's. Nothing is proven, whichever perspective it is;
+// everything is proven if all three get the true answers.
 func TestOneDeceivedPerspectiveProvesNothing(t *testing.T) {
 	names := []string{"", "eu", "us"}
 	for liar, name := range []string{"this machine's", "eu", "us", "none"} {

@@ -30,11 +30,11 @@ type systems struct {
 	tenant.Settings `group:"The tenant"` // tenantGroup
 }
 
-// origin is what the values of the flags do not tell: where they are from.
+// origin says where the values of the flags come from.
 type origin struct {
 	redisFromArgs bool // --redis-url
 	// ignored are the variables of the environment that would describe the tenant if there were no
-	// --config. They are told of, and not refused as flags are: a machine that has one for another
+	// --config. They are reported, and not refused as flags are: a machine that has one for another
 	// command would not start its worker any more.
 	ignored []string
 }
@@ -46,7 +46,7 @@ func originOf(selected *kong.Context, config string) origin {
 		return from
 	}
 	for _, name := range cli.VariablesIn(selected, tenantGroup) {
-		if name != cli.EnvName("tenant") { // which says for enqueue of which tenant it is to speak
+		if name != cli.EnvName("tenant") { // the tenant that enqueue uses
 			from.ignored = append(from.ignored, name)
 		}
 	}

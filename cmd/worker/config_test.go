@@ -558,8 +558,8 @@ func TestSettingsFromAPipe(t *testing.T) {
 	}
 }
 
-// TestIgnoredVariablesAreReported checks that nobody takes a tenant's variable to be in force that
-// the file of tenants has replaced.
+// TestIgnoredVariablesAreReported checks that --check-config and doctor name the variables of a
+// tenant that the file of tenants replaces.
 func TestIgnoredVariablesAreReported(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tenants.yaml")
 	write(t, file, "tenants:\n  - base_url: http://127.0.0.1:1/api/v2\n    client_id: id\n    client_secret_env: SECRET\n"+

@@ -96,8 +96,8 @@ func TestBacklogIsBounded(t *testing.T) {
 	}
 	counted, err := deliveries.Count(t.Context(), w.rdb, "acme")
 	mustNot(t, err)
-	if told := counted.Dropped["crm"]; told.Events != 2*bound || told.Since.After(told.Last) {
-		t.Errorf("people are told of %+v, want %d dropped events", told, 2*bound)
+	if got := counted.Dropped["crm"]; got.Events != 2*bound || got.Since.After(got.Last) {
+		t.Errorf("%+v is reported, want %d dropped events", got, 2*bound)
 	}
 	r.comeUp()
 	if _, err := w.inspector.RunAllRetryTasks("acme.webhook.crm"); err != nil {

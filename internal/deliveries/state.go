@@ -34,7 +34,7 @@ func pausedKey(tenant, endpoint string) string {
 	return "asynq:{" + Queue(tenant, endpoint) + "}:paused"
 }
 
-// droppedFor is how long people are told of events that were dropped, from the last one on.
+// droppedFor is how long dropped events are reported, from the last one on.
 const droppedFor = 7 * 24 * time.Hour
 
 var (

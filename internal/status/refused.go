@@ -19,8 +19,8 @@ const (
 	// refusedLong is how long the API refuses requests before a person should act: a pause that it
 	// asks for is usually one of seconds.
 	refusedLong = 10 * time.Minute
-	// refusedShown is how long it refuses some of them before people are told how many. Until then,
-	// and as long as all are refused, its pauses are shown, of which each says when it ends.
+	// refusedShown is how long it refuses some of them before their share is shown. Until then, and
+	// as long as all are refused, its pauses are shown, each with its end.
 	refusedShown = 2 * time.Minute
 	// tolerated is the share of refused requests, one in so many, that is normal near the limit: the
 	// alert OrgopsTooManyRequests has it too.
